@@ -1,0 +1,9 @@
+/** Milliseconds since the Unix epoch, UTC. Passed in wherever time matters, so that tests can hold it. */
+export type Clock = () => number;
+
+export const systemClock: Clock = () => Date.now();
+
+/** RFC 3339, UTC, milliseconds: `2026-01-02T03:04:05.678Z`. */
+export function toTimestamp(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}

@@ -1,0 +1,84 @@
+/**
+ * Every failure a caller can meet, by its stable code. The table in `http/errors.ts` gives each its status, type and
+ * remedy; a code missing there does not compile.
+ */
+export type ErrorCode =
+  // 400: the request
+  | 'invalid_request'
+  | 'invalid_parameter'
+  | 'missing_parameter'
+  | 'unknown_parameter'
+  | 'duplicate_parameter'
+  | 'missing_file'
+  | 'file_and_source_url'
+  | 'source_not_allowed'
+  | 'not_a_pdf'
+  | 'malformed_multipart'
+  | 'malformed_json'
+  | 'incomplete_body'
+  | 'body_timeout'
+  | 'invalid_idempotency_key'
+  // 401, 403
+  | 'authentication_required'
+  | 'invalid_api_key'
+  | 'insufficient_scope'
+  // 404, 405
+  | 'job_not_found'
+  | 'receipt_not_ready'
+  | 'receipt_unavailable'
+  | 'not_found'
+  | 'method_not_allowed'
+  // 409
+  | 'checksum_mismatch'
+  | 'idempotency_in_progress'
+  | 'idempotency_key_reused'
+  // 408, 413, 415, 431: the transport
+  | 'request_timeout'
+  | 'document_too_large'
+  | 'body_too_large'
+  | 'unsupported_media_type'
+  | 'headers_too_large'
+  // 429
+  | 'too_many_uploads'
+  // 500, 503
+  | 'internal_error'
+  | 'kms_partition_unavailable'
+  | 'queue_full'
+  | 'shutting_down';
+
+export interface ServiceErrorOptions {
+  /** The request field at fault, named in the message too. */
+  parameter?: string;
+  /** Seconds after which a repeat can succeed; becomes `Retry-After`. */
+  retryAfterSeconds?: number;
+  cause?: unknown;
+}
+
+/**
+ * A failure the caller is told about: `message` is public, names the field and the remedy, and never carries a path,
+ * a PIN, a PKCS#11 handle or text of an inner error (that belongs in `cause`, which is only logged).
+ */
+export class ServiceError extends Error {
+  readonly code: ErrorCode;
+  readonly parameter: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: ServiceErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ServiceError';
+    this.code = code;
+    this.parameter = options.parameter;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/**
+ * Something only an administrator can mend (a config value, a missing key, a foreign store): printed as one line
+ * without a stack, and the program ends with exit status 1.
+ */
+export class OperatorError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'OperatorError';
+  }
+}

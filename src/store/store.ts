@@ -1,0 +1,187 @@
+import type { Failure, Job, JobRecord, Visibility } from '../job/job.ts';
+import type { LogKey } from '../log/keys.ts';
+import type { Tile } from '../log/tiles.ts';
+
+/**
+ * The contract every store keeps. `test/store/contract.ts` is its executable form; an implementation is done when it
+ * passes. Two rules hold for every method:
+ *
+ * - A returned promise of a write resolves only after the write is on disk and survives power loss. Nothing of a write is
+ *   visible to any reader before that. A rejected write left nothing behind; if that cannot be known, the store
+ *   throws {@link UnknownOutcome} from then on and the process must end.
+ * - Values are returned as they were given, strings code unit for code unit.
+ *
+ * One process writes jobs and batches ({@link Store.accept}, {@link Store.commitBatch}, {@link Store.fail});
+ * credentials may be written by another process at any time and are seen by the next read.
+ */
+export interface Store {
+  readonly identity: StoreIdentity;
+
+  /** One transaction: the job, its indexes and, where the caller sent a key, the idempotency entry. */
+  accept(job: Job, idempotency?: IdempotencyEntry): Promise<void>;
+
+  /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), `limit` at most. */
+  waiting(limit: number, after?: string): Promise<Job[]>;
+
+  /** How many jobs have no outcome. */
+  waitingCount(): Promise<number>;
+
+  /**
+   * One transaction: leaves, tiles, the batch, and the outcome `sealed` of every job in it. Throws BrokenInvariant and
+   * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown or already has an outcome.
+   */
+  commitBatch(batch: SealedBatch): Promise<void>;
+
+  /** One transaction: the outcome `failed`; with `releaseKey` the job's idempotency entry goes too. */
+  fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
+
+  job(jobId: string): Promise<JobRecord | undefined>;
+
+  /** Jobs the viewer may see, newest first. */
+  list(query: JobQuery): Promise<JobRecord[]>;
+
+  /** The entry of that key, unless it is older than its retention. */
+  idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined>;
+
+  /** Removes entries accepted before `epochMs`, `limit` at most per call; returns how many. */
+  sweepIdempotency(epochMs: number, limit: number): Promise<number>;
+
+  /** The newest batch; undefined for an empty log. */
+  head(): Promise<Batch | undefined>;
+
+  /** The batch that holds this leaf. */
+  batchOf(leafIndex: number): Promise<Batch | undefined>;
+
+  /** The batch whose checkpoint has exactly this tree size. */
+  batchAt(treeSize: number): Promise<Batch | undefined>;
+
+  /** Leaves `from` (inclusive) to `to` (exclusive), those that exist. */
+  leaves(from: number, to: number): Promise<Leaf[]>;
+
+  /** A hash tile as far as it is filled: 32 to 8192 bytes (C2SP tlog-tiles). */
+  tile(level: number, index: number): Promise<Uint8Array | undefined>;
+
+  /** Every job, in the order of ids, for checks and exports. */
+  jobs(): AsyncIterable<JobRecord>;
+
+  credential(keyHash: string): Promise<Credential | undefined>;
+  credentials(): Promise<Credential[]>;
+  /** Adds or replaces the credential with this `keyHash`. */
+  putCredential(credential: Credential): Promise<void>;
+  /** Several at once, in one transaction (rotation). */
+  putCredentials(credentials: Credential[]): Promise<void>;
+
+  close(): Promise<void>;
+}
+
+/** What a store was made for; written once by `pdfseal init`. */
+export interface StoreIdentity {
+  /** Layout version of the store. A newer one than this program knows is refused. */
+  schema: number;
+  environment: string;
+  /** Origin line of the log's checkpoints. */
+  logOrigin: string;
+  /** The keys that may sign this log. A partition that presents another one is refused. */
+  logKeys: LogKey[];
+  createdAt: number;
+}
+
+export interface IdempotencyKey {
+  clientId: string;
+  operation: 'createSealJob';
+  /** 8..128 visible ASCII characters. */
+  key: string;
+}
+
+export interface IdempotencyEntry extends IdempotencyKey {
+  /** SHA-256, hex, over the parsed fields and the document's digest. */
+  fingerprint: string;
+  jobId: string;
+  /** The response body a replay gives byte for byte (for a blocking create: once the job is completed). */
+  answer: string;
+  acceptedAt: number;
+}
+
+/** A checkpoint and what it took to make it: immutable evidence, shared by all jobs sealed together. */
+export interface Batch {
+  /** Index of the batch's first leaf, and number of leaves in the tree after it. */
+  firstLeaf: number;
+  treeSize: number;
+  /** Milliseconds since the epoch; `sealed_at` of every manifest in it. */
+  sealedAt: number;
+  /** The signed note (C2SP tlog-checkpoint), with every partition's signature line. */
+  checkpoint: string;
+  /** `algorithm` and `kms_key_id` of the receipts. */
+  algorithm: string;
+  kmsKeyId: string;
+}
+
+export interface Leaf {
+  jobId: string;
+  /** SHA-512 of the manifest's canonical form: 64 bytes. */
+  data: Uint8Array;
+}
+
+export interface SealedBatch extends Batch {
+  /** In the order of their leaf indexes, `treeSize - firstLeaf` of them. */
+  leaves: Leaf[];
+  /** Every tile the batch changed, as it is now. */
+  tiles: Tile[];
+}
+
+/** Whose jobs a caller may see (decisions, section 3). */
+export interface Viewer {
+  clientId: string;
+  organization: string;
+  /** Organisations that list the viewer's organisation as a partner. */
+  partnerOf: string[];
+}
+
+export interface JobQuery {
+  viewer: Viewer;
+  limit: number;
+  /** Only jobs whose id sorts before this one (exclusive): the last id of the page before. */
+  before?: string;
+  documentSha256?: string;
+  customerReference?: string;
+  visibility?: Visibility;
+  /** Milliseconds since the epoch, inclusive and exclusive. */
+  createdFrom?: number;
+  createdTo?: number;
+  outcome?: 'waiting' | 'sealed' | 'failed';
+}
+
+export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** An API key as the store knows it: never the key itself. */
+export interface Credential {
+  /** Lower-case hex SHA-256 of the whole key. */
+  keyHash: string;
+  /** Public name of the key, `key_…`. */
+  id: string;
+  clientId: string;
+  organization: string;
+  scopes: Scope[];
+  createdAt: number;
+  expiresAt?: number;
+  revokedAt?: number;
+  /** The key that takes this one's place after a rotation. */
+  replacedBy?: string;
+}
+
+/** A write whose fate is not known (a failed commit or flush). Nothing may be served or written after it. */
+export class UnknownOutcome extends Error {
+  constructor(cause: unknown) {
+    super('the store cannot tell whether its last write is on disk', { cause });
+    this.name = 'UnknownOutcome';
+  }
+}
+
+/** Whether a viewer may see a job (decisions, section 3). */
+export function maySee(viewer: Viewer, job: Pick<Job, 'clientId' | 'organization' | 'visibility'>): boolean {
+  if (job.clientId === viewer.clientId) return true;
+  if (job.visibility === 'private') return false;
+  if (job.organization === viewer.organization) return true;
+  return job.visibility === 'partner' && viewer.partnerOf.includes(job.organization);
+}
