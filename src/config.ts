@@ -1,0 +1,236 @@
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { parse as parseToml, TomlError } from 'smol-toml';
+import type { z } from 'zod';
+import { credentialsDirectory } from './base/env.ts';
+import { OperatorError } from './base/errors.ts';
+import { type ConfigTables, configSchema } from './config/schema.ts';
+import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
+
+/** What one daemon is told, deep-frozen. Every part gets its own piece; paths are absolute. */
+export interface Config {
+  /** The file it was read from. */
+  readonly file: string;
+  /** `sandbox` for `env_sandbox` on the wire; holds no underscore, so API keys parse. */
+  readonly environment: string;
+  readonly stateDir: string;
+  readonly storeDir: string;
+  readonly lockFile: string;
+  readonly trustFile: string;
+  readonly drainTimeoutMs: number;
+  readonly http: {
+    readonly host: string;
+    /** 0: any free port, for tests. */
+    readonly port: number;
+    /** Without a trailing slash and without `/v1`. */
+    readonly publicUrl: string;
+    readonly headerTimeoutMs: number;
+    readonly bodyIdleTimeoutMs: number;
+    readonly uploadsMax: number;
+    readonly uploadsPerClientMax: number;
+  };
+  readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
+  readonly blocking: { readonly timeoutMs: number };
+  readonly sealing: { readonly giveUpAfterMs: number; readonly batchJobsMax: number };
+  readonly hash: { readonly workers: number };
+  readonly log: { readonly origin: string; readonly public: boolean };
+  readonly kms: {
+    readonly quorum: number;
+    readonly signTimeoutMs: number;
+    readonly partitions: readonly PartitionConfig[];
+  };
+  /** For each organisation, those that see its jobs of visibility `partner`. */
+  readonly organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
+  readonly logging: { readonly level: string };
+}
+
+/** One PKCS#11 token, found by its label or its serial number. */
+export interface PartitionConfig {
+  readonly region: string;
+  readonly module: string;
+  readonly tokenLabel?: string;
+  readonly tokenSerial?: string;
+  readonly keyLabel: string;
+  readonly pinFile: string;
+  /** Additions to the environment of the child process that loads the module. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** `hsm: 'unused'` for commands that never sign: PKCS#11 modules and PIN files need not be there. */
+export interface LoadOptions {
+  hsm?: 'needed' | 'unused';
+}
+
+/**
+ * Reads the config file. Throws {@link OperatorError} with a line for each fault: file, line, key, what was found and
+ * what is expected.
+ */
+export function loadConfig(file: string, options: LoadOptions = {}): Config {
+  const text = readText(file);
+  const tables = readTables(text, file);
+  const config = toConfig(tables, file);
+  if (options.hsm !== 'unused') checkHsmFiles(config, tables, text);
+  return deepFreeze(config);
+}
+
+/** Like {@link loadConfig} on text already read; `file` names it in messages and is where relative paths start. */
+export function parseConfig(text: string, file: string): Config {
+  return deepFreeze(toConfig(readTables(text, file), file));
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const why = reasonOf(cause);
+    throw new OperatorError(`${file}: cannot read the config file (${why}); name it with --config FILE`, {
+      cause,
+    });
+  }
+}
+
+function readTables(text: string, file: string): ConfigTables {
+  const parsed = configSchema.safeParse(readToml(text, file), { reportInput: true });
+  if (parsed.success) return parsed.data;
+  throw new OperatorError(parsed.error.issues.flatMap((issue) => describe(issue, text, file)).join('\n'));
+}
+
+function readToml(text: string, file: string): unknown {
+  try {
+    return parseToml(text, { unsafeKeyBehaviour: 'throw' });
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause;
+    const [reason] = cause.message.replace('Invalid TOML document: ', '').split('\n');
+    throw new OperatorError(`${file}:${cause.line}:${cause.column}: not TOML: ${reason}`, { cause });
+  }
+}
+
+function describe(issue: z.core.$ZodIssue, text: string, file: string): string[] {
+  const path = issue.path.map((part) => (typeof part === 'symbol' ? part.toString() : part));
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((name) => fault(file, text, [...path, name], 'unknown key', issue.message));
+  }
+  // A record reports a refused key name as an issue of its own, whose first inner issue has the expectation.
+  const expected = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+  return [fault(file, text, path, describeFound(issue.input), expected)];
+}
+
+function fault(file: string, text: string, path: KeyPath, found: string, expected: string): string {
+  const line = lineOfKey(text, path);
+  return `${file}${line === undefined ? '' : `:${line}`}: ${formatKeyPath(path)}: ${found}; expected ${expected}`;
+}
+
+function describeFound(input: unknown): string {
+  if (input === undefined) return 'missing';
+  if (Array.isArray(input)) return 'found a list';
+  if (typeof input === 'object') return 'found a table';
+  const shown = JSON.stringify(input);
+  return `found ${shown.length > 80 ? `${shown.slice(0, 77)}…` : shown}`;
+}
+
+function toConfig(tables: ConfigTables, file: string): Config {
+  const folder = dirname(resolve(file));
+  const { environment, http, limits, blocking, sealing, hash, log, kms, organizations, logging } = tables;
+  const stateDir = resolve(folder, tables.state_dir);
+  return {
+    file: resolve(file),
+    environment,
+    stateDir,
+    storeDir: join(stateDir, 'store'),
+    lockFile: join(stateDir, 'lock'),
+    trustFile: join(stateDir, 'trust.json'),
+    drainTimeoutMs: tables.drain_timeout,
+    http: {
+      ...http.listen,
+      publicUrl: http.public_url ?? `http://${formatAddress(http.listen)}`,
+      headerTimeoutMs: http.header_timeout,
+      bodyIdleTimeoutMs: http.body_idle_timeout,
+      uploadsMax: http.uploads_max,
+      uploadsPerClientMax: http.uploads_per_client_max,
+    },
+    limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
+    blocking: { timeoutMs: blocking.timeout },
+    sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
+    hash,
+    log,
+    kms: {
+      quorum: kms.quorum,
+      signTimeoutMs: kms.sign_timeout,
+      partitions: kms.partitions.map((partition) => toPartition(partition, environment, folder)),
+    },
+    organizations,
+    logging,
+  };
+}
+
+function toPartition(
+  table: ConfigTables['kms']['partitions'][number],
+  environment: string,
+  folder: string,
+): PartitionConfig {
+  return {
+    region: table.region,
+    module: resolve(folder, table.module),
+    ...(table.token_label !== undefined && { tokenLabel: table.token_label }),
+    ...(table.token_serial !== undefined && { tokenSerial: table.token_serial }),
+    keyLabel: table.key_label,
+    pinFile:
+      table.pin_credential === undefined
+        ? resolve(folder, table.pin_file ?? '')
+        : join(credentialsDirectory() ?? unitCredentials(environment), table.pin_credential),
+    ...(table.environment !== undefined && { environment: table.environment }),
+  };
+}
+
+/** Where systemd keeps the credentials of the daemon's unit while it runs; readable to root. */
+function unitCredentials(environment: string): string {
+  return `/run/credentials/pdfseald@${environment}.service`;
+}
+
+function formatAddress({ host, port }: { host: string; port: number }): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function checkHsmFiles(config: Config, tables: ConfigTables, text: string): void {
+  const faults = config.kms.partitions.flatMap(({ module, pinFile }, index) => {
+    const pinKey = tables.kms.partitions[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
+    return [
+      { key: 'module', file: module, expected: 'the PKCS#11 module, readable to this user' },
+      { key: pinKey, file: pinFile, expected: PIN_EXPECTED[pinKey] },
+    ].flatMap(({ key, file, expected }) => {
+      const why = unreadable(file);
+      const path = ['kms', 'partitions', index, key];
+      return why === undefined
+        ? []
+        : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
+    });
+  });
+  if (faults.length > 0) throw new OperatorError(faults.join('\n'));
+}
+
+const PIN_EXPECTED = {
+  pin_file: 'a file that holds the PIN and nothing else, readable to this user',
+  pin_credential:
+    'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
+};
+
+function unreadable(path: string): string | undefined {
+  try {
+    accessSync(path, constants.R_OK);
+    return statSync(path).isFile() ? undefined : 'not a file';
+  } catch (cause) {
+    return reasonOf(cause);
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
+}

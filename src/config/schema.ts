@@ -1,0 +1,217 @@
+import { availableParallelism } from 'node:os';
+import { z } from 'zod';
+import { parseBytes, parseDurationMs } from '../base/units.ts';
+
+/** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
+export const NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/**
+ * One key of the file: `read` gives its value, or undefined for what does not fit. `expected` completes the sentence
+ * "expected …" and is all an administrator gets to see, so it says the form, the bounds and an example.
+ */
+function key<T>(expected: string, read: (found: unknown) => T | undefined) {
+  return z.unknown().transform((found, context): T => {
+    const value = read(found);
+    if (value !== undefined) return value;
+    context.issues.push({ code: 'custom', message: expected, input: found });
+    return z.NEVER;
+  });
+}
+
+/** One table of the file; keys that are not in `shape` are refused. */
+function table<S extends z.core.$ZodLooseShape>(shape: S) {
+  const known = Object.keys(shape).join(', ');
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys' ? `one of: ${known}` : `a table with the keys ${known}`,
+  });
+}
+
+function text(expected: string, pattern: RegExp) {
+  return key(expected, (found) => (typeof found === 'string' && pattern.test(found) ? found : undefined));
+}
+
+function path(what: string) {
+  return text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/);
+}
+
+function integer(what: string, min: number, max: number) {
+  return key(`${what}: a whole number from ${min} to ${max}`, (found) => within(found, min, max));
+}
+
+function flag(what: string) {
+  return key(`${what}: true or false, without quotes`, (found) =>
+    typeof found === 'boolean' ? found : undefined,
+  );
+}
+
+/** Milliseconds. */
+function duration(what: string, min: string, max: string) {
+  return key(`${what}: a duration from "${min}" to "${max}" (units ms, s, m, h, d)`, (found) =>
+    typeof found === 'string'
+      ? within(parseDurationMs(found), parseDurationMs(min), parseDurationMs(max))
+      : undefined,
+  );
+}
+
+/** Bytes. */
+function size(what: string, min: string, max: string) {
+  return key(`${what}: a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>
+    typeof found === 'string' ? within(parseBytes(found), parseBytes(min), parseBytes(max)) : undefined,
+  );
+}
+
+function within(value: unknown, min = 0, max = Number.MAX_SAFE_INTEGER): number | undefined {
+  return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
+    ? value
+    : undefined;
+}
+
+function listenAddress(found: unknown): { host: string; port: number } | undefined {
+  if (typeof found !== 'string') return undefined;
+  const [, bracketed, plain, digits] =
+    /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(found) ?? [];
+  const host = bracketed ?? plain;
+  const port = within(Number(digits), 0, 65_535);
+  return host === undefined || port === undefined ? undefined : { host, port };
+}
+
+function publicUrl(found: unknown): string | undefined {
+  if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
+  const url = new URL(found);
+  const bare = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (!/^https?:$/.test(url.protocol) || !bare || /\/v1\/?$/.test(url.pathname)) return undefined;
+  return url.href.replace(/\/+$/, '');
+}
+
+const partition = table({
+  region: text('a region name such as "eu-west" (lower case, digits, dashes)', NAME_PATTERN),
+  module: path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"'),
+  token_label: text('the label of the token (1 to 32 characters)', /^.{1,32}$/u).optional(),
+  token_serial: text('the serial number of the token (1 to 16 characters)', /^.{1,16}$/u).optional(),
+  key_label: text(
+    'a key label such as "seal-2026" (letters, digits, dots, dashes, underscores)',
+    /^[\w.-]{1,64}$/,
+  ),
+  pin_file: path('the file that holds the PIN and nothing else').optional(),
+  pin_credential: text('the name of a systemd credential that holds the PIN', /^[\w.-]{1,255}$/).optional(),
+  environment: z
+    .record(
+      z.string(),
+      text('environment variables for the module: names and text values, { NAME = "value" }', /^[^\0]*$/),
+      { error: 'a table of environment variables for the module: { NAME = "value" }' },
+    )
+    .optional(),
+});
+
+const partners = z.array(text('the name of an organization', NAME_PATTERN), {
+  error: 'a list of organizations that may see jobs of visibility "partner": ["beta"]',
+});
+
+/**
+ * The config file, key by key, with every default. Keys are written as they stand in the file; `config.ts` gives the
+ * values the names used inside.
+ */
+export const configSchema = table({
+  environment: text(
+    'the name of this environment: a-z, 0-9 and dashes, at most 32, starting with a letter',
+    /^[a-z][a-z0-9-]{0,31}$/,
+  ),
+  state_dir: path('the folder of the store, the lock and the trust file'),
+  drain_timeout: duration('how long a stop waits for requests in flight', '1s', '1h').prefault('30s'),
+  http: table({
+    listen: key('an address and a port such as "127.0.0.1:8400" or "[::1]:8400"', listenAddress).prefault(
+      '127.0.0.1:8400',
+    ),
+    public_url: key('the http(s) URL clients use, without /v1, query and credentials', publicUrl).optional(),
+    header_timeout: duration('how long request headers may take', '1s', '5m').prefault('10s'),
+    body_idle_timeout: duration('how long an upload may pause', '1s', '10m').prefault('30s'),
+    uploads_max: integer('uploads received at the same time', 1, 65_536).prefault(1024),
+    uploads_per_client_max: integer('uploads of one client at the same time', 1, 65_536).prefault(512),
+  }).prefault({}),
+  limits: table({
+    document_bytes_max: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
+    queue_jobs_max: integer('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
+  }).prefault({}),
+  blocking: table({
+    timeout: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),
+  }).prefault({}),
+  sealing: table({
+    give_up_after: duration('how long an accepted job is retried before it fails', '1s', '90d').prefault(
+      '24h',
+    ),
+    batch_jobs_max: integer('jobs sealed under one signature', 1, 65_536).prefault(4096),
+  }).prefault({}),
+  hash: table({
+    workers: integer('worker threads that hash', 1, 1024).prefault(() =>
+      Math.max(1, availableParallelism() - 1),
+    ),
+  }).prefault({}),
+  log: table({
+    origin: text(
+      'the origin line of the log: a schema-less URL you own, such as "seal.example.com/production/2026"',
+      /^[^\s+]{1,255}$/u,
+    ),
+    public: flag('whether /v1/log answers without an API key').prefault(false),
+  }),
+  kms: table({
+    quorum: integer('partitions that must sign', 1, 16).prefault(1),
+    sign_timeout: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
+    partitions: z
+      .array(partition, { error: 'one [[kms.partitions]] table for each partition' })
+      .min(1, { error: 'one [[kms.partitions]] table for each partition, at least one' })
+      .max(16, { error: 'at most 16 [[kms.partitions]] tables' }),
+  }),
+  organizations: z
+    .record(
+      text('an organization name in lower case, digits and dashes: [organizations.acme]', NAME_PATTERN),
+      table({ partners: partners.prefault([]) }),
+      { error: 'a table for each organization: [organizations.acme]' },
+    )
+    .prefault({}),
+  logging: table({
+    level: key(`one of ${LOG_LEVELS.join(', ')}`, (found) =>
+      LOG_LEVELS.find((level) => level === found),
+    ).prefault('info'),
+  }).prefault({}),
+}).check(consistent);
+
+/** What no single key can say. Each issue carries the key an administrator would change. */
+function consistent(payload: z.core.ParsePayload<{ http: HttpTable; kms: KmsTable }>): void {
+  const { http, kms } = payload.value;
+  const refuse = (path: (string | number)[], message: string, input: unknown = undefined): void => {
+    payload.issues.push({ code: 'custom', path, message, input });
+  };
+  if (http.uploads_per_client_max > http.uploads_max) {
+    refuse(['http', 'uploads_per_client_max'], 'at most http.uploads_max', http.uploads_per_client_max);
+  }
+  if (kms.quorum > kms.partitions.length) {
+    refuse(['kms', 'quorum'], `at most the number of partitions, ${kms.partitions.length}`, kms.quorum);
+  }
+  for (const [index, one] of kms.partitions.entries()) {
+    const at = ['kms', 'partitions', index];
+    if ((one.token_label === undefined) === (one.token_serial === undefined)) {
+      refuse(
+        [...at, 'token_label'],
+        'either token_label or token_serial, and only one of them',
+        one.token_label,
+      );
+    }
+    if ((one.pin_file === undefined) === (one.pin_credential === undefined)) {
+      refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', one.pin_file);
+    }
+    const same = kms.partitions.findIndex(
+      (other) => other.region === one.region && other.key_label === one.key_label,
+    );
+    if (same !== index)
+      refuse([...at, 'key_label'], 'region and key_label together to name one partition only', one.key_label);
+  }
+}
+
+type HttpTable = { uploads_max: number; uploads_per_client_max: number };
+type KmsTable = { quorum: number; partitions: z.output<typeof partition>[] };
+
+/** The file as it was read, defaults filled in: durations in milliseconds, sizes in bytes. */
+export type ConfigTables = z.output<typeof configSchema>;

@@ -1,0 +1,249 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { OperatorError } from '../src/base/errors.ts';
+import { configSchema } from '../src/config/schema.ts';
+import { loadConfig, parseConfig } from '../src/config.ts';
+
+const MINIMAL = `
+environment = "test"
+state_dir = "state"
+[log]
+origin = "seal.example.com/test/2026"
+[[kms.partitions]]
+region = "one"
+module = "module.so"
+token_label = "token"
+key_label = "key"
+pin_file = "pin"
+`;
+
+t.test('the shipped files load', async (t) => {
+  const sandbox = loadConfig('config/sandbox.toml', { hsm: 'unused' });
+  t.equal(sandbox.environment, 'sandbox');
+  t.equal(sandbox.limits.documentBytesMax, 64 * 2 ** 20);
+  const production = loadConfig('config/production.toml', { hsm: 'unused' });
+  t.match(production, {
+    http: { host: '127.0.0.1', port: 8400, publicUrl: 'https://seal.example.com' },
+    kms: { quorum: 1, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
+    organizations: { acme: { partners: ['beta'] } },
+  });
+});
+
+t.test('production.toml explains every key, and says its default', async (t) => {
+  const text = readFileSync('config/production.toml', 'utf8');
+  const names = keyNames(configSchema);
+  t.ok(names.length > 30, 'the schema was walked to its leaves');
+  for (const name of names) t.match(text, new RegExp(`^(# )?${name} = |^\\[+.*\\b${name}\\b`, 'm'), name);
+
+  const uncommented = text.replaceAll(/^# (\w+ = .*)$/gm, (line, key) => (EITHER_OR.test(key) ? line : key));
+  const defaults = parseConfig(text, 'config/production.toml');
+  t.strictSame({ ...parseConfig(uncommented, 'config/production.toml'), hash: defaults.hash }, defaults);
+});
+
+const EITHER_OR = /^(token_serial|pin_file) /;
+
+t.test('defaults, units and relative paths', async (t) => {
+  const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
+  t.match(config, {
+    file: '/etc/pdfseal/test.toml',
+    storeDir: '/etc/pdfseal/state/store',
+    lockFile: '/etc/pdfseal/state/lock',
+    trustFile: '/etc/pdfseal/state/trust.json',
+    drainTimeoutMs: 30_000,
+    http: { host: '127.0.0.1', port: 8400, publicUrl: 'http://127.0.0.1:8400', uploadsPerClientMax: 512 },
+    limits: { documentBytesMax: 2 ** 30, queueJobsMax: 50_000 },
+    sealing: { giveUpAfterMs: 24 * 3_600_000, batchJobsMax: 4096 },
+    kms: { partitions: [{ module: '/etc/pdfseal/module.so', pinFile: '/etc/pdfseal/pin' }] },
+    logging: { level: 'info' },
+  });
+  t.ok(config.hash.workers >= 1);
+  t.throws(
+    () => Object.assign(config.kms.partitions[0] ?? {}, { region: 'two' }),
+    TypeError,
+    'frozen to the leaves',
+  );
+});
+
+t.test('addresses', async (t) => {
+  const at = (http: string) => parseConfig(`${MINIMAL}\n[http]\n${http}`, 'c.toml').http;
+  t.match(at('listen = "[::1]:0"'), { host: '::1', port: 0, publicUrl: 'http://[::1]:0' });
+  t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
+});
+
+t.test('what is wrong is named: file, line, key, what was found and what is expected', async (t) => {
+  const cases: [name: string, edit: (text: string) => string, ...expected: string[]][] = [
+    [
+      'unknown key',
+      (s) => s.replace('[log]', '[log]\norigins = 1'),
+      'c.toml:5: log.origins: unknown key',
+      'origin, public',
+    ],
+    ['unknown table', (s) => `${s}[htpp]\n`, 'c.toml:12: htpp: unknown key'],
+    [
+      'missing key',
+      (s) => s.replace(/origin.*/, ''),
+      'c.toml:4: log.origin: missing; expected the origin line',
+    ],
+    ['missing table', (s) => s.replace(/\[log\]\n.*/, ''), 'c.toml: log: missing; expected a table'],
+    ['wrong type', (s) => s.replace('"test"', '3'), 'c.toml:2: environment: found 3; expected the name'],
+    ['underscore', (s) => s.replace('"test"', '"a_b"'), 'c.toml:2: environment: found "a_b"'],
+    [
+      'number for a duration',
+      (s) => `drain_timeout = 30\n${s}`,
+      'c.toml:1: drain_timeout: found 30',
+      '(units ms, s, m, h, d)',
+    ],
+    [
+      'duration out of range',
+      (s) => `drain_timeout = "2h"\n${s}`,
+      'drain_timeout: found "2h"',
+      'from "1s" to "1h"',
+    ],
+    [
+      'size without unit',
+      (s) => `${s}[limits]\ndocument_bytes_max = "10"`,
+      'c.toml:13: limits.document_bytes_max: found "10"',
+    ],
+    ['fraction', (s) => `${s}[hash]\nworkers = 1.5`, 'hash.workers: found 1.5', 'a whole number from 1'],
+    [
+      'text for a flag',
+      (s) => s.replace('[log]', '[log]\npublic = "yes"'),
+      'c.toml:5: log.public: found "yes"',
+      'without quotes',
+    ],
+    ['table for a value', (s) => `${s}[http.listen]\nport = 1`, 'http.listen: found a table'],
+    ['value for a table', (s) => `http = 1\n${s}`, 'c.toml:1: http: found 1; expected a table'],
+    ['bad port', (s) => `${s}[http]\nlisten = "127.0.0.1:70000"`, 'http.listen: found "127.0.0.1:70000"'],
+    [
+      'public_url with /v1',
+      (s) => `${s}[http]\npublic_url = "https://a.example/v1"`,
+      'http.public_url',
+      'without /v1',
+    ],
+    [
+      'credentials in public_url',
+      (s) => `${s}[http]\npublic_url = "https://a:b@a.example"`,
+      'http.public_url',
+    ],
+    [
+      'no partition',
+      (s) => s.replace(/\[\[kms[\s\S]*/, '[kms]\npartitions = []'),
+      'kms.partitions: found a list',
+      'at least one',
+    ],
+    [
+      'key of a partition',
+      (s) => s.replace('key_label = "key"', 'key_label = 1'),
+      'c.toml:10: kms.partitions[0].key_label',
+    ],
+    ['two token names', (s) => `${s}token_serial = "1"`, 'kms.partitions[0].token_label', 'only one of them'],
+    [
+      'no pin',
+      (s) => s.replace(/pin_file.*/, ''),
+      'c.toml:6: kms.partitions[0].pin_file: missing',
+      'pin_credential',
+    ],
+    ['a pin in the file', (s) => `${s}pin = "1234"`, 'kms.partitions[0].pin: unknown key'],
+    [
+      'same key twice',
+      (s) => s + s.slice(s.indexOf('[[')),
+      'c.toml:16: kms.partitions[1].key_label',
+      'one partition only',
+    ],
+    [
+      'quorum',
+      (s) => `${s.replace('[[kms', '[kms]\nquorum = 2\n[[kms')}`,
+      'kms.quorum: found 2',
+      'number of partitions, 1',
+    ],
+    [
+      'uploads',
+      (s) => `${s}[http]\nuploads_max = 5`,
+      'http.uploads_per_client_max: found 512',
+      'at most http.uploads_max',
+    ],
+    ['organization', (s) => `${s}[organizations.ACME]`, 'organizations.ACME', 'an organization name'],
+    [
+      'partners',
+      (s) => `${s}[organizations.acme]\npartners = "beta"`,
+      'organizations.acme.partners: found "beta"',
+    ],
+    ['level', (s) => `${s}[logging]\nlevel = "loud"`, 'logging.level: found "loud"; expected one of trace'],
+    ['prototype', (s) => `${s}[__proto__]\na = 1`, 'c.toml:12'],
+    ['syntax', (s) => s.replace('"test"', 'test'), 'c.toml:2', 'not TOML'],
+  ];
+  for (const [name, edit, ...expected] of cases) {
+    const message = messageOf(() => parseConfig(edit(MINIMAL), 'c.toml'));
+    for (const part of expected) t.ok(message.includes(part), name, { message, part });
+    t.notMatch(message, /1234/, 'no value of an unknown key');
+  }
+});
+
+t.test('every fault is told at once, a line each', async (t) => {
+  const message = messageOf(() => parseConfig('environment = 1\nstate = 2\n', 'c.toml'));
+  t.strictSame(
+    message
+      .split('\n')
+      .map((line) => line.split(': ')[1])
+      .sort(),
+    ['environment', 'kms', 'log', 'state', 'state_dir'],
+  );
+});
+
+t.test('files the HSM needs', async (t) => {
+  const dir = t.testdir({ 'c.toml': MINIMAL, 'module.so': '' });
+  const file = join(dir, 'c.toml');
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /c\.toml:11: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(ENOENT\)/,
+  );
+  t.doesNotThrow(() => loadConfig(file, { hsm: 'unused' }));
+  mkdirSync(join(dir, 'pin'));
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_file: cannot read .* \(not a file\)/,
+  );
+  t.match(
+    messageOf(() => loadConfig(join(dir, 'none.toml'))),
+    /none\.toml: cannot read the config file \(ENOENT\)/,
+  );
+});
+
+t.test('a PIN from a systemd credential', async (t) => {
+  const text = MINIMAL.replace('pin_file = "pin"', 'pin_credential = "hsm-pin"');
+  const dir = t.testdir({ 'c.toml': text, 'module.so': '', credentials: { 'hsm-pin': '1234' } });
+  const file = join(dir, 'c.toml');
+
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_credential: .*; expected .*set CREDENTIALS_DIRECTORY/,
+  );
+  process.env.CREDENTIALS_DIRECTORY = join(dir, 'credentials');
+  t.teardown(() => delete process.env.CREDENTIALS_DIRECTORY);
+  t.equal(loadConfig(file).kms.partitions[0]?.pinFile, join(dir, 'credentials/hsm-pin'));
+  writeFileSync(join(dir, 'c.toml'), text.replace('hsm-pin', '../hsm-pin'));
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_credential: found "\.\.\/hsm-pin"/,
+  );
+});
+
+function messageOf(action: () => unknown): string {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+  return '';
+}
+
+/** Names of all keys and tables below a schema, through the wrappers that defaults and checks put around it. */
+function keyNames(schema: unknown): string[] {
+  if (typeof schema !== 'object' || schema === null || !('def' in schema)) return [];
+  const def = schema.def as Record<string, unknown>;
+  const shape = Object.entries((def.shape ?? {}) as Record<string, unknown>);
+  const wrapped = [def.innerType, def.element, def.valueType].flatMap(keyNames);
+  return [...shape.flatMap(([name, inner]) => [name, ...keyNames(inner)]), ...wrapped];
+}
