@@ -1,0 +1,60 @@
+import { createPublicKey } from 'node:crypto';
+import type { SignatureAlgorithm } from '../log/keys.ts';
+
+/** CKA_EC_PARAMS per algorithm: the curve's object identifier in DER (RFC 8410, section 3; RFC 5480, section 2.1.1.1). */
+export const EC_PARAMS: Record<SignatureAlgorithm, Buffer> = {
+  ed25519: Buffer.from('06032b6570', 'hex'),
+  'ecdsa-p256': Buffer.from('06082a8648ce3d030107', 'hex'),
+};
+
+/** PKCS#11 3.0, section 2.3.10, also lets a token name the curve as PrintableString "edwards25519". */
+const EDWARDS25519_BY_NAME = Buffer.from('130c656477617264733235353139', 'hex');
+
+/** SubjectPublicKeyInfo up to the key itself, whose length the algorithm fixes. */
+const SPKI_PREFIX: Record<SignatureAlgorithm, Buffer> = {
+  ed25519: Buffer.from('302a300506032b6570032100', 'hex'),
+  'ecdsa-p256': Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex'),
+};
+
+const POINT_BYTES: Record<SignatureAlgorithm, number> = { ed25519: 32, 'ecdsa-p256': 65 };
+
+const OCTET_STRING = 0x04;
+const INTEGER = 0x02;
+const SEQUENCE = 0x30;
+
+/** The algorithm a key's CKA_EC_PARAMS stand for; undefined for a curve this log cannot use. */
+export function algorithmOf(ecParams: Uint8Array): SignatureAlgorithm | undefined {
+  if (EC_PARAMS['ecdsa-p256'].equals(ecParams)) return 'ecdsa-p256';
+  if (EC_PARAMS.ed25519.equals(ecParams) || EDWARDS25519_BY_NAME.equals(ecParams)) return 'ed25519';
+  return undefined;
+}
+
+/**
+ * DER SubjectPublicKeyInfo of a CKA_EC_POINT. Tokens differ: most wrap the point into an OCTET STRING, some return it
+ * bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for what is no point of the curve.
+ */
+export function encodeSpki(algorithm: SignatureAlgorithm, ecPoint: Uint8Array): Buffer {
+  const bytes = POINT_BYTES[algorithm];
+  const wrapped = ecPoint.length === bytes + 2 && ecPoint[0] === OCTET_STRING && ecPoint[1] === bytes;
+  const point = wrapped ? ecPoint.subarray(2) : ecPoint;
+  if (point.length !== bytes) throw new RangeError(`a public key of ${ecPoint.length} bytes`);
+  const spki = Buffer.concat([SPKI_PREFIX[algorithm], point]);
+  createPublicKey({ key: spki, format: 'der', type: 'spki' });
+  return spki;
+}
+
+/** DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3) of the bare r ‖ s that CKM_ECDSA returns. */
+export function encodeEcdsaSignature(raw: Uint8Array): Buffer {
+  const half = raw.length / 2;
+  if (half !== 32) throw new RangeError(`an ECDSA signature of ${raw.length} bytes`);
+  const body = Buffer.concat([encodeUnsigned(raw.subarray(0, half)), encodeUnsigned(raw.subarray(half))]);
+  return Buffer.concat([Buffer.from([SEQUENCE, body.length]), body]);
+}
+
+/** DER INTEGER of a big-endian unsigned number: as short as possible, a zero byte in front where the sign bit is set. */
+function encodeUnsigned(number: Uint8Array): Buffer {
+  const first = number.findIndex((byte) => byte !== 0);
+  const digits = first === -1 ? Buffer.alloc(1) : number.subarray(first);
+  const padding = (digits[0] ?? 0) >= 0x80 ? [0] : [];
+  return Buffer.from([INTEGER, padding.length + digits.length, ...padding, ...digits]);
+}

@@ -1,0 +1,86 @@
+import type { TokenOptions } from './protocol.ts';
+
+/**
+ * Why a partition could not do what it was asked. `code` is a return value of PKCS#11 (`CKR_…`) or one of ours, in
+ * lower case; `detail` is for logs and administrators, never for callers, and never contains the PIN.
+ */
+export class SignerFailure extends Error {
+  readonly code: string;
+  readonly detail: string;
+  /** For a refused PIN: the version of the PIN file it was read from ({@link pinFileVersion}). */
+  readonly pinFileVersion: string | undefined;
+
+  constructor(code: string, detail: string, pinFileVersion?: string) {
+    super(`${code}: ${detail}`);
+    this.name = 'SignerFailure';
+    this.code = code;
+    this.detail = detail;
+    this.pinFileVersion = pinFileVersion;
+  }
+}
+
+/** Whatever was thrown, as a failure; what is not one already is reported by its name and text. */
+export function toSignerFailure(error: unknown): SignerFailure {
+  return error instanceof SignerFailure ? error : new SignerFailure('signer_error', String(error));
+}
+
+/** How a partition stands. Only `ready` signs; `pin_refused` waits for a new PIN file; the others retry by themselves. */
+export type PartitionState =
+  | 'starting'
+  | 'ready'
+  | 'unavailable'
+  | 'pin_refused'
+  | 'key_changed'
+  | 'key_lost'
+  | 'closed';
+
+const PIN_REFUSALS = new Set([
+  'CKR_PIN_INCORRECT',
+  'CKR_PIN_INVALID',
+  'CKR_PIN_LEN_RANGE',
+  'CKR_PIN_EXPIRED',
+  'CKR_PIN_LOCKED',
+  'CKR_USER_PIN_NOT_INITIALIZED',
+]);
+
+/** The token judged the PIN, so another attempt with the same one brings the token nearer to being locked. */
+export function isPinRefusal(code: string): boolean {
+  return PIN_REFUSALS.has(code);
+}
+
+export function stateAfter(failure: SignerFailure): PartitionState {
+  if (isPinRefusal(failure.code)) return 'pin_refused';
+  if (failure.code === 'key_changed') return 'key_changed';
+  if (failure.code === 'key_not_found' || failure.code === 'key_ambiguous') return 'key_lost';
+  return 'unavailable';
+}
+
+/** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
+const REMEDIES: Record<string, string> = {
+  module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
+  token_ambiguous: 'name it by token_serial instead of token_label',
+  key_not_found: 'restore the key from its backup, or correct key_label',
+  key_ambiguous: 'key labels must be unique on a token: rename or remove the other key',
+  key_changed: 'this log can only be continued with the key it was begun with: restore it',
+  key_unpaired: 'restore both halves of the pair from the same backup',
+  key_exists: 'choose another key_label, or remove that key if nothing was ever signed with it',
+  key_unsupported: 'the key must be Ed25519 or ECDSA on P-256',
+  key_unprotected: 'the token made a key that can leave it; the key was removed again',
+  pin_file_unreadable: 'check kms.partitions.pin_file and who may read it',
+  pin_file_exposed: 'take access from others: chmod o= on the PIN file',
+  pin_file_invalid: 'it must hold the PIN and nothing else',
+};
+
+const PIN_REMEDY = 'correct the PIN file; the PIN was tried once and will not be tried again unchanged';
+
+/** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
+export function remedyFor(failure: SignerFailure): string | undefined {
+  return isPinRefusal(failure.code) ? PIN_REMEDY : REMEDIES[failure.code];
+}
+
+/** One line for an administrator: which partition, what is wrong, what to do. */
+export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
+  const name = token.tokenLabel === undefined ? `serial ${token.tokenSerial}` : `"${token.tokenLabel}"`;
+  const remedy = remedyFor(failure) ?? 'check that the token is connected and its module configured';
+  return `HSM partition ${region} (token ${name}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}`;
+}

@@ -1,0 +1,233 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { systemClock } from '../base/clock.ts';
+import { type LogKey, verifySignature } from '../log/keys.ts';
+import { isPinRefusal, type PartitionState, SignerFailure, stateAfter, toSignerFailure } from './failure.ts';
+import { pinFileVersion } from './pinFile.ts';
+import { probeMessage } from './probe.ts';
+import type { TokenOptions } from './protocol.ts';
+import { SignerProcess } from './signerProcess.ts';
+
+export interface PartitionTimes {
+  signTimeoutMs: number;
+  /** Loading the module, finding the token, logging in. */
+  startTimeoutMs: number;
+  /** A partition that signed nothing for so long is asked for a probe signature. */
+  probeIntervalMs: number;
+}
+
+export interface PartitionStatus {
+  region: string;
+  keyLabel: string;
+  state: PartitionState;
+  /** When it came into that state; milliseconds since the epoch. */
+  since: number;
+  /** Code of the newest failure: `CKR_…` or one of ours. */
+  lastError?: string;
+  /** Verified signatures given since the program started, without probes. */
+  signatures: number;
+  /** Children started to replace another. */
+  restarts: number;
+  /** Process id of the child, while there is one. */
+  pid?: number;
+}
+
+/** Pauses between a child's end and the next one: short enough to be back within 2 s of a token's return. */
+const BACKOFF_MS_MIN = 100;
+const BACKOFF_MS_MAX = 1000;
+
+/** How often a refused PIN's file is looked at (not read). */
+const PIN_FILE_INTERVAL_MS = 500;
+
+/**
+ * One key on one token and the child that signs with it. Owns that child: starts it, replaces it when it dies, hangs or
+ * errs, never runs two, and uses no signature that does not verify with the log's own record of the key.
+ */
+export class Partition {
+  readonly key: LogKey;
+  /** Resolves once the first child is ready (undefined) or has failed. Never rejects. */
+  readonly started: Promise<SignerFailure | undefined>;
+
+  readonly #token: TokenOptions;
+  readonly #times: PartitionTimes;
+  readonly #logger: Logger;
+  readonly #onChange: () => void;
+  readonly #closing = new AbortController();
+  readonly #started = Promise.withResolvers<SignerFailure | undefined>();
+  readonly #ended: Promise<void>;
+
+  #state: PartitionState = 'starting';
+  #since = systemClock();
+  #lastError: string | undefined;
+  #signatures = 0;
+  #starts = 0;
+  #backoffMs = BACKOFF_MS_MIN;
+  #lastUseAt = 0;
+  /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
+  #signer: SignerProcess | undefined;
+  /** End of the queue: the token signs one message at a time. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(key: LogKey, token: TokenOptions, times: PartitionTimes, logger: Logger, onChange: () => void) {
+    this.key = key;
+    this.#token = token;
+    this.#times = times;
+    this.#logger = logger.child({ region: key.region, keyLabel: key.keyLabel });
+    this.#onChange = onChange;
+    this.started = this.#started.promise;
+    this.#ended = this.#supervise();
+  }
+
+  get ready(): boolean {
+    return this.#state === 'ready';
+  }
+
+  status(): PartitionStatus {
+    const pid = this.#signer?.pid;
+    return {
+      region: this.key.region,
+      keyLabel: this.key.keyLabel,
+      state: this.#state,
+      since: this.#since,
+      ...(this.#lastError !== undefined && { lastError: this.#lastError }),
+      signatures: this.#signatures,
+      restarts: Math.max(this.#starts - 1, 0),
+      ...(pid !== undefined && { pid }),
+    };
+  }
+
+  /** A verified signature over `message`, or undefined if this partition cannot give one. Never rejects. */
+  async sign(message: Uint8Array): Promise<Uint8Array | undefined> {
+    const signature = await this.#queue(message);
+    if (signature !== undefined) {
+      this.#signatures += 1;
+      this.#backoffMs = BACKOFF_MS_MIN;
+    }
+    return signature;
+  }
+
+  /** Ends the child, by force after a second. Resolves when it is gone. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#enter('closed');
+    await this.#signer?.close();
+    await this.#ended;
+  }
+
+  async #supervise(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      const failure = await this.#serve();
+      if (this.#closing.signal.aborted) break;
+      this.#enter(stateAfter(failure), failure);
+      this.#started.resolve(failure);
+      await this.#pause(failure);
+    }
+    this.#started.resolve(undefined);
+  }
+
+  /** One child from its start to its end. Resolves, when the process is gone, to what ended it. */
+  async #serve(): Promise<SignerFailure> {
+    const signer = new SignerProcess(this.#token, this.key.region, (output) => {
+      this.#logger.warn({ output }, 'signer output');
+    });
+    this.#signer = signer;
+    this.#starts += 1;
+    const probing = setInterval(() => void this.#probeIfIdle(), this.#times.probeIntervalMs);
+    try {
+      await this.#open(signer);
+      this.#enter('ready');
+      this.#started.resolve(undefined);
+      await signer.lost;
+    } catch (error) {
+      signer.kill(toSignerFailure(error));
+    } finally {
+      clearInterval(probing);
+    }
+    const failure = await signer.lost;
+    // Not before its end: two children on one token could starve each other of sessions.
+    await signer.exited;
+    this.#signer = undefined;
+    return failure;
+  }
+
+  /** Logs in, once, and proves that the partition holds the log's key: by its public half, then by a signature. */
+  async #open(signer: SignerProcess): Promise<void> {
+    const found = await signer.open(this.#token, this.#times.startTimeoutMs);
+    if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
+      throw new SignerFailure(
+        'key_changed',
+        `the token presents another ${found.algorithm} key than the log knows`,
+      );
+    }
+    await this.#signVerified(signer, probeMessage());
+  }
+
+  async #signVerified(signer: SignerProcess, message: Uint8Array): Promise<Uint8Array> {
+    const signature = await signer.sign(message, this.#times.signTimeoutMs);
+    if (!verifySignature(this.key, message, signature)) {
+      throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
+    }
+    this.#lastUseAt = systemClock();
+    return signature;
+  }
+
+  #queue(message: Uint8Array): Promise<Uint8Array | undefined> {
+    const turn = this.#turn.then(() => this.#signNow(message));
+    this.#turn = turn;
+    return turn;
+  }
+
+  async #signNow(message: Uint8Array): Promise<Uint8Array | undefined> {
+    const signer = this.#signer;
+    if (signer === undefined || !this.ready) return undefined;
+    try {
+      return await this.#signVerified(signer, message);
+    } catch (error) {
+      // One failure condemns the child: a token that vanished and came back serves only those who start afresh.
+      const failure = toSignerFailure(error);
+      signer.kill(failure);
+      this.#enter(stateAfter(failure), failure);
+      return undefined;
+    }
+  }
+
+  async #probeIfIdle(): Promise<void> {
+    const idleMs = systemClock() - this.#lastUseAt;
+    if (this.ready && idleMs >= this.#times.probeIntervalMs) await this.#queue(probeMessage());
+  }
+
+  async #pause(failure: SignerFailure): Promise<void> {
+    if (isPinRefusal(failure.code)) return this.#pinFileChange(failure.pinFileVersion);
+    await this.#sleep(this.#backoffMs);
+    this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);
+  }
+
+  /** A file that is missing for a moment has not changed: it could return with the refused PIN in it. */
+  async #pinFileChange(refused: string | undefined): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      await this.#sleep(PIN_FILE_INTERVAL_MS);
+      const version = await pinFileVersion(this.#token.pinFile);
+      if (version !== undefined && version !== refused) return;
+    }
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
+  }
+
+  /** Logs a change once, however often the same failure repeats. */
+  #enter(state: PartitionState, failure?: SignerFailure): void {
+    if (this.#state === 'closed') return;
+    const unchanged = state === this.#state && failure?.code === this.#lastError;
+    if (state !== this.#state) this.#since = systemClock();
+    this.#state = state;
+    if (failure !== undefined) this.#lastError = failure.code;
+    if (unchanged) return;
+    const record = { state, code: failure?.code, detail: failure?.detail };
+    if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
+    else if (state === 'unavailable')
+      this.#logger.warn(record, 'HSM partition unavailable, its signer is replaced');
+    else this.#logger.error(record, `HSM partition ${state}`);
+    this.#onChange();
+  }
+}

@@ -1,0 +1,186 @@
+import { EventEmitter, once } from 'node:events';
+import type { Logger } from 'pino';
+import { OperatorError, ServiceError } from '../base/errors.ts';
+import { type LogKey, type SignatureAlgorithm, verifySignature } from '../log/keys.ts';
+import { describeFailure, remedyFor, SignerFailure, toSignerFailure } from './failure.ts';
+import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
+import { probeMessage } from './probe.ts';
+import type { PublicKey, TokenOptions } from './protocol.ts';
+import { SignerProcess } from './signerProcess.ts';
+
+/** One entry of `kms.partitions`. */
+export interface PartitionOptions extends TokenOptions {
+  region: string;
+}
+
+export interface PartitionSignature {
+  region: string;
+  keyLabel: string;
+  algorithm: SignatureAlgorithm;
+  /** Base64 of the DER SubjectPublicKeyInfo. */
+  spki: string;
+  /** Already verified with that key. Ed25519: 64 bytes; ecdsa-p256: DER. */
+  signature: Uint8Array;
+}
+
+export interface PartitionsOptions extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
+  partitions: PartitionOptions[];
+  /** The keys the log was made with; each partition must present the one of its region and key label. */
+  keys: LogKey[];
+  /** How many partitions must sign for a signature to count. */
+  quorum: number;
+  signTimeoutMs: number;
+  logger: Logger;
+}
+
+const START_TIMEOUT_MS = 10_000;
+const PROBE_INTERVAL_MS = 10_000;
+
+/** What a caller refused for want of a quorum is told to wait; a partition that returns is back sooner. */
+const RETRY_AFTER_SECONDS = 5;
+
+/**
+ * Starts every partition and resolves when each is ready or has failed its first start. Throws OperatorError, and leaves
+ * nothing running, for what only an administrator can mend: a changed or lost key, a refused PIN, a missing module. A
+ * token that cannot be reached is reported and retried, even if it is every one of them.
+ */
+export async function openPartitions(options: PartitionsOptions): Promise<Partitions> {
+  const { partitions, keys, quorum, signTimeoutMs, logger } = options;
+  const times = {
+    signTimeoutMs,
+    startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
+    probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
+  };
+  const pairs = partitions.map((token) => ({ token, key: keyOf(token, keys) }));
+  checkQuorum(pairs, quorum);
+
+  const changes = new EventEmitter().setMaxListeners(0);
+  const members = pairs.map(
+    ({ token, key }) => new Partition(key, token, times, logger, () => changes.emit('change')),
+  );
+  const opened = new Partitions(members, quorum, changes);
+  const failures = await Promise.all(members.map((member) => member.started));
+  const errors = pairs.flatMap(({ token }, index) => {
+    const failure = failures[index];
+    const mendable = failure !== undefined && remedyFor(failure) !== undefined;
+    return mendable ? [describeFailure(token.region, token, failure)] : [];
+  });
+  if (errors.length > 0) {
+    await opened.close();
+    throw new OperatorError(errors.join('\n'));
+  }
+  return opened;
+}
+
+/** The partitions of one log, and the quorum over them. */
+export class Partitions {
+  readonly #members: Partition[];
+  readonly #quorum: number;
+  readonly #changes: EventEmitter;
+
+  /** Use {@link openPartitions}. `changes` emits `change` whenever a member's state does. */
+  constructor(members: Partition[], quorum: number, changes: EventEmitter) {
+    this.#members = members;
+    this.#quorum = quorum;
+    this.#changes = changes;
+  }
+
+  /**
+   * One verified signature of every healthy partition, in the order of the configuration; as slow as the slowest, and
+   * never slower than `signTimeoutMs`. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   */
+  async sign(message: Uint8Array): Promise<PartitionSignature[]> {
+    if (!this.canSign()) throw belowQuorum();
+    const signatures = await Promise.all(this.#members.map((member) => member.sign(message)));
+    const given = this.#members.flatMap(({ key }, index) => {
+      const signature = signatures[index];
+      return signature === undefined ? [] : [{ ...key, signature }];
+    });
+    if (given.length < this.#quorum) throw belowQuorum();
+    return given;
+  }
+
+  /** Whether enough partitions are healthy, as far as is known without asking them. */
+  canSign(): boolean {
+    return this.#members.filter((member) => member.ready).length >= this.#quorum;
+  }
+
+  /** Resolves as soon as {@link canSign}, or when the signal aborts. Never rejects. */
+  async recovered(signal: AbortSignal): Promise<void> {
+    while (!this.canSign() && !signal.aborted) {
+      await once(this.#changes, 'change', { signal }).catch(() => {});
+    }
+  }
+
+  /** In the order of the configuration. */
+  status(): PartitionStatus[] {
+    return this.#members.map((member) => member.status());
+  }
+
+  /** Logs out everywhere; no child is left when it resolves. */
+  async close(): Promise<void> {
+    await Promise.all(this.#members.map((member) => member.close()));
+  }
+}
+
+/**
+ * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also when
+ * a key of that label exists.
+ */
+export function initKey(options: PartitionOptions, algorithm: SignatureAlgorithm): Promise<LogKey> {
+  return useOnce(options, (signer) => signer.generate(options, algorithm, START_TIMEOUT_MS));
+}
+
+/** The key a partition holds, proven by a signature. Throws OperatorError when there is none. */
+export function readKey(options: PartitionOptions): Promise<LogKey> {
+  return useOnce(options, (signer) => signer.open(options, START_TIMEOUT_MS));
+}
+
+async function useOnce(
+  options: PartitionOptions,
+  find: (signer: SignerProcess) => Promise<PublicKey>,
+): Promise<LogKey> {
+  const signer = new SignerProcess(options, options.region, () => {});
+  try {
+    const { algorithm, spki } = await find(signer);
+    const key: LogKey = { region: options.region, keyLabel: options.keyLabel, algorithm, spki };
+    const probe = probeMessage();
+    const signature = await signer.sign(probe, START_TIMEOUT_MS);
+    if (!verifySignature(key, probe, signature)) {
+      throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
+    }
+    return key;
+  } catch (error) {
+    throw new OperatorError(describeFailure(options.region, options, toSignerFailure(error)), {
+      cause: error,
+    });
+  } finally {
+    await signer.close();
+  }
+}
+
+function keyOf({ region, keyLabel }: PartitionOptions, keys: LogKey[]): LogKey {
+  const key = keys.find((candidate) => candidate.region === region && candidate.keyLabel === keyLabel);
+  if (key !== undefined) return key;
+  throw new OperatorError(
+    `kms.partitions: this log has no key "${keyLabel}" of region ${region}; partitions are fixed when the log is made`,
+  );
+}
+
+/** A quorum counts independent signatures, so a key may stand behind one partition only. */
+function checkQuorum(pairs: { key: LogKey }[], quorum: number): void {
+  if (new Set(pairs.map(({ key }) => key.spki)).size !== pairs.length) {
+    throw new OperatorError('kms.partitions: two partitions name the same key; each needs its own');
+  }
+  if (quorum < 1 || quorum > pairs.length) {
+    throw new OperatorError(`kms.quorum: ${quorum} of ${pairs.length} partitions can never sign`);
+  }
+}
+
+function belowQuorum(): ServiceError {
+  return new ServiceError(
+    'kms_partition_unavailable',
+    'too few key-management partitions can sign at the moment; nothing was sealed, repeat the request later',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}

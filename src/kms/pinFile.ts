@@ -1,0 +1,57 @@
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { SignerFailure } from './failure.ts';
+
+/** More than any token's ulMaxPinLen; keeps a wrong path from being read whole. */
+const PIN_FILE_BYTES_MAX = 1024;
+
+export interface Pin {
+  value: string;
+  /** Version of the file it was read from. */
+  version: string;
+}
+
+/**
+ * The PIN in `path`, without its final line break. Throws SignerFailure `pin_file_unreadable`, `pin_file_exposed` (others
+ * than owner and group have any access) or `pin_file_invalid`. Only the signer calls this: the PIN never enters the
+ * process that talks to the network.
+ */
+export function readPin(path: string): Pin {
+  // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
+  const file = openOrFail(path);
+  try {
+    const stats = fstatSync(file, { bigint: true });
+    if (!stats.isFile() || stats.size > PIN_FILE_BYTES_MAX) {
+      throw new SignerFailure('pin_file_invalid', `the PIN file ${path} is not a small regular file`);
+    }
+    if ((stats.mode & 0o007n) !== 0n) {
+      throw new SignerFailure('pin_file_exposed', `the PIN file ${path} is open to others`);
+    }
+    const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    if (value === '') throw new SignerFailure('pin_file_invalid', `the PIN file ${path} is empty`);
+    return { value, version: versionOf(stats) };
+  } finally {
+    closeSync(file);
+  }
+}
+
+function openOrFail(path: string): number {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    throw new SignerFailure('pin_file_unreadable', `cannot open the PIN file: ${(error as Error).message}`);
+  }
+}
+
+/** Changes whenever the file is written or replaced; undefined while there is none. Does not read it. */
+export async function pinFileVersion(path: string): Promise<string | undefined> {
+  try {
+    return versionOf(await stat(path, { bigint: true }));
+  } catch {
+    return undefined;
+  }
+}
+
+function versionOf(stats: BigIntStats): string {
+  return `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+}

@@ -1,0 +1,40 @@
+import type { SignatureAlgorithm } from '../log/keys.ts';
+
+/** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it. */
+export interface TokenOptions {
+  /** Path of the PKCS#11 module, a shared library. */
+  module: string;
+  tokenLabel?: string;
+  tokenSerial?: string;
+  keyLabel: string;
+  /** File with the user PIN and nothing else; a final line break is not part of it. No access for others. */
+  pinFile: string;
+  /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The child gets nothing else from ours. */
+  environment?: Record<string, string>;
+}
+
+/** A public key as read from the token. */
+export interface PublicKey {
+  algorithm: SignatureAlgorithm;
+  /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
+  spki: string;
+}
+
+/** What the parent may ask of a signer. The PIN is in none of it: the child reads it from `token.pinFile`. */
+export type SignerRequest =
+  | { kind: 'open'; token: TokenOptions }
+  | { kind: 'generate'; token: TokenOptions; algorithm: SignatureAlgorithm }
+  | { kind: 'sign'; message: Uint8Array }
+  | { kind: 'close' };
+
+export interface SignerAnswers {
+  open: PublicKey;
+  generate: PublicKey;
+  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3). */
+  sign: Uint8Array;
+  close: undefined;
+}
+
+export type SignerReply =
+  | { id: number; answer: SignerAnswers[keyof SignerAnswers] }
+  | { id: number; failure: { code: string; detail: string; pinFileVersion?: string | undefined } };

@@ -1,0 +1,64 @@
+/**
+ * The program of a partition's child process: one PKCS#11 module, one token, one key. A vendor's module may hang, leak or
+ * crash here; the parent then kills this process and starts another. It answers one request at a time, in order, because
+ * every PKCS#11 call blocks.
+ */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import pkcs11 from 'pkcs11js';
+import { SignerFailure } from './failure.ts';
+import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
+import { Token, type TokenKey } from './token.ts';
+
+let token: Token | undefined;
+let key: TokenKey | undefined;
+
+function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
+  switch (request.kind) {
+    case 'open':
+      token = Token.open(request.token, 'read');
+      key = token.findKey();
+      return key.publicKey;
+    case 'generate':
+      token = Token.open(request.token, 'write');
+      key = token.generateKey(request.algorithm);
+      return key.publicKey;
+    case 'sign':
+      if (key === undefined) throw new SignerFailure('signer_error', 'asked to sign before a key was opened');
+      return key.sign(request.message);
+    case 'close':
+      token?.close();
+      return undefined;
+  }
+}
+
+function replyTo(id: number, request: SignerRequest): SignerReply {
+  try {
+    return { id, answer: answer(request) };
+  } catch (error) {
+    return { id, failure: describe(error) };
+  }
+}
+
+function describe(error: unknown): { code: string; detail: string; pinFileVersion?: string | undefined } {
+  if (error instanceof SignerFailure) {
+    return { code: error.code, detail: error.detail, pinFileVersion: error.pinFileVersion };
+  }
+  if (error instanceof pkcs11.Pkcs11Error) {
+    return { code: error.message, detail: `${error.method || 'PKCS#11'} failed` };
+  }
+  return { code: 'signer_error', detail: String(error) };
+}
+
+// The parent decides when this process ends; Ctrl-C and systemd signal the whole group, while the parent still drains.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+
+new Worker(new URL(`./lifeline${extname(import.meta.url)}`, import.meta.url)).unref();
+
+process.on('disconnect', () => process.exit(0));
+process.on('message', ({ id, ...request }: SignerRequest & { id: number }) => {
+  const reply = replyTo(id, request);
+  process.send?.(reply, () => {
+    if (request.kind === 'close') process.exit(0);
+  });
+});

@@ -1,0 +1,227 @@
+import { randomBytes } from 'node:crypto';
+import pkcs11 from 'pkcs11js';
+import { sha256, toBase64 } from '../base/bytes.ts';
+import type { SignatureAlgorithm } from '../log/keys.ts';
+import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeSpki } from './encoding.ts';
+import { isPinRefusal, SignerFailure } from './failure.ts';
+import { readPin } from './pinFile.ts';
+import type { PublicKey, TokenOptions } from './protocol.ts';
+
+/** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
+const CKK_EC_EDWARDS = 0x40;
+const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
+const CKM_EDDSA = 0x1057;
+
+const KEY_TYPE: Record<SignatureAlgorithm, number> = {
+  ed25519: CKK_EC_EDWARDS,
+  'ecdsa-p256': pkcs11.CKK_EC,
+};
+const GENERATION: Record<SignatureAlgorithm, number> = {
+  ed25519: CKM_EC_EDWARDS_KEY_PAIR_GEN,
+  'ecdsa-p256': pkcs11.CKM_EC_KEY_PAIR_GEN,
+};
+/** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
+const SIGNING: Record<SignatureAlgorithm, number> = { ed25519: CKM_EDDSA, 'ecdsa-p256': pkcs11.CKM_ECDSA };
+
+/** Room for any signature of the two algorithms. */
+const SIGNATURE_BYTES_MAX = 256;
+
+/** What a private key made by us must say of itself afterwards (PKCS#11 2.40, section 4.9). */
+const PROTECTION: [name: string, type: number, value: boolean][] = [
+  ['CKA_TOKEN', pkcs11.CKA_TOKEN, true],
+  ['CKA_PRIVATE', pkcs11.CKA_PRIVATE, true],
+  ['CKA_SENSITIVE', pkcs11.CKA_SENSITIVE, true],
+  ['CKA_EXTRACTABLE', pkcs11.CKA_EXTRACTABLE, false],
+  ['CKA_SIGN', pkcs11.CKA_SIGN, true],
+];
+const HISTORY: typeof PROTECTION = [
+  ['CKA_ALWAYS_SENSITIVE', pkcs11.CKA_ALWAYS_SENSITIVE, true],
+  ['CKA_NEVER_EXTRACTABLE', pkcs11.CKA_NEVER_EXTRACTABLE, true],
+  ['CKA_LOCAL', pkcs11.CKA_LOCAL, true],
+];
+
+/**
+ * One token with its user logged in, through one session: PKCS#11 allows one operation per session, and every call here
+ * blocks. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
+ */
+export class Token {
+  readonly #module: pkcs11.PKCS11;
+  readonly #session: Buffer;
+  readonly #keyLabel: string;
+
+  private constructor(module: pkcs11.PKCS11, session: Buffer, keyLabel: string) {
+    this.#module = module;
+    this.#session = session;
+    this.#keyLabel = keyLabel;
+  }
+
+  /** Loads the module, finds the token and logs in, with one attempt at the PIN. Writable only to make keys. */
+  static open(options: TokenOptions, access: 'read' | 'write'): Token {
+    const module = loadModule(options.module);
+    const slot = findToken(module, options);
+    const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
+    const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
+    logIn(module, session, options.pinFile);
+    return new Token(module, session, options.keyLabel);
+  }
+
+  /** The one key pair with the configured label. */
+  findKey(): TokenKey {
+    const privateKey = this.#findOne('private', pkcs11.CKO_PRIVATE_KEY);
+    const publicKey = this.#findOne('public', pkcs11.CKO_PUBLIC_KEY);
+    return new TokenKey(this.#module, this.#session, privateKey, this.#readPublicKey(publicKey));
+  }
+
+  /** Makes a key pair that cannot leave the token, and checks that the token says so too. */
+  generateKey(algorithm: SignatureAlgorithm): TokenKey {
+    if (this.#find([]).length > 0) throw new SignerFailure('key_exists', 'the token has a key of that label');
+    const pair = this.#module.C_GenerateKeyPair(
+      this.#session,
+      { mechanism: GENERATION[algorithm] },
+      this.#publicTemplate(algorithm),
+      this.#privateTemplate(algorithm),
+    );
+    // Both share CKA_ID, as stock tools expect of a pair; the label is what names it here.
+    const id = { type: pkcs11.CKA_ID, value: randomBytes(16) };
+    try {
+      this.#checkProtection(pair.privateKey);
+      for (const key of [pair.publicKey, pair.privateKey]) {
+        this.#module.C_SetAttributeValue(this.#session, key, [id]);
+      }
+      return this.findKey();
+    } catch (error) {
+      this.#module.C_DestroyObject(this.#session, pair.privateKey);
+      this.#module.C_DestroyObject(this.#session, pair.publicKey);
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#module.C_Logout(this.#session);
+    this.#module.C_CloseSession(this.#session);
+    this.#module.C_Finalize();
+  }
+
+  #find(template: pkcs11.Template): Buffer[] {
+    this.#module.C_FindObjectsInit(this.#session, [
+      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
+      ...template,
+    ]);
+    try {
+      return this.#module.C_FindObjects(this.#session, 2);
+    } finally {
+      this.#module.C_FindObjectsFinal(this.#session);
+    }
+  }
+
+  #findOne(half: string, objectClass: number): Buffer {
+    const [found, second] = this.#find([{ type: pkcs11.CKA_CLASS, value: objectClass }]);
+    if (found === undefined)
+      throw new SignerFailure('key_not_found', `the token has no ${half} key of that label`);
+    if (second !== undefined) throw new SignerFailure('key_ambiguous', `several ${half} keys of that label`);
+    return found;
+  }
+
+  #readPublicKey(handle: Buffer): PublicKey {
+    const algorithm = algorithmOf(this.#attribute(handle, pkcs11.CKA_EC_PARAMS));
+    if (algorithm === undefined) throw new SignerFailure('key_unsupported', 'the key is on another curve');
+    const spki = encodeSpki(algorithm, this.#attribute(handle, pkcs11.CKA_EC_POINT));
+    return { algorithm, spki: toBase64(spki) };
+  }
+
+  #checkProtection(privateKey: Buffer): void {
+    for (const [name, type, value] of [...PROTECTION, ...HISTORY]) {
+      if ((this.#attribute(privateKey, type)[0] === 1) !== value) {
+        throw new SignerFailure('key_unprotected', `the new private key has ${name} = ${!value}`);
+      }
+    }
+  }
+
+  #attribute(object: Buffer, type: number): Buffer {
+    const [attribute] = this.#module.C_GetAttributeValue(this.#session, object, [{ type }]);
+    return attribute?.value ?? Buffer.alloc(0);
+  }
+
+  #publicTemplate(algorithm: SignatureAlgorithm): pkcs11.Template {
+    return [
+      ...this.#commonTemplate(pkcs11.CKO_PUBLIC_KEY, algorithm),
+      { type: pkcs11.CKA_TOKEN, value: true },
+      { type: pkcs11.CKA_VERIFY, value: true },
+      { type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS[algorithm] },
+    ];
+  }
+
+  #privateTemplate(algorithm: SignatureAlgorithm): pkcs11.Template {
+    return [
+      ...this.#commonTemplate(pkcs11.CKO_PRIVATE_KEY, algorithm),
+      ...PROTECTION.map(([, type, value]) => ({ type, value })),
+    ];
+  }
+
+  #commonTemplate(objectClass: number, algorithm: SignatureAlgorithm): pkcs11.Template {
+    return [
+      { type: pkcs11.CKA_CLASS, value: objectClass },
+      { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
+      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
+    ];
+  }
+}
+
+/** A private key on a token, by its handle, and the public key that goes by the same label. */
+export class TokenKey {
+  readonly publicKey: PublicKey;
+  readonly #module: pkcs11.PKCS11;
+  readonly #session: Buffer;
+  readonly #handle: Buffer;
+
+  constructor(module: pkcs11.PKCS11, session: Buffer, handle: Buffer, publicKey: PublicKey) {
+    this.#module = module;
+    this.#session = session;
+    this.#handle = handle;
+    this.publicKey = publicKey;
+  }
+
+  /** Ed25519: 64 bytes over the message; ecdsa-p256: DER over its SHA-256. Not verified here: the parent does that. */
+  sign(message: Uint8Array): Uint8Array {
+    const { algorithm } = this.publicKey;
+    const mechanism = { mechanism: SIGNING[algorithm] };
+    const input = algorithm === 'ed25519' ? Buffer.from(message) : sha256(message);
+    this.#module.C_SignInit(this.#session, mechanism, this.#handle);
+    const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
+    return algorithm === 'ed25519' ? raw : encodeEcdsaSignature(raw);
+  }
+}
+
+function loadModule(path: string): pkcs11.PKCS11 {
+  const module = new pkcs11.PKCS11();
+  try {
+    module.load(path);
+  } catch (error) {
+    throw new SignerFailure('module_unusable', `cannot load the PKCS#11 module: ${(error as Error).message}`);
+  }
+  module.C_Initialize();
+  return module;
+}
+
+function findToken(module: pkcs11.PKCS11, { tokenLabel, tokenSerial }: TokenOptions): Buffer {
+  // Fields of CK_TOKEN_INFO are padded with blanks to a fixed length.
+  const matches = module.C_GetSlotList(true).filter((slot) => {
+    const { label, serialNumber } = module.C_GetTokenInfo(slot);
+    if (tokenSerial !== undefined && serialNumber.trimEnd() !== tokenSerial) return false;
+    return tokenLabel === undefined || label.trimEnd() === tokenLabel;
+  });
+  const [found, second] = matches;
+  if (found === undefined) throw new SignerFailure('token_not_found', 'the module has no such token');
+  if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
+  return found;
+}
+
+function logIn(module: pkcs11.PKCS11, session: Buffer, pinFile: string): void {
+  const pin = readPin(pinFile);
+  try {
+    module.C_Login(session, pkcs11.CKU_USER, pin.value);
+  } catch (error) {
+    if (!(error instanceof pkcs11.Pkcs11Error) || !isPinRefusal(error.message)) throw error;
+    throw new SignerFailure(error.message, `the token refused the PIN in ${pinFile}`, pin.version);
+  }
+}
