@@ -1,0 +1,97 @@
+import type { Hashed } from './engine.ts';
+
+/** What is known of a document whose bytes have all been hashed: digests in lower-case hex, and the length. */
+export interface Digests {
+  sha256: string;
+  sha512: string;
+  bytes: number;
+}
+
+/** One document on its way through the pool: its bytes not yet hashed, and the hash state of those that are. */
+export class Lane {
+  state: Uint8Array | undefined;
+  pendingBytes = 0;
+  /** In the pool's queue, or part of a task under way: never both, so states follow each other. */
+  place: 'idle' | 'queued' | 'busy' = 'idle';
+  ended = false;
+  closed = false;
+  #bytes = 0;
+  #chunks: Uint8Array[] = [];
+  #room: PromiseWithResolvers<void> | undefined;
+  readonly #digests = Promise.withResolvers<Digests>();
+
+  constructor() {
+    // A lane can fail while nobody waits for its digests; who asks later still learns of it.
+    this.#digests.promise.catch(() => {});
+  }
+
+  get hasWork(): boolean {
+    return !this.closed && (this.pendingBytes > 0 || this.ended);
+  }
+
+  get digests(): Promise<Digests> {
+    return this.#digests.promise;
+  }
+
+  push(chunk: Uint8Array): void {
+    this.#chunks.push(chunk);
+    this.pendingBytes += chunk.length;
+    this.#bytes += chunk.length;
+  }
+
+  /** Moves as many pending bytes as fit into the target; returns how many. */
+  take(target: Uint8Array): number {
+    let filled = 0;
+    let whole = 0;
+    for (const chunk of this.#chunks) {
+      const part = chunk.subarray(0, target.length - filled);
+      target.set(part, filled);
+      filled += part.length;
+      if (part.length < chunk.length) {
+        this.#chunks[whole] = chunk.subarray(part.length);
+        break;
+      }
+      whole += 1;
+    }
+    this.#chunks.splice(0, whole);
+    this.pendingBytes -= filled;
+    this.#makeRoom();
+    return filled;
+  }
+
+  /** Resolves when bytes were taken, or when no more will be. */
+  room(): Promise<void> {
+    this.#room ??= Promise.withResolvers();
+    return this.#room.promise;
+  }
+
+  answer(hashed: Hashed): void {
+    if (this.closed) return;
+    if ('state' in hashed) {
+      this.state = hashed.state;
+    } else {
+      this.#digests.resolve({ sha256: hashed.sha256, sha512: hashed.sha512, bytes: this.#bytes });
+      this.close();
+    }
+  }
+
+  fail(error: unknown): void {
+    this.#digests.reject(error);
+    this.close();
+  }
+
+  /** Drops what is pending. The digests, if they were not known by now, never will be. */
+  close(): void {
+    this.#digests.reject(new Error('the document was abandoned'));
+    this.closed = true;
+    this.#chunks = [];
+    this.pendingBytes = 0;
+    this.state = undefined;
+    this.#makeRoom();
+  }
+
+  #makeRoom(): void {
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}

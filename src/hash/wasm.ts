@@ -1,0 +1,38 @@
+import { createSHA256, createSHA512 } from 'hash-wasm';
+import type { Engine, Hashed, Piece } from './engine.ts';
+
+/**
+ * The engine that runs everywhere. Its two hashers are reused for every piece; a state is the SHA-256 state followed
+ * by the SHA-512 state, each headed by hash-wasm's build id, so a state of another build is refused.
+ */
+export async function openWasmEngine(): Promise<Engine> {
+  const [sha256, sha512] = await Promise.all([createSHA256(), createSHA512()]);
+  const split = sha256.save().length;
+
+  function resume(state: Uint8Array | undefined): void {
+    if (state === undefined) {
+      sha256.init();
+      sha512.init();
+    } else {
+      sha256.load(state.subarray(0, split));
+      sha512.load(state.subarray(split));
+    }
+  }
+
+  function suspend(): Uint8Array {
+    const [head, tail] = [sha256.save(), sha512.save()];
+    const state = new Uint8Array(head.length + tail.length);
+    state.set(head);
+    state.set(tail, head.length);
+    return state;
+  }
+
+  function hashOne({ state, bytes, last }: Piece): Hashed {
+    resume(state);
+    sha256.update(bytes);
+    sha512.update(bytes);
+    return last ? { sha256: sha256.digest(), sha512: sha512.digest() } : { state: suspend() };
+  }
+
+  return { hash: (pieces) => pieces.map(hashOne) };
+}

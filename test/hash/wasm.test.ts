@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import t from 'tap';
+import { openWasmEngine } from '../../src/hash/wasm.ts';
+
+const engine = await openWasmEngine();
+
+function digests(data: Uint8Array) {
+  return {
+    sha256: createHash('sha256').update(data).digest('hex'),
+    sha512: createHash('sha512').update(data).digest('hex'),
+  };
+}
+
+function stateAfter(bytes: Uint8Array): Uint8Array {
+  const [hashed] = engine.hash([{ bytes, last: false }]);
+  assert(hashed !== undefined && 'state' in hashed);
+  return hashed.state;
+}
+
+t.test('FIPS 180-4 example vectors', async (t) => {
+  const [empty, abc] = engine.hash([
+    { bytes: Buffer.alloc(0), last: true },
+    { bytes: Buffer.from('abc'), last: true },
+  ]);
+  t.match(empty, { sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855' });
+  t.match(abc, {
+    sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+    sha512:
+      'ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f',
+  });
+});
+
+t.test('a document cut anywhere, between pieces of another, has the same digests', async (t) => {
+  const property = fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(700), (data, at) => {
+    const state = stateAfter(data.subarray(0, at));
+    const pieces = [
+      { bytes: Buffer.from('another'), last: true },
+      { state, bytes: data.subarray(at), last: true },
+    ];
+    assert.deepEqual(engine.hash(pieces)[1], digests(data));
+  });
+  t.doesNotThrow(() => fc.assert(property, { numRuns: 300 }));
+});
+
+t.test('a state that is not this build’s is refused', async (t) => {
+  const state = stateAfter(Buffer.from('a'));
+  state[0] = (state[0] ?? 0) ^ 1;
+  t.throws(() => engine.hash([{ state, bytes: Buffer.from('b'), last: true }]), /incompatible/);
+});
