@@ -1,0 +1,56 @@
+import { ServiceError } from '../base/errors.ts';
+
+/** ISO 32000-2, 7.5.2 and 7.5.5; where readers tolerate leading and trailing bytes, so does this (implementation note of PDF 1.7). */
+const HEADER = '%PDF-';
+const TRAILER = '%%EOF';
+const WINDOW_BYTES = 1024;
+
+/**
+ * Tells a PDF by its ends while it streams past: `%PDF-` within the first 1024 bytes, `%%EOF` within the last 1024.
+ * Keeps no more than those.
+ */
+export class PdfSniffer {
+  #head: Buffer | undefined = Buffer.alloc(0);
+  #tail = Buffer.alloc(0);
+
+  /** Throws ServiceError `not_a_pdf` as soon as the first 1024 bytes say so. */
+  update(chunk: Uint8Array): void {
+    if (this.#head !== undefined) this.#look(this.#head, chunk);
+    this.#tail = lastBytes(this.#tail, chunk);
+  }
+
+  /** After the last byte; throws ServiceError `not_a_pdf`. */
+  end(): void {
+    if (this.#tail.length === 0) throw notPdf('it is empty');
+    if (this.#head !== undefined) throw noHeader();
+    if (!this.#tail.includes(TRAILER)) throw notPdf(`its last ${WINDOW_BYTES} bytes hold no ${TRAILER}`);
+  }
+
+  #look(head: Buffer, chunk: Uint8Array): void {
+    const seen = Buffer.concat([head, chunk.subarray(0, WINDOW_BYTES - head.length)]);
+    if (seen.includes(HEADER)) this.#head = undefined;
+    else if (seen.length === WINDOW_BYTES) throw noHeader();
+    else this.#head = seen;
+  }
+}
+
+/** The last 1024 bytes of two pieces, copied, so that no large chunk is kept alive. */
+function lastBytes(before: Buffer, chunk: Uint8Array): Buffer<ArrayBuffer> {
+  const after = chunk.subarray(-WINDOW_BYTES);
+  const kept = Math.min(before.length, WINDOW_BYTES - after.length);
+  return Buffer.concat([before.subarray(before.length - kept), after]);
+}
+
+function noHeader(): ServiceError {
+  return notPdf(`its first ${WINDOW_BYTES} bytes hold no ${HEADER}`);
+}
+
+function notPdf(why: string): ServiceError {
+  return new ServiceError(
+    'not_a_pdf',
+    `file is not a complete PDF: ${why}. Send the document as it is, unencoded.`,
+    {
+      parameter: 'file',
+    },
+  );
+}
