@@ -1,0 +1,211 @@
+import { sha256, toHex } from '../base/bytes.ts';
+import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from './job.ts';
+
+/** What a create asks for, every field parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
+export interface CreateRequest {
+  visibility: Visibility;
+  mode: JobMode;
+  preserveMetadata: boolean;
+  purpose?: string;
+  customerReference?: string;
+  /** The declared fingerprint, lower-case hex. */
+  checksumSha256?: string;
+}
+
+/** A create by reference: both fields are required there. */
+export interface JsonCreateRequest extends CreateRequest {
+  sourceUrl: string;
+  checksumSha256: string;
+}
+
+/** Lengths in characters, that is Unicode code points. */
+const PURPOSE_CHARACTERS_MAX = 128;
+const CUSTOMER_REFERENCE_CHARACTERS_MAX = 512;
+const SOURCE_URL_CHARACTERS_MAX = 2048;
+
+type Parse<T> = (name: string, value: unknown) => T;
+
+const parsers = {
+  visibility: oneOf(VISIBILITIES),
+  mode: oneOf(JOB_MODES),
+  preserve_metadata: parseBoolean,
+  purpose: opaqueText(PURPOSE_CHARACTERS_MAX),
+  customer_reference: opaqueText(CUSTOMER_REFERENCE_CHARACTERS_MAX),
+  checksum_sha256: parseChecksum,
+  source_url: parseSourceUrl,
+} satisfies Record<string, Parse<unknown>>;
+
+type FieldName = keyof typeof parsers;
+const JSON_NAMES = Object.keys(parsers);
+const MULTIPART_NAMES = ['file', ...JSON_NAMES.filter((name) => name !== 'source_url')];
+
+type Values = { [Name in FieldName]?: ReturnType<(typeof parsers)[Name]> };
+
+/** Collects the text fields of a multipart create as they arrive. */
+export class CreateFields {
+  readonly #values: Values = {};
+
+  /** Throws ServiceError at once for an unknown name, a repeated one, or a value out of bounds. */
+  add(name: string, text: string): void {
+    set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text, MULTIPART_NAMES);
+  }
+
+  /** Set when `source_url` came as a field. The multipart form has no place for it (decisions, section 1). */
+  get sourceUrl(): string | undefined {
+    return this.#values.source_url;
+  }
+
+  /** After the last field; throws ServiceError `missing_parameter`. */
+  finish(): CreateRequest {
+    return requestOf(this.#values);
+  }
+}
+
+/** Parses a JSON create whole; throws ServiceError. */
+export function parseJsonCreate(body: unknown): JsonCreateRequest {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new ServiceError(
+      'invalid_request',
+      'The JSON body must be an object with the fields of the create request.',
+    );
+  }
+  const values: Values = {};
+  for (const [name, value] of Object.entries(body)) set(values, name, value, JSON_NAMES);
+  const sourceUrl = values.source_url ?? missing('source_url');
+  const checksumSha256 = values.checksum_sha256 ?? missing('checksum_sha256');
+  return { ...requestOf(values), sourceUrl, checksumSha256 };
+}
+
+/**
+ * Tells whether two creates are the same request: SHA-256, lower-case hex, over the parsed fields and the document's
+ * digest in canonical JSON (fixed order, absent fields left out). The raw body will not do: multipart boundaries change.
+ */
+export function fingerprint(request: CreateRequest | JsonCreateRequest, documentSha256: string): string {
+  const canonical = JSON.stringify({
+    checksum_sha256: request.checksumSha256,
+    customer_reference: request.customerReference,
+    document_sha256: documentSha256,
+    mode: request.mode,
+    preserve_metadata: request.preserveMetadata,
+    purpose: request.purpose,
+    source_url: 'sourceUrl' in request ? request.sourceUrl : undefined,
+    visibility: request.visibility,
+  });
+  return toHex(sha256(Buffer.from(canonical)));
+}
+
+function requestOf(values: Values): CreateRequest {
+  return {
+    visibility: values.visibility ?? missing('visibility'),
+    mode: values.mode ?? 'async',
+    preserveMetadata: values.preserve_metadata ?? false,
+    ...(values.purpose !== undefined && { purpose: values.purpose }),
+    ...(values.customer_reference !== undefined && { customerReference: values.customer_reference }),
+    ...(values.checksum_sha256 !== undefined && { checksumSha256: values.checksum_sha256 }),
+  };
+}
+
+function set(values: Values, name: string, value: unknown, names: readonly string[]): void {
+  if (!isFieldName(name)) throw unknownField(name, names);
+  if (values[name] !== undefined) throw duplicateField(name);
+  Object.assign(values, { [name]: parsers[name](name, value) });
+}
+
+function isFieldName(name: string): name is FieldName {
+  return Object.hasOwn(parsers, name);
+}
+
+function unknownField(name: string, names: readonly string[]): ServiceError {
+  const message = `${quote(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
+  return new ServiceError('unknown_parameter', message, { parameter: shorten(name) });
+}
+
+/** A caller sent one field, or one file, more than once. */
+export function duplicateField(name: string): ServiceError {
+  return fault('duplicate_parameter', name, 'was sent more than once. Send it once.');
+}
+
+/** A name as the caller sent it, made safe to print. */
+export function quote(name: string): string {
+  return JSON.stringify(shorten(name));
+}
+
+function shorten(name: string): string {
+  const characters = [...name.slice(0, 200).toWellFormed()];
+  return characters.length > 64 ? `${characters.slice(0, 64).join('')}…` : characters.join('');
+}
+
+function oneOf<T extends string>(allowed: readonly T[]): Parse<T> {
+  return (name, value) => {
+    const found = allowed.find((candidate) => candidate === value);
+    return found ?? invalid(name, `must be one of: ${allowed.join(', ')}.`);
+  };
+}
+
+/** `true` and `false` as multipart text spells them; everything else stays the text it is and fails as such. */
+function booleanOf(text: string): boolean | string {
+  return text === 'true' || (text === 'false' ? false : text);
+}
+
+function parseBoolean(name: string, value: unknown): boolean {
+  return typeof value === 'boolean' ? value : invalid(name, 'must be exactly true or false.');
+}
+
+/**
+ * Text that is kept and echoed as it is: no trimming, no normalisation. U+0000 is refused because it ends the text for
+ * many a receiver, lone surrogates because they have no UTF-8 form; other control characters are the caller's own affair.
+ */
+function opaqueText(charactersMax: number): Parse<string> {
+  return (name, value) => {
+    const text = parseText(name, value);
+    const characters = lengthInCodePoints(text, charactersMax);
+    if (characters < 1 || characters > charactersMax) {
+      invalid(name, `must have 1 to ${charactersMax} characters. Shorten it, or leave the field out.`);
+    }
+    return text;
+  };
+}
+
+function parseText(name: string, value: unknown): string {
+  if (typeof value !== 'string') return invalid(name, 'must be a string.');
+  if (!value.isWellFormed()) invalid(name, 'must be well-formed Unicode, without lone surrogates.');
+  if (value.includes('\0')) invalid(name, 'must not contain the character U+0000.');
+  return value;
+}
+
+/** Counts no further than it has to: a code point takes two UTF-16 code units at most. */
+function lengthInCodePoints(text: string, enough: number): number {
+  return text.length > 2 * enough ? text.length : [...text].length;
+}
+
+function parseChecksum(name: string, value: unknown): string {
+  const valid = typeof value === 'string' && /^[0-9A-Fa-f]{64}$/.test(value);
+  return valid
+    ? value.toLowerCase()
+    : invalid(name, 'must be the SHA-256 of the document: exactly 64 hexadecimal characters.');
+}
+
+function parseSourceUrl(name: string, value: unknown): string {
+  const text = parseText(name, value);
+  const url = text.length <= SOURCE_URL_CHARACTERS_MAX ? URL.parse(text) : null;
+  const valid = url !== null && (url.protocol === 'https:' || url.protocol === 'http:');
+  return valid
+    ? text
+    : invalid(
+        name,
+        `must be an absolute http or https URL of at most ${SOURCE_URL_CHARACTERS_MAX} characters.`,
+      );
+}
+
+function missing(name: FieldName): never {
+  throw fault('missing_parameter', name, 'is required. Add it.');
+}
+
+function invalid(name: string, demand: string): never {
+  throw fault('invalid_parameter', name, demand);
+}
+
+function fault(code: ErrorCode, name: string, text: string): ServiceError {
+  return new ServiceError(code, `${name} ${text}`, { parameter: name });
+}
