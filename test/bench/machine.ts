@@ -1,0 +1,75 @@
+import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { percentile } from './stats.ts';
+
+export interface Machine {
+  cpu: string;
+  cores: number;
+  memoryBytes: number;
+  kernel: string;
+  node: string;
+  /** Of the folder that holds the stores: 4 KiB written and flushed (fdatasync), again and again. */
+  flushP50Ms: number;
+  flushP99Ms: number;
+}
+
+const TMPFS_MAGIC = 0x01021994;
+const FLUSHES = 200;
+
+/** What the figures were measured on. Throws when `dir` is in memory: durable writes would cost nothing there. */
+export function describeMachine(dir: string): Machine {
+  if (statfsSync(dir).type === TMPFS_MAGIC)
+    throw new Error(`${dir} is a tmpfs; name a folder on a disk with --dir`);
+  const flushesMs = timeFlushes(join(dir, 'flush'));
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: cpus().length,
+    memoryBytes: totalmem(),
+    kernel: release(),
+    node: process.version,
+    flushP50Ms: percentile(flushesMs, 0.5),
+    flushP99Ms: percentile(flushesMs, 0.99),
+  };
+}
+
+function timeFlushes(path: string): Float64Array {
+  const fd = openSync(path, 'w');
+  const page = Buffer.alloc(4096, 1);
+  const samplesMs = Float64Array.from({ length: FLUSHES }, () => {
+    const startMs = performance.now();
+    writeSync(fd, page);
+    fdatasyncSync(fd);
+    return performance.now() - startMs;
+  });
+  closeSync(fd);
+  rmSync(path);
+  return samplesMs.sort();
+}
+
+/** Forgets the process's peak of resident memory, so that the next {@link peakRssBytes} speaks of what follows. */
+export function resetPeakRss(pid: number): void {
+  const fd = openSync(`/proc/${pid}/clear_refs`, 'w');
+  writeSync(fd, '5');
+  closeSync(fd);
+}
+
+/** Most memory the process had resident (VmHWM of proc_pid_status(5)). */
+export function peakRssBytes(pid: number): number {
+  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kibibytes) * 1024;
+}
+
+/** Processor time the process and its children have used so far, user and system. */
+export function cpuSeconds(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+  return children.map(Number).reduce((sum, child) => sum + cpuSeconds(child), ownCpuSeconds(pid));
+}
+
+function ownCpuSeconds(pid: number): number {
+  // The second field, the program's name, may hold spaces: count from the parenthesis that ends it (proc_pid_stat(5)).
+  const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+  const values = fields.split(' ');
+  const ticksPerSecond = 100;
+  return (Number(values[11]) + Number(values[12])) / ticksPerSecond;
+}

@@ -1,0 +1,106 @@
+import { bytes, number, ratio, table } from './format.ts';
+import type { HttpCell, HttpFigures, Server } from './http.ts';
+import type { Machine } from './machine.ts';
+import type { SealerReport } from './sealer.ts';
+
+/** Everything a run found out; `results.json` is this. */
+export interface Results {
+  /** RFC 3339. */
+  measuredAt: string;
+  machine: Machine;
+  /** Rounds each figure is the median of, and how long each took at least. */
+  rounds: number;
+  roundMs: number;
+  http?: HttpCell[];
+  sealer?: SealerReport;
+}
+
+export function renderResults(results: Results): string {
+  const { http, sealer, rounds, roundMs } = results;
+  return [
+    renderMachine(results.machine),
+    `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
+    ...(http ? ['', 'Blocking seals over HTTP (pdfseald: WASM engine)', renderHttp(http)] : []),
+    ...(sealer ? ['', renderSealer(sealer)] : []),
+  ].join('\n');
+}
+
+function renderMachine({ cpu, cores, memoryBytes, kernel, node, flushP50Ms, flushP99Ms }: Machine): string {
+  return [
+    `${cpu}, ${cores} cores, ${number(memoryBytes / 2 ** 30)} GiB; Linux ${kernel}; Node ${node}`,
+    `fdatasync of 4 KiB: p50 ${number(flushP50Ms)} ms, p99 ${number(flushP99Ms)} ms`,
+  ].join('\n');
+}
+
+const HTTP_COLUMNS = [
+  'document, connections',
+  'server',
+  'seals/s',
+  'MB/s',
+  'p50 ms',
+  'p95 ms',
+  'p99 ms',
+  'CPU ms/seal',
+  'RSS max MB',
+  'seals/s to obvious',
+  'to bare',
+];
+
+function renderHttp(cells: HttpCell[]): string {
+  return table(HTTP_COLUMNS, cells.flatMap(httpRows));
+}
+
+function httpRows({ documentBytes, connections, servers }: HttpCell): string[][] {
+  const names: Server['name'][] = ['pdfseald', 'obvious', 'bare'];
+  return names.map((name, n) => {
+    const own = servers[name];
+    return [
+      n === 0 ? `${bytes(documentBytes)}, ${connections}` : '',
+      name,
+      ...httpFigures(own),
+      ratio(own.sealsPerSecond, servers.obvious.sealsPerSecond),
+      ratio(own.sealsPerSecond, servers.bare.sealsPerSecond),
+    ];
+  });
+}
+
+function httpFigures(own: HttpFigures): string[] {
+  const columns = [
+    own.sealsPerSecond,
+    own.megabytesPerSecond,
+    own.p50Ms,
+    own.p95Ms,
+    own.p99Ms,
+    own.cpuMsPerSeal,
+  ];
+  return [...columns.map(number), number(own.peakRssBytes / 1e6)];
+}
+
+const SEALER_COLUMNS = [
+  'jobs in flight',
+  'store',
+  'entries/s',
+  'p50 ms',
+  'p95 ms',
+  'p99 ms',
+  'rate to empty',
+  'p99 to empty',
+];
+
+function renderSealer({ rows, entries, storeBytes, fillEntriesPerSecond }: SealerReport): string {
+  const size = `${entries.toLocaleString('en-US')} receipts, ${number(storeBytes / entries)} bytes each`;
+  const lines = rows.flatMap(({ inFlight, empty, full }) =>
+    [empty, full].map((own) => [
+      own === empty ? `${inFlight}` : '',
+      own === empty ? 'empty' : 'full',
+      ...[own.entriesPerSecond, own.p50Ms, own.p95Ms, own.p99Ms].map(number),
+      ratio(own.entriesPerSecond, empty.entriesPerSecond),
+      ratio(own.p99Ms, empty.p99Ms),
+    ]),
+  );
+  return [
+    'The sealer alone: time from accept to receipt, two partitions, ed25519',
+    `The full store holds ${size}; it was filled at ${number(fillEntriesPerSecond)} entries/s.`,
+    table(SEALER_COLUMNS, lines),
+  ].join('\n');
+}

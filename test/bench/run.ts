@@ -1,0 +1,93 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
+import { describeMachine } from './machine.ts';
+import { type Results, renderResults } from './report.ts';
+import { benchSealer, type SealerPlan } from './sealer.ts';
+import { startServers } from './servers.ts';
+import { Workspace } from './workspace.ts';
+
+const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer] [--entries N] [--rounds N] [--dir FOLDER]
+
+  --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
+  --full       5 million receipts in the full store; without it 500,000
+  --only       one of the two parts; results.json is left alone
+  --entries    receipts in the full store
+  --rounds     rounds each figure is the median of (5)
+  --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
+
+type Plan = Pick<Results, 'rounds' | 'roundMs'> & { http: HttpPlan; sealer: SealerPlan };
+
+const DOCUMENT_BYTES = [10_000, 100_000, 1_000_000, 20_000_000];
+const CONNECTIONS = [1, 16, 64];
+
+function makePlan(rounds: number, roundMs: number, entries: number, documentBytes = DOCUMENT_BYTES): Plan {
+  return {
+    rounds,
+    roundMs,
+    http: { documentBytes, connections: CONNECTIONS, rounds, roundMs },
+    sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
+  };
+}
+
+async function run(plan: Plan, only: string | undefined, workspace: Workspace): Promise<Results> {
+  const results: Results = {
+    measuredAt: new Date().toISOString(),
+    machine: describeMachine(workspace.dir),
+    rounds: plan.rounds,
+    roundMs: plan.roundMs,
+  };
+  if (only !== 'sealer') results.http = await runHttp(plan.http, workspace);
+  if (only !== 'http') results.sealer = await benchSealer(plan.sealer, workspace, progress);
+  return results;
+}
+
+async function runHttp(plan: HttpPlan, workspace: Workspace): Promise<HttpCell[]> {
+  const servers = await startServers(workspace);
+  const cells: HttpCell[] = [];
+  for await (const cell of benchHttp(plan, servers, openLoad(workspace))) {
+    progress(`http: ${cell.documentBytes} bytes, ${cell.connections} connections: done`);
+    cells.push(cell);
+  }
+  return cells;
+}
+
+/** Where the run has got to; on stderr, so that stdout is the report. */
+function progress(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    full: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    entries: { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    dir: { type: 'string', default: '/var/tmp' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  console.log(USAGE);
+  process.exit();
+}
+
+const entries = Number(values.entries ?? (values.full ? 5_000_000 : 500_000));
+const plan = values.quick
+  ? makePlan(1, 300, Number(values.entries ?? 20_000))
+  : makePlan(Number(values.rounds), 2000, entries);
+const workspace = new Workspace(values.dir);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.once(signal, () => workspace.close().finally(() => process.exit(1)));
+}
+try {
+  const results = await run(plan, values.only, workspace);
+  console.log(renderResults(results));
+  if (!values.quick && values.only === undefined) {
+    writeFileSync(join(import.meta.dirname, 'results.json'), `${JSON.stringify(results, undefined, 2)}\n`);
+  }
+} finally {
+  await workspace.close();
+}

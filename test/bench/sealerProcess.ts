@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto';
+import { pino } from 'pino';
+import { systemClock } from '../../src/base/clock.ts';
+import { newJobId } from '../../src/job/id.ts';
+import type { Job } from '../../src/job/job.ts';
+import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
+import { openSealer } from '../../src/sealer.ts';
+import { openStore } from '../../src/store/lmdb.ts';
+import { type Latency, latencyOf } from './stats.ts';
+
+/** What the parent may ask for: seal for some time, or until so many jobs are sealed. */
+export type SealerOrder = { inFlight: number } & ({ durationMs: number } | { entries: number });
+
+export interface SealerResult extends Latency {
+  entriesPerSecond: number;
+  /** Jobs in the log by now. */
+  treeSize: number;
+}
+
+/**
+ * The sealer as the daemon wires it, on a real store and real partitions, with a closed loop of jobs in the place of HTTP. A
+ * process of its own, so that each round starts with a fresh heap.
+ */
+const [storePath = '', partitionsJson = '[]'] = process.argv.slice(2);
+const logger = pino({ level: 'error' });
+const store = await openStore({ path: storePath });
+const partitions = await openPartitions({
+  partitions: JSON.parse(partitionsJson) as PartitionOptions[],
+  keys: store.identity.logKeys,
+  quorum: 1,
+  signTimeoutMs: 5000,
+  logger,
+});
+const sealer = await openSealer({
+  store,
+  partitions,
+  queueJobsMax: 50_000,
+  batchJobsMax: 4096,
+  giveUpAfterMs: 86_400_000,
+  clock: systemClock,
+  logger,
+  onFatal(error) {
+    throw error;
+  },
+});
+
+/** Keeps `inFlight` jobs between acceptance and outcome, each followed by the next. */
+async function run(order: SealerOrder): Promise<SealerResult> {
+  const startMs = performance.now();
+  const samplesMs: number[] = [];
+  let started = 0;
+  const goesOn = () =>
+    'entries' in order ? started < order.entries : performance.now() - startMs < order.durationMs;
+  const loop = async () => {
+    while (goesOn()) {
+      started++;
+      samplesMs.push(await timedSeal());
+    }
+  };
+  await Promise.all(Array.from({ length: order.inFlight }, loop));
+  return {
+    entriesPerSecond: (samplesMs.length * 1000) / (performance.now() - startMs),
+    ...latencyOf(samplesMs),
+    treeSize: (await store.head())?.treeSize ?? 0,
+  };
+}
+
+/** Milliseconds from the call of accept to the durable outcome. */
+async function timedSeal(): Promise<number> {
+  const job = makeJob();
+  const startMs = performance.now();
+  await sealer.accept(job);
+  const outcome = await sealer.settled(job.id, new AbortController().signal);
+  if (outcome?.kind !== 'sealed') throw new Error(`a job was not sealed: ${JSON.stringify(outcome)}`);
+  return performance.now() - startMs;
+}
+
+/** Digests and reference are random, as they are in life: the indexes over them grow at random places. */
+function makeJob(): Job {
+  const random = randomBytes(128).toString('hex');
+  return {
+    id: newJobId(),
+    clientId: 'cl_bench',
+    organization: 'acme',
+    traceId: random.slice(0, 32),
+    mode: 'blocking',
+    visibility: 'private',
+    purpose: 'bench',
+    customerReference: random.slice(32, 64),
+    preserveMetadata: false,
+    source: 'upload',
+    document: { sha256: random.slice(64, 128), sha512: random.slice(128), bytes: 100_000 },
+    scan: { verdict: 'not_configured' },
+    capabilities: ['receipt.sha512', 'receipt.inclusion_proof'],
+    acceptedAt: systemClock(),
+  };
+}
+
+process.on('message', async (order: SealerOrder) => {
+  process.send?.(await run(order));
+});
+process.on('disconnect', async () => {
+  await sealer.close();
+  await partitions.close();
+  await store.close();
+});
+process.send?.('ready');
