@@ -1,7 +1,70 @@
+import { assert } from '../base/assert.ts';
+
+/** Bytes of a SHA-256 hash, and hashes in a full tile (C2SP tlog-tiles: height 8). */
+export const HASH_BYTES = 32;
+export const TILE_WIDTH = 256;
+
 /** A hash tile of height 8 (C2SP tlog-tiles): at level 0 leaf hashes, above it the roots of full tiles below. */
 export interface Tile {
   level: number;
   index: number;
   /** 1 to 256 concatenated 32-byte hashes. */
   hashes: Uint8Array;
+}
+
+/** Gives a stored tile as far as it is filled now, which may be further than the tree size asked about. */
+export type ReadTile = (level: number, index: number) => Promise<Uint8Array | undefined>;
+
+/** Names a resource of the log: a hash tile, or the bundle of the entries below a level 0 tile. */
+export interface TilePath {
+  level: number | 'entries';
+  index: number;
+  /** 1 to 256; below 256 the tile is partial. */
+  width: number;
+}
+
+const PATH_PATTERN =
+  /^tile\/(0|[1-5][0-9]?|6[0-3]?|[7-9]|entries)\/((?:x[0-9]{3}\/)*[0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
+
+/** How many hashes at `level` a tree of `size` leaves holds in complete subtrees: floor(size / 256^level). */
+export function levelWidth(level: number, size: number): number {
+  return Math.floor(size / TILE_WIDTH ** level);
+}
+
+/** How many hashes of the tile a tree of `size` leaves has: 0 (it is not there yet) to 256 (full). */
+export function tileWidth(level: number, index: number, size: number): number {
+  return Math.max(0, Math.min(TILE_WIDTH, levelWidth(level, size) - index * TILE_WIDTH));
+}
+
+/** The path below the log's prefix, such as `tile/0/x001/x234/067.p/8` (C2SP tlog-tiles, "Merkle Tree"). */
+export function tilePath({ level, index, width }: TilePath): string {
+  const digits = String(index);
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/.{3}/g) ?? [];
+  const name = groups.map((group, i) => (i < groups.length - 1 ? `x${group}` : group)).join('/');
+  return `tile/${level}/${name}${width < TILE_WIDTH ? `.p/${width}` : ''}`;
+}
+
+/** The resource that a path names; undefined for anything but the one canonical spelling. */
+export function parseTilePath(path: string): TilePath | undefined {
+  const [, level, groups, width] = PATH_PATTERN.exec(path) ?? [];
+  if (level === undefined || groups === undefined) return undefined;
+  const parsed: TilePath = {
+    level: level === 'entries' ? level : Number(level),
+    index: Number(groups.replaceAll(/[x/]/g, '')),
+    width: width === undefined ? TILE_WIDTH : Number(width),
+  };
+  return Number.isSafeInteger(parsed.index) && tilePath(parsed) === path ? parsed : undefined;
+}
+
+/** An entry bundle: each entry's data behind its length as a big-endian uint16 (C2SP tlog-tiles, "Log entries"). */
+export function encodeEntryBundle(entries: readonly Uint8Array[]): Buffer {
+  return Buffer.concat(
+    entries.flatMap((entry) => {
+      assert(
+        entry.length <= 0xffff,
+        `a log entry has ${entry.length} bytes, more than its length field can say`,
+      );
+      return [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry];
+    }),
+  );
 }

@@ -1,0 +1,163 @@
+import { assert } from '../base/assert.ts';
+import { bytesEqual } from '../base/bytes.ts';
+import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, tileWidth } from './tiles.ts';
+import { emptyRoot, merkleRoot, nodeHash } from './tree.ts';
+
+/** Longest proof that can exist for a tree of 2^63 leaves; more is hostile. */
+export const PROOF_HASHES_MAX = 63;
+
+/** Leaves `start` (inclusive) to `end` (exclusive), where a split of RFC 6962, section 2.1 put the borders. */
+interface Range {
+  start: number;
+  end: number;
+}
+
+/** Proof that leaf `index` is in the tree of the first `size` leaves (RFC 9162, section 2.1.3.1), from tiles. */
+export function inclusionProof(index: number, size: number, readTile: ReadTile): Promise<Buffer[]> {
+  assert(isCount(size) && isCount(index) && index < size, `no leaf ${index} in a tree of ${size}`);
+  const ranges: Range[] = [];
+  let { start, end }: Range = { start: 0, end: size };
+  while (end - start > 1) {
+    const middle = start + splitPoint(end - start);
+    ranges.push(index < middle ? { start: middle, end } : { start, end: middle });
+    if (index < middle) end = middle;
+    else start = middle;
+  }
+  return hashRanges(ranges.reverse(), size, readTile);
+}
+
+/** Proof that the tree of `oldSize` leaves is a prefix of that of `newSize` (RFC 9162, section 2.1.4.1), from tiles. */
+export function consistencyProof(oldSize: number, newSize: number, readTile: ReadTile): Promise<Buffer[]> {
+  assert(
+    isCount(oldSize) && isCount(newSize) && oldSize <= newSize,
+    `${oldSize} leaves are not a prefix of ${newSize}`,
+  );
+  if (oldSize === 0 || oldSize === newSize) return Promise.resolve([]);
+  const ranges: Range[] = [];
+  let { start, end }: Range = { start: 0, end: newSize };
+  while (end !== oldSize) {
+    const middle = start + splitPoint(end - start);
+    ranges.push(oldSize <= middle ? { start: middle, end } : { start, end: middle });
+    if (oldSize <= middle) end = middle;
+    else start = middle;
+  }
+  // When the old tree is itself a complete subtree here, the verifier starts from its root and needs no hash for it.
+  if (start > 0) ranges.push({ start, end });
+  return hashRanges(ranges.reverse(), newSize, readTile);
+}
+
+/** Whether the proof leads from the leaf hash to the root (RFC 9162, section 2.1.3.2). Any input is safe. */
+export function verifyInclusion(
+  index: number,
+  size: number,
+  leafHash: Uint8Array,
+  proof: readonly Uint8Array[],
+  root: Uint8Array,
+): boolean {
+  if (!isCount(size) || !isCount(index) || index >= size || !areHashes([leafHash, ...proof, root]))
+    return false;
+  let fn = index;
+  let sn = size - 1;
+  let hash: Uint8Array = leafHash;
+  for (const sibling of proof) {
+    if (sn === 0) return false;
+    if (fn % 2 === 1 || fn === sn) {
+      hash = nodeHash(sibling, hash);
+      while (fn % 2 === 0 && fn !== 0) [fn, sn] = [half(fn), half(sn)];
+    } else {
+      hash = nodeHash(hash, sibling);
+    }
+    [fn, sn] = [half(fn), half(sn)];
+  }
+  return sn === 0 && bytesEqual(hash, root);
+}
+
+/** Whether the proof shows the old tree to be a prefix of the new one (RFC 9162, section 2.1.4.2). Any input is safe. */
+export function verifyConsistency(
+  oldSize: number,
+  newSize: number,
+  proof: readonly Uint8Array[],
+  oldRoot: Uint8Array,
+  newRoot: Uint8Array,
+): boolean {
+  if (!isCount(oldSize) || !isCount(newSize) || oldSize > newSize) return false;
+  if (!areHashes([...proof, oldRoot, newRoot])) return false;
+  if (oldSize === newSize) return proof.length === 0 && bytesEqual(oldRoot, newRoot);
+  if (oldSize === 0) return proof.length === 0 && bytesEqual(oldRoot, emptyRoot);
+
+  const [first, ...rest] = isPowerOfTwo(oldSize) ? [oldRoot, ...proof] : proof;
+  if (first === undefined) return false;
+  let fn = oldSize - 1;
+  let sn = newSize - 1;
+  while (fn % 2 === 1) [fn, sn] = [half(fn), half(sn)];
+  let [oldHash, newHash]: [Uint8Array, Uint8Array] = [first, first];
+  for (const sibling of rest) {
+    if (sn === 0) return false;
+    if (fn % 2 === 1 || fn === sn) {
+      oldHash = nodeHash(sibling, oldHash);
+      newHash = nodeHash(sibling, newHash);
+      while (fn % 2 === 0 && fn !== 0) [fn, sn] = [half(fn), half(sn)];
+    } else {
+      newHash = nodeHash(newHash, sibling);
+    }
+    [fn, sn] = [half(fn), half(sn)];
+  }
+  return sn === 0 && bytesEqual(oldHash, oldRoot) && bytesEqual(newHash, newRoot);
+}
+
+async function hashRanges(ranges: readonly Range[], size: number, readTile: ReadTile): Promise<Buffer[]> {
+  const proof: Buffer[] = [];
+  for (const range of ranges) proof.push(await hashRange(range, size, readTile));
+  return proof;
+}
+
+/** A range that is no complete subtree is a row of ever smaller ones, hashed together from the right. */
+async function hashRange({ start, end }: Range, size: number, readTile: ReadTile): Promise<Buffer> {
+  const width = largestPowerOfTwo(end - start);
+  const left = await hashSubtree(start, width, size, readTile);
+  if (start + width === end) return left;
+  return nodeHash(left, await hashRange({ start: start + width, end }, size, readTile));
+}
+
+/** Root of the complete subtree of `width` = 2^k leaves from `start`: 2^(k mod 8) neighbours in one tile. */
+async function hashSubtree(start: number, width: number, size: number, readTile: ReadTile): Promise<Buffer> {
+  const level = Math.floor(Math.log2(width) / 8);
+  const position = levelWidth(level, start);
+  const index = Math.floor(position / TILE_WIDTH);
+  const tile = await readTile(level, index);
+  const filled = tileWidth(level, index, size) * HASH_BYTES;
+  assert(
+    tile !== undefined && tile.length >= filled,
+    `tile ${level}/${index} is shorter than tree size ${size} needs`,
+  );
+  const from = (position % TILE_WIDTH) * HASH_BYTES;
+  return merkleRoot(tile.subarray(from, from + levelWidth(level, width) * HASH_BYTES));
+}
+
+/** Largest power of two smaller than n, for n > 1 (RFC 6962, section 2.1: k < n <= 2k). */
+function splitPoint(n: number): number {
+  return largestPowerOfTwo(n - 1);
+}
+
+function largestPowerOfTwo(atMost: number): number {
+  let power = 1;
+  while (power * 2 <= atMost) power *= 2;
+  return power;
+}
+
+function isPowerOfTwo(n: number): boolean {
+  return largestPowerOfTwo(n) === n;
+}
+
+// Sizes reach beyond 32 bits, so no bit operators.
+function half(n: number): number {
+  return Math.floor(n / 2);
+}
+
+function isCount(n: number): boolean {
+  return Number.isSafeInteger(n) && n >= 0;
+}
+
+function areHashes(hashes: readonly Uint8Array[]): boolean {
+  return hashes.length <= PROOF_HASHES_MAX + 2 && hashes.every((hash) => hash.length === HASH_BYTES);
+}

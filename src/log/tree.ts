@@ -1,0 +1,124 @@
+import { assert } from '../base/assert.ts';
+import { sha256 } from '../base/bytes.ts';
+import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, type Tile } from './tiles.ts';
+
+/**
+ * The right edge of the tree, all that appending needs: per level the hashes of the tile that is still filling.
+ * `partial[l]` has floor(size / 256^l) mod 256 hashes of 32 bytes; levels above the last have none and are left out.
+ * Immutable: {@link appendLeaves} returns a new one.
+ */
+export interface Edge {
+  size: number;
+  partial: readonly Uint8Array[];
+}
+
+/** Root of the tree without leaves: SHA-256 of nothing (RFC 6962, section 2.1). */
+export const emptyRoot: Uint8Array = sha256(new Uint8Array(0));
+
+// One input block, reused: hashing is synchronous, and most of the time spent in this file.
+const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, 0x01);
+
+/** SHA-256(0x00 || data) (RFC 6962, section 2.1). */
+export function leafHash(data: Uint8Array): Buffer {
+  const input = Buffer.allocUnsafe(1 + data.length);
+  input[0] = 0x00;
+  input.set(data, 1);
+  return sha256(input);
+}
+
+/** SHA-256(0x01 || left || right) (RFC 6962, section 2.1). */
+export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+  nodeInput.set(left, 1);
+  nodeInput.set(right, 1 + HASH_BYTES);
+  return sha256(nodeInput);
+}
+
+/**
+ * Root over one or more concatenated hashes, each the root of an equally large complete subtree; only the last may
+ * be smaller. Pairing row by row and carrying an odd last one up is the recursion of RFC 6962, section 2.1.
+ */
+export function merkleRoot(hashes: Uint8Array): Buffer {
+  const row = Buffer.from(hashes);
+  let width = row.length / HASH_BYTES;
+  assert(Number.isInteger(width) && width > 0, `${row.length} bytes are not a sequence of hashes`);
+  while (width > 1) {
+    const pairs = width >> 1;
+    for (let i = 0; i < pairs; i++) {
+      nodeInput.set(row.subarray(i * 2 * HASH_BYTES, (i + 1) * 2 * HASH_BYTES), 1);
+      row.set(sha256(nodeInput), i * HASH_BYTES);
+    }
+    if (width % 2 === 1) row.copyWithin(pairs * HASH_BYTES, (width - 1) * HASH_BYTES, width * HASH_BYTES);
+    width = pairs + (width % 2);
+  }
+  return row.subarray(0, HASH_BYTES);
+}
+
+export function emptyEdge(): Edge {
+  return { size: 0, partial: [] };
+}
+
+/**
+ * Reads the edge of a tree of `size` leaves. A stored tile may have grown beyond that size (its first hashes never
+ * change); one that is missing or too short is damage. Whether the hashes are the right ones only {@link rootOf} against
+ * a signed checkpoint can tell: the caller compares.
+ */
+export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> {
+  assert(Number.isSafeInteger(size) && size >= 0, `${size} is not the size of a tree`);
+  const partial: Uint8Array[] = [];
+  for (let level = 0; levelWidth(level, size) > 0; level++) {
+    const width = levelWidth(level, size);
+    const bytes = (width % TILE_WIDTH) * HASH_BYTES;
+    const index = Math.floor(width / TILE_WIDTH);
+    const tile = bytes === 0 ? new Uint8Array(0) : await readTile(level, index);
+    assert(
+      tile !== undefined && tile.length >= bytes,
+      `tile ${level}/${index} is shorter than tree size ${size} needs`,
+    );
+    // A copy: a store may hand out memory that is only its own until the next read.
+    partial.push(new Uint8Array(tile.subarray(0, bytes)));
+  }
+  return { size, partial };
+}
+
+/** Appends leaf hashes; gives the new edge and every tile that changed, full or partial, as it is now. */
+export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { edge: Edge; tiles: Tile[] } {
+  const size = edge.size + leafHashes.length;
+  assert(Number.isSafeInteger(size), 'the tree is full');
+  assert(
+    leafHashes.every((hash) => hash.length === HASH_BYTES),
+    'a leaf hash has 32 bytes',
+  );
+  const partial = [...edge.partial];
+  const tiles: Tile[] = [];
+  let added: readonly Uint8Array[] = leafHashes;
+  for (let level = 0; added.length > 0; level++) {
+    const row = Buffer.concat([edge.partial[level] ?? new Uint8Array(0), ...added]);
+    const changed = cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
+    const full = changed.filter((tile) => tile.hashes.length === TILE_WIDTH * HASH_BYTES);
+    // A copy, so that the edge does not hold the memory of a whole batch.
+    partial[level] = new Uint8Array(row.subarray(full.length * TILE_WIDTH * HASH_BYTES));
+    tiles.push(...changed);
+    added = full.map((tile) => merkleRoot(tile.hashes));
+  }
+  return { edge: { size, partial }, tiles };
+}
+
+function cutTiles(row: Buffer, level: number, firstIndex: number): Tile[] {
+  const tileBytes = TILE_WIDTH * HASH_BYTES;
+  return Array.from({ length: Math.ceil(row.length / tileBytes) }, (_, i) => ({
+    level,
+    index: firstIndex + i,
+    hashes: row.subarray(i * tileBytes, (i + 1) * tileBytes),
+  }));
+}
+
+/** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */
+export function rootOf(edge: Edge): Buffer {
+  // From the bottom up, what is unfinished below is the last and smaller subtree of the level above.
+  const root = edge.partial.reduce<Uint8Array>(
+    (below, hashes) =>
+      hashes.length + below.length === 0 ? below : merkleRoot(Buffer.concat([hashes, below])),
+    new Uint8Array(0),
+  );
+  return Buffer.from(root.length === 0 ? emptyRoot : root);
+}
