@@ -1,5 +1,10 @@
+import { createPublicKey, verify } from 'node:crypto';
+import { fromBase64, sha256, toBase64, toHex } from '../base/bytes.ts';
+import { isKeyName } from './note.ts';
+
 /** Signature schemes a log key can have; the closed list behind the receipt's `algorithm`. */
-export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
+export const SIGNATURE_ALGORITHMS = ['ed25519', 'ecdsa-p256'] as const;
+export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
 
 /** A key that may sign this log, and the HSM partition that holds it. */
 export interface LogKey {
@@ -8,4 +13,89 @@ export interface LogKey {
   algorithm: SignatureAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
   spki: string;
+}
+
+/** What it takes to verify: a {@link LogKey} wherever it is held. */
+export type PublicLogKey = Pick<LogKey, 'algorithm' | 'spki'>;
+
+/** A verifier key as it is written in text (C2SP signed-note, "Verifier keys"). */
+export interface VerifierKey extends PublicLogKey {
+  name: string;
+}
+
+/** Signature types of C2SP signed-note. */
+const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = { ed25519: 0x01, 'ecdsa-p256': 0x02 };
+
+/**
+ * What a SubjectPublicKeyInfo begins with (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), and its length
+ * in bytes. Only this one form counts: the same key spelt in two ways must not pass for two keys.
+ */
+const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: Buffer; bytes: number }> = {
+  ed25519: { prefix: Buffer.from('302a300506032b6570032100', 'hex'), bytes: 44 },
+  'ecdsa-p256': {
+    prefix: Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex'),
+    bytes: 91,
+  },
+};
+
+/**
+ * Whether the signature is the key's over the message: 64 bytes for Ed25519 (RFC 8032), DER of r and s over SHA-256 for
+ * ECDSA. Any message and signature are safe; the key must be a valid one.
+ */
+export function verifySignature(key: PublicLogKey, message: Uint8Array, signature: Uint8Array): boolean {
+  const publicKey = createPublicKey({ key: spkiBytes(key), format: 'der', type: 'spki' });
+  return verify(key.algorithm === 'ed25519' ? null : 'sha256', message, publicKey, signature);
+}
+
+/** The 4 bytes that name the key in a signature line (C2SP signed-note, "Signatures" and "Signature types"). */
+export function noteKeyId(origin: string, key: PublicLogKey): Buffer {
+  // Of an ECDSA key the SPKI alone is hashed, an exception the specification took over from its first users.
+  const parts =
+    key.algorithm === 'ecdsa-p256' ? [spkiBytes(key)] : [Buffer.from(`${origin}\n`), keyMaterial(key)];
+  return sha256(Buffer.concat(parts)).subarray(0, 4);
+}
+
+/** `<origin>+<key id>+<type and key>` (C2SP signed-note, "Verifier keys"). */
+export function encodeVkey(origin: string, key: PublicLogKey): string {
+  return `${origin}+${toHex(noteKeyId(origin, key))}+${toBase64(keyMaterial(key))}`;
+}
+
+/** A verifier key with an id that fits and a public key that is valid; undefined for anything else. Any input is safe. */
+export function parseVkey(text: string): VerifierKey | undefined {
+  const [, name, keyId, base64] = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/u.exec(text) ?? [];
+  const material = base64 === undefined ? undefined : fromBase64(base64);
+  if (name === undefined || material === undefined || !isKeyName(name)) return undefined;
+  const key = parseKeyMaterial(material);
+  return key && toHex(noteKeyId(name, key)) === keyId ? { name, ...key } : undefined;
+}
+
+/** The type byte and the key: raw for Ed25519, SPKI for ECDSA. */
+function keyMaterial(key: PublicLogKey): Buffer {
+  const spki = spkiBytes(key);
+  const encoded = key.algorithm === 'ed25519' ? spki.subarray(SPKI_FORMS.ed25519.prefix.length) : spki;
+  return Buffer.concat([Uint8Array.of(SIGNATURE_TYPES[key.algorithm]), encoded]);
+}
+
+function parseKeyMaterial(material: Buffer): PublicLogKey | undefined {
+  const algorithm = SIGNATURE_ALGORITHMS.find((name) => SIGNATURE_TYPES[name] === material[0]);
+  if (algorithm === undefined) return undefined;
+  const encoded = material.subarray(1);
+  const spki = algorithm === 'ed25519' ? Buffer.concat([SPKI_FORMS.ed25519.prefix, encoded]) : encoded;
+  return isPublicKey(spki, algorithm) ? { algorithm, spki: toBase64(spki) } : undefined;
+}
+
+function isPublicKey(spki: Buffer, algorithm: SignatureAlgorithm): boolean {
+  const { prefix, bytes } = SPKI_FORMS[algorithm];
+  if (spki.length !== bytes || !spki.subarray(0, prefix.length).equals(prefix)) return false;
+  try {
+    createPublicKey({ key: spki, format: 'der', type: 'spki' });
+    return true;
+  } catch {
+    // The point is not on the curve.
+    return false;
+  }
+}
+
+function spkiBytes(key: PublicLogKey): Buffer {
+  return Buffer.from(key.spki, 'base64');
 }

@@ -1,0 +1,68 @@
+import { assert } from '../base/assert.ts';
+import { fromBase64, toBase64 } from '../base/bytes.ts';
+
+/** Most signature lines a note may have (the least a verifier must accept, C2SP signed-note, "Format"). */
+export const NOTE_SIGNATURES_MAX = 16;
+
+/** Longest note, in UTF-16 code units: sixteen post-quantum signatures fit. */
+export const NOTE_LENGTH_MAX = 131_072;
+
+const KEY_ID_BYTES = 4;
+
+export interface NoteSignature {
+  /** Name of the key: not empty, no Unicode spaces, no plus. */
+  name: string;
+  /** 4 bytes that tell keys of one name apart. */
+  keyId: Uint8Array;
+  signature: Uint8Array;
+}
+
+export interface Note {
+  /** What is signed, as UTF-8, including its final newline. */
+  text: string;
+  signatures: NoteSignature[];
+}
+
+/** Whether this can be the name of a key (C2SP signed-note, "Format"). */
+export function isKeyName(name: string): boolean {
+  return name.isWellFormed() && /^[^\p{White_Space}+]+$/u.test(name);
+}
+
+/** A signed note: the text, an empty line, and one line per signature (C2SP signed-note, "Format"). */
+export function encodeNote(text: string, signatures: readonly NoteSignature[]): string {
+  const lines = signatures.map(({ name, keyId, signature }) => {
+    assert(isKeyName(name) && keyId.length === KEY_ID_BYTES, `"${name}" cannot sign a note`);
+    return `— ${name} ${toBase64(Buffer.concat([keyId, signature]))}\n`;
+  });
+  const note = `${text}\n${lines.join('')}`;
+  assert(
+    parseNote(note)?.text === text,
+    'the text, or the number of its signatures, cannot be a signed note',
+  );
+  return note;
+}
+
+/** The parts of a note, nothing verified yet; undefined when it is not a well-formed one. Any input is safe. */
+export function parseNote(note: string): Note | undefined {
+  if (note.length > NOTE_LENGTH_MAX || !note.isWellFormed() || hasControlCharacters(note)) return undefined;
+  const border = note.lastIndexOf('\n\n');
+  if (border < 0 || !note.endsWith('\n')) return undefined;
+  const lines = note.slice(border + 2, -1).split('\n');
+  if (lines.length > NOTE_SIGNATURES_MAX) return undefined;
+  const signatures = lines.map(parseSignatureLine).filter((signature) => signature !== undefined);
+  return signatures.length === lines.length ? { text: note.slice(0, border + 1), signatures } : undefined;
+}
+
+function parseSignatureLine(line: string): NoteSignature | undefined {
+  const [, name, base64] = /^— ([^ ]+) ([^ ]+)$/u.exec(line) ?? [];
+  if (name === undefined || base64 === undefined || !isKeyName(name)) return undefined;
+  const bytes = fromBase64(base64);
+  if (bytes === undefined || bytes.length <= KEY_ID_BYTES) return undefined;
+  return { name, keyId: bytes.subarray(0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) };
+}
+
+/** ASCII control characters other than newline, which C2SP signed-note forbids. */
+function hasControlCharacters(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return /[\x00-\x09\x0b-\x1f]/.test(text);
+}
