@@ -17,7 +17,10 @@ import type { Tile } from '../log/tiles.ts';
 export interface Store {
   readonly identity: StoreIdentity;
 
-  /** One transaction: the job, its indexes and, where the caller sent a key, the idempotency entry. */
+  /**
+   * One transaction: the job, its indexes and, where the caller sent a key, the idempotency entry. Throws BrokenInvariant
+   * and writes nothing when the job is in the store already, or when its key is taken and within its retention.
+   */
   accept(job: Job, idempotency?: IdempotencyEntry): Promise<void>;
 
   /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), `limit` at most. */
@@ -32,13 +35,16 @@ export interface Store {
    */
   commitBatch(batch: SealedBatch): Promise<void>;
 
-  /** One transaction: the outcome `failed`; with `releaseKey` the job's idempotency entry goes too. */
+  /**
+   * One transaction: the outcome `failed`; with `releaseKey` the job's idempotency entry goes too. Throws
+   * BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
+   */
   fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
 
   job(jobId: string): Promise<JobRecord | undefined>;
 
-  /** Jobs the viewer may see, newest first. */
-  list(query: JobQuery): Promise<JobRecord[]>;
+  /** Jobs the viewer may see, newest first. The work of one call is bounded, whatever the filters and the size of the store. */
+  list(query: JobQuery): Promise<JobPage>;
 
   /** The entry of that key, unless it is older than its retention. */
   idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined>;
@@ -140,15 +146,24 @@ export interface Viewer {
 export interface JobQuery {
   viewer: Viewer;
   limit: number;
-  /** Only jobs whose id sorts before this one (exclusive): the last id of the page before. */
+  /** Only jobs whose id sorts before this one (exclusive): `next` of the page before. Nothing sorts before a malformed id. */
   before?: string;
   documentSha256?: string;
   customerReference?: string;
   visibility?: Visibility;
-  /** Milliseconds since the epoch, inclusive and exclusive. */
+  /**
+   * Bounds of `acceptedAt`, milliseconds since the epoch, inclusive and exclusive. A job whose id was made more than an
+   * hour before or after its `acceptedAt` may be missed.
+   */
   createdFrom?: number;
   createdTo?: number;
   outcome?: 'waiting' | 'sealed' | 'failed';
+}
+
+export interface JobPage {
+  records: JobRecord[];
+  /** Where to go on; absent at the end. A page may hold fewer records than asked for, even none, and still have one. */
+  next?: string;
 }
 
 export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin'] as const;

@@ -1,0 +1,122 @@
+import type { RootDatabase } from 'lmdb';
+import type { Database } from './databases.ts';
+import { UnknownOutcome } from './store.ts';
+
+export interface Change {
+  database: Database;
+  key: Uint8Array;
+  /** Absent: the entry is removed. */
+  value?: Uint8Array;
+}
+
+/** Changes that become durable together or not at all. */
+export interface Write {
+  changes: Change[];
+  /** Looked up inside the transaction: if this entry exists by then, nothing of the write happens. */
+  unless?: { database: Database; key: Uint8Array };
+}
+
+interface Pending extends Write {
+  resolve: (happened: boolean) => void;
+  reject: (error: unknown) => void;
+}
+
+/** Upper bound of one transaction; lmdb-js blocks the thread at 300,000 operations not yet done. */
+const GROUP_CHANGES_MAX = 50_000;
+
+/**
+ * Group commit: one transaction is on its way to the disk at a time, and what is written meanwhile becomes the next
+ * one. So the cost of a flush is shared by all who wait for it, and there is no timer.
+ *
+ * A commit that fails leaves its fate unknown to us (its meta page may be on disk): every write in it and everything
+ * after it, reads included, gets {@link UnknownOutcome}, until the process ends and the store is opened anew.
+ */
+export class Commits {
+  readonly #root: RootDatabase;
+  #pending: Pending[] = [];
+  #draining: Promise<void> | undefined;
+  #failure: UnknownOutcome | undefined;
+
+  constructor(root: RootDatabase) {
+    this.#root = root;
+  }
+
+  /** Resolves when the write is on disk: true, or false when its condition forbade it. */
+  write(write: Write): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.assertIntact();
+      this.#pending.push({ ...write, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  /** Throws UnknownOutcome once a commit has failed. */
+  assertIntact(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Resolves when everything written so far is on disk or has failed. */
+  async idle(): Promise<void> {
+    await this.#draining;
+  }
+
+  async #drain(): Promise<void> {
+    // Everything else that happens in this turn of the event loop shares the first commit.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#pending.length > 0) {
+      const group = this.#nextGroup();
+      try {
+        await this.#commit(group);
+      } catch (error) {
+        await this.#break(error, group);
+      }
+    }
+    this.#draining = undefined;
+  }
+
+  #nextGroup(): Pending[] {
+    let changes = 0;
+    let writes = 0;
+    for (const write of this.#pending) {
+      changes += write.changes.length;
+      if (changes > GROUP_CHANGES_MAX && writes > 0) break;
+      writes += 1;
+    }
+    return this.#pending.splice(0, writes);
+  }
+
+  async #commit(group: Pending[]): Promise<void> {
+    const happened: Promise<boolean>[] = [];
+    const committed = this.#root.batch(() => {
+      for (const write of group) happened.push(enqueue(write));
+    });
+    const results = await Promise.all([committed, ...happened]);
+    for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
+  }
+
+  async #break(error: unknown, group: Pending[]): Promise<void> {
+    this.#failure = new UnknownOutcome(await causeOf(error));
+    const lost = [...group, ...this.#pending];
+    this.#pending = [];
+    for (const write of lost) write.reject(this.#failure);
+  }
+}
+
+/** Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. */
+function enqueue({ changes, unless }: Write): Promise<boolean> {
+  const putAll = () => {
+    for (const { database, key, value } of changes) {
+      if (value === undefined) database.remove(key);
+      else database.put(key, value);
+    }
+  };
+  if (unless !== undefined) return unless.database.ifNoExists(unless.key, putAll);
+  putAll();
+  return Promise.resolve(true);
+}
+
+/** lmdb-js says "commit failed" and delivers the reason (no space, file too large, …) by a promise that rejects later. */
+async function causeOf(error: unknown): Promise<unknown> {
+  if (!(error instanceof Error) || !('commitError' in error)) return error;
+  return Promise.resolve(error.commitError).catch((reason: unknown) => reason);
+}

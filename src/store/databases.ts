@@ -1,0 +1,63 @@
+import { open, type RootDatabase } from 'lmdb';
+
+/** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
+export interface Database {
+  getBinary(key: Uint8Array): Buffer | undefined;
+  doesExist(key: Uint8Array): boolean;
+  getRange(options: Range): Iterable<{ key: Uint8Array; value: Buffer }>;
+  getKeys(options: Range): Iterable<Uint8Array>;
+  getKeysCount(options: Range): number;
+  getStats(): { entryCount?: number };
+  put(key: Uint8Array, value: Uint8Array): Promise<boolean>;
+  remove(key: Uint8Array): Promise<boolean>;
+  ifNoExists(key: Uint8Array, writes: () => void): Promise<boolean>;
+}
+
+/** Keys from `start` to `end` (exclusive); with `reverse` from `start` down to `end` (exclusive). */
+export interface Range {
+  start?: Uint8Array;
+  end?: Uint8Array;
+  exclusiveStart?: boolean;
+  inclusiveEnd?: boolean;
+  reverse?: boolean;
+  limit?: number;
+}
+
+const NAMES = [
+  'identity', // → StoreIdentity
+  'jobs', // job → Job; never changed
+  'outcomes', // job → how it ended; a job without one waits
+  'waiting', // job → expiry key of its idempotency entry, or nothing
+  'scopes', // scope, job → nothing: who may see it
+  'lookups', // generation, scope and value, job → nothing: who may find it by what
+  'idempotency', // key → IdempotencyEntry
+  'expiry', // acceptedAt, idempotency key → nothing
+  'leaves', // leaf index → job, leaf data
+  'tiles', // level, index → hashes
+  'batches', // tree size → Batch
+  'credentials', // key hash → Credential
+] as const;
+
+export type Databases = Record<(typeof NAMES)[number], Database> & { root: RootDatabase };
+
+/** Opens the LMDB environment in folder `path`, and every database of it. */
+export function openDatabases(path: string, { readOnly }: { readOnly: boolean }): Databases {
+  const root = open({
+    path,
+    readOnly,
+    noSubdir: false,
+    maxDbs: 32,
+    // A commit then is: pages, fdatasync, meta page through an O_DSYNC descriptor; and only then readers see it
+    // and promises resolve. With overlapping sync they would see it before it is on disk.
+    overlappingSync: false,
+    // What belongs together is put together by Commits; lmdb-js is not to add to a transaction by itself.
+    eventTurnBatching: false,
+  });
+  const open1 = (name: string): Database => {
+    const database = root.openDB<Buffer, Uint8Array>({ name, keyEncoding: 'binary', encoding: 'binary' });
+    if (database === undefined) throw new Error(`database ${name} is missing`);
+    return database as unknown as Database;
+  };
+  const databases = Object.fromEntries(NAMES.map((name) => [name, open1(name)]));
+  return Object.assign(databases, { root }) as Databases;
+}

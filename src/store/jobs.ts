@@ -1,0 +1,131 @@
+import { assert } from '../base/assert.ts';
+import type { Job, JobRecord } from '../job/job.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Databases } from './databases.ts';
+import type { IdempotencyEntries } from './idempotency.ts';
+import { JOB_KEY_END, jobKey, parseJobKey } from './keys.ts';
+import { Postings } from './postings.ts';
+import { encodeJob, parseJob, parseOutcome } from './records.ts';
+import { type IdempotencyEntry, type JobPage, type JobQuery, maySee } from './store.ts';
+
+/** Jobs a listing looks at before it ends its page, found enough or not: some milliseconds of work. */
+const CANDIDATES_MAX = 1000;
+
+/** Jobs read in one go by a scan of everything; the event loop gets its turn between. */
+const SCAN_JOBS = 500;
+
+export class Jobs {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #idempotency: IdempotencyEntries;
+  readonly #postings: Postings;
+
+  constructor(databases: Databases, commits: Commits, idempotency: IdempotencyEntries) {
+    this.#databases = databases;
+    this.#commits = commits;
+    this.#idempotency = idempotency;
+    this.#postings = new Postings(databases);
+  }
+
+  async accept(job: Job, entry: IdempotencyEntry | undefined): Promise<void> {
+    if (entry === undefined) return this.#write(job, [], Buffer.alloc(0));
+    return this.#idempotency.take(entry, (changes, releaseKey) => this.#write(job, changes, releaseKey));
+  }
+
+  async #write(job: Job, changes: Change[], releaseKey: Buffer): Promise<void> {
+    const { jobs, waiting } = this.#databases;
+    const key = jobKey(job.id);
+    assert(key !== undefined, `${job.id} is not a job id of this service`);
+    const isNew = await this.#commits.write({
+      unless: { database: jobs, key },
+      changes: [
+        { database: jobs, key, value: encodeJob(job) },
+        { database: waiting, key, value: releaseKey },
+        ...this.#postings.changesFor(job, key),
+        ...changes,
+      ],
+    });
+    assert(isNew, `job ${job.id} is in the store already`);
+  }
+
+  waiting(limit: number, after: string | undefined): Job[] {
+    const start = after === undefined ? undefined : jobKey(after);
+    assert(after === undefined || start !== undefined, `${after} is not a job id of this service`);
+    const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
+    return Array.from(keys, (key) => {
+      const job = this.#job(key);
+      assert(job !== undefined, `job ${parseJobKey(key)} waits but is not in the store`);
+      return job;
+    });
+  }
+
+  waitingCount(): number {
+    return this.#databases.waiting.getStats().entryCount ?? 0;
+  }
+
+  record(jobId: string): JobRecord | undefined {
+    const key = jobKey(jobId);
+    return key && this.#record(key);
+  }
+
+  list(query: JobQuery): JobPage {
+    const records: JobRecord[] = [];
+    let last: Uint8Array | undefined;
+    let candidates = 0;
+    for (const key of this.#postings.find(query)) {
+      const isFull = records.length >= query.limit || candidates >= CANDIDATES_MAX;
+      if (isFull) return { records, ...(last && { next: parseJobKey(last) }) };
+      const record = this.#record(key);
+      if (record !== undefined && matches(query, record)) records.push(record);
+      last = key;
+      candidates += 1;
+    }
+    return { records };
+  }
+
+  /** Page by page, so that no long read keeps old pages of the store from being used again. */
+  async *all(): AsyncIterable<JobRecord> {
+    let start: Uint8Array = Buffer.alloc(1);
+    for (;;) {
+      this.#commits.assertIntact();
+      const entries = Array.from(
+        this.#databases.jobs.getKeys({ start, end: JOB_KEY_END, exclusiveStart: true, limit: SCAN_JOBS }),
+      );
+      for (const key of entries) {
+        const record = this.#record(key);
+        if (record !== undefined) yield record;
+      }
+      start = entries.at(-1) ?? start;
+      if (entries.length < SCAN_JOBS) return;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #job(key: Uint8Array): Job | undefined {
+    const bytes = this.#databases.jobs.getBinary(key);
+    return bytes && parseJob(key, bytes);
+  }
+
+  #record(key: Uint8Array): JobRecord | undefined {
+    const job = this.#job(key);
+    if (job === undefined) return undefined;
+    const outcome = this.#databases.outcomes.getBinary(key);
+    return outcome === undefined ? { job } : { job, outcome: parseOutcome(outcome) };
+  }
+}
+
+function matches(query: JobQuery, { job, outcome }: JobRecord): boolean {
+  return (
+    maySee(query.viewer, job) &&
+    isOrUnset(query.documentSha256, job.document.sha256) &&
+    isOrUnset(query.customerReference, job.customerReference) &&
+    isOrUnset(query.visibility, job.visibility) &&
+    isOrUnset(query.outcome, outcome?.kind ?? 'waiting') &&
+    job.acceptedAt >= (query.createdFrom ?? 0) &&
+    job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
+  );
+}
+
+function isOrUnset<T>(wanted: T | undefined, actual: T): boolean {
+  return wanted === undefined || wanted === actual;
+}

@@ -1,0 +1,75 @@
+import { sha256 } from '../base/bytes.ts';
+import type { IdempotencyKey } from './store.ts';
+
+/**
+ * Keys are short and fixed in length, so that indexes stay small and names of any length fit: what is not a number or a
+ * job id is a truncated SHA-256. Readers of such an index check the record itself.
+ */
+const JOB_ID = /^job_([0-9a-f]{32})$/;
+const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
+const TERM_BYTES = 8;
+const IDEMPOTENCY_BYTES = 16;
+const TIME_BYTES = 6;
+
+export const JOB_KEY_BYTES = 16;
+
+/** Sorts after every job key. */
+export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
+
+/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
+export function jobKey(jobId: string): Buffer | undefined {
+  const hex = JOB_ID.exec(jobId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+export function parseJobKey(key: Uint8Array): string {
+  return `job_${Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('hex')}`;
+}
+
+/** The smallest job key of that millisecond (RFC 9562, section 5.7: a UUIDv7 begins with it). */
+export function jobKeyAt(epochMs: number): Buffer {
+  const key = Buffer.alloc(JOB_KEY_BYTES);
+  key.writeUIntBE(Math.min(Math.max(epochMs, 0), 2 ** 48 - 1), 0, TIME_BYTES);
+  return key;
+}
+
+/** Leaf indexes and tree sizes: 8 bytes, big-endian. */
+export function counterKey(value: number): Buffer {
+  const key = Buffer.alloc(8);
+  key.writeBigUInt64BE(BigInt(value));
+  return key;
+}
+
+export function parseCounterKey(key: Uint8Array): number {
+  return Number(Buffer.from(key.buffer, key.byteOffset, key.byteLength).readBigUInt64BE());
+}
+
+export function tileKey(level: number, index: number): Buffer {
+  return Buffer.concat([Buffer.of(level), counterKey(index)]);
+}
+
+/** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */
+export function termKey(...term: string[]): Buffer {
+  return sha256(Buffer.from(JSON.stringify(term))).subarray(0, TERM_BYTES);
+}
+
+/** The 32 bytes of a key's hash; undefined for what is not 64 hex characters. */
+export function credentialKey(keyHash: string): Buffer | undefined {
+  return CREDENTIAL_HASH.test(keyHash) ? Buffer.from(keyHash, 'hex') : undefined;
+}
+
+export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Buffer {
+  return sha256(Buffer.from(JSON.stringify([clientId, operation, key]))).subarray(0, IDEMPOTENCY_BYTES);
+}
+
+/** Entries in the order in which they expire. */
+export function expiryKey(acceptedAtMs: number, idempotency: Uint8Array): Buffer {
+  const time = Buffer.alloc(TIME_BYTES);
+  time.writeUIntBE(acceptedAtMs, 0, TIME_BYTES);
+  return Buffer.concat([time, idempotency]);
+}
+
+export function parseExpiryKey(key: Uint8Array): { acceptedAtMs: number; idempotency: Uint8Array } {
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return { acceptedAtMs: bytes.readUIntBE(0, TIME_BYTES), idempotency: bytes.subarray(TIME_BYTES) };
+}

@@ -1,0 +1,100 @@
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { Commits } from './commits.ts';
+import { type Databases, openDatabases } from './databases.ts';
+import { LmdbStore } from './lmdbStore.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+import type { Store, StoreIdentity } from './store.ts';
+
+/** Layout version this program writes and reads. */
+export const STORE_SCHEMA = 1;
+
+const IDENTITY_KEY = Buffer.from('identity');
+
+export interface CreateStoreOptions {
+  /** Folder of the store; must not exist. */
+  path: string;
+  identity: Omit<StoreIdentity, 'schema'>;
+}
+
+export interface OpenStoreOptions {
+  path: string;
+  /** What the configuration says the store is for. */
+  expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
+  /** Opens without the right to write, in a process that only looks. */
+  readOnly?: boolean;
+  clock?: Clock;
+}
+
+/** Makes an empty store: all of it, or nothing. Throws OperatorError when the folder exists already. */
+export async function createStore({ path, identity }: CreateStoreOptions): Promise<void> {
+  if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
+  const draft = `${path}.new`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true, mode: 0o700 });
+  const databases = openDatabases(draft, { readOnly: false });
+  const value = encodeRecord({ schema: STORE_SCHEMA, ...identity });
+  await new Commits(databases.root).write({
+    changes: [{ database: databases.identity, key: IDENTITY_KEY, value }],
+  });
+  await databases.root.close();
+  syncFolder(draft);
+  renameSync(draft, path); // If we stop before this, there is no store; after it, a whole one.
+  syncFolder(dirname(path));
+}
+
+/**
+ * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when a newer program made it, or
+ * when it belongs to another environment or log.
+ */
+export async function openStore({
+  path,
+  expected = {},
+  readOnly = false,
+  clock = systemClock,
+}: OpenStoreOptions): Promise<Store> {
+  if (!existsSync(join(path, 'data.mdb'))) {
+    throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``);
+  }
+  const databases = openDatabases(path, { readOnly });
+  try {
+    const identity = readIdentity(databases, path);
+    for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
+    return new LmdbStore(databases, identity, clock);
+  } catch (error) {
+    await databases.root.close();
+    throw error;
+  }
+}
+
+function readIdentity({ identity }: Databases, path: string): StoreIdentity {
+  const bytes = identity.getBinary(IDENTITY_KEY);
+  if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
+  const found = parseRecord<StoreIdentity>(bytes);
+  if (found.schema > STORE_SCHEMA) {
+    throw new OperatorError(
+      `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${STORE_SCHEMA}): install that version`,
+    );
+  }
+  return found;
+}
+
+function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
+  const actual = identity[field as 'environment' | 'logOrigin'];
+  if (actual === expected) return;
+  throw new OperatorError(
+    `the store in ${path} is for ${field} "${actual}", the configuration says "${expected}": check state_dir`,
+  );
+}
+
+/** A new name survives power loss only once its folder is on disk too. */
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,0 +1,131 @@
+import type { Clock } from '../base/clock.ts';
+import type { Failure, Job, JobRecord } from '../job/job.ts';
+import { Commits } from './commits.ts';
+import { Credentials } from './credentials.ts';
+import type { Databases } from './databases.ts';
+import { IdempotencyEntries } from './idempotency.ts';
+import { Jobs } from './jobs.ts';
+import { Log } from './log.ts';
+import { Settlements } from './settlements.ts';
+import type {
+  Batch,
+  Credential,
+  IdempotencyEntry,
+  IdempotencyKey,
+  JobPage,
+  JobQuery,
+  Leaf,
+  SealedBatch,
+  Store,
+  StoreIdentity,
+} from './store.ts';
+
+/** The embedded store: one LMDB environment, one writing process, any number of readers. Made by `lmdb.ts`. */
+export class LmdbStore implements Store {
+  readonly identity: StoreIdentity;
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #jobs: Jobs;
+  readonly #settlements: Settlements;
+  readonly #idempotency: IdempotencyEntries;
+  readonly #log: Log;
+  readonly #credentials: Credentials;
+
+  constructor(databases: Databases, identity: StoreIdentity, clock: Clock) {
+    this.identity = identity;
+    this.#databases = databases;
+    this.#commits = new Commits(databases.root);
+    this.#idempotency = new IdempotencyEntries(databases, clock);
+    this.#jobs = new Jobs(databases, this.#commits, this.#idempotency);
+    this.#log = new Log(databases);
+    this.#settlements = new Settlements(databases, this.#commits, this.#log, this.#idempotency);
+    this.#credentials = new Credentials(databases, this.#commits);
+  }
+
+  async accept(job: Job, idempotency?: IdempotencyEntry): Promise<void> {
+    return this.#intact(this.#jobs).accept(job, idempotency);
+  }
+
+  async waiting(limit: number, after?: string): Promise<Job[]> {
+    return this.#intact(this.#jobs).waiting(limit, after);
+  }
+
+  async waitingCount(): Promise<number> {
+    return this.#intact(this.#jobs).waitingCount();
+  }
+
+  async commitBatch(batch: SealedBatch): Promise<void> {
+    return this.#intact(this.#settlements).commitBatch(batch);
+  }
+
+  async fail(jobId: string, failure: Failure, { releaseKey = false } = {}): Promise<void> {
+    return this.#intact(this.#settlements).fail(jobId, failure, releaseKey);
+  }
+
+  async job(jobId: string): Promise<JobRecord | undefined> {
+    return this.#intact(this.#jobs).record(jobId);
+  }
+
+  async list(query: JobQuery): Promise<JobPage> {
+    return this.#intact(this.#jobs).list(query);
+  }
+
+  async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
+    return this.#intact(this.#idempotency).get(key);
+  }
+
+  async sweepIdempotency(epochMs: number, limit: number): Promise<number> {
+    return this.#intact(this.#settlements).sweepIdempotency(epochMs, limit);
+  }
+
+  async head(): Promise<Batch | undefined> {
+    return this.#intact(this.#log).head();
+  }
+
+  async batchOf(leafIndex: number): Promise<Batch | undefined> {
+    return this.#intact(this.#log).batchOf(leafIndex);
+  }
+
+  async batchAt(treeSize: number): Promise<Batch | undefined> {
+    return this.#intact(this.#log).batchAt(treeSize);
+  }
+
+  async leaves(from: number, to: number): Promise<Leaf[]> {
+    return this.#intact(this.#log).leaves(from, to);
+  }
+
+  async tile(level: number, index: number): Promise<Uint8Array | undefined> {
+    return this.#intact(this.#log).tile(level, index);
+  }
+
+  jobs(): AsyncIterable<JobRecord> {
+    return this.#intact(this.#jobs).all();
+  }
+
+  async credential(keyHash: string): Promise<Credential | undefined> {
+    return this.#intact(this.#credentials).get(keyHash);
+  }
+
+  async credentials(): Promise<Credential[]> {
+    return this.#intact(this.#credentials).all();
+  }
+
+  async putCredential(credential: Credential): Promise<void> {
+    return this.#intact(this.#credentials).put([credential]);
+  }
+
+  async putCredentials(credentials: Credential[]): Promise<void> {
+    return this.#intact(this.#credentials).put(credentials);
+  }
+
+  async close(): Promise<void> {
+    await this.#commits.idle();
+    await this.#databases.root.close();
+  }
+
+  /** After a commit of unknown outcome nothing may be read or written: what memory says may not be what the disk says. */
+  #intact<Part>(part: Part): Part {
+    this.#commits.assertIntact();
+    return part;
+  }
+}

@@ -1,0 +1,40 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { OperatorError } from '../base/errors.ts';
+
+/** Proof that this process alone writes to the state folder. */
+export interface DaemonLock {
+  release(): void;
+}
+
+/**
+ * Takes the daemon's exclusive lock. It is flock(2) on an open file: it lasts as long as our descriptor and goes with the
+ * process, however that ends, so there are no stale locks. Node opens files close-on-exec: children do not inherit it.
+ * Throws OperatorError with the holder's process id when another daemon has it.
+ */
+export function acquireLock(path: string): DaemonLock {
+  const file = openSync(path, 'a+', 0o600);
+  try {
+    flock(file, path);
+    ftruncateSync(file);
+    writeSync(file, `${process.pid}\n`);
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+  return { release: () => closeSync(file) };
+}
+
+/** Node has no flock(2); util-linux has, and locks the open file it shares with us as its descriptor 3. */
+function flock(file: number, path: string): void {
+  const { status, error } = spawnSync('flock', ['--exclusive', '--nonblock', '3'], {
+    stdio: ['ignore', 'ignore', 'ignore', file],
+  });
+  if (error !== undefined)
+    throw new OperatorError('flock (package util-linux) cannot be run', { cause: error });
+  if (status === 0) return;
+  const holder = readFileSync(path, 'utf8').trim() || 'unknown';
+  throw new OperatorError(
+    `another pdfseald (process ${holder}) is using this state folder: ${path} is locked`,
+  );
+}

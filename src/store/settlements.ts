@@ -1,0 +1,109 @@
+import { assert } from '../base/assert.ts';
+import type { Failure } from '../job/job.ts';
+import type { Change, Commits, Write } from './commits.ts';
+import type { Databases } from './databases.ts';
+import type { IdempotencyEntries } from './idempotency.ts';
+import { counterKey, jobKey, tileKey } from './keys.ts';
+import type { Log } from './log.ts';
+import { encodeFailed, encodeLeaf, encodeRecord, encodeSealed } from './records.ts';
+import type { Batch, Leaf, SealedBatch } from './store.ts';
+
+/**
+ * The writes that decide on what is stored: how a job ends, and which keys go. They take turns, so that each decides on
+ * what the one before left on disk; and a condition inside the transaction holds off a second process.
+ */
+export class Settlements {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #log: Log;
+  readonly #idempotency: IdempotencyEntries;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(databases: Databases, commits: Commits, log: Log, idempotency: IdempotencyEntries) {
+    this.#databases = databases;
+    this.#commits = commits;
+    this.#log = log;
+    this.#idempotency = idempotency;
+  }
+
+  async commitBatch(batch: SealedBatch): Promise<void> {
+    const happened = await this.#inTurn(() => {
+      const size = this.#log.size();
+      assert(size === batch.firstLeaf, `the log has ${size} leaves, the batch begins at ${batch.firstLeaf}`);
+      assert(
+        batch.treeSize - batch.firstLeaf === batch.leaves.length,
+        'the batch has not as many leaves as it says',
+      );
+      assert(batch.leaves.length > 0, 'the batch is empty');
+      const jobs = new Set(batch.leaves.map((leaf) => leaf.jobId));
+      assert(jobs.size === batch.leaves.length, 'the batch has a job twice');
+      return this.#commits.write({
+        unless: { database: this.#databases.leaves, key: counterKey(batch.firstLeaf) },
+        changes: [
+          ...batch.leaves.flatMap((leaf, offset) => this.#sealed(leaf, batch.firstLeaf + offset)),
+          ...this.#evidence(batch),
+        ],
+      });
+    });
+    assert(happened, `leaf ${batch.firstLeaf} was written by another process`);
+  }
+
+  async fail(jobId: string, failure: Failure, releaseKey: boolean): Promise<void> {
+    const happened = await this.#inTurn(() => {
+      const { key, expiry } = this.#waitingJob(jobId);
+      const changes: Change[] = [
+        { database: this.#databases.outcomes, key, value: encodeFailed(failure) },
+        { database: this.#databases.waiting, key },
+      ];
+      if (releaseKey && expiry.length > 0) changes.push(...this.#idempotency.release(expiry));
+      return this.#commits.write({ unless: { database: this.#databases.outcomes, key }, changes });
+    });
+    assert(happened, `the outcome of ${jobId} was written by another process`);
+  }
+
+  async sweepIdempotency(epochMs: number, limit: number): Promise<number> {
+    return this.#inTurn(async () => {
+      const expired = Array.from(this.#idempotency.expired(epochMs, limit));
+      if (expired.length > 0) await this.#commits.write({ changes: expired.flat() });
+      return expired.length;
+    });
+  }
+
+  async #inTurn<T>(decide: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(decide);
+    this.#turn = result.catch(() => undefined); // its caller is told; the next one decides for itself
+    return result;
+  }
+
+  #sealed({ jobId, data }: Leaf, leafIndex: number): Write['changes'] {
+    const { key } = this.#waitingJob(jobId);
+    return [
+      { database: this.#databases.leaves, key: counterKey(leafIndex), value: encodeLeaf(key, data) },
+      { database: this.#databases.outcomes, key, value: encodeSealed(leafIndex) },
+      { database: this.#databases.waiting, key },
+    ];
+  }
+
+  #evidence({ leaves: _, tiles, ...batch }: SealedBatch): Change[] {
+    return [
+      ...tiles.map(({ level, index, hashes }) => ({
+        database: this.#databases.tiles,
+        key: tileKey(level, index),
+        value: hashes,
+      })),
+      {
+        database: this.#databases.batches,
+        key: counterKey(batch.treeSize),
+        value: encodeRecord(batch satisfies Batch),
+      },
+    ];
+  }
+
+  /** A job waits exactly as long as it has no outcome. */
+  #waitingJob(jobId: string): { key: Buffer; expiry: Buffer } {
+    const key = jobKey(jobId);
+    const expiry = key && this.#databases.waiting.getBinary(key);
+    assert(key && expiry, `job ${jobId} is unknown or has an outcome already`);
+    return { key, expiry };
+  }
+}
