@@ -40,7 +40,6 @@ const PIN_REFUSALS = new Set([
   'CKR_PIN_LEN_RANGE',
   'CKR_PIN_EXPIRED',
   'CKR_PIN_LOCKED',
-  'CKR_USER_PIN_NOT_INITIALIZED',
 ]);
 
 /** The token judged the PIN, so another attempt with the same one brings the token nearer to being locked. */
@@ -58,6 +57,7 @@ export function stateAfter(failure: SignerFailure): PartitionState {
 /** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
 const REMEDIES: Record<string, string> = {
   module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
+  CKR_USER_PIN_NOT_INITIALIZED: 'set the user PIN of the token',
   token_ambiguous: 'name it by token_serial instead of token_label',
   key_not_found: 'restore the key from its backup, or correct key_label',
   key_ambiguous: 'key labels must be unique on a token: rename or remove the other key',

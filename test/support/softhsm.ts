@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 
@@ -40,34 +40,4 @@ export function findModule(): string {
   const module = MODULES.find((path) => existsSync(path));
   if (module === undefined) throw new Error('SoftHSM is not installed: apt-get install softhsm2');
   return module;
-}
-
-/** The folder that holds the token's objects, as SoftHSM named it. */
-export function tokenFolder(token: PartitionOptions): string {
-  const tokens = join(token.pinFile, '..', 'tokens');
-  const [name] = readdirSync(tokens);
-  if (name === undefined) throw new Error(`no token in ${tokens}`);
-  return join(tokens, name);
-}
-
-/** Takes the token away, as a lost network or a pulled card would; call the result to bring it back. */
-export function takeToken(token: PartitionOptions): () => void {
-  const folder = tokenFolder(token);
-  const away = join(token.pinFile, '..', 'away');
-  renameSync(folder, away);
-  return () => renameSync(away, folder);
-}
-
-/**
- * Makes the module itself hang in its next call: it opens a FIFO that nobody writes to. Call the result to mend the token
- * for those who start afresh; who hangs already goes on hanging.
- */
-export function hangModule(token: PartitionOptions): () => void {
-  const generation = join(tokenFolder(token), 'generation');
-  renameSync(generation, `${generation}.away`);
-  execFileSync('mkfifo', [generation]);
-  return () => {
-    rmSync(generation);
-    renameSync(`${generation}.away`, generation);
-  };
 }

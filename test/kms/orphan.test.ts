@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { initKey } from '../../src/kms/partitions.ts';
+import { makeToken } from '../support/softhsm.ts';
+import { hangModule } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+const PARENT = fileURLToPath(new URL('../support/partitionsParent.ts', import.meta.url));
+
+for (const hangs of [false, true]) {
+  t.test(`a parent killed leaves no child behind${hangs ? ' that hangs in its module' : ''}`, async (t) => {
+    const token = makeToken(t.testdir(), { label: 'vault', region: 'region-0', keyLabel: 'log' });
+    const key = await initKey(token, 'ed25519');
+    const parent = spawn(process.execPath, [PARENT, JSON.stringify({ token, key })], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    const [line] = await once(parent.stdout, 'data');
+    const pid = Number(line);
+    t.ok(existsSync(`/proc/${pid}`));
+
+    if (hangs) {
+      hangModule(token);
+      parent.stdin.write('sign\n');
+      await once(parent.stdout, 'data');
+      await until('the child blocked on the FIFO', () => isBlocked(pid));
+    }
+    parent.kill('SIGKILL');
+    await until('the child gone', () => !existsSync(`/proc/${pid}`));
+    t.pass('gone');
+  });
+}
+
+/** Number of the system call that waits for a FIFO's other end. */
+const OPENAT = process.arch === 'x64' ? '257' : '56';
+
+function isBlocked(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/syscall`, 'utf8').startsWith(`${OPENAT} `);
+}

@@ -1,0 +1,170 @@
+import t from 'tap';
+import { ServiceError } from '../../src/base/errors.ts';
+import { verifySignature } from '../../src/log/keys.ts';
+import {
+  allReady,
+  isAlive,
+  item,
+  MESSAGE,
+  makeSite,
+  NEVER,
+  pidOf,
+  signers,
+  statesOf,
+} from '../support/site.ts';
+import { hangModule, takeToken } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+t.test('every partition signs, in the order of the configuration', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
+  const partitions = await site.open();
+  const signatures = await partitions.sign(MESSAGE);
+  t.strictSame(
+    signatures.map(({ signature: _, ...key }) => key),
+    site.keys,
+  );
+  for (const [index, { signature }] of signatures.entries()) {
+    t.ok(verifySignature(item(site.keys, index), MESSAGE, signature), `region-${index}`);
+  }
+  const many = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => partitions.sign(Buffer.from(`message ${index}`))),
+  );
+  t.ok(
+    many.every((each, index) =>
+      each.every((one) => verifySignature(one, Buffer.from(`message ${index}`), one.signature)),
+    ),
+    'concurrent calls are queued',
+  );
+  t.match(partitions.status(), [
+    { region: 'region-0', keyLabel: 'log', state: 'ready', signatures: 21, restarts: 0 },
+    { region: 'region-1', state: 'ready', signatures: 21 },
+    { region: 'region-2', state: 'ready', signatures: 21 },
+  ]);
+
+  const pids = [0, 1, 2].map((index) => pidOf(partitions, index));
+  await partitions.close();
+  t.notOk(pids.some(isAlive), 'no child is left');
+  t.strictSame(statesOf(partitions), ['closed', 'closed', 'closed']);
+  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable' });
+});
+
+for (const { quorum, lost, signing } of [
+  { quorum: 1, lost: 1, signing: true },
+  { quorum: 1, lost: 2, signing: true },
+  { quorum: 2, lost: 1, signing: true },
+  { quorum: 2, lost: 2, signing: false },
+]) {
+  t.test(`quorum ${quorum} of 3 with ${lost} lost and returned`, async (t) => {
+    const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
+    const partitions = await site.open({ quorum });
+    const returnTokens = site.tokens.slice(0, lost).map(takeToken);
+    const staying = ['region-0', 'region-1', 'region-2'].slice(lost);
+    // Twice: once finding the loss by signing, once knowing of it.
+    for (const when of ['finding out', 'knowing']) {
+      if (signing) t.strictSame(await signers(partitions), staying, when);
+      else await t.rejects(partitions.sign(MESSAGE), ServiceError, when);
+    }
+    t.equal(partitions.canSign(), signing);
+    t.match(partitions.status().slice(0, lost), Array(lost).fill({ state: 'unavailable' }));
+
+    for (const returnToken of returnTokens) returnToken();
+    await partitions.recovered(NEVER);
+    t.ok(partitions.canSign());
+    await allReady(partitions);
+    t.strictSame(await signers(partitions), ['region-0', 'region-1', 'region-2'], 'by itself');
+  });
+}
+
+t.test('a child killed while it signs costs its signature, and is replaced', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
+  const partitions = await site.open();
+  const pid = pidOf(partitions, 1);
+  process.kill(pid, 'SIGSTOP');
+  const signing = signers(partitions);
+  process.kill(pid, 'SIGKILL');
+  t.strictSame(await signing, ['region-0', 'region-2']);
+  t.match(partitions.status()[1], { state: 'unavailable', lastError: 'signer_died' });
+  await allReady(partitions);
+  t.not(pidOf(partitions, 1), pid);
+  t.match(partitions.status()[1], { restarts: 1, lastError: 'signer_died' });
+  t.strictSame(await signers(partitions), ['region-0', 'region-1', 'region-2']);
+});
+
+t.test('an idle child that dies is replaced without being asked', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const partitions = await site.open();
+  process.kill(pidOf(partitions), 'SIGKILL');
+  await until('the death noticed', () => !partitions.canSign());
+  await partitions.recovered(NEVER);
+  t.strictSame(await signers(partitions), ['region-0']);
+});
+
+t.test('a module that hangs holds up one message, once', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
+  const partitions = await site.open({ signTimeoutMs: 700, startTimeoutMs: 2000 });
+  const pid = pidOf(partitions, 1);
+  const mend = hangModule(item(site.tokens, 1));
+  t.strictSame(await signers(partitions), ['region-0']);
+  t.match(partitions.status()[1], { state: 'unavailable', lastError: 'timed_out' });
+  for (let round = 0; round < 5; round++) t.strictSame(await signers(partitions), ['region-0']);
+  await until('the hung child gone', () => !isAlive(pid));
+  mend();
+  await allReady(partitions);
+  t.strictSame(await signers(partitions), ['region-0', 'region-1']);
+  t.match(site.log(), /"code":"timed_out"/, 'reported');
+});
+
+t.test('a stopped child is killed and replaced', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const partitions = await site.open({ signTimeoutMs: 500 });
+  const pid = pidOf(partitions);
+  process.kill(pid, 'SIGSTOP');
+  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable', retryAfterSeconds: 5 });
+  await partitions.recovered(NEVER);
+  t.notOk(isAlive(pid));
+  t.strictSame(await signers(partitions), ['region-0']);
+});
+
+t.test('the loss of an idle token is found by a probe', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const partitions = await site.open({ probeIntervalMs: 50 });
+  const returnToken = takeToken(item(site.tokens, 0));
+  await until('the loss found', () => !partitions.canSign());
+  t.equal(item(partitions.status(), 0).signatures, 0, 'probes are not counted');
+  returnToken();
+  await partitions.recovered(NEVER);
+  t.pass('and its return too');
+});
+
+t.test('a token out of reach at the start is waited for', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const returnToken = takeToken(item(site.tokens, 0));
+  const partitions = await site.open();
+  t.notOk(partitions.canSign());
+  t.match(partitions.status(), [{ state: 'unavailable', lastError: 'token_not_found' }]);
+  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable' });
+  await partitions.recovered(AbortSignal.timeout(300));
+  t.notOk(partitions.canSign(), 'whoever waits can give up');
+  t.equal(site.log().match(/token_not_found/g)?.length, 1, 'one failure that repeats is one line');
+  returnToken();
+  await partitions.recovered(NEVER);
+  t.strictSame(await signers(partitions), ['region-0']);
+});
+
+t.test('a module that hangs at the start delays it no longer than the time-out', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ed25519');
+  const mend = hangModule(item(site.tokens, 0));
+  const partitions = await site.open({ startTimeoutMs: 1500 });
+  t.strictSame(statesOf(partitions), ['unavailable', 'ready']);
+  mend();
+  await allReady(partitions);
+});
+
+t.test('signals to the whole process group are left to the parent', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const partitions = await site.open();
+  const pid = pidOf(partitions);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.kill(pid, signal);
+  t.strictSame(await signers(partitions), ['region-0']);
+  t.equal(pidOf(partitions), pid);
+});

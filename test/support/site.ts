@@ -1,0 +1,77 @@
+import { existsSync } from 'node:fs';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import type { PartitionState } from '../../src/kms/failure.ts';
+import {
+  initKey,
+  openPartitions,
+  type PartitionOptions,
+  type Partitions,
+  type PartitionsOptions,
+} from '../../src/kms/partitions.ts';
+import type { LogKey, SignatureAlgorithm } from '../../src/log/keys.ts';
+import { makeToken } from './softhsm.ts';
+import { until } from './until.ts';
+
+/** What a log signs: the text of a checkpoint. */
+export const MESSAGE = Buffer.from('seal.example.com/test/2026\n1\nq83vEjRWeJA=\n');
+/** For waits that end by themselves. */
+export const NEVER = new AbortController().signal;
+
+export interface Site {
+  tokens: PartitionOptions[];
+  keys: LogKey[];
+  /** Everything logged so far. */
+  log(): string;
+  open(options?: Partial<PartitionsOptions>): Promise<Partitions>;
+}
+
+/** One region and token per algorithm, with its key made; what was opened is closed with the test. */
+export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Promise<Site> {
+  const dir = t.testdir();
+  const lines: string[] = [];
+  const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
+  const tokens = algorithms.map((_, index) =>
+    makeToken(dir, { label: `vault-${index}`, region: `region-${index}`, keyLabel: 'log' }),
+  );
+  const keys = await Promise.all(
+    tokens.map((token, index) => initKey(token, algorithms[index] ?? 'ed25519')),
+  );
+  const open = async (options: Partial<PartitionsOptions> = {}) => {
+    const defaults = { partitions: tokens, keys, quorum: 1, signTimeoutMs: 5000, logger };
+    const partitions = await openPartitions({ ...defaults, ...options });
+    t.teardown(() => partitions.close());
+    return partitions;
+  };
+  return { tokens, keys, log: () => lines.join(''), open };
+}
+
+/** The element that must be there. */
+export function item<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new Error(`nothing at ${index}`);
+  return found;
+}
+
+export function pidOf(partitions: Partitions, index = 0): number {
+  const { pid } = item(partitions.status(), index);
+  if (pid === undefined) throw new Error('no child');
+  return pid;
+}
+
+export function isAlive(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
+}
+
+export function statesOf(partitions: Partitions): PartitionState[] {
+  return partitions.status().map(({ state }) => state);
+}
+
+export async function allReady(partitions: Partitions): Promise<void> {
+  await until('every partition ready', () => statesOf(partitions).every((state) => state === 'ready'));
+}
+
+/** The regions that sign now. */
+export async function signers(partitions: Partitions): Promise<string[]> {
+  return (await partitions.sign(MESSAGE)).map(({ region }) => region);
+}
