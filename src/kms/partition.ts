@@ -117,12 +117,8 @@ export class Partition {
   async #supervise(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const failure = await this.#serve();
-      if (this.#closing.signal.aborted) break;
-      this.#enter(stateAfter(failure), failure);
-      this.#started.resolve(failure);
       await this.#pause(failure);
     }
-    this.#started.resolve(undefined);
   }
 
   /** One child from its start to its end. Resolves, when the process is gone, to what ended it. */
@@ -144,7 +140,9 @@ export class Partition {
       clearInterval(probing);
     }
     const failure = await signer.lost;
-    // Not before its end: two children on one token could starve each other of sessions.
+    this.#enter(stateAfter(failure), failure);
+    this.#started.resolve(failure);
+    // No other before its end: two children on one token could starve each other of sessions.
     await signer.exited;
     this.#signer = undefined;
     return failure;
@@ -197,6 +195,7 @@ export class Partition {
   }
 
   async #pause(failure: SignerFailure): Promise<void> {
+    if (this.#closing.signal.aborted) return;
     if (isPinRefusal(failure.code)) return this.#pinFileChange(failure.pinFileVersion);
     await this.#sleep(this.#backoffMs);
     this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);
