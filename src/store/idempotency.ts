@@ -3,7 +3,7 @@ import { toHex } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { expiryKey, idempotencyKey, parseExpiryKey } from './keys.ts';
+import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { IdempotencyEntry, IdempotencyKey } from './store.ts';
 
@@ -44,7 +44,7 @@ export class IdempotencyEntries {
       const { idempotency, expiry } = this.#databases;
       const changes = [
         { database: idempotency, key, value: encodeRecord(entry) },
-        { database: expiry, key: releaseKey, value: Buffer.alloc(0) },
+        { database: expiry, key: releaseKey, value: NOTHING },
       ];
       return await write(changes, releaseKey);
     } finally {

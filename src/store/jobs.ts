@@ -3,7 +3,7 @@ import type { Job, JobRecord } from '../job/job.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
-import { JOB_KEY_END, jobKey, parseJobKey } from './keys.ts';
+import { JOB_KEY_END, jobKey, NOTHING, parseJobKey } from './keys.ts';
 import { Postings } from './postings.ts';
 import { encodeJob, parseJob, parseOutcome } from './records.ts';
 import { type IdempotencyEntry, type JobPage, type JobQuery, maySee } from './store.ts';
@@ -28,7 +28,7 @@ export class Jobs {
   }
 
   async accept(job: Job, entry: IdempotencyEntry | undefined): Promise<void> {
-    if (entry === undefined) return this.#write(job, [], Buffer.alloc(0));
+    if (entry === undefined) return this.#write(job, [], NOTHING);
     return this.#idempotency.take(entry, (changes, releaseKey) => this.#write(job, changes, releaseKey));
   }
 

@@ -16,6 +16,9 @@ export const JOB_KEY_BYTES = 16;
 /** Sorts after every job key. */
 export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
 
+/** The value of an entry whose key says everything. */
+export const NOTHING = Buffer.alloc(0);
+
 /** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
 export function jobKey(jobId: string): Buffer | undefined {
   const hex = JOB_ID.exec(jobId)?.[1];

@@ -1,7 +1,7 @@
 import type { Job } from '../job/job.ts';
 import type { Change } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
-import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, termKey } from './keys.ts';
+import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, termKey } from './keys.ts';
 import type { JobQuery, Viewer } from './store.ts';
 
 /**
@@ -151,7 +151,7 @@ function nextJob(search: Iterator<Uint8Array>): Uint8Array | undefined {
 }
 
 function posting(database: Database, parts: Uint8Array[]): Change {
-  return { database, key: Buffer.concat(parts), value: Buffer.alloc(0) };
+  return { database, key: Buffer.concat(parts), value: NOTHING };
 }
 
 function generationKey(generation: number): Buffer {

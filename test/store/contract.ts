@@ -1,0 +1,463 @@
+import fc from 'fast-check';
+import type { Test } from 'tap';
+import { BrokenInvariant } from '../../src/base/assert.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import { type Job, type JobRecord, VISIBILITIES } from '../../src/job/job.ts';
+import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
+import {
+  billing,
+  identity,
+  leafData,
+  START_MS,
+  sampleBatch,
+  sampleCredential,
+  sampleEntry,
+  sampleJob,
+  sampleJobs,
+} from './samples.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** A fresh, empty store that keeps the given clock's time, and a way to close it and open what is on disk. */
+export type MakeStore = (t: Test, clock?: Clock) => Promise<{ store: Store; reopen: () => Promise<Store> }>;
+
+/** What every implementation of {@link Store} must pass. */
+export function storeContract(t: Test, makeStore: MakeStore): void {
+  for (const suite of [jobs, listing, idempotency, sealing, failing, credentials]) {
+    t.test(suite.name, async (t) => suite(t, makeStore));
+  }
+}
+
+/** The store as it is, then as it is on disk. */
+async function* thenReopened(store: Store, reopen: () => Promise<Store>): AsyncIterable<Store> {
+  yield store;
+  yield await reopen();
+}
+
+async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('an accepted job waits, and is still there after reopening', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const job = sampleJob({ purpose: 'invoice', customerReference: 'R-1', visibility: 'partner' });
+    await store.accept(job);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.job(job.id), { job });
+      t.same(await opened.waiting(10), [job]);
+      t.equal(await opened.waitingCount(), 1);
+      t.match(opened.identity, identity);
+    }
+  });
+
+  t.test('ids that were not given out are unknown', async (t) => {
+    const { store } = await makeStore(t);
+    const { id } = sampleJob();
+    await store.accept(sampleJob());
+    for (const unknown of [id, 'job_1', 'job_', '', 'job___proto__', `${id}0`, id.toUpperCase(), 'job_\0']) {
+      t.equal(await store.job(unknown), undefined, JSON.stringify(unknown));
+    }
+  });
+
+  t.test('a job is accepted once', async (t) => {
+    const { store } = await makeStore(t);
+    const job = sampleJob();
+    const twice = await Promise.allSettled([store.accept(job), store.accept({ ...job, clientId: 'other' })]);
+    t.same(
+      twice.map(({ status }) => status),
+      ['fulfilled', 'rejected'],
+    );
+    await t.rejects(store.accept(job), BrokenInvariant);
+    t.same(await store.job(job.id), { job });
+    t.same((await store.list({ viewer: { ...billing, clientId: 'other' }, limit: 10 })).records, []);
+  });
+
+  t.test('strings come back code unit for code unit', async (t) => {
+    const { store } = await makeStore(t);
+    const anyString = fc
+      .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 1, maxLength: 40 })
+      .map((units) => String.fromCharCode(...units));
+    const strange = fc.oneof(
+      anyString,
+      fc.constantFrom('\0', '__proto__', 'é', 'e\u0301', '😀', '\ud83d', ' x '),
+    );
+    await fc.assert(
+      fc.asyncProperty(strange, strange, async (customerReference, purpose) => {
+        const job = sampleJob({ customerReference, purpose });
+        await store.accept(job);
+        t.same(await store.job(job.id), { job });
+        const { records } = await store.list({ viewer: billing, limit: 100, customerReference });
+        t.ok(records.every((record) => record.job.customerReference === customerReference));
+        t.ok(records.some((record) => record.job.id === job.id));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  t.test('waiting goes by id, page by page', async (t) => {
+    const { store } = await makeStore(t);
+    const accepted = sampleJobs(25);
+    await Promise.all(accepted.toReversed().map((job) => store.accept(job)));
+    t.same(await store.waiting(10), accepted.slice(0, 10));
+    t.same(await store.waiting(100, accepted[9]?.id), accepted.slice(10));
+    t.same(await store.waiting(100, accepted[24]?.id), []);
+  });
+
+  t.test('jobs() gives every job once, by id', async (t) => {
+    const { store } = await makeStore(t);
+    const accepted = sampleJobs(1203);
+    await Promise.all(accepted.toReversed().map((job) => store.accept(job)));
+    await store.commitBatch(sampleBatch(0, accepted.slice(0, 1)));
+    const found: JobRecord[] = [];
+    for await (const record of store.jobs()) found.push(record);
+    t.same(
+      found,
+      accepted.map((job, n) => (n === 0 ? { job, outcome: { kind: 'sealed', leafIndex: 0 } } : { job })),
+    );
+  });
+}
+
+async function listing(t: Test, makeStore: MakeStore): Promise<void> {
+  const digests = ['aa', 'bb'].map((byte) => byte.repeat(32));
+  const anyJob = fc.record({
+    clientId: fc.constantFrom('billing', 'claims', 'zeta'),
+    visibility: fc.constantFrom(...VISIBILITIES),
+    sha256: fc.constantFrom(...digests),
+    customerReference: fc.option(fc.constantFrom('R', 'S'), { nil: undefined }),
+    outcome: fc.constantFrom('waiting', 'sealed', 'failed'),
+    minute: fc.integer({ min: 0, max: 300 }),
+  });
+  const anyQuery = fc.record(
+    {
+      documentSha256: fc.constantFrom(...digests),
+      customerReference: fc.constantFrom('R', 'S', 'T'),
+      visibility: fc.constantFrom(...VISIBILITIES),
+      outcome: fc.constantFrom('waiting', 'sealed', 'failed'),
+      createdFrom: fc.integer({ min: 0, max: 300 }).map((minute) => START_MS + minute * 60_000),
+      createdTo: fc.integer({ min: 0, max: 300 }).map((minute) => START_MS + minute * 60_000),
+    },
+    { requiredKeys: [] },
+  );
+  const anyViewer = fc.constantFrom<Viewer>(
+    billing,
+    { clientId: 'claims', organization: 'acme', partnerOf: ['zeta'] },
+    { clientId: 'zeta', organization: 'zeta', partnerOf: ['acme', 'acme'] },
+    { clientId: 'stranger', organization: 'nowhere', partnerOf: [] },
+  );
+
+  t.test(
+    'a listing is what a filter over all jobs would give, newest first, in pages of any size',
+    async (t) => {
+      const queries = fc.array(
+        fc.record({ viewer: anyViewer, filter: anyQuery, limit: fc.integer({ min: 1, max: 9 }) }),
+      );
+      await fc.assert(
+        fc.asyncProperty(fc.array(anyJob, { maxLength: 30 }), queries, async (drawn, queries) => {
+          const { store } = await makeStore(t);
+          const records = await populate(store, drawn);
+          for (const { viewer, filter, limit } of queries) {
+            const query = { viewer, limit, ...filter };
+            t.same(
+              await allPages(store, query),
+              records.filter((record) => isWanted(query, record)),
+            );
+          }
+        }),
+        { numRuns: 25 },
+      );
+    },
+  );
+
+  t.test('one call is bounded, and says where to go on', async (t) => {
+    const { store } = await makeStore(t);
+    const accepted = sampleJobs(2500);
+    await Promise.all(accepted.map((job) => store.accept(job)));
+    const [oldest] = accepted;
+    await store.fail(oldest?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS });
+    const query: JobQuery = { viewer: billing, limit: 10, outcome: 'failed' };
+    const first = await store.list(query);
+    t.same(first.records, []);
+    t.type(first.next, 'string');
+    t.equal((await allPages(store, query))[0]?.job.id, oldest?.id);
+  });
+
+  t.test('nothing sorts before a malformed id', async (t) => {
+    const { store } = await makeStore(t);
+    await store.accept(sampleJob());
+    t.same(await store.list({ viewer: billing, limit: 10, before: 'job_zzz' }), { records: [] });
+  });
+}
+
+type DrawnJob = Pick<Job, 'clientId' | 'visibility'> & {
+  sha256: string;
+  customerReference: string | undefined;
+  outcome: string;
+  minute: number;
+};
+
+/** Accepts and settles the jobs; their records, newest first. */
+async function populate(store: Store, drawn: DrawnJob[]): Promise<JobRecord[]> {
+  const jobs = drawn.map(({ clientId, visibility, sha256, customerReference, minute }) =>
+    sampleJob({
+      clientId,
+      organization: clientId === 'zeta' ? 'zeta' : 'acme',
+      visibility,
+      document: { sha256, sha512: sha256.repeat(2), bytes: 10 },
+      acceptedAt: START_MS + minute * 60_000,
+      ...(customerReference !== undefined && { customerReference }),
+    }),
+  );
+  await Promise.all(jobs.map((job) => store.accept(job)));
+  const ending = (kind: string) => jobs.filter((_, n) => drawn[n]?.outcome === kind);
+  if (ending('sealed').length > 0) await store.commitBatch(sampleBatch(0, ending('sealed')));
+  for (const { id } of ending('failed')) {
+    await store.fail(id, { code: 'internal_error', message: 'x', failedAt: START_MS });
+  }
+  const records = await Promise.all(jobs.map(async ({ id }) => store.job(id)));
+  return records.filter((record) => record !== undefined).sort((a, b) => (a.job.id < b.job.id ? 1 : -1));
+}
+
+async function allPages(store: Store, query: JobQuery): Promise<JobRecord[]> {
+  const found: JobRecord[] = [];
+  for (let before: string | undefined; ; ) {
+    const { records, next } = await store.list({ ...query, ...(before && { before }) });
+    found.push(...records);
+    if (next === undefined) return found;
+    before = next;
+  }
+}
+
+function isWanted(query: JobQuery, { job, outcome }: JobRecord): boolean {
+  const wants: [unknown, unknown][] = [
+    [query.documentSha256, job.document.sha256],
+    [query.customerReference, job.customerReference],
+    [query.visibility, job.visibility],
+    [query.outcome, outcome?.kind ?? 'waiting'],
+  ];
+  return (
+    maySee(query.viewer, job) &&
+    wants.every(([wanted, actual]) => wanted === undefined || wanted === actual) &&
+    job.acceptedAt >= (query.createdFrom ?? 0) &&
+    job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
+  );
+}
+
+async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('an entry is found by client, operation and key, and by nothing else', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS);
+    const job = sampleJob();
+    const entry = sampleEntry(job, { key: 'abcdefgh', answer: '{"id":"\ud800\0 é"}' });
+    await store.accept(job, entry);
+    const { clientId, operation } = entry;
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.idempotency({ clientId, operation, key: 'abcdefgh' }), entry);
+      t.equal(await opened.idempotency({ clientId: 'claims', operation, key: 'abcdefgh' }), undefined);
+      t.equal(await opened.idempotency({ clientId, operation, key: 'abcdefgH' }), undefined);
+    }
+  });
+
+  t.test('a taken key takes no second job, also at the same moment', async (t) => {
+    const { store } = await makeStore(t, () => START_MS);
+    const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
+    const key = 'the-same-key';
+    const both = await Promise.allSettled(
+      [first, second].map((job) => store.accept(job, sampleEntry(job, { key }))),
+    );
+    t.same(
+      both.map(({ status }) => status),
+      ['fulfilled', 'rejected'],
+    );
+    await t.rejects(store.accept(third, sampleEntry(third, { key })), BrokenInvariant);
+    t.equal(await store.job(second.id), undefined);
+    t.equal(await store.job(third.id), undefined);
+    t.equal(await store.waitingCount(), 1);
+  });
+
+  t.test(
+    'an entry lives 48 hours; then its key is free, and sweeping leaves the new owner alone',
+    async (t) => {
+      let now = START_MS;
+      const { store } = await makeStore(t, () => now);
+      const old = sampleJob();
+      const entry = sampleEntry(old, { key: 'the-same-key' });
+      await store.accept(old, entry);
+      now = START_MS + 48 * HOUR_MS - 1;
+      t.same(await store.idempotency(entry), entry);
+      now = START_MS + 48 * HOUR_MS;
+      t.equal(await store.idempotency(entry), undefined);
+      const young = sampleJob({ acceptedAt: now });
+      const newEntry = sampleEntry(young, { key: 'the-same-key' });
+      const [, swept] = await Promise.all([store.accept(young, newEntry), store.sweepIdempotency(now, 10)]);
+      t.equal(swept, 1);
+      t.same(await store.idempotency(entry), newEntry);
+      t.equal(await store.sweepIdempotency(now, 10), 0);
+      t.ok(await store.job(old.id), 'the job outlives its key');
+    },
+  );
+
+  t.test('sweeping removes the oldest first, a bounded number at a time', async (t) => {
+    const { store } = await makeStore(t, () => START_MS + 10);
+    const accepted = sampleJobs(10);
+    const entries = accepted.map((job) => sampleEntry(job));
+    await Promise.all(accepted.map((job, n) => store.accept(job, entries[n])));
+    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 5);
+    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 2);
+    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 0);
+    const left = await Promise.all(entries.map((entry) => store.idempotency(entry)));
+    t.same(
+      left.map((entry) => entry?.jobId),
+      accepted.map(({ id }, n) => (n < 7 ? undefined : id)),
+    );
+  });
+}
+
+async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('an empty log has no head', async (t) => {
+    const { store } = await makeStore(t);
+    t.equal(await store.head(), undefined);
+    t.equal(await store.batchOf(0), undefined);
+    t.same(await store.leaves(0, 10), []);
+    t.equal(await store.tile(0, 0), undefined);
+  });
+
+  t.test('batches follow each other, and are found by leaf and by tree size', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const accepted = sampleJobs(9);
+    await Promise.all(accepted.map((job) => store.accept(job)));
+    const batches = [sampleBatch(0, accepted.slice(0, 3)), sampleBatch(3, accepted.slice(3, 8))];
+    for (const batch of batches) await store.commitBatch(batch);
+    const [first, second] = batches.map(({ leaves: _, tiles: __, ...batch }) => batch);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.head(), second);
+      t.same(
+        [await opened.batchAt(3), await opened.batchAt(8), await opened.batchAt(4)],
+        [first, second, undefined],
+      );
+      const owners = await Promise.all([0, 2, 3, 7, 8].map((leaf) => opened.batchOf(leaf)));
+      t.same(owners, [first, first, second, second, undefined]);
+      const leaves = await opened.leaves(2, 100);
+      t.same(
+        leaves.map(({ jobId }) => jobId),
+        accepted.slice(2, 8).map(({ id }) => id),
+      );
+      t.ok(leaves.every(({ jobId, data }) => Buffer.compare(data, leafData(jobId)) === 0));
+      t.equal(Buffer.compare((await opened.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(8 * 32, 8)), 0);
+      t.same((await opened.job(accepted[4]?.id ?? ''))?.outcome, { kind: 'sealed', leafIndex: 4 });
+      t.same(await opened.waiting(10), accepted.slice(8));
+      t.equal(await opened.waitingCount(), 1);
+    }
+  });
+
+  const refusals: [string, (jobs: Job[]) => ReturnType<typeof sampleBatch>][] = [
+    ['a batch that leaves a gap', (jobs) => sampleBatch(3, jobs.slice(2, 4))],
+    ['a batch that overlaps', (jobs) => sampleBatch(1, jobs.slice(2, 4))],
+    ['a batch from the beginning', (jobs) => sampleBatch(0, jobs.slice(2, 4))],
+    ['a job that is sealed already', (jobs) => sampleBatch(2, jobs.slice(1, 4))],
+    ['a job that failed', (jobs) => sampleBatch(2, jobs.slice(4, 6))],
+    ['an unknown job', (jobs) => sampleBatch(2, [...jobs.slice(2, 4), sampleJob()])],
+    ['a job twice', (jobs) => sampleBatch(2, [...jobs.slice(2, 4), ...jobs.slice(2, 3)])],
+    ['a wrong tree size', (jobs) => ({ ...sampleBatch(2, jobs.slice(2, 4)), treeSize: 5 })],
+    ['an empty batch', () => sampleBatch(2, [])],
+  ];
+  t.test('a batch that does not fit is refused, and nothing of it is written', async (t) => {
+    const { store } = await makeStore(t);
+    const accepted = sampleJobs(6);
+    await Promise.all(accepted.map((job) => store.accept(job)));
+    await store.commitBatch(sampleBatch(0, accepted.slice(0, 2)));
+    await store.fail(accepted[5]?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS });
+    for (const [name, make] of refusals) {
+      await t.rejects(store.commitBatch(make(accepted)), BrokenInvariant, name);
+      t.equal((await store.head())?.treeSize, 2, name);
+      t.equal((await store.leaves(0, 100)).length, 2, name);
+      t.same(await store.waiting(10), accepted.slice(2, 5), name);
+      t.equal(Buffer.compare((await store.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(64, 2)), 0, name);
+    }
+    await store.commitBatch(sampleBatch(2, accepted.slice(2, 5)));
+    t.equal(await store.waitingCount(), 0);
+  });
+
+  t.test('of two batches that begin alike, one is committed', async (t) => {
+    const { store } = await makeStore(t);
+    const accepted = sampleJobs(4);
+    await Promise.all(accepted.map((job) => store.accept(job)));
+    const both = [sampleBatch(0, accepted.slice(0, 2)), sampleBatch(0, accepted.slice(2))];
+    const results = await Promise.allSettled(both.map((batch) => store.commitBatch(batch)));
+    t.same(
+      results.map(({ status }) => status),
+      ['fulfilled', 'rejected'],
+    );
+    t.equal(await store.waitingCount(), 2);
+    t.equal((await store.head())?.treeSize, 2);
+  });
+}
+
+async function failing(t: Test, makeStore: MakeStore): Promise<void> {
+  const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS + 1 } as const;
+
+  t.test('a failed job keeps its key, or frees it', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS);
+    const [kept, freed] = [sampleJob(), sampleJob()];
+    await Promise.all([kept, freed].map((job) => store.accept(job, sampleEntry(job))));
+    await store.fail(kept.id, failure);
+    await store.fail(freed.id, failure, { releaseKey: true });
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.job(kept.id), { job: kept, outcome: { kind: 'failed', failure } });
+      t.same(await opened.job(freed.id), { job: freed, outcome: { kind: 'failed', failure } });
+      t.same(await opened.idempotency(sampleEntry(kept)), sampleEntry(kept));
+      t.equal(await opened.idempotency(sampleEntry(freed)), undefined);
+      t.equal(await opened.waitingCount(), 0);
+    }
+  });
+
+  t.test('a job ends once', async (t) => {
+    const { store } = await makeStore(t);
+    const [sealed, failed] = [sampleJob(), sampleJob()];
+    await Promise.all([sealed, failed].map((job) => store.accept(job)));
+    const race = [
+      store.commitBatch(sampleBatch(0, [sealed])),
+      store.fail(sealed.id, failure),
+      store.fail(failed.id, failure),
+    ];
+    const results = await Promise.allSettled(race);
+    t.same(
+      results.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
+    await t.rejects(store.fail(failed.id, failure), BrokenInvariant);
+    await t.rejects(store.fail(sampleJob().id, failure), BrokenInvariant);
+    t.same((await store.job(sealed.id))?.outcome, { kind: 'sealed', leafIndex: 0 });
+  });
+
+  t.test('a freed key can be taken again', async (t) => {
+    const { store } = await makeStore(t, () => START_MS);
+    const [first, second] = [sampleJob(), sampleJob()];
+    await store.accept(first, sampleEntry(first, { key: 'the-same-key' }));
+    await store.fail(first.id, failure, { releaseKey: true });
+    const entry = sampleEntry(second, { key: 'the-same-key' });
+    await store.accept(second, entry);
+    t.same(await store.idempotency(entry), entry);
+  });
+}
+
+async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('credentials are stored by hash, and replaced', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const [old, other] = [sampleCredential(), sampleCredential({ id: 'key_2' })];
+    await store.putCredential(old);
+    await store.putCredential(other);
+    const next = sampleCredential({ id: 'key_3' });
+    const replaced = { ...old, expiresAt: START_MS + 1, replacedBy: 'key_3' };
+    await store.putCredentials([replaced, next]);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.credential(old.keyHash), replaced);
+      t.same(await opened.credential(next.keyHash), next);
+      t.same(new Set((await opened.credentials()).map(({ id }) => id)), new Set(['key_1', 'key_2', 'key_3']));
+    }
+  });
+
+  t.test('what is not a hash is no credential', async (t) => {
+    const { store } = await makeStore(t);
+    for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {
+      t.equal(await store.credential(keyHash), undefined);
+      await t.rejects(store.putCredential(sampleCredential({ keyHash })), BrokenInvariant);
+    }
+    t.same(await store.credentials(), []);
+  });
+}

@@ -1,0 +1,101 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import type { Job } from '../../src/job/job.ts';
+import type {
+  Credential,
+  IdempotencyEntry,
+  Leaf,
+  SealedBatch,
+  StoreIdentity,
+  Viewer,
+} from '../../src/store/store.ts';
+
+/** Where the tests' clocks begin. */
+export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+
+export const identity: Omit<StoreIdentity, 'schema'> = {
+  environment: 'sandbox',
+  logOrigin: 'seal.example.com/sandbox/2026',
+  logKeys: [{ region: 'eu-central', keyLabel: 'log-2026', algorithm: 'ed25519', spki: 'MCowBQYDK2VwAyEA' }],
+  createdAt: START_MS,
+};
+
+export function sampleJob(fields: Partial<Job> = {}): Job {
+  const acceptedAt = fields.acceptedAt ?? START_MS;
+  return {
+    id: `job_${uuidv7({ msecs: acceptedAt }).replaceAll('-', '')}`,
+    clientId: 'billing',
+    organization: 'acme',
+    traceId: '0af7651916cd43dd8448eb211c80319c',
+    mode: 'async',
+    visibility: 'private',
+    preserveMetadata: false,
+    source: 'upload',
+    document: {
+      sha256: randomBytes(32).toString('hex'),
+      sha512: randomBytes(64).toString('hex'),
+      bytes: 1234,
+    },
+    scan: { verdict: 'not_configured' },
+    capabilities: ['receipt.sha512'],
+    acceptedAt,
+    ...fields,
+  };
+}
+
+/** Jobs accepted one millisecond after the other, in the order of their ids. */
+export function sampleJobs(count: number): Job[] {
+  return Array.from({ length: count }, (_, n) => sampleJob({ acceptedAt: START_MS + n }));
+}
+
+export function sampleEntry(job: Job, fields: Partial<IdempotencyEntry> = {}): IdempotencyEntry {
+  return {
+    clientId: job.clientId,
+    operation: 'createSealJob',
+    key: `key-of-${job.id}`,
+    fingerprint: createHash('sha256').update(job.id).digest('hex'),
+    jobId: job.id,
+    answer: JSON.stringify({ id: job.id, phase: 'queued' }),
+    acceptedAt: job.acceptedAt,
+    ...fields,
+  };
+}
+
+/** A batch that follows a tree of `firstLeaf` leaves. Its tiles are bytes of the right length, not hashes of anything. */
+export function sampleBatch(firstLeaf: number, jobs: Pick<Job, 'id'>[]): SealedBatch {
+  const treeSize = firstLeaf + jobs.length;
+  return {
+    firstLeaf,
+    treeSize,
+    sealedAt: START_MS + treeSize,
+    checkpoint: `seal.example.com/sandbox/2026\n${treeSize}\nroot\n\n— seal.example.com/sandbox/2026 sig\n`,
+    algorithm: 'pdfseal-v1.ed25519',
+    kmsKeyId: 'eu-central/log-2026',
+    leaves: jobs.map(({ id }) => ({ jobId: id, data: leafData(id) })),
+    tiles: [
+      {
+        level: 0,
+        index: (treeSize - 1) >> 8,
+        hashes: Buffer.alloc(32 * (((treeSize - 1) % 256) + 1), treeSize),
+      },
+    ],
+  };
+}
+
+export function leafData(jobId: string): Leaf['data'] {
+  return createHash('sha512').update(jobId).digest();
+}
+
+export function sampleCredential(fields: Partial<Credential> = {}): Credential {
+  return {
+    keyHash: randomBytes(32).toString('hex'),
+    id: 'key_1',
+    clientId: 'billing',
+    organization: 'acme',
+    scopes: ['jobs:create', 'jobs:read'],
+    createdAt: START_MS,
+    ...fields,
+  };
+}
+
+export const billing: Viewer = { clientId: 'billing', organization: 'acme', partnerOf: [] };
