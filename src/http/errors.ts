@@ -1,0 +1,218 @@
+import type { ErrorCode } from '../base/errors.ts';
+
+/** What a code means to a caller; `title` and `remedy` make its page below `/v1/errors`. */
+interface ErrorKind {
+  status: number;
+  title: string;
+  remedy: string;
+}
+
+const FIX_AND_REPEAT = 'Correct the request as the message says, then send it again.';
+const REPEAT_LATER = 'Send the same request again, with the same Idempotency-Key, after Retry-After seconds.';
+
+/** The one table from code to status. */
+export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
+  invalid_request: { status: 400, title: 'The request cannot be understood', remedy: FIX_AND_REPEAT },
+  invalid_parameter: {
+    status: 400,
+    title: 'A field or query parameter has a value that is not allowed',
+    remedy: FIX_AND_REPEAT,
+  },
+  missing_parameter: { status: 400, title: 'A required field is missing', remedy: FIX_AND_REPEAT },
+  unknown_parameter: {
+    status: 400,
+    title: 'The request has a field or query parameter that does not exist',
+    remedy:
+      'Check its spelling. Unknown names are refused, so that a typing error never seals the wrong thing.',
+  },
+  duplicate_parameter: {
+    status: 400,
+    title: 'A field or query parameter is given more than once',
+    remedy: 'Send it once.',
+  },
+  missing_file: {
+    status: 400,
+    title: 'The form has no file',
+    remedy:
+      'Send the PDF as the part named file. A hosted PDF is submitted as application/json with source_url instead.',
+  },
+  file_and_source_url: {
+    status: 400,
+    title: 'The request has both a file and a source_url',
+    remedy:
+      'Send either the file, as multipart/form-data, or source_url with checksum_sha256, as application/json.',
+  },
+  source_not_allowed: {
+    status: 400,
+    title: 'Documents at this source_url are not accepted',
+    remedy: 'Upload the document, or ask the administrator to allow its origin.',
+  },
+  not_a_pdf: {
+    status: 400,
+    title: 'The file is not a PDF document',
+    remedy:
+      'A PDF has %PDF- in its first 1024 bytes and %%EOF in its last 1024. Check that the file is whole.',
+  },
+  malformed_multipart: {
+    status: 400,
+    title: 'The multipart body cannot be read',
+    remedy: 'Let an HTTP library build the form; do not set the Content-Type of a multipart request by hand.',
+  },
+  malformed_json: {
+    status: 400,
+    title: 'The body is not a JSON object',
+    remedy: 'Send one JSON object in UTF-8.',
+  },
+  incomplete_body: {
+    status: 400,
+    title: 'The body ended too early',
+    remedy: 'Nothing was recorded. Send the request again.',
+  },
+  body_timeout: {
+    status: 400,
+    title: 'The body stopped arriving',
+    remedy: 'Nothing was recorded. Send the request again, over a connection that keeps up.',
+  },
+  invalid_idempotency_key: {
+    status: 400,
+    title: 'The Idempotency-Key is not valid',
+    remedy: 'Send one Idempotency-Key of 8 to 128 visible ASCII characters, such as a UUID.',
+  },
+  authentication_required: {
+    status: 401,
+    title: 'The request has no API key',
+    remedy: 'Send the header Authorization: Bearer <API key>.',
+  },
+  invalid_api_key: {
+    status: 401,
+    title: 'The API key is not accepted',
+    remedy:
+      'It may be mistyped, of another environment, expired or revoked. Check it, or ask the administrator for another.',
+  },
+  insufficient_scope: {
+    status: 403,
+    title: 'The API key lacks the scope for this operation',
+    remedy: 'Use a key with the scope that the message names.',
+  },
+  job_not_found: {
+    status: 404,
+    title: 'There is no such job, or this API key may not see it',
+    remedy: 'Check the job id and the environment, and that the visibility of the job includes this client.',
+  },
+  receipt_not_ready: {
+    status: 404,
+    title: 'The job is not completed yet',
+    remedy: 'Ask again after Retry-After seconds, until the phase of the job is completed or failed.',
+  },
+  receipt_unavailable: {
+    status: 404,
+    title: 'The job failed and has no receipt',
+    remedy: 'Read the error of the job, then submit the document again.',
+  },
+  not_found: {
+    status: 404,
+    title: 'There is nothing at this path',
+    remedy: 'See /v1/openapi.json for the paths of this service.',
+  },
+  method_not_allowed: {
+    status: 405,
+    title: 'The path does not support this method',
+    remedy: 'Use a method that the Allow header names.',
+  },
+  checksum_mismatch: {
+    status: 409,
+    title: 'The document is not the one its checksum declares',
+    remedy: 'Nothing was recorded. Compute the SHA-256 again and repeat the upload: that is safe.',
+  },
+  idempotency_in_progress: {
+    status: 409,
+    title: 'A request with this Idempotency-Key is still being received',
+    remedy: REPEAT_LATER,
+  },
+  idempotency_key_reused: {
+    status: 409,
+    title: 'This Idempotency-Key was used for a different request',
+    remedy:
+      'Use a new key for each document and set of fields; repeat a key only with the very same request.',
+  },
+  request_timeout: {
+    status: 408,
+    title: 'The request head did not arrive in time',
+    remedy: 'Send the request again, over a connection that keeps up.',
+  },
+  document_too_large: {
+    status: 413,
+    title: 'The document is larger than this service accepts',
+    remedy: 'The message names the limit; the administrator can raise it.',
+  },
+  body_too_large: { status: 413, title: 'The body is larger than allowed', remedy: FIX_AND_REPEAT },
+  unsupported_media_type: {
+    status: 415,
+    title: 'The Content-Type is not supported here',
+    remedy: 'Send multipart/form-data with a file, without Content-Encoding.',
+  },
+  headers_too_large: {
+    status: 431,
+    title: 'The request head is too large',
+    remedy: 'Send fewer or shorter headers and a shorter URL.',
+  },
+  too_many_uploads: {
+    status: 429,
+    title: 'This client has too many uploads under way',
+    remedy: REPEAT_LATER,
+  },
+  internal_error: {
+    status: 500,
+    title: 'Something went wrong inside the service',
+    remedy:
+      'Tell the administrator the request_id. Repeating the request with the same Idempotency-Key is safe.',
+  },
+  kms_partition_unavailable: {
+    status: 503,
+    title: 'Too few key-management partitions can sign at the moment',
+    remedy: REPEAT_LATER,
+  },
+  queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },
+  shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
+};
+
+export const ERROR_CODES = Object.keys(ERROR_KINDS) as ErrorCode[];
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  405: 'not_found_error',
+  409: 'conflict_error',
+  429: 'rate_limit_error',
+  500: 'internal_error',
+  503: 'unavailable_error',
+};
+
+/** Every value of `error.type`. */
+export const ERROR_TYPES = ['invalid_request_error', ...new Set(Object.values(TYPES))];
+
+/** `error` of the envelope, and of a failed job. */
+export interface ErrorBody {
+  type: string;
+  code: ErrorCode;
+  message: string;
+  doc_url: string;
+}
+
+/** Section 7.1 of the contract. */
+export interface ErrorEnvelope {
+  request_id: string;
+  error: ErrorBody;
+}
+
+export function errorBody(code: ErrorCode, message: string): ErrorBody {
+  const type = TYPES[ERROR_KINDS[code].status] ?? 'invalid_request_error';
+  return { type, code, message, doc_url: `/v1/errors/${code}` };
+}
+
+/** The JSON text of an answer that fails. */
+export function encodeEnvelope(requestId: string, code: ErrorCode, message: string): string {
+  const envelope: ErrorEnvelope = { request_id: requestId, error: errorBody(code, message) };
+  return JSON.stringify(envelope);
+}
