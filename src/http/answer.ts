@@ -1,0 +1,53 @@
+import type { Logger } from 'pino';
+import { BrokenInvariant } from '../base/assert.ts';
+import { ServiceError } from '../base/errors.ts';
+import { UnknownOutcome } from '../store/store.ts';
+import { ERROR_KINDS, encodeEnvelope } from './errors.ts';
+import { requestIds } from './observe.ts';
+import { JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+
+export interface AnswerOptions {
+  logger: Logger;
+  /** Called after an error that the process must not outlive: a broken invariant, a write of unknown outcome. */
+  onFatal(error: unknown): void;
+}
+
+/** Turns whatever is thrown further in into the error envelope. Only a ServiceError's message reaches the caller. */
+export function answerErrors(options: AnswerOptions): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (error) {
+      answerFailure(ctx, error instanceof ServiceError ? error : unexpected(error));
+      report(ctx, error, options);
+    }
+  };
+}
+
+function answerFailure(ctx: RequestContext, { code, message, retryAfterSeconds }: ServiceError): void {
+  ctx.state.errorCode = code;
+  ctx.status = ERROR_KINDS[code].status;
+  if (retryAfterSeconds !== undefined) ctx.set('Retry-After', String(retryAfterSeconds));
+  ctx.type = JSON_TYPE;
+  ctx.body = encodeEnvelope(ctx.state.requestId, code, message);
+}
+
+function unexpected(cause: unknown): ServiceError {
+  return new ServiceError(
+    'internal_error',
+    'Something went wrong inside the service. Tell its administrator the request_id.',
+    { cause },
+  );
+}
+
+/** Failures of the caller are told to the caller; what concerns the administrator is logged with its causes. */
+function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
+  if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) {
+    logger.fatal({ ...requestIds(ctx), err: error }, 'the process must not go on');
+    onFatal(error);
+  } else if (!(error instanceof ServiceError)) {
+    logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
+  } else if (ERROR_KINDS[error.code].status >= 500 && error.cause !== undefined) {
+    logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
+  }
+}

@@ -1,0 +1,74 @@
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { hashApiKey, isApiKey } from '../job/apikey.ts';
+import type { Credential, Scope, Store } from '../store/store.ts';
+import type { Caller, Middleware, RequestContext } from './state.ts';
+
+export interface AuthOptions {
+  store: Pick<Store, 'credential'>;
+  environment: string;
+  /** For each organisation, those that see its jobs of visibility `partner`. */
+  organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
+  clock: Clock;
+}
+
+const CHALLENGE = 'Bearer realm="pdfseald"';
+
+/**
+ * Lets requests pass that carry a live API key (RFC 6750, section 2.1) with the scope, if one is asked for. The
+ * credential is read from the store each time, so that issuing and revoking a key take effect at once.
+ */
+export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
+  return async (ctx, next) => {
+    const credential = await credentialOf(ctx, options);
+    ctx.state.caller = callerOf(credential, options);
+    if (scope && !credential.scopes.includes(scope)) {
+      ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
+      throw new ServiceError(
+        'insufficient_scope',
+        `This operation needs an API key with the scope ${scope}.`,
+      );
+    }
+    await next();
+  };
+}
+
+async function credentialOf(ctx: RequestContext, options: AuthOptions): Promise<Credential> {
+  const apiKey = bearerToken(ctx);
+  if (!isApiKey(apiKey, options.environment)) throw refused(ctx);
+  const credential = await options.store.credential(hashApiKey(apiKey));
+  if (!credential || !isLive(credential, options.clock())) throw refused(ctx);
+  return credential;
+}
+
+function bearerToken(ctx: RequestContext): string {
+  const headers = ctx.req.headersDistinct.authorization ?? [];
+  const [, scheme, token] = /^([^ ]+)(?: +(.*))?$/.exec(headers[0]?.trim() ?? '') ?? [];
+  if (headers.length === 1 && scheme?.toLowerCase() === 'bearer' && token) return token;
+  if (headers.length > 1) throw refused(ctx);
+  ctx.set('WWW-Authenticate', CHALLENGE);
+  throw new ServiceError(
+    'authentication_required',
+    'This operation needs an API key, in the header Authorization: Bearer <API key>.',
+  );
+}
+
+/** Says the same whatever is wrong with the key, so that nothing can be learnt by trying. */
+function refused(ctx: RequestContext): ServiceError {
+  ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
+  return new ServiceError(
+    'invalid_api_key',
+    'The API key is not accepted here: it is mistyped, unknown, of another environment, expired or revoked.',
+  );
+}
+
+function isLive({ expiresAt, revokedAt }: Credential, now: number): boolean {
+  return (expiresAt === undefined || now < expiresAt) && (revokedAt === undefined || now < revokedAt);
+}
+
+function callerOf({ id, clientId, organization }: Credential, { organizations }: AuthOptions): Caller {
+  const partnerOf = Object.entries(organizations)
+    .filter(([, { partners }]) => partners.includes(organization))
+    .map(([name]) => name);
+  return { viewer: { clientId, organization, partnerOf }, keyId: id };
+}

@@ -1,0 +1,60 @@
+import type { Socket } from 'node:net';
+import type { Logger } from 'pino';
+import { v7 as uuidv7 } from 'uuid';
+import type { Middleware, RequestContext } from './state.ts';
+import { traceIdOf } from './trace.ts';
+
+/** `req_` and a UUIDv7, as on the `X-Request-Id` header, in the envelope and in the log. */
+export function newRequestId(): string {
+  return `req_${uuidv7().replaceAll('-', '')}`;
+}
+
+/** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */
+export function observe(logger: Logger): Middleware {
+  return async (ctx, next) => {
+    const startedAt = performance.now();
+    const { req, state } = ctx;
+    state.requestId = newRequestId();
+    state.traceId = traceIdOf(req.headersDistinct.traceparent);
+    ctx.set({
+      'X-Request-Id': state.requestId,
+      'Seal-Trace-Id': state.traceId,
+      'X-Content-Type-Options': 'nosniff',
+      'Cache-Control': 'no-store',
+    });
+    await next();
+    logger.info(
+      {
+        ...requestIds(ctx),
+        method: ctx.method,
+        // The pattern, never the URL: that may hold a customer's reference.
+        route: ctx.routerPath ?? 'none',
+        status: ctx.status,
+        duration_ms: Math.round((performance.now() - startedAt) * 10) / 10,
+        bytes_in: bytesSinceLastRequest(req.socket),
+        ...(state.errorCode && { error_code: state.errorCode }),
+        ...(req.socket.destroyed && { client_gone: true }),
+      },
+      'request',
+    );
+  };
+}
+
+/** What every log line about a request carries. */
+export function requestIds({ state }: RequestContext): Record<string, string> {
+  return {
+    request_id: state.requestId,
+    trace_id: state.traceId,
+    ...(state.jobId && { job_id: state.jobId }),
+    ...(state.caller && { client_id: state.caller.viewer.clientId, key_id: state.caller.keyId }),
+  };
+}
+
+const countedBytes = new WeakMap<Socket, number>();
+
+/** Bytes the connection brought since this was last asked, heads included. */
+function bytesSinceLastRequest(socket: Socket): number {
+  const bytes = socket.bytesRead - (countedBytes.get(socket) ?? 0);
+  countedBytes.set(socket, socket.bytesRead);
+  return bytes;
+}
