@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Middleware, RequestContext } from './state.ts';
+
+/** Tells a client that waits for it to send its body (RFC 9110, section 10.1.1). */
+export function askForBody({ req, res }: RequestContext): void {
+  if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
+}
+
+/** How much of an unwanted body is discarded, and for how long, before the connection is cut. */
+const LINGER_BYTES_MAX = 64 * 1024 * 1024;
+const LINGER_MS_MAX = 5_000;
+
+/**
+ * An answer given while the body is still arriving would be lost: closing a socket that holds unread bytes resets it, and the
+ * reset overtakes the answer. So the whole answer is sent, with its length and `Connection: close`, and what the client
+ * goes on sending is discarded until it ends, hangs up or tries our patience (RFC 9112, section 9.6).
+ */
+export const linger: Middleware = async (ctx, next) => {
+  await next();
+  const { req, body } = ctx;
+  if (req.complete || req.destroyed) return;
+  ctx.set('Connection', 'close');
+  if (typeof body !== 'string' || ctx.method === 'HEAD') return;
+  const answer = Buffer.from(body);
+  ctx.body = Readable.from(answerThenDiscard(answer, req), { objectMode: false });
+  ctx.length = answer.length;
+};
+
+async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGenerator<Buffer> {
+  yield answer;
+  await discard(req);
+}
+
+async function discard(req: IncomingMessage): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const patience = setTimeout(resolve, LINGER_MS_MAX);
+  let discardedBytes = 0;
+  req.on('data', (chunk: Buffer) => {
+    discardedBytes += chunk.length;
+    if (discardedBytes > LINGER_BYTES_MAX) resolve();
+  });
+  for (const event of ['end', 'close', 'error']) req.once(event, () => resolve());
+  req.resume();
+  await promise;
+  clearTimeout(patience);
+}

@@ -1,0 +1,61 @@
+import { koaBody } from 'koa-body';
+import { ServiceError } from '../base/errors.ts';
+import { parseJsonCreate } from '../job/fields.ts';
+import { askForBody } from './body.ts';
+import type { RequestContext } from './state.ts';
+
+const JSON_BYTES_MAX = 64 * 1024;
+
+const parseBody = koaBody({
+  json: true,
+  jsonLimit: JSON_BYTES_MAX,
+  jsonStrict: true,
+  multipart: false,
+  urlencoded: false,
+  text: false,
+  onError: (error) => {
+    throw bodyFailure(error);
+  },
+});
+
+/**
+ * A create by reference, `{"source_url": …}`: its fields are checked, then it is refused, for no origin is allowed. Throws
+ * ServiceError always.
+ */
+export async function createFromSource(ctx: RequestContext, bodyTimeoutMs: number): Promise<never> {
+  askForBody(ctx);
+  parseJsonCreate(await readJson(ctx, bodyTimeoutMs));
+  throw new ServiceError(
+    'source_not_allowed',
+    'Documents at a source_url are not accepted here. Upload the file instead.',
+    {
+      parameter: 'source_url',
+    },
+  );
+}
+
+async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.'));
+  }, timeoutMs);
+  try {
+    await Promise.race([parseBody(ctx, async () => {}), late.promise]);
+    return ctx.request.body;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What koa-body says in `type` and `status`. Its errors carry the raw body, so they are never kept as a cause. */
+function bodyFailure(error: Error & { type?: string }): ServiceError {
+  switch (error.type) {
+    case 'entity.too.large':
+      return new ServiceError('body_too_large', `A JSON body may have ${JSON_BYTES_MAX} bytes at most.`);
+    case 'request.aborted':
+    case 'request.size.invalid':
+      return new ServiceError('incomplete_body', 'The body ended too early. Send it again.');
+    default:
+      return new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
+  }
+}
