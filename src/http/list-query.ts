@@ -1,0 +1,105 @@
+import { ServiceError } from '../base/errors.ts';
+import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase, VISIBILITIES } from '../job/job.ts';
+import type { JobQuery, Viewer } from '../store/store.ts';
+
+const LIMIT_DEFAULT = 50;
+const LIMIT_MAX = 100;
+
+/** The query of a list. The store knows outcomes; the phases of jobs without one are told apart on the page. */
+export interface ListQuery extends JobQuery {
+  phase?: JobPhase;
+}
+
+type Reader = (value: string, name: string) => Partial<ListQuery>;
+
+const OUTCOME_OF_PHASE = {
+  queued: 'waiting',
+  hashing: 'waiting',
+  sealing: 'waiting',
+  completed: 'sealed',
+  failed: 'failed',
+} as const satisfies Record<JobPhase, JobQuery['outcome']>;
+
+const READERS: Readonly<Record<string, Reader>> = {
+  limit: (value, name) => ({ limit: readLimit(value, name) }),
+  cursor: (value, name) => ({ before: decodeCursor(value, name) }),
+  document_sha256: (value, name) => ({ documentSha256: readDigest(value, name) }),
+  customer_reference: (value, name) => ({ customerReference: readReference(value, name) }),
+  visibility: (value, name) => ({ visibility: readChoice(VISIBILITIES, value, name) }),
+  phase: (value, name) => {
+    const phase = readChoice(JOB_PHASES, value, name);
+    return { phase, outcome: OUTCOME_OF_PHASE[phase] };
+  },
+  created_from: (value, name) => ({ createdFrom: readTime(value, name) }),
+  created_to: (value, name) => ({ createdTo: readTime(value, name) }),
+};
+
+/** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the parameter at fault. */
+export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery {
+  const query: ListQuery = { viewer, limit: LIMIT_DEFAULT };
+  const seen = new Set<string>();
+  for (const [name, value] of new URLSearchParams(querystring)) {
+    const read = Object.hasOwn(READERS, name) ? READERS[name] : undefined;
+    if (!read) throw unknownParameter(name);
+    if (seen.has(name)) {
+      throw new ServiceError('duplicate_parameter', `${name} is given more than once`, { parameter: name });
+    }
+    seen.add(name);
+    Object.assign(query, read(value, name));
+  }
+  return query;
+}
+
+/** The opaque text that continues a list after this job. */
+export function encodeCursor(jobId: string): string {
+  return Buffer.from(jobId).toString('base64url');
+}
+
+function decodeCursor(value: string, name: string): string {
+  const jobId = Buffer.from(value, 'base64url').toString();
+  if (JOB_ID_PATTERN.test(jobId) && encodeCursor(jobId) === value) return jobId;
+  throw invalid(name, 'the next_cursor of an earlier answer');
+}
+
+function readLimit(value: string, name: string): number {
+  const limit = /^[0-9]{1,3}$/.test(value) ? Number(value) : 0;
+  if (limit >= 1 && limit <= LIMIT_MAX) return limit;
+  throw invalid(name, `an integer from 1 to ${LIMIT_MAX}`);
+}
+
+function readDigest(value: string, name: string): string {
+  if (/^[0-9A-Fa-f]{64}$/.test(value)) return value.toLowerCase();
+  throw invalid(name, '64 hexadecimal characters');
+}
+
+function readReference(value: string, name: string): string {
+  // U+FFFD stands where the query was not UTF-8; as a reference it would find nothing anyway.
+  const length = [...value].length;
+  if (length >= 1 && length <= 512) return value;
+  throw invalid(name, '1 to 512 characters');
+}
+
+function readChoice<const T extends string>(choices: readonly T[], value: string, name: string): T {
+  const choice = choices.find((one) => one === value);
+  if (choice !== undefined) return choice;
+  throw invalid(name, `one of ${choices.join(', ')}`);
+}
+
+const RFC_3339 =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+function readTime(value: string, name: string): number {
+  const epochMs = RFC_3339.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isFinite(epochMs)) return epochMs;
+  throw invalid(name, 'an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL)');
+}
+
+function invalid(name: string, expected: string): ServiceError {
+  return new ServiceError('invalid_parameter', `${name} must be ${expected}`, { parameter: name });
+}
+
+function unknownParameter(name: string): ServiceError {
+  const known = Object.keys(READERS).join(', ');
+  const shown = JSON.stringify(name.slice(0, 64));
+  return new ServiceError('unknown_parameter', `There is no query parameter ${shown}. Known are ${known}.`);
+}
