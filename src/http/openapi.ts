@@ -1,0 +1,288 @@
+import type { ErrorCode } from '../base/errors.ts';
+import type { Scope } from '../store/store.ts';
+import { ERROR_KINDS } from './errors.ts';
+import { listParameters, SCHEMAS, type Schema } from './openapi-schemas.ts';
+
+type Responses = Record<string, object>;
+
+const ANY_REQUEST: ErrorCode[] = ['invalid_request', 'internal_error', 'shutting_down'];
+const KEYED: ErrorCode[] = [...ANY_REQUEST, 'authentication_required', 'invalid_api_key'];
+const SCOPED: ErrorCode[] = [...KEYED, 'insufficient_scope'];
+
+const CREATE_FAILURES: ErrorCode[] = [
+  ...SCOPED,
+  'invalid_parameter',
+  'missing_parameter',
+  'unknown_parameter',
+  'duplicate_parameter',
+  'missing_file',
+  'file_and_source_url',
+  'source_not_allowed',
+  'not_a_pdf',
+  'malformed_multipart',
+  'malformed_json',
+  'incomplete_body',
+  'body_timeout',
+  'invalid_idempotency_key',
+  'checksum_mismatch',
+  'idempotency_in_progress',
+  'idempotency_key_reused',
+  'document_too_large',
+  'body_too_large',
+  'unsupported_media_type',
+  'too_many_uploads',
+  'kms_partition_unavailable',
+  'queue_full',
+];
+
+/** The live description of this API, OpenAPI 3.1. `test/support/openapi.ts` holds every answer to it. */
+export function describeApi(publicUrl: string): object {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'pdfseald',
+      version: '1.0.0',
+      description:
+        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains things: ignore members you do not know.',
+    },
+    servers: [{ url: `${publicUrl}/v1` }],
+    paths: {
+      '/jobs/seal': { post: createSealJob },
+      '/jobs': { get: listSealJobs },
+      '/jobs/{job_id}': { parameters: [jobIdParameter], get: getSealJob },
+      '/jobs/{job_id}/receipt.json': { parameters: [jobIdParameter], get: getSealReceipt },
+      '/log/checkpoint': { get: getCheckpoint },
+      '/log/tile/{path}': { parameters: [tilePathParameter], get: getTile },
+      '/openapi.json': { get: getOpenapi },
+      '/errors': { get: getErrorIndex },
+      '/errors/{code}': { parameters: [errorCodeParameter], get: getErrorPage },
+    },
+    components: {
+      schemas: SCHEMAS,
+      headers: HEADERS,
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'seal_<environment>_…' } },
+    },
+  };
+}
+
+const HEADERS = {
+  'X-Request-Id': header('^req_[0-9A-Za-z]+$', 'Unique per request; `request_id` of the error envelope.'),
+  'Seal-Trace-Id': header(
+    '^[0-9a-f]{32}$',
+    'Correlation id, lent from a valid W3C `traceparent` or made here.',
+  ),
+};
+
+const EVERY_ANSWER = {
+  'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
+  'Seal-Trace-Id': { $ref: '#/components/headers/Seal-Trace-Id' },
+};
+
+const retryAfter = { 'Retry-After': { ...header('^[0-9]+$', 'Seconds.'), required: false } };
+const cacheHeaders = { 'Cache-Control': header('.', 'How long the answer may be kept.') };
+
+/** Headers that belong to a failure of that status. */
+const FAILURE_HEADERS: Record<number, object> = {
+  401: { 'WWW-Authenticate': header('^Bearer ', 'RFC 6750, section 3.') },
+  403: { 'WWW-Authenticate': header('^Bearer ', 'Names the scope that is missing.') },
+  404: retryAfter,
+  405: { Allow: header('.', 'The methods of this path.') },
+  409: retryAfter,
+  429: { 'Retry-After': header('^[0-9]+$', 'Seconds.') },
+  503: { 'Retry-After': header('^[0-9]+$', 'Seconds.') },
+};
+
+const jobIdParameter = {
+  name: 'job_id',
+  in: 'path',
+  required: true,
+  schema: { type: 'string', pattern: '^job_[A-Za-z0-9]+$' },
+};
+
+const tilePathParameter = {
+  name: 'path',
+  in: 'path',
+  required: true,
+  description: '`<L>/<N>[.p/<W>]` or `entries/<N>[.p/<W>]` (C2SP tlog-tiles); holds slashes.',
+  schema: { type: 'string' },
+};
+
+const errorCodeParameter = {
+  name: 'code',
+  in: 'path',
+  required: true,
+  schema: { type: 'string', enum: Object.keys(ERROR_KINDS) },
+};
+
+const createSealJob = {
+  operationId: 'createSealJob',
+  summary: 'Seal a document',
+  ...secured('jobs:create'),
+  parameters: [
+    optionalHeader(
+      'Idempotency-Key',
+      { type: 'string', minLength: 8, maxLength: 130 },
+      'Kept for 48 hours. 8 to 128 visible ASCII characters, bare or in double quotes.',
+    ),
+    optionalHeader(
+      'Prefer',
+      { type: 'string' },
+      '`wait=N`: answer a blocking create after N seconds at most.',
+    ),
+    optionalHeader('traceparent', { type: 'string' }, 'W3C Trace Context.'),
+  ],
+  requestBody: {
+    required: true,
+    content: {
+      'multipart/form-data': { schema: ref('CreateByUpload') },
+      'application/json': { schema: ref('CreateBySource') },
+    },
+  },
+  responses: {
+    202: {
+      ...json(
+        'SealJob',
+        'The job is on disk. Phase `queued` in `async` mode; `completed` in `blocking` mode, or the phase reached when the wait is over.',
+      ),
+      headers: {
+        ...EVERY_ANSWER,
+        ...retryAfter,
+        Location: header('^https?://', 'The job.'),
+        'Idempotent-Replayed': { ...header('^true$', 'This answers a repeat.'), required: false },
+        'Preference-Applied': { ...header('^wait=[0-9]+$', 'The wait that was honoured.'), required: false },
+      },
+    },
+    ...failures(CREATE_FAILURES),
+  },
+};
+
+const listSealJobs = {
+  operationId: 'listSealJobs',
+  summary: 'List the jobs this key may see, newest first',
+  ...secured('jobs:read'),
+  parameters: Object.entries(listParameters).map(([name, schema]) => ({ name, in: 'query', schema })),
+  responses: {
+    200: json('JobList', 'A page of jobs.'),
+    ...failures([...SCOPED, 'invalid_parameter', 'unknown_parameter', 'duplicate_parameter']),
+  },
+};
+
+const getSealJob = {
+  operationId: 'getSealJob',
+  summary: 'Fetch the status of a job',
+  ...secured('jobs:read'),
+  responses: {
+    200: { ...json('SealJob', 'The job.'), headers: { ...EVERY_ANSWER, ...retryAfter } },
+    ...failures([...SCOPED, 'job_not_found']),
+  },
+};
+
+const getSealReceipt = {
+  operationId: 'getSealReceipt',
+  summary: 'Download the receipt of a completed job',
+  ...secured('jobs:read'),
+  parameters: [optionalHeader('If-None-Match', { type: 'string' }, 'RFC 9110, section 13.1.2.')],
+  responses: {
+    200: {
+      ...json('SealReceipt', 'The receipt: the same bytes every time.'),
+      headers: { ...EVERY_ANSWER, ...cacheHeaders, ETag: header('^"[0-9a-f]{128}"$', '`receipt_sha512`.') },
+    },
+    304: { description: 'The receipt that is held already is the one.', headers: EVERY_ANSWER },
+    ...failures([...SCOPED, 'job_not_found', 'receipt_not_ready', 'receipt_unavailable']),
+  },
+};
+
+const getCheckpoint = {
+  operationId: 'getCheckpoint',
+  summary: 'The newest checkpoint of the log (C2SP tlog-checkpoint)',
+  ...secured(),
+  responses: {
+    200: file('text/plain', 'A signed note.'),
+    ...failures([...KEYED, 'not_found']),
+  },
+};
+
+const getTile = {
+  operationId: 'getTile',
+  summary: 'A hash tile or entry bundle of the log (C2SP tlog-tiles)',
+  ...secured(),
+  responses: {
+    200: file('application/octet-stream', 'Hashes, or entries behind their lengths.'),
+    ...failures([...KEYED, 'not_found']),
+  },
+};
+
+const getOpenapi = {
+  operationId: 'getOpenapi',
+  summary: 'This document',
+  security: [],
+  responses: {
+    200: {
+      description: 'OpenAPI 3.1.',
+      headers: { ...EVERY_ANSWER, ...cacheHeaders },
+      content: { 'application/json': { schema: { type: 'object', required: ['openapi'] } } },
+    },
+    ...failures(ANY_REQUEST),
+  },
+};
+
+const getErrorIndex = {
+  operationId: 'getErrorIndex',
+  summary: 'All error codes, for people',
+  security: [],
+  responses: { 200: file('text/html', 'A page.'), ...failures(ANY_REQUEST) },
+};
+
+const getErrorPage = {
+  operationId: 'getErrorPage',
+  summary: 'What an error code means, for people; where `doc_url` leads',
+  security: [],
+  responses: { 200: file('text/html', 'A page.'), ...failures([...ANY_REQUEST, 'not_found']) },
+};
+
+function secured(scope?: Scope): object {
+  return {
+    security: [{ apiKey: [] }],
+    description: scope ? `Needs the scope \`${scope}\`.` : 'Needs an API key, unless the log is public.',
+  };
+}
+
+function ref(name: string): Schema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function header(pattern: string, description: string): object {
+  return { required: true, description, schema: { type: 'string', pattern } };
+}
+
+function optionalHeader(name: string, schema: Schema, description: string): object {
+  return { name, in: 'header', required: false, description, schema };
+}
+
+function json(schema: string, description: string): object {
+  return { description, headers: EVERY_ANSWER, content: { 'application/json': { schema: ref(schema) } } };
+}
+
+function file(mediaType: string, description: string): object {
+  return { description, headers: { ...EVERY_ANSWER, ...cacheHeaders }, content: { [mediaType]: {} } };
+}
+
+/** One response per status, closed over the codes that this operation can answer with. */
+function failures(codes: ErrorCode[]): Responses {
+  const responses: Responses = {};
+  for (const [status, group] of Map.groupBy(codes, (code) => ERROR_KINDS[code].status)) {
+    responses[status] = {
+      description: group.map((code) => `\`${code}\`: ${ERROR_KINDS[code].title}.`).join('\n'),
+      headers: { ...EVERY_ANSWER, ...FAILURE_HEADERS[status] },
+      content: {
+        'application/json': {
+          schema: {
+            ...ref('ErrorEnvelope'),
+            properties: { error: { properties: { code: { enum: group } } } },
+          },
+        },
+      },
+    };
+  }
+  return responses;
+}
