@@ -1,0 +1,146 @@
+import type { RequestListener } from 'node:http';
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import type { Logger } from 'pino';
+import { ServiceError } from '../base/errors.ts';
+import type { Sealer } from '../sealer.ts';
+import type { Store } from '../store/store.ts';
+import { type AnswerOptions, answerErrors } from './answer.ts';
+import { type AuthOptions, requireKey } from './auth.ts';
+import { linger } from './body.ts';
+import { type CreateOptions, createSealJob } from './create.ts';
+import { serveErrorIndex, serveErrorPage } from './error-pages.ts';
+import { Reservations } from './idempotency.ts';
+import { getJob, getReceipt, listJobs } from './jobs.ts';
+import { UploadSlots } from './limits.ts';
+import { getCheckpoint, getTile } from './log.ts';
+import { observe } from './observe.ts';
+import { describeApi } from './openapi.ts';
+import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
+
+/** What the API is made of; each part is opened and closed by the caller. */
+export interface AppParts {
+  store: Store;
+  sealer: Sealer;
+  intake: CreateOptions['intake'];
+  /** Without a trailing slash and without `/v1`. */
+  publicUrl: string;
+  organizations: AuthOptions['organizations'];
+  uploadsMax: number;
+  uploadsPerClientMax: number;
+  blockingTimeoutMs: number;
+  /** Whether the log is served without an API key. */
+  logPublic: boolean;
+  clock: AuthOptions['clock'];
+  logger: Logger;
+  onFatal: AnswerOptions['onFatal'];
+}
+
+/** The API as a request listener; `lifecycle.draining` makes it refuse what is new. */
+export interface App {
+  handle: RequestListener;
+  lifecycle: { draining: boolean };
+}
+
+/** Puts the API together. What is used first sees a request first and its answer last. */
+export function createApp(parts: AppParts): App {
+  const { logger } = parts;
+  const lifecycle = { draining: false };
+  const router = routesOf(parts);
+  const koa = new Koa<RequestState>();
+  // Only a connection that broke under an answer ends up here; the request's own line tells of it.
+  koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
+  koa.use(observe(logger));
+  koa.use(linger);
+  koa.use(answerErrors(parts));
+  koa.use(refuseWhileDraining(lifecycle));
+  koa.use(originForm);
+  koa.use(router.routes());
+  koa.use(refuseUnrouted(router));
+  return { handle: koa.callback(), lifecycle };
+}
+
+type ApiRouter = Router<RequestState>;
+
+function routesOf(parts: AppParts): ApiRouter {
+  const { store, sealer, clock, organizations, publicUrl } = parts;
+  const { environment } = store.identity;
+  const site = { environment, publicUrl };
+  const auth: AuthOptions = { store, environment, organizations, clock };
+  const mayRead = requireKey(auth, 'jobs:read');
+  const mayReadLog = parts.logPublic ? pass : requireKey(auth);
+  const jobs = { store, sealer, site };
+  const log = { store, public: parts.logPublic };
+  const create: CreateOptions = {
+    store,
+    sealer,
+    reservations: new Reservations(),
+    slots: new UploadSlots(parts),
+    intake: parts.intake,
+    site,
+    blockingTimeoutMs: parts.blockingTimeoutMs,
+    clock,
+  };
+  const router: ApiRouter = new Router({ sensitive: true, strict: true });
+  router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
+  router.get('/v1/jobs', mayRead, listJobs(jobs));
+  router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));
+  router.get('/v1/jobs/:job_id/receipt.json', mayRead, getReceipt(jobs));
+  router.get('/v1/log/checkpoint', mayReadLog, getCheckpoint(log));
+  router.get('/v1/log/tile/*path', mayReadLog, getTile(log));
+  router.get('/v1/openapi.json', serveDescription(describeApi(publicUrl)));
+  router.get('/v1/errors', serveErrorIndex);
+  router.get('/v1/errors/:code', serveErrorPage);
+  return router;
+}
+
+const pass: Middleware = (_ctx, next) => next();
+
+function serveDescription(description: object): Middleware {
+  const body = JSON.stringify(description);
+  return (ctx) => {
+    ctx.set('Cache-Control', 'public, max-age=300');
+    ctx.type = JSON_TYPE;
+    ctx.body = body;
+  };
+}
+
+function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {
+  return async (ctx, next) => {
+    if (lifecycle.draining) {
+      ctx.set('Connection', 'close');
+      throw new ServiceError('shutting_down', 'The service is being stopped. Repeat the request later.', {
+        retryAfterSeconds: 5,
+      });
+    }
+    try {
+      await next();
+    } finally {
+      if (lifecycle.draining) ctx.set('Connection', 'close');
+    }
+  };
+}
+
+/** Reduces a request target in absolute form to its path and query (RFC 9112, section 3.2.2). */
+const originForm: Middleware = (ctx, next) => {
+  const target = ctx.req.url ?? '';
+  if (!target.startsWith('/') && target !== '*') {
+    const url = URL.parse(target);
+    if (!url)
+      throw new ServiceError('invalid_request', 'The request target is not a path or an absolute URL.');
+    ctx.req.url = url.pathname + url.search;
+  }
+  return next();
+};
+
+function refuseUnrouted(router: ApiRouter): Middleware {
+  return (ctx) => {
+    const { path } = router.match(ctx.path, ctx.method);
+    const allowed = new Set(path.flatMap((layer) => layer.methods));
+    if (allowed.size === 0)
+      throw new ServiceError('not_found', 'There is nothing at this path. See /v1/openapi.json.');
+    const allow = [...allowed].sort().join(', ');
+    ctx.set('Allow', allow);
+    throw new ServiceError('method_not_allowed', `This path supports ${allow} only.`);
+  };
+}

@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto';
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Logger } from 'pino';
+import type { ErrorCode } from '../base/errors.ts';
+import { ERROR_KINDS, encodeEnvelope } from './errors.ts';
+import { newRequestId } from './observe.ts';
+
+/** How long a client may take to read a refusal and hang up. */
+const LINGER_MS_MAX = 2_000;
+
+interface Refusal {
+  code: ErrorCode;
+  message: string;
+  headers?: string[];
+}
+
+const NOT_HTTP: Refusal = { code: 'invalid_request', message: 'The request is not valid HTTP/1.1.' };
+
+const REFUSALS: Readonly<Record<string, Refusal>> = {
+  HPE_HEADER_OVERFLOW: { code: 'headers_too_large', message: 'The URL and headers may have 16 KiB at most.' },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    code: 'request_timeout',
+    message: 'The head of the request did not arrive in time.',
+  },
+  HPE_INVALID_EOF_STATE: { code: 'incomplete_body', message: 'The request ended too early. Send it again.' },
+};
+
+const TUNNEL: Refusal = {
+  code: 'method_not_allowed',
+  message: 'This service opens no tunnels; CONNECT is not supported.',
+  headers: ['Allow: GET, HEAD, POST'],
+};
+
+/** Answers what never becomes a request: with the envelope too, written straight to the socket. */
+export function answerTransportFailures(server: Server, logger: Logger): void {
+  const latest = new WeakMap<Duplex, ServerResponse>();
+  const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
+  server.prependListener('request', remember);
+  server.prependListener('checkContinue', remember);
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const answer = latest.get(socket);
+    const isMidAnswer = answer?.headersSent === true && !answer.writableFinished;
+    if (isMidAnswer || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else refuse(socket, REFUSALS[error.code ?? ''] ?? NOT_HTTP, logger);
+  });
+  server.on('connect', (_req, socket) => refuse(socket, TUNNEL, logger));
+}
+
+function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, logger: Logger): void {
+  const requestId = newRequestId();
+  const traceId = randomBytes(16).toString('hex');
+  const { status } = ERROR_KINDS[code];
+  const body = encodeEnvelope(requestId, code, message);
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    `Date: ${new Date().toUTCString()}`,
+    `X-Request-Id: ${requestId}`,
+    `Seal-Trace-Id: ${traceId}`,
+    'X-Content-Type-Options: nosniff',
+    'Cache-Control: no-store',
+    ...headers,
+  ];
+  socket.on('error', () => {});
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  lingerOn(socket);
+  logger.info(
+    { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code },
+    'request',
+  );
+}
+
+/** Reads on without looking, so that unread bytes do not reset the connection before the refusal is read. */
+function lingerOn(socket: Duplex): void {
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS_MAX);
+  socket.once('close', () => clearTimeout(timer));
+}
