@@ -1,0 +1,60 @@
+import { sha512 } from '../base/bytes.ts';
+import { toTimestamp } from '../base/clock.ts';
+import type { DocumentDigests, Job, ScanResult, Visibility } from '../job/job.ts';
+import { encodeCanonical } from './jcs.ts';
+
+export const MANIFEST_SCHEMA = 'pdfseal-manifest/1';
+
+/** What is sealed. Members are on the wire, so their names are; one that is unset is absent. */
+export interface Manifest {
+  schema: typeof MANIFEST_SCHEMA;
+  job_id: string;
+  /** `env_<name>`. */
+  environment: string;
+  document: DocumentDigests;
+  source: Job['source'];
+  scan: ScanResult;
+  visibility: Visibility;
+  purpose?: string;
+  customer_reference?: string;
+  /** RFC 3339, UTC, milliseconds. */
+  accepted_at: string;
+  sealed_at: string;
+}
+
+/** How an environment is called on the wire (section 2.1 of the contract): `env_<name>`. */
+export function environmentId(environment: string): string {
+  return `env_${environment}`;
+}
+
+/** The manifest of a job that is sealed at `sealedAtMs`: the same three in, the same manifest out, for ever. */
+export function manifestOf(job: Job, environment: string, sealedAtMs: number): Manifest {
+  const { document, scan } = job;
+  return {
+    schema: MANIFEST_SCHEMA,
+    job_id: job.id,
+    environment: environmentId(environment),
+    document: { sha256: document.sha256, sha512: document.sha512, bytes: document.bytes },
+    source: job.source,
+    scan: {
+      verdict: scan.verdict,
+      ...(scan.engine !== undefined && { engine: scan.engine }),
+      ...(scan.signatures !== undefined && { signatures: scan.signatures }),
+    },
+    visibility: job.visibility,
+    ...(job.purpose !== undefined && { purpose: job.purpose }),
+    ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
+    accepted_at: toTimestamp(job.acceptedAt),
+    sealed_at: toTimestamp(sealedAtMs),
+  };
+}
+
+/** Canonical form (RFC 8785) of a manifest, ours or a received one. Throws an Error where there is none. */
+export function encodeManifest(manifest: object): Buffer {
+  return encodeCanonical(manifest);
+}
+
+/** The log's leaf data: SHA-512 of the canonical form, 64 bytes, which tells nothing about the document. */
+export function leafData(manifest: object): Buffer {
+  return sha512(encodeManifest(manifest));
+}

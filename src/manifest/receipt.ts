@@ -1,0 +1,116 @@
+import { assert } from '../base/assert.ts';
+import { sha512, toBase64, toHex } from '../base/bytes.ts';
+import type { Job } from '../job/job.ts';
+import { parseCheckpoint } from '../log/checkpoint.ts';
+import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
+import { parseNote } from '../log/note.ts';
+import { verifyInclusion } from '../log/proof.ts';
+import { leafHash } from '../log/tree.ts';
+import { encodeCanonical } from './jcs.ts';
+import { leafData, type Manifest, manifestOf } from './manifest.ts';
+
+/** The receipt of a sealed job (section 2.2 of the contract), its members in the order they are written. */
+export interface Receipt {
+  job_id: string;
+  algorithm: ReceiptAlgorithm;
+  document_sha256: string;
+  receipt_sha512: string;
+  kms_key_id: string;
+  sealed_at: string;
+  customer_reference?: string;
+  manifest: Manifest;
+  evidence: Evidence;
+}
+
+/** The sealing schemes there are: how the log works, and what signed its checkpoint. */
+export type ReceiptAlgorithm = `pdfseal-v1.${SignatureAlgorithm}`;
+
+/** What proves the manifest to be in the log, and since when. Binary values are Base64 (RFC 4648, section 4). */
+export interface Evidence {
+  log_origin: string;
+  leaf_index: number;
+  tree_size: number;
+  /** 32 bytes each, from the leaf's sibling upward (RFC 9162, section 2.1.3). */
+  inclusion_proof: string[];
+  /** A signed note (C2SP tlog-checkpoint). */
+  checkpoint: string;
+  timestamps: TimestampToken[];
+  /** DER; what the tokens' signatures chain up through. */
+  certificates: string[];
+}
+
+/** A time-stamp over the signed checkpoint (RFC 3161). */
+export interface TimestampToken {
+  type: 'rfc3161';
+  token: string;
+}
+
+/** What a receipt is made of; all of it immutable, so that a receipt is the same bytes at every reading. */
+export interface ReceiptParts {
+  job: Job;
+  /** Name of the environment, without `env_`. */
+  environment: string;
+  batch: { treeSize: number; sealedAt: number; checkpoint: string; algorithm: string; kmsKeyId: string };
+  leafIndex: number;
+  /** Inclusion proof of the leaf in the tree of `batch.treeSize` leaves. */
+  proof: readonly Uint8Array[];
+}
+
+/** `algorithm` of receipts whose checkpoint was first signed by such a key. */
+export function receiptAlgorithm(algorithm: SignatureAlgorithm): ReceiptAlgorithm {
+  return `pdfseal-v1.${algorithm}`;
+}
+
+/** `kms_key_id`: `<region>/<key label>`. */
+export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel'>): string {
+  return `${region}/${keyLabel}`;
+}
+
+/** Puts the receipt together. Throws BrokenInvariant when the proof does not lead from this job to that checkpoint. */
+export function assembleReceipt({ job, environment, batch, leafIndex, proof }: ReceiptParts): Receipt {
+  const manifest = manifestOf(job, environment, batch.sealedAt);
+  const checkpoint = parseCheckpoint(parseNote(batch.checkpoint)?.text ?? '');
+  const leaf = leafHash(leafData(manifest));
+  assert(
+    checkpoint?.treeSize === batch.treeSize &&
+      verifyInclusion(leafIndex, batch.treeSize, leaf, proof, checkpoint.root),
+    `the log does not hold ${job.id} as leaf ${leafIndex} of ${batch.treeSize}`,
+  );
+  assert(isReceiptAlgorithm(batch.algorithm), `${batch.algorithm} is no sealing scheme`);
+  const receipt: Receipt = {
+    job_id: job.id,
+    algorithm: batch.algorithm,
+    document_sha256: job.document.sha256,
+    receipt_sha512: '',
+    kms_key_id: batch.kmsKeyId,
+    sealed_at: manifest.sealed_at,
+    ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
+    manifest,
+    evidence: {
+      log_origin: checkpoint.origin,
+      leaf_index: leafIndex,
+      tree_size: batch.treeSize,
+      inclusion_proof: proof.map(toBase64),
+      checkpoint: batch.checkpoint,
+      timestamps: [],
+      certificates: [],
+    },
+  };
+  receipt.receipt_sha512 = receiptDigest(receipt);
+  return receipt;
+}
+
+/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws where there is none. */
+export function receiptDigest(receipt: object): string {
+  return toHex(sha512(encodeCanonical({ ...receipt, receipt_sha512: undefined })));
+}
+
+/** The receipt as it is served: indented for people, the same bytes every time. */
+export function encodeReceipt(receipt: Receipt): string {
+  return `${JSON.stringify(receipt, undefined, 2)}\n`;
+}
+
+/** Whether this version knows the sealing scheme. */
+export function isReceiptAlgorithm(text: string): text is ReceiptAlgorithm {
+  return SIGNATURE_ALGORITHMS.some((algorithm) => text === receiptAlgorithm(algorithm));
+}

@@ -1,0 +1,105 @@
+import { z } from 'zod';
+import { MANIFEST_SCHEMA } from './manifest.ts';
+import { isReceiptAlgorithm, receiptDigest } from './receipt.ts';
+
+const hex = (bytes: number) => z.string().regex(new RegExp(`^[0-9a-f]{${bytes * 2}}$`));
+const count = z.int().min(0);
+const timestamp = z.iso.datetime({ precision: 3 });
+
+/** What verifying reads of a manifest. More may be in it: it is sealed, so nobody but the service put it there. */
+const manifestSchema = z.looseObject({
+  schema: z.literal(MANIFEST_SCHEMA),
+  job_id: z.string(),
+  environment: z.string(),
+  document: z.looseObject({ sha256: hex(32), sha512: hex(64), bytes: count }),
+  customer_reference: z.string().exactOptional(),
+  sealed_at: timestamp,
+});
+
+const receiptSchema = z.object({
+  job_id: z.string(),
+  algorithm: z.string(),
+  document_sha256: hex(32),
+  receipt_sha512: hex(64),
+  kms_key_id: z.string(),
+  sealed_at: timestamp,
+  customer_reference: z.string().exactOptional(),
+  manifest: manifestSchema,
+  evidence: z.object({
+    log_origin: z.string(),
+    leaf_index: count,
+    tree_size: count,
+    inclusion_proof: z.array(z.string().length(44)).max(63),
+    checkpoint: z.string(),
+    timestamps: z.array(z.object({ type: z.literal('rfc3161'), token: z.string() })),
+    certificates: z.array(z.string()),
+  }),
+});
+
+/** What has to be there of a receipt, of whatever version, to tell its version. */
+const versionSchema = z.looseObject({
+  algorithm: z.string(),
+  manifest: z.looseObject({ schema: z.string() }),
+});
+
+/** A receipt of which nothing is known but that it has the right shape. */
+export type ReceivedReceipt = z.infer<typeof receiptSchema>;
+
+export type ParsedReceipt =
+  | { kind: 'receipt'; receipt: ReceivedReceipt; digest: string; unknownMembers: string[] }
+  | { kind: 'malformed'; detail: string }
+  | { kind: 'newer'; detail: string };
+
+/** Reads a receipt that comes from a stranger. Any input is safe. */
+export function parseReceipt(value: unknown): ParsedReceipt {
+  const version = versionSchema.safeParse(value);
+  if (!version.success) return { kind: 'malformed', detail: describe(version.error) };
+  const { algorithm, manifest } = version.data;
+  if (!isReceiptAlgorithm(algorithm)) return { kind: 'newer', detail: `algorithm ${quote(algorithm)}` };
+  if (manifest.schema !== MANIFEST_SCHEMA)
+    return { kind: 'newer', detail: `schema ${quote(manifest.schema)}` };
+
+  const shape = receiptSchema.safeParse(value);
+  if (!shape.success) return { kind: 'malformed', detail: describe(shape.error) };
+  // Leaf and digest are taken over what was received, not over what the schema made of it.
+  const receipt = value as ReceivedReceipt;
+  const digest = digestOf(receipt);
+  if (digest === undefined) return { kind: 'malformed', detail: 'it has no canonical form (RFC 8785)' };
+  return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
+}
+
+/** Text of a stranger made safe to print: quoted, shortened, control and formatting characters escaped. */
+export function quote(text: string): string {
+  const short = text.length > 80 ? `${text.slice(0, 79)}…` : text;
+  return JSON.stringify(short).replace(/\p{C}/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
+}
+
+function digestOf(receipt: object): string | undefined {
+  try {
+    return receiptDigest(receipt);
+  } catch {
+    return undefined;
+  }
+}
+
+function unknownMembers(received: ReceivedReceipt, known: ReceivedReceipt): string[] {
+  const { timestamps } = received.evidence;
+  return [
+    ...extraKeys(received, known, ''),
+    ...extraKeys(received.evidence, known.evidence, 'evidence.'),
+    ...timestamps.flatMap((token, i) =>
+      extraKeys(token, known.evidence.timestamps[i] ?? {}, `timestamps[${i}].`),
+    ),
+  ];
+}
+
+function extraKeys(received: object, known: object, prefix: string): string[] {
+  return Object.keys(received)
+    .filter((key) => !Object.hasOwn(known, key))
+    .map((key) => quote(prefix + key));
+}
+
+function describe(error: z.ZodError): string {
+  const [issue] = error.issues;
+  return issue === undefined ? 'malformed' : `${issue.path.join('.') || 'receipt'}: ${issue.message}`;
+}

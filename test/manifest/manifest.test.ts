@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { encodeManifest, leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { makeJob } from '../support/sealing.ts';
+
+const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
+
+t.test('canonical form, what is unset absent', async (t) => {
+  const text = encodeManifest(manifestOf(makeJob('job_1'), 'sandbox', sealedAt)).toString();
+  t.equal(
+    text,
+    `{"accepted_at":"2026-03-04T05:06:07.008Z","document":{"bytes":12345,"sha256":"${'ab'.repeat(32)}","sha512":"${'cd'.repeat(64)}"},` +
+      '"environment":"env_sandbox","job_id":"job_1","scan":{"verdict":"not_configured"},"schema":"pdfseal-manifest/1",' +
+      '"sealed_at":"2026-03-04T05:06:07.300Z","source":"upload","visibility":"organization"}',
+  );
+});
+
+t.test('every member that is set, code unit for code unit', async (t) => {
+  const reference = ' n\u0303 ñ \u{1f4c4} "quoted"\\ ';
+  const job = makeJob('job_2', {
+    purpose: 'invoices',
+    customerReference: reference,
+    scan: { verdict: 'clean', engine: 'ClamAV 1.4.1', signatures: '27300' },
+  });
+  const manifest = manifestOf(job, 'production', sealedAt);
+  t.match(manifest, {
+    purpose: 'invoices',
+    customer_reference: reference,
+    scan: job.scan,
+    environment: 'env_production',
+  });
+  t.strictSame(JSON.parse(encodeManifest(manifest).toString()), manifest);
+});
+
+t.test('leaf data is SHA-512 of the canonical form', async (t) => {
+  const manifest = manifestOf(makeJob('job_1'), 'sandbox', sealedAt);
+  t.strictSame(leafData(manifest), createHash('sha512').update(encodeManifest(manifest)).digest());
+  t.strictSame(leafData(JSON.parse(JSON.stringify(manifest))), leafData(manifest));
+});

@@ -1,0 +1,81 @@
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import type { Job } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/keys.ts';
+import { encodeNote } from '../../src/log/note.ts';
+import { inclusionProof } from '../../src/log/proof.ts';
+import { leafHash, rootOf } from '../../src/log/tree.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { assembleReceipt, kmsKeyId, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import { growTree } from './tiles.ts';
+
+/** A log key whose private half is at hand, as an HSM's never is. */
+export interface TestKey extends LogKey {
+  privateKey: KeyObject;
+}
+
+export function makeKey(algorithm: SignatureAlgorithm, region: string): TestKey {
+  const pair =
+    algorithm === 'ed25519'
+      ? generateKeyPairSync('ed25519')
+      : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
+  return { region, keyLabel: 'log', algorithm, spki, privateKey: pair.privateKey };
+}
+
+/** The note over the text, with one line per key. */
+export function signNote(origin: string, text: string, keys: readonly TestKey[]): string {
+  return encodeNote(
+    text,
+    keys.map((key) => ({
+      name: origin,
+      keyId: noteKeyId(origin, key),
+      signature: sign(key.algorithm === 'ed25519' ? null : 'sha256', Buffer.from(text), key.privateKey),
+    })),
+  );
+}
+
+export function makeJob(id: string, overrides: Partial<Job> = {}): Job {
+  return {
+    id,
+    clientId: 'acme-web',
+    organization: 'acme',
+    traceId: '0af7651916cd43dd8448eb211c80319c',
+    mode: 'blocking',
+    visibility: 'organization',
+    preserveMetadata: false,
+    source: 'upload',
+    document: { sha256: 'ab'.repeat(32), sha512: 'cd'.repeat(64), bytes: 12_345 },
+    scan: { verdict: 'not_configured' },
+    capabilities: ['receipt.sha512'],
+    acceptedAt: Date.parse('2026-03-04T05:06:07.008Z'),
+    ...overrides,
+  };
+}
+
+/** Seals the jobs as one batch, the first of its log, in memory. */
+export async function sealJobs(options: {
+  jobs: readonly Job[];
+  environment: string;
+  origin: string;
+  keys: readonly [TestKey, ...TestKey[]];
+  sealedAt: number;
+}): Promise<Receipt[]> {
+  const { jobs, environment, origin, keys, sealedAt } = options;
+  const leaves = jobs.map((job) => leafHash(leafData(manifestOf(job, environment, sealedAt))));
+  const { edge, shelf } = growTree(leaves, jobs.length);
+  const text = encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) });
+  const batch = {
+    treeSize: edge.size,
+    sealedAt,
+    checkpoint: signNote(origin, text, keys),
+    algorithm: receiptAlgorithm(keys[0].algorithm),
+    kmsKeyId: kmsKeyId(keys[0]),
+  };
+  return Promise.all(
+    jobs.map(async (job, leafIndex) => {
+      const proof = await inclusionProof(leafIndex, edge.size, shelf.read);
+      return assembleReceipt({ job, environment, batch, leafIndex, proof });
+    }),
+  );
+}
