@@ -60,6 +60,19 @@ t.test('a second spelling of a key is no key', async (t) => {
   t.equal(parseVkey(vkey), undefined);
 });
 
+t.test('nothing may follow a key', async (t) => {
+  for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
+    const { publicKey } =
+      algorithm === 'ed25519'
+        ? generateKeyPairSync('ed25519')
+        : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const der = publicKey.export({ format: 'der', type: 'spki' });
+    const longer = Buffer.concat([der, Uint8Array.of(0)]).toString('base64');
+    t.ok(parseVkey(encodeVkey('log', { algorithm, spki: der.toString('base64') })));
+    t.equal(parseVkey(encodeVkey('log', { algorithm, spki: longer })), undefined, algorithm);
+  }
+});
+
 t.test('a point off the curve is no key', async (t) => {
   const der = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({
     format: 'der',
