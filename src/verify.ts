@@ -1,0 +1,262 @@
+import { bytesEqual, fromBase64 } from './base/bytes.ts';
+import { OperatorError } from './base/errors.ts';
+import type { DocumentDigests } from './job/job.ts';
+import { type Checkpoint, parseCheckpoint } from './log/checkpoint.ts';
+import { noteKeyId, verifySignature } from './log/keys.ts';
+import { type Note, parseNote } from './log/note.ts';
+import { verifyInclusion } from './log/proof.ts';
+import { leafHash } from './log/tree.ts';
+import { parseUniqueJson } from './manifest/jcs.ts';
+import { leafData } from './manifest/manifest.ts';
+import { kmsKeyId, receiptAlgorithm } from './manifest/receipt.ts';
+import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from './manifest/received.ts';
+import { parseTrust, type TrustedKey, type TrustedLog, type TrustFile } from './manifest/trust.ts';
+
+/** Longest receipt that is read, in UTF-16 code units. */
+export const RECEIPT_LENGTH_MAX = 1_048_576;
+
+/** The checks, in the order they are reported; `trust` only where the trust file cannot be read. */
+export type CheckName =
+  | 'trust'
+  | 'receipt'
+  | 'document'
+  | 'manifest'
+  | 'leaf'
+  | 'checkpoint'
+  | 'key-validity'
+  | 'time-stamp';
+
+/** How a check ended, and one line for people why. */
+export interface Finding {
+  outcome: 'passed' | 'failed' | 'unknown';
+  detail: string;
+}
+
+export interface Check extends Finding {
+  name: CheckName;
+}
+
+export interface Verdict {
+  /** `bad` when any check failed, `good` when all passed, `unknown` when something could not be told. */
+  outcome: 'good' | 'bad' | 'unknown';
+  checks: Check[];
+}
+
+/** The log's statement that a receipt carries, as far as it can be read. */
+interface Opened {
+  note: Note;
+  checkpoint: Checkpoint;
+}
+
+/** Whose signatures are on a checkpoint: each key once, however many lines it has. */
+interface Signers {
+  keys: TrustedKey[];
+  /** A trusted key named by a line that it did not sign. */
+  forged?: TrustedKey;
+}
+
+/**
+ * Verifies a receipt and, where given, the document it is for; offline. The receipt is a stranger's: no input makes this
+ * throw, and nothing but what the trusted keys signed makes it good.
+ */
+export function verifyReceipt(input: {
+  /** Digests of the document at hand; without them the verdict is at best `unknown`. */
+  document: DocumentDigests | undefined;
+  receipt: unknown;
+  trust: TrustFile;
+}): Verdict {
+  const parsed = parseReceipt(input.receipt);
+  if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
+
+  const { receipt } = parsed;
+  const log = input.trust.logs.find(({ origin }) => origin === receipt.evidence.log_origin);
+  const opened = openCheckpoint(receipt.evidence.checkpoint);
+  const signers = opened && log ? signersOf(opened.note, log) : { keys: [] };
+  const checkpoint = checkCheckpoint(receipt, opened, log, signers);
+  return verdictOn([
+    { name: 'receipt', ...checkReceipt(parsed) },
+    { name: 'document', ...checkDocument(receipt, input.document) },
+    { name: 'manifest', ...checkManifest(receipt) },
+    { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
+    { name: 'checkpoint', ...checkpoint },
+    { name: 'key-validity', ...checkKeyValidity(receipt, checkpoint, log, signers) },
+    { name: 'time-stamp', ...checkTimestamp(receipt, input.trust) },
+  ]);
+}
+
+/** {@link verifyReceipt} from the texts of both files. */
+export function verifyReceiptText(
+  receiptText: string,
+  trustText: string,
+  document: DocumentDigests | undefined,
+): Verdict {
+  let trust: TrustFile;
+  try {
+    trust = parseTrust(trustText);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
+  }
+  const receipt = parseReceiptJson(receiptText);
+  return receipt === undefined
+    ? verdictOn([
+        { name: 'receipt', ...failed('not a receipt: no JSON, or a member is named twice, or too long') },
+      ])
+    : verifyReceipt({ document, receipt, trust });
+}
+
+function parseReceiptJson(text: string): unknown {
+  if (text.length > RECEIPT_LENGTH_MAX) return undefined;
+  try {
+    return parseUniqueJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function explain(parsed: Exclude<ParsedReceipt, { kind: 'receipt' }>): Finding {
+  return parsed.kind === 'newer'
+    ? unknown(`of a later version than this program knows: ${parsed.detail}`)
+    : failed(`not a receipt: ${parsed.detail}`);
+}
+
+/** Only a receipt whose members are all known, and so all checked, may pass. */
+function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Finding {
+  if (parsed.digest !== parsed.receipt.receipt_sha512) return failed('its SHA-512 is not its receipt_sha512');
+  if (parsed.unknownMembers.length > 0) {
+    return unknown(
+      `members that this program does not know: ${parsed.unknownMembers.slice(0, 5).join(', ')}`,
+    );
+  }
+  return passed('its SHA-512 is its receipt_sha512');
+}
+
+function checkDocument({ manifest }: ReceivedReceipt, document: DocumentDigests | undefined): Finding {
+  if (document === undefined) return unknown('no document to compare with');
+  const sealed = manifest.document;
+  if (document.bytes !== sealed.bytes) return failed(`${document.bytes} bytes; ${sealed.bytes} were sealed`);
+  if (document.sha256 !== sealed.sha256)
+    return failed(`SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`);
+  if (document.sha512 !== sealed.sha512)
+    return failed(`SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`);
+  return passed(`${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`);
+}
+
+function checkManifest(receipt: ReceivedReceipt): Finding {
+  const { manifest } = receipt;
+  const pairs = {
+    job_id: manifest.job_id === receipt.job_id,
+    document_sha256: manifest.document.sha256 === receipt.document_sha256,
+    sealed_at: manifest.sealed_at === receipt.sealed_at,
+    customer_reference: manifest.customer_reference === receipt.customer_reference,
+  };
+  const differing = Object.entries(pairs).flatMap(([name, equal]) => (equal ? [] : [name]));
+  if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
+  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt`);
+}
+
+function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoint | undefined): Finding {
+  if (checkpoint === undefined) return failed('there is no checkpoint to lead to');
+  if (checkpoint.treeSize !== evidence.tree_size) return failed('tree_size is not the checkpoint’s');
+  const proof = evidence.inclusion_proof.map(fromBase64).filter((hash) => hash !== undefined);
+  const leaf = leafHash(leafData(manifest));
+  const included =
+    proof.length === evidence.inclusion_proof.length &&
+    verifyInclusion(evidence.leaf_index, checkpoint.treeSize, leaf, proof, checkpoint.root);
+  if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
+  return passed(`leaf ${evidence.leaf_index} of ${checkpoint.treeSize}`);
+}
+
+function checkCheckpoint(
+  receipt: ReceivedReceipt,
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+  signers: Signers,
+): Finding {
+  const { log_origin: origin } = receipt.evidence;
+  if (opened === undefined) return failed('not a signed checkpoint');
+  if (opened.checkpoint.origin !== origin) return failed('log_origin is not the checkpoint’s');
+  if (log === undefined) return unknown(`the trust file does not know the log ${quote(origin)}`);
+  if (receipt.manifest.environment !== log.environment) {
+    return failed(
+      `the log is that of ${log.environment}, the manifest of ${quote(receipt.manifest.environment)}`,
+    );
+  }
+  if (signers.forged) return failed(`the signature of ${kmsKeyId(signers.forged)} is wrong`);
+  if (signers.keys.length < log.quorum) {
+    return failed(`signed by ${signers.keys.length} trusted keys; ${log.quorum} are needed`);
+  }
+  const named = signers.keys.some(
+    (key) => kmsKeyId(key) === receipt.kms_key_id && receiptAlgorithm(key.algorithm) === receipt.algorithm,
+  );
+  if (!named) return failed('kms_key_id and algorithm are of none of the trusted keys that signed');
+  return passed(
+    `${origin} at ${opened.checkpoint.treeSize}, signed by ${signers.keys.map(kmsKeyId).join(', ')}`,
+  );
+}
+
+function checkKeyValidity(
+  { sealed_at }: ReceivedReceipt,
+  checkpoint: Finding,
+  log: TrustedLog | undefined,
+  signers: Signers,
+): Finding {
+  if (checkpoint.outcome !== 'passed' || log === undefined) return unknown('the checkpoint did not pass');
+  const sealedAt = Date.parse(sealed_at);
+  const valid = signers.keys.filter(
+    ({ notBefore = -Infinity, notAfter = Infinity }) => notBefore <= sealedAt && sealedAt <= notAfter,
+  );
+  return valid.length >= log.quorum
+    ? passed(`sealed at ${sealed_at}, within the validity of the keys`)
+    : failed(
+        `at ${sealed_at} only ${valid.length} of the keys that signed were valid; ${log.quorum} are needed`,
+      );
+}
+
+function checkTimestamp({ evidence }: ReceivedReceipt, trust: TrustFile): Finding {
+  if (evidence.timestamps.length + evidence.certificates.length > 0) {
+    return unknown('this version cannot verify time-stamps');
+  }
+  return trust.timestamps === 'required'
+    ? failed('none, and the trust file requires one')
+    : passed('none; sealed_at is the service’s own word');
+}
+
+function openCheckpoint(text: string): Opened | undefined {
+  const note = parseNote(text);
+  const checkpoint = note && parseCheckpoint(note.text);
+  return note && checkpoint && { note, checkpoint };
+}
+
+/**
+ * The trusted keys that signed. Lines of unknown keys are passed over; one wrong signature of a known key spoils the note
+ * (C2SP signed-note, "Signatures").
+ */
+function signersOf({ text, signatures }: Note, log: TrustedLog): Signers {
+  const message = new TextEncoder().encode(text);
+  const keys = new Set<TrustedKey>();
+  for (const { name, keyId, signature } of signatures) {
+    const key = log.keys.find((key) => name === log.origin && bytesEqual(noteKeyId(name, key), keyId));
+    if (key === undefined) continue;
+    if (!verifySignature(key, message, signature)) return { keys: [], forged: key };
+    keys.add(key);
+  }
+  return { keys: [...keys] };
+}
+
+function verdictOn(checks: Check[]): Verdict {
+  const outcomes = new Set(checks.map(({ outcome }) => outcome));
+  return { outcome: outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good', checks };
+}
+
+function passed(detail: string): Finding {
+  return { outcome: 'passed', detail };
+}
+
+function failed(detail: string): Finding {
+  return { outcome: 'failed', detail };
+}
+
+function unknown(detail: string): Finding {
+  return { outcome: 'unknown', detail };
+}
