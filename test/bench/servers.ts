@@ -1,22 +1,60 @@
-import type { ForkOptions } from 'node:child_process';
+import { type ChildProcess, type ForkOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { openSandbox } from '../support/sandbox.ts';
 import { makeToken } from '../support/softhsm.ts';
+import { until } from '../support/until.ts';
+import { Connection } from './connection.ts';
 import type { Server } from './http.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
 /** pdfseald and its two peers, each a process of its own on the same Node. */
 export async function startServers(workspace: Workspace): Promise<Server[]> {
-  return [await startBare(workspace), await startObvious(workspace)];
+  return [await startDaemon(workspace), await startObvious(workspace), await startBare(workspace)];
 }
 
-function startBare(workspace: Workspace): Promise<Server> {
-  return startPeer(workspace, 'bare', []);
+/**
+ * The whole daemon, as an administrator would run it: two partitions, hash workers as by default, a line per request on
+ * standard output. That goes nowhere: the bench, busy enough, should not have to read it.
+ */
+async function startDaemon(workspace: Workspace): Promise<Server> {
+  const sandbox = await openSandbox({ parent: workspace.dir, regions: ['north', 'south'] });
+  const apiKey = await sandbox.issueKey('bench');
+  const main = join(import.meta.dirname, '../../src/main.ts');
+  const daemon = spawn(process.execPath, [main, '--config', sandbox.configFile], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  workspace.onClose(() => terminate(daemon));
+  await until('pdfseald listens', () => isListening(sandbox.port, daemon));
+  return { name: 'pdfseald', pid: daemon.pid ?? 0, port: sandbox.port, apiKey };
 }
 
-function startObvious(workspace: Workspace): Promise<Server> {
+async function isListening(port: number, daemon: ChildProcess): Promise<boolean> {
+  if (daemon.exitCode !== null) throw new Error(`pdfseald ended early (${daemon.exitCode})`);
+  return Connection.open(port).then(
+    (connection) => {
+      connection.close();
+      return true;
+    },
+    () => false,
+  );
+}
+
+async function terminate(daemon: ChildProcess): Promise<void> {
+  if (daemon.exitCode !== null || daemon.signalCode !== null) return;
+  daemon.kill('SIGTERM');
+  await once(daemon, 'exit');
+}
+
+async function startObvious(workspace: Workspace): Promise<Server> {
   const folder = workspace.folder('obvious');
   const token = makeToken(folder, { label: 'obvious', region: 'local', keyLabel: 'obvious' });
   const env = { ...process.env, ...token.environment };
   return startPeer(workspace, 'obvious', [folder, JSON.stringify(token)], { env });
+}
+
+function startBare(workspace: Workspace): Promise<Server> {
+  return startPeer(workspace, 'bare', []);
 }
 
 async function startPeer(

@@ -40,13 +40,16 @@ export class Workspace {
   }
 }
 
-/** Ends a child by closing its channel, and returns when it is gone. */
+const STOP_TIMEOUT_MS = 10_000;
+
+/** Ends a child by closing its channel, or by force when that does not do, and returns when it is gone. */
 export async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');
+  const timer = setTimeout(() => child.kill('SIGKILL'), child.connected ? STOP_TIMEOUT_MS : 0);
   if (child.connected) child.disconnect();
-  else child.kill('SIGKILL');
   await exited;
+  clearTimeout(timer);
 }
 
 /** The next message of a child; rejects when it ends without one. */
