@@ -1,0 +1,65 @@
+import t from 'tap';
+import { createLogger } from '../../src/base/logger.ts';
+
+function capture(level = 'info') {
+  const lines: string[] = [];
+  const logger = createLogger(level, { write: (line) => void lines.push(line) });
+  return { logger, lines };
+}
+
+t.test('one line of JSON each, whatever a value holds', async (t) => {
+  const { logger, lines } = capture();
+  logger.info({ route: 'a\n{"level":"fatal"}\r\u2028\u001b[31m' }, 'two\nlines');
+  t.equal(lines.length, 1);
+  const line = lines[0] ?? '';
+  t.equal(line.indexOf('\n'), line.length - 1);
+  t.notMatch(line, '\r');
+  t.notMatch(line, '\u001b');
+  t.match(JSON.parse(lines[0] ?? ''), { level: 'info', route: /fatal/, msg: 'two\nlines' });
+});
+
+t.test('below the level nothing is written', async (t) => {
+  const { logger, lines } = capture('warn');
+  logger.info('no');
+  logger.warn('yes');
+  t.equal(lines.length, 1);
+});
+
+t.test('secrets do not pass', async (t) => {
+  const { logger, lines } = capture();
+  logger.info({
+    authorization: 'S1',
+    headers: { authorization: 'S2' },
+    pin: 'S3',
+    a: { job: { customerReference: 'S4' } },
+  });
+  t.notMatch(lines.join(''), /S\d/);
+});
+
+t.test('errors come with stack and causes, and nothing a parser hung on them', async (t) => {
+  const { logger, lines } = capture();
+  const inner = Object.assign(new SyntaxError('inner'), { body: 'CONFIDENTIAL', code: 'E_INNER' });
+  logger.error({ err: new Error('outer', { cause: inner }) }, 'failed');
+  const { err } = JSON.parse(lines[0] ?? '');
+  t.match(err, {
+    type: 'Error',
+    message: 'outer',
+    stack: /logger\.test/,
+    cause: { type: 'SyntaxError', code: 'E_INNER' },
+  });
+  t.notMatch(lines.join(''), 'CONFIDENTIAL');
+});
+
+t.test('a circle of causes ends', async (t) => {
+  const { logger, lines } = capture();
+  const error = new Error('circle');
+  error.cause = error;
+  logger.error({ err: error });
+  t.equal(lines.length, 1);
+});
+
+t.test('what is thrown may be anything', async (t) => {
+  const { logger, lines } = capture();
+  logger.error({ err: 'a string' });
+  t.match(JSON.parse(lines[0] ?? ''), { err: { type: 'string', message: 'a string' } });
+});

@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { openTestApp, PUBLIC_URL, pdfOf, type TestApp } from '../support/app.ts';
+import type { Answer, Envelope, JobBody } from '../support/client.ts';
+
+const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+
+const { client, store } = await openTestApp(t);
+
+t.test('async: accepted as queued, completed by itself', async (t) => {
+  const answer = await client.seal(pdfOf('async'));
+  const job = answer.json<JobBody>();
+  t.equal(answer.status, 202);
+  t.match(job, { phase: 'queued', environment: 'env_test', trace_id: answer.headers.get('Seal-Trace-Id') });
+  t.strictSame(job.capabilities, ['receipt.sha512', 'receipt.inclusion_proof']);
+  t.notOk('receipt_url' in job);
+  t.equal(answer.headers.get('Location'), `${PUBLIC_URL}/v1/jobs/${job.id}`);
+  t.equal(answer.headers.get('Cache-Control'), 'no-store');
+  t.equal(answer.headers.get('X-Content-Type-Options'), 'nosniff');
+});
+
+t.test('blocking: answered with the completed job', async (t) => {
+  const answer = await client.seal(pdfOf('blocking'), { mode: 'blocking' });
+  const job = answer.json<JobBody>();
+  t.equal(answer.status, 202);
+  t.equal(job.phase, 'completed');
+  t.equal(job.receipt_url, `${PUBLIC_URL}/v1/jobs/${job.id}/receipt.json`);
+  t.equal(answer.headers.get('Location'), `${PUBLIC_URL}/v1/jobs/${job.id}`);
+  const status = await client.get(`/v1/jobs/${job.id}`);
+  t.equal(status.text, answer.text);
+});
+
+t.test('everything asked for is in the receipt', async (t) => {
+  const document = pdfOf('fields');
+  const sha256 = createHash('sha256').update(document).digest('hex');
+  const customerReference = '  Rechnung №12\t"é" e\u0301 <b>\u{1f600} ';
+  const answer = await client.seal(document, {
+    visibility: 'organization',
+    purpose: 'invoices',
+    preserve_metadata: 'true',
+    customer_reference: customerReference,
+    checksum_sha256: sha256.toUpperCase(),
+    mode: 'blocking',
+  });
+  const { id } = answer.json<JobBody>();
+  const receipt = (await client.get(`/v1/jobs/${id}/receipt.json`)).json();
+  t.match(receipt, {
+    document_sha256: sha256,
+    customer_reference: customerReference,
+    manifest: { visibility: 'organization', purpose: 'invoices', customer_reference: customerReference },
+  });
+  t.match(await store.job(id), {
+    job: { preserveMetadata: true, organization: 'acme', clientId: 'acme-web' },
+  });
+});
+
+t.test('the trace of the caller is taken up', async (t) => {
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const answer = await client.seal(pdfOf('a'), {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` });
+  t.equal(answer.headers.get('Seal-Trace-Id'), traceId);
+  t.equal(answer.json<JobBody>().trace_id, traceId);
+});
+
+t.test('what is refused, and how', async (t) => {
+  const app = await openTestApp(t, { documentBytesMax: 100_000 });
+  const { client } = app;
+  const good = pdfOf('good');
+  const form = (build: (form: FormData) => void) => {
+    const body = new FormData();
+    build(body);
+    return client.request('POST', '/v1/jobs/seal', { body });
+  };
+  const raw = (type: string, body: string, headers: Record<string, string> = {}) =>
+    client.request('POST', '/v1/jobs/seal', { headers: { 'Content-Type': type, ...headers }, body });
+  const json = (body: unknown) => raw('application/json', JSON.stringify(body));
+  const source = {
+    source_url: 'https://a.example/b.pdf',
+    checksum_sha256: 'a'.repeat(64),
+    visibility: 'private',
+  };
+
+  const cases: [string, () => Promise<Answer>, string][] = [
+    ['no file', () => form((f) => f.append('visibility', 'private')), '400 missing_file'],
+    [
+      'no visibility',
+      () => form((f) => f.append('file', new Blob([good]), 'a.pdf')),
+      '400 missing_parameter',
+    ],
+    ['visibility unknown', () => client.seal(good, { visibility: 'public' }), '400 invalid_parameter'],
+    ['unknown field', () => client.seal(good, { preserve_metdata: 'true' }), '400 unknown_parameter'],
+    ['boolean', () => client.seal(good, { preserve_metadata: 'yes' }), '400 invalid_parameter'],
+    [
+      'source_url beside the file',
+      () => client.seal(good, { source_url: source.source_url }),
+      '400 file_and_source_url',
+    ],
+    [
+      'checksum of other bytes',
+      () => client.seal(good, { checksum_sha256: '0'.repeat(64) }),
+      '409 checksum_mismatch',
+    ],
+    ['not a PDF', () => client.seal(Buffer.from('hello'.repeat(500))), '400 not_a_pdf'],
+    ['empty file', () => client.seal(Buffer.alloc(0)), '400 not_a_pdf'],
+    ['too large', () => client.seal(pdfOf('large', 100_001)), '413 document_too_large'],
+    ['no boundary', () => raw('multipart/form-data', 'x'), '400 malformed_multipart'],
+    ['truncated', () => raw('multipart/form-data; boundary=b', '--b\r\nContent-'), '400 malformed_multipart'],
+    ['another type', () => raw('application/pdf', 'x'), '415 unsupported_media_type'],
+    ['a look-alike type', () => raw('application/jsonp', '{}'), '415 unsupported_media_type'],
+    [
+      'compressed',
+      () => raw('application/json', 'x', { 'Content-Encoding': 'gzip' }),
+      '415 unsupported_media_type',
+    ],
+    ['JSON create', () => json(source), '400 source_not_allowed'],
+    [
+      'JSON with charset',
+      () => raw('Application/JSON; charset=utf-8', JSON.stringify(source)),
+      '400 source_not_allowed',
+    ],
+    ['JSON without checksum', () => json({ ...source, checksum_sha256: undefined }), '400 missing_parameter'],
+    [
+      'JSON with a text for a boolean',
+      () => json({ ...source, preserve_metadata: 'true' }),
+      '400 invalid_parameter',
+    ],
+    ['JSON unknown field', () => json({ ...source, file: 'x' }), '400 unknown_parameter'],
+    ['not JSON', () => raw('application/json', '{"a":'), '400 malformed_json'],
+    ['JSON scalar', () => raw('application/json', '42'), '400 malformed_json'],
+    ['JSON array', () => json([]), '400 invalid_request'],
+    ['JSON empty', () => raw('application/json', ''), '400 missing_parameter'],
+    ['JSON __proto__', () => raw('application/json', '{"__proto__":{"x":1}}'), '400 malformed_json'],
+    ['JSON too large', () => json({ purpose: 'x'.repeat(70_000) }), '413 body_too_large'],
+    [
+      'JSON deep',
+      () => raw('application/json', `${'['.repeat(30_000)}${']'.repeat(30_000)}`),
+      '400 invalid_request',
+    ],
+    [
+      'no type',
+      () => client.request('POST', '/v1/jobs/seal', { body: new Uint8Array([1]) }),
+      '415 unsupported_media_type',
+    ],
+    ['no body', () => client.request('POST', '/v1/jobs/seal'), '415 unsupported_media_type'],
+  ];
+  for (const [what, send, expected] of cases) t.equal(codeOf(await send()), expected, what);
+
+  t.strictSame((await client.get('/v1/jobs')).json(), { jobs: [] }, 'nothing of it is kept');
+  await client.seal(pdfOf('after all that'));
+  t.strictSame(app.fatal, []);
+  t.notOk(app.log().some(({ level }) => level === 'error' || level === 'fatal'));
+});
+
+t.test('a refusal in the middle of a large body reaches the client', async (t) => {
+  const { client } = await openTestApp(t, { documentBytesMax: 1_000_000 });
+  const endless = new ReadableStream({
+    start(controller) {
+      controller.enqueue(
+        Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%PDF-'),
+      );
+    },
+    async pull(controller) {
+      controller.enqueue(Buffer.alloc(65_536));
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  });
+  const headers = { 'Content-Type': 'multipart/form-data; boundary=b' };
+  const answer = await client.request('POST', '/v1/jobs/seal', { headers, body: endless });
+  t.equal(codeOf(answer), '413 document_too_large');
+  t.equal(answer.headers.get('Connection'), 'close');
+});
+
+t.test('uploads at once are bounded, per client and in all', async (t) => {
+  const { client, issue } = await openTestApp(t, { app: { uploadsMax: 3, uploadsPerClientMax: 2 } });
+  const other = client.as(await issue({ clientId: 'other' }));
+  const first = await slowUpload(client);
+  const second = await slowUpload(client);
+  const refused = await client.seal(pdfOf('third'));
+  t.equal(codeOf(refused), '429 too_many_uploads');
+  t.ok(Number(refused.headers.get('Retry-After')) > 0);
+  const third = await slowUpload(other);
+  t.equal(codeOf(await other.seal(pdfOf('fourth'))), '503 queue_full');
+  for (const upload of [first, second, third]) t.equal((await upload.finish()).status, 202);
+  t.equal((await client.seal(pdfOf('fifth'))).status, 202);
+});
+
+t.test('a full queue refuses before the body', async (t) => {
+  const { client } = await openTestApp(t, { sealer: { queueJobsMax: 0 } });
+  const answer = await client.seal(pdfOf('a'));
+  t.equal(codeOf(answer), '503 queue_full');
+  t.ok(Number(answer.headers.get('Retry-After')) > 0);
+});
+
+/** An upload whose last byte waits for `finish`; resolves when its first part has been sent. */
+async function slowUpload(client: TestApp['client']) {
+  const { promise: finishing, resolve: go } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const head = `--b\r\nContent-Disposition: form-data; name="visibility"\r\n\r\nprivate\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`;
+  async function* parts() {
+    yield Buffer.from(head);
+    // The next part is asked for when this one has left.
+    begin();
+    await finishing;
+    yield pdfOf(String(Math.random()));
+    yield Buffer.from('\r\n--b--\r\n');
+  }
+  const answer = client.request('POST', '/v1/jobs/seal', {
+    headers: { 'Content-Type': 'multipart/form-data; boundary=b' },
+    body: ReadableStream.from(parts()),
+  });
+  await begun;
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  return {
+    finish: () => {
+      go();
+      return answer;
+    },
+  };
+}

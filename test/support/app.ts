@@ -1,0 +1,130 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { systemClock } from '../../src/base/clock.ts';
+import { createLogger } from '../../src/base/logger.ts';
+import { openHashPool } from '../../src/hash/pool.ts';
+import { type AppParts, createApp } from '../../src/http/app.ts';
+import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
+import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
+import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts';
+import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
+import { createStore, openStore } from '../../src/store/lmdb.ts';
+import type { Credential, Store } from '../../src/store/store.ts';
+import { Client } from './client.ts';
+import { makeSite, type Site } from './site.ts';
+
+export const ENVIRONMENT = 'test';
+export const PUBLIC_URL = 'https://seal.example.com';
+
+export interface TestOptions {
+  app?: Partial<AppParts>;
+  server?: Partial<ServerOptions>;
+  sealer?: Partial<SealerOptions>;
+  partitions?: Partial<PartitionsOptions>;
+  documentBytesMax?: number;
+  bodyIdleTimeoutMs?: number;
+}
+
+export interface TestApp {
+  site: Site;
+  store: Store;
+  partitions: Partitions;
+  sealer: Sealer;
+  server: HttpServer;
+  /** With a key of `acme-web` of the organisation `acme`, which may do everything. */
+  client: Client;
+  /** The lines logged so far. */
+  log(): Record<string, unknown>[];
+  /** What was given to `onFatal`. */
+  fatal: unknown[];
+  /** Issues a key and gives it away. */
+  issue(overrides?: Partial<Credential>): Promise<string>;
+}
+
+/** The API over real parts: a SoftHSM partition, LMDB, hash workers, a socket on the loopback. Closed with the test. */
+export async function openTestApp(t: Test, options: TestOptions = {}): Promise<TestApp> {
+  const site = await makeSite(t, 'ed25519');
+  const lines: string[] = [];
+  const logger = createLogger('debug', { write: (line) => void lines.push(line) });
+  const fatal: unknown[] = [];
+  const onFatal = (error: unknown) => void fatal.push(error);
+
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-http-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const path = join(dir, 'store');
+  const identity = { environment: ENVIRONMENT, logOrigin: 'seal.example.com/test/2026', logKeys: site.keys };
+  await createStore({ path, identity: { ...identity, createdAt: Date.now() } });
+  const store = await openStore({ path });
+  t.teardown(() => store.close());
+  const partitions = await site.open({ logger: pino({ level: 'silent' }), ...options.partitions });
+  const sealer = await openSealer({
+    store,
+    partitions,
+    queueJobsMax: 1000,
+    batchJobsMax: 64,
+    giveUpAfterMs: 3_600_000,
+    clock: systemClock,
+    logger,
+    onFatal,
+    ...options.sealer,
+  });
+  t.teardown(() => sealer.close());
+  const pool = await openHashPool({ workers: 1, onTrouble: onFatal });
+  t.teardown(() => pool.close());
+
+  const app = createApp({
+    store,
+    sealer,
+    intake: {
+      pool,
+      documentBytesMax: options.documentBytesMax ?? 4 * 1024 * 1024,
+      bodyIdleTimeoutMs: options.bodyIdleTimeoutMs ?? 10_000,
+    },
+    publicUrl: PUBLIC_URL,
+    organizations: { acme: { partners: ['beta'] } },
+    uploadsMax: 64,
+    uploadsPerClientMax: 32,
+    blockingTimeoutMs: 10_000,
+    logPublic: false,
+    clock: systemClock,
+    logger,
+    onFatal,
+    ...options.app,
+  });
+  const server = await listen(app, {
+    host: '127.0.0.1',
+    port: 0,
+    headerTimeoutMs: 5_000,
+    silenceMsMax: 60_000,
+    logger,
+    ...options.server,
+  });
+  t.teardown(() => server.drain(0));
+
+  const issue = async (overrides: Partial<Credential> = {}) => {
+    const apiKey = newApiKey(ENVIRONMENT);
+    await store.putCredential({
+      keyHash: hashApiKey(apiKey),
+      id: `key_${apiKey.slice(-6)}`,
+      clientId: 'acme-web',
+      organization: 'acme',
+      scopes: ['jobs:create', 'jobs:read'],
+      createdAt: Date.now(),
+      ...overrides,
+    });
+    return apiKey;
+  };
+  const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());
+  const log = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { site, store, partitions, sealer, server, client, log, fatal, issue };
+}
+
+/** A small document that passes for a PDF, different for every `text`; `bytes` long, if that is more than it needs. */
+export function pdfOf(text: string, bytes = 0): Buffer<ArrayBuffer> {
+  const head = `%PDF-1.7\n%${text}\n%`;
+  const tail = '\nstartxref\n0\n%%EOF\n';
+  return Buffer.from(head.padEnd(bytes - tail.length, '.') + tail);
+}
