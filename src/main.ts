@@ -1,0 +1,167 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util';
+import type { Logger } from 'pino';
+import { systemClock } from './base/clock.ts';
+import { OperatorError } from './base/errors.ts';
+import { createLogger } from './base/logger.ts';
+import { packageVersion } from './base/version.ts';
+import { type Config, loadConfig } from './config.ts';
+import { openHashPool } from './hash/pool.ts';
+import { createApp } from './http/app.ts';
+import { listen } from './http/server.ts';
+import { openPartitions } from './kms/partitions.ts';
+import { openSealer } from './sealer.ts';
+import { openStore } from './store/lmdb.ts';
+import { acquireLock } from './store/lock.ts';
+import { startSweeping } from './sweep.ts';
+
+const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
+
+Usage: pdfseald --config FILE [--check-config]
+
+  --config FILE    the configuration (TOML); see config/production.toml
+  --check-config   say whether the configuration is good, and exit
+  --version        print the version, and exit
+  --help           print this, and exit
+
+Exit status: 0 after a stop by SIGTERM or SIGINT; 1 for what an administrator can mend; 70 for a bug or a damaged store.
+`;
+
+/** Sent by a fault of ours (sysexits.h EX_SOFTWARE): the service manager starts the daemon again. */
+const EXIT_SOFTWARE = 70;
+/** What closing the parts may take on top of the drain before the process ends regardless; all of it is durable anyway. */
+const CLOSE_MS_MAX = 10_000;
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      config: { type: 'string' },
+      'check-config': { type: 'boolean' },
+      version: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
+  });
+  if (values.help) return void process.stdout.write(USAGE);
+  if (values.version) return void process.stdout.write(`${packageVersion()}\n`);
+  if (values.config === undefined)
+    throw new OperatorError(`name the config file with --config FILE\n\n${USAGE}`);
+  const config = loadConfig(values.config);
+  if (values['check-config']) return void process.stdout.write(`${config.file}: good\n`);
+  await serve(config);
+}
+
+/** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. */
+async function serve(config: Config): Promise<void> {
+  const logger = createLogger(config.logging.level);
+  const onFatal = (error: unknown) => endAtOnce(logger, error);
+  process.on('uncaughtException', onFatal);
+  process.on('unhandledRejection', onFatal);
+  const stopped = stopSignal();
+
+  await using parts = new AsyncDisposableStack();
+  parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  const store = parts.adopt(
+    await openStore({
+      path: config.storeDir,
+      expected: { environment: config.environment, logOrigin: config.log.origin },
+    }),
+    (open) => open.close(),
+  );
+  const partitions = parts.adopt(
+    await openPartitions({
+      partitions: [...config.kms.partitions],
+      keys: store.identity.logKeys,
+      quorum: config.kms.quorum,
+      signTimeoutMs: config.kms.signTimeoutMs,
+      logger,
+    }),
+    (open) => open.close(),
+  );
+  const pool = parts.adopt(
+    await openHashPool({
+      workers: config.hash.workers,
+      onTrouble: (err) => logger.error({ err }, 'hash worker trouble'),
+    }),
+    (open) => open.close(),
+  );
+  const sealer = parts.adopt(
+    await openSealer({
+      store,
+      partitions,
+      queueJobsMax: config.limits.queueJobsMax,
+      ...config.sealing,
+      clock: systemClock,
+      logger,
+      onFatal,
+    }),
+    (open) => open.close(),
+  );
+  parts.defer(startSweeping({ store, clock: systemClock, onFatal }));
+  const app = createApp({
+    store,
+    sealer,
+    intake: {
+      pool,
+      documentBytesMax: config.limits.documentBytesMax,
+      bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
+    },
+    publicUrl: config.http.publicUrl,
+    organizations: config.organizations,
+    uploadsMax: config.http.uploadsMax,
+    uploadsPerClientMax: config.http.uploadsPerClientMax,
+    blockingTimeoutMs: config.blocking.timeoutMs,
+    logPublic: config.log.public,
+    clock: systemClock,
+    logger,
+    onFatal,
+  });
+  const server = await listen(app, {
+    host: config.http.host,
+    port: config.http.port,
+    headerTimeoutMs: config.http.headerTimeoutMs,
+    silenceMsMax: 2 * Math.max(config.blocking.timeoutMs, config.http.bodyIdleTimeoutMs),
+    logger,
+  });
+  logger.info(
+    { version: packageVersion(), environment: config.environment, host: config.http.host, port: server.port },
+    'listening',
+  );
+
+  logger.info({ signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
+  setTimeout(
+    () => endAtOnce(logger, new Error('the stop took too long')),
+    config.drainTimeoutMs + CLOSE_MS_MAX,
+  ).unref();
+  await server.drain(config.drainTimeoutMs);
+  await parts.disposeAsync();
+  logger.info('stopped');
+}
+
+/** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */
+function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
+  });
+}
+
+/** What is acknowledged is on disk, so the best answer to a broken invariant is to end and be started again. */
+function endAtOnce(logger: Logger, err: unknown): void {
+  logger.fatal({ err }, 'pdfseald cannot go on');
+  process.exit(EXIT_SOFTWARE);
+}
+
+main().catch((error: unknown) => {
+  const mendable = error instanceof OperatorError || isUsageError(error);
+  process.stderr.write(
+    mendable ? `pdfseald: ${(error as Error).message}\n` : `pdfseald: ${inspectError(error)}\n`,
+  );
+  process.exit(mendable ? 1 : EXIT_SOFTWARE);
+});
+
+function isUsageError(error: unknown): boolean {
+  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_');
+}
+
+function inspectError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
