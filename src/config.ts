@@ -6,6 +6,7 @@ import { credentialsDirectory } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
 import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
+import type { PartitionOptions } from './kms/partitions.ts';
 
 /** What one daemon is told, deep-frozen. Every part gets its own piece; paths are absolute. */
 export interface Config {
@@ -37,23 +38,11 @@ export interface Config {
   readonly kms: {
     readonly quorum: number;
     readonly signTimeoutMs: number;
-    readonly partitions: readonly PartitionConfig[];
+    readonly partitions: PartitionOptions[];
   };
   /** For each organisation, those that see its jobs of visibility `partner`. */
   readonly organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
   readonly logging: { readonly level: string };
-}
-
-/** One PKCS#11 token, found by its label or its serial number. */
-export interface PartitionConfig {
-  readonly region: string;
-  readonly module: string;
-  readonly tokenLabel?: string;
-  readonly tokenSerial?: string;
-  readonly keyLabel: string;
-  readonly pinFile: string;
-  /** Additions to the environment of the child process that loads the module. */
-  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** `hsm: 'unused'` for commands that never sign: PKCS#11 modules and PIN files need not be there. */
@@ -167,7 +156,7 @@ function toPartition(
   table: ConfigTables['kms']['partitions'][number],
   environment: string,
   folder: string,
-): PartitionConfig {
+): PartitionOptions {
   return {
     region: table.region,
     module: resolve(folder, table.module),

@@ -1,0 +1,97 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { OperatorError, ServiceError } from './base/errors.ts';
+import { packageVersion } from './base/version.ts';
+import { EXIT, EXIT_HELP, note } from './cli/terminal.ts';
+
+interface Entry {
+  name: string;
+  summary: string;
+  /** Loaded when it is called: `verify` must not need what `init` needs. */
+  load(): Promise<Command>;
+}
+
+const COMMANDS: Entry[] = [
+  {
+    name: 'init',
+    summary: 'make the log keys, the store and the trust file of an environment',
+    load: async () => (await import('./cli/init.ts')).initCommand(),
+  },
+  {
+    name: 'keys',
+    summary: 'issue, list, rotate and revoke API keys',
+    load: async () => (await import('./cli/keys.ts')).keysCommand(),
+  },
+  {
+    name: 'jobs',
+    summary: 'list and show jobs, as the administrator sees them',
+    load: async () => (await import('./cli/jobs.ts')).jobsCommand(),
+  },
+  {
+    name: 'submit',
+    summary: 'seal documents and store their receipts beside them',
+    load: async () => (await import('./cli/submit.ts')).submitCommand(),
+  },
+  {
+    name: 'verify',
+    summary: 'verify a document and its receipt, offline',
+    load: async () => (await import('./cli/verify.ts')).verifyCommand(),
+  },
+  {
+    name: 'log',
+    summary: 'check that the log and every receipt hold together',
+    load: async () => (await import('./cli/log.ts')).logCommand(),
+  },
+  {
+    name: 'trust',
+    summary: 'export what verifiers need to trust this log',
+    load: async () => (await import('./cli/trust.ts')).trustCommand(),
+  },
+];
+
+async function main(args: string[]): Promise<void> {
+  exitOnBrokenPipe();
+  const program = new Command('pdfseal')
+    .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
+    .version(packageVersion(), '-V, --version', 'print the version')
+    .helpCommand('help [command]', 'print the help of a command')
+    .addHelpText('after', EXIT_HELP);
+  const called = args[0] === 'help' ? args[1] : args[0];
+  for (const { name, summary, load } of COMMANDS) {
+    program.addCommand((name === called ? await load() : new Command(name)).summary(summary));
+  }
+  for (const command of withSubcommands(program))
+    command.exitOverride().showHelpAfterError('(--help says more)');
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    process.exitCode = report(error);
+  }
+}
+
+function withSubcommands(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(withSubcommands)];
+}
+
+/** Says what went wrong, in one line where somebody outside of this program can mend it; the exit status. */
+function report(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof OperatorError || error instanceof ServiceError) {
+    for (const line of error.message.split('\n')) note(`pdfseal: ${line}`);
+    return EXIT.failed;
+  }
+  console.error(error);
+  return EXIT.software;
+}
+
+/** `pdfseal jobs list | head` is no failure worth a stack. */
+function exitOnBrokenPipe(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+      process.exit(EXIT.brokenPipe);
+    });
+  }
+}
+
+await main(process.argv.slice(2));

@@ -1,0 +1,171 @@
+import { Command, Option } from 'commander';
+import { toTimestamp } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { type JobPhase, type JobRecord, VISIBILITIES, type Visibility } from '../job/job.ts';
+import { environmentId } from '../manifest/manifest.ts';
+import { encodeReceipt } from '../manifest/receipt.ts';
+import { readReceipt } from '../receipts.ts';
+import type { JobQuery, Store } from '../store/store.ts';
+import { configOption, jsonOption, parseCountArgument, parseNameArgument, withStore } from './options.ts';
+import { print, printJson, printTable } from './terminal.ts';
+
+const LIMIT_DEFAULT = 50;
+
+/** The store knows how a job ended; where in the daemon's hands a waiting one is, only the daemon does. */
+const LISTED_PHASES = ['queued', 'completed', 'failed'] as const satisfies JobPhase[];
+type ListedPhase = (typeof LISTED_PHASES)[number];
+const OUTCOME_OF = { queued: 'waiting', completed: 'sealed', failed: 'failed' } as const;
+const PHASE_OF = { waiting: 'queued', sealed: 'completed', failed: 'failed' } as const;
+
+export function jobsCommand(): Command {
+  const command = new Command('jobs').description(
+    'Jobs of all clients, read from the store. Works with and without a running daemon. A job that is being sealed is ' +
+      'shown as queued.',
+  );
+  command
+    .command('list')
+    .description('Lists jobs, newest first.')
+    .addOption(configOption())
+    .option('--client <name>', 'only those of this client', parseNameArgument)
+    .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)')
+    .option('--customer-reference <text>', 'only those with exactly this reference')
+    .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
+    .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
+    .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal jobs list --config production.toml --phase failed
+  pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json`,
+    )
+    .action(list);
+  command
+    .command('show')
+    .description('Shows one job as JSON.')
+    .argument('<job_id>', 'id of the job, job_…')
+    .addOption(configOption())
+    .option('--receipt', 'print its receipt instead, byte for byte as the API serves it')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal jobs show job_019… --config production.toml
+  pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json`,
+    )
+    .action(show);
+  return command;
+}
+
+interface ListOptions {
+  config: string;
+  client?: string;
+  documentSha256?: string;
+  customerReference?: string;
+  visibility?: Visibility;
+  phase?: ListedPhase;
+  limit: number;
+  json?: true;
+}
+
+async function list({ config, client, phase, limit, json, ...filters }: ListOptions): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const query = {
+      ...filters,
+      ...(filters.documentSha256 !== undefined && { documentSha256: filters.documentSha256.toLowerCase() }),
+      ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
+    };
+    const clients = client === undefined ? await clientsOf(store) : [client];
+    const pages = await Promise.all(clients.map((clientId) => newestOf(store, clientId, query, limit)));
+    const records = pages
+      .flat()
+      .sort((a, b) => (a.job.id < b.job.id ? 1 : -1))
+      .slice(0, limit);
+    if (json) for (const record of records) printJson(present(store, record));
+    else printRecords(records);
+  });
+}
+
+/** Every client that ever had a key, so every client with a job: credentials are never removed. */
+async function clientsOf(store: Store): Promise<string[]> {
+  return [...new Set((await store.credentials()).map(({ clientId }) => clientId))];
+}
+
+async function newestOf(
+  store: Store,
+  clientId: string,
+  query: Omit<JobQuery, 'viewer' | 'limit'>,
+  limit: number,
+): Promise<JobRecord[]> {
+  // Of no organization: the lists of the clients are disjoint, and their union is everything.
+  const viewer = { clientId, organization: '', partnerOf: [] };
+  const found: JobRecord[] = [];
+  let before: string | undefined;
+  do {
+    const page = await store.list({
+      ...query,
+      viewer,
+      limit: limit - found.length,
+      ...(before !== undefined && { before }),
+    });
+    found.push(...page.records);
+    before = page.next;
+  } while (before !== undefined && found.length < limit);
+  return found;
+}
+
+function printRecords(records: JobRecord[]): void {
+  printTable(
+    ['JOB', 'PHASE', 'CREATED', 'CLIENT', 'BYTES', 'DOCUMENT_SHA256', 'CUSTOMER_REFERENCE'],
+    records.map(({ job, outcome }) => [
+      job.id,
+      PHASE_OF[outcome?.kind ?? 'waiting'],
+      toTimestamp(job.acceptedAt),
+      job.clientId,
+      String(job.document.bytes),
+      `${job.document.sha256.slice(0, 12)}…`,
+      job.customerReference ?? '',
+    ]),
+  );
+}
+
+async function show(jobId: string, { config, receipt }: { config: string; receipt?: true }): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const record = await store.job(jobId);
+    if (record === undefined) throw new OperatorError(`there is no job ${jobId}`);
+    if (!receipt) {
+      for (const line of JSON.stringify(present(store, record), undefined, 2).split('\n')) print(line);
+      return;
+    }
+    if (record.outcome?.kind !== 'sealed')
+      throw new OperatorError(`${jobId} is not completed and has no receipt`);
+    process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
+  });
+}
+
+/** SealJob of the API, with what only an administrator sees. */
+function present({ identity }: Store, { job, outcome }: JobRecord) {
+  return {
+    id: job.id,
+    phase: PHASE_OF[outcome?.kind ?? 'waiting'],
+    environment: environmentId(identity.environment),
+    trace_id: job.traceId,
+    client: job.clientId,
+    organization: job.organization,
+    visibility: job.visibility,
+    mode: job.mode,
+    purpose: job.purpose,
+    customer_reference: job.customerReference,
+    preserve_metadata: job.preserveMetadata,
+    document: job.document,
+    scan: job.scan,
+    capabilities: job.capabilities,
+    created_at: toTimestamp(job.acceptedAt),
+    ...(outcome?.kind === 'sealed' && { leaf_index: outcome.leafIndex }),
+    ...(outcome?.kind === 'failed' && {
+      error: { code: outcome.failure.code, message: outcome.failure.message },
+      failed_at: toTimestamp(outcome.failure.failedAt),
+    }),
+  };
+}

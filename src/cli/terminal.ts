@@ -1,0 +1,76 @@
+import { Presets, SingleBar } from 'cli-progress';
+import { formatBytes } from '../base/units.ts';
+
+/** How a command ends. `unknown` keeps "this is not so" apart from "nobody can say", which a script must not mix up. */
+export const EXIT = { ok: 0, failed: 1, unknown: 2, usage: 64, software: 70, brokenPipe: 141 } as const;
+
+export const EXIT_HELP = `
+Exit status: 0 done · 1 failed (the last lines on standard error say why) · 64 wrong usage
+             verify and log check: 0 good · 1 bad · 2 could not tell`;
+
+/** Controls of terminals and of text direction: in what strangers wrote they could rewrite what is on the screen. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
+const CONTROLS = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** One line on standard output: what the command was asked for. Controls are written as \uXXXX, which JSON reads back. */
+export function print(line: string): void {
+  process.stdout.write(`${escapeControls(line)}\n`);
+}
+
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value));
+}
+
+/** One line on standard error: what goes on, and what went wrong. */
+export function note(line: string): void {
+  process.stderr.write(`${escapeControls(line)}\n`);
+}
+
+function escapeControls(line: string): string {
+  return line.replaceAll(CONTROLS, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Rows below their headings, each column as wide as its widest cell. Prints only the headings when there is no row. */
+export function printTable(headings: string[], rows: string[][]): void {
+  const table = [headings, ...rows];
+  const widths = headings.map((_, column) => Math.max(...table.map((row) => (row[column] ?? '').length)));
+  for (const row of table)
+    print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+}
+
+export interface Progress {
+  /** Done so far, in the unit of `total`. */
+  update(done: number): void;
+  stop(): void;
+}
+
+const SILENT: Progress = { update: () => {}, stop: () => {} };
+
+/** A progress bar on standard error when that is a terminal; nothing anywhere else. */
+export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves'): Progress {
+  if (!process.stderr.isTTY) return SILENT;
+  const amount = (value: number): string =>
+    unit === 'bytes' ? formatBytes(value) : value.toLocaleString('en');
+  const bar = new SingleBar(
+    {
+      format: (options, { progress, value, total }) => {
+        const filled = Math.round(progress * BAR_CELLS);
+        const cells = (options.barCompleteString ?? '').slice(0, filled).padEnd(BAR_CELLS);
+        return `${escapeControls(label)} [${cells}] ${amount(value)} of ${amount(total)}`;
+      },
+      stream: process.stderr,
+      clearOnComplete: true,
+      hideCursor: false,
+    },
+    Presets.legacy,
+  );
+  bar.start(total, 0);
+  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+}
+
+const BAR_CELLS = 30;
