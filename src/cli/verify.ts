@@ -1,0 +1,89 @@
+import { readFileSync, statSync } from 'node:fs';
+import { Command } from 'commander';
+import { OperatorError } from '../base/errors.ts';
+import { RECEIPT_LENGTH_MAX, type Verdict, verifyReceiptText } from '../verify.ts';
+import { digestFile, unusable } from './files.ts';
+import { jsonOption } from './options.ts';
+import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+
+const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
+const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
+
+/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
+const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+
+export function verifyCommand(): Command {
+  return new Command('verify')
+    .description(
+      'Verifies that the receipt was issued by a log of the trust file for exactly this document. Uses no network and ' +
+        'nothing but the three files. Prints one line per check.',
+    )
+    .argument('<document>', 'the document, byte for byte as it was sealed')
+    .argument('<receipt>', 'its receipt')
+    .requiredOption('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Exit status: 0 good · 1 bad · 2 could not tell (a file cannot be read, a log that is not in the trust file) · 64 wrong usage
+
+Examples:
+  pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json
+  pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome`,
+    )
+    .action(verify);
+}
+
+async function verify(
+  documentPath: string,
+  receiptPath: string,
+  options: { trust: string; json?: true },
+): Promise<void> {
+  try {
+    const verdict = await judge(documentPath, receiptPath, options.trust);
+    process.exitCode = EXIT_OF[verdict.outcome];
+    if (options.json) printJson(verdict);
+    else printVerdict(verdict);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = EXIT.unknown;
+    if (options.json) printJson({ outcome: 'unknown', checks: [], message: error.message });
+    else note(`pdfseal: ${error.message}`);
+  }
+}
+
+async function judge(documentPath: string, receiptPath: string, trustPath: string): Promise<Verdict> {
+  const trust = readText(trustPath);
+  const receipt = readText(receiptPath);
+  const progress = showProgress('reading', sizeOf(documentPath), 'bytes');
+  try {
+    return verifyReceiptText(receipt, trust, await digestFile(documentPath, progress.update));
+  } finally {
+    progress.stop();
+  }
+}
+
+function printVerdict({ outcome, checks }: Verdict): void {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  for (const check of checks)
+    print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
+  print(WORDS[outcome]);
+}
+
+function readText(path: string): string {
+  if (sizeOf(path) > TEXT_BYTES_MAX)
+    throw new OperatorError(`${path} is too large to be a receipt or a trust file`);
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw unusable('read', path, cause);
+  }
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch (cause) {
+    throw unusable('read', path, cause);
+  }
+}
