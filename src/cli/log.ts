@@ -1,0 +1,68 @@
+import { Command } from 'commander';
+import { OperatorError } from '../base/errors.ts';
+import { checkLog, type LogReport } from './logCheck.ts';
+import { configOption, jsonOption, withStore } from './options.ts';
+import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+
+export function logCommand(): Command {
+  const command = new Command('log').description('The tamper-evident log of an environment.');
+  command
+    .command('check')
+    .description(
+      'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
+        'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +
+        'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.',
+    )
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Exit status: 0 good · 1 something does not hold together (restore a backup, and find out why) · 2 could not tell
+
+Example:
+  pdfseal log check --config /etc/pdfseal/production.toml`,
+    )
+    .action(check);
+  return command;
+}
+
+/** So many are named one by one; the rest only counted. */
+const PROBLEMS_SHOWN_MAX = 20;
+
+async function check({ config, json }: { config: string; json?: true }): Promise<void> {
+  try {
+    const report = await withStore(config, 'read', (store, { kms }) => runCheck(store, kms.quorum));
+    process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
+    if (json) printJson(toJson(report));
+    else printReport(report);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = EXIT.unknown;
+    note(`pdfseal: ${error.message}`);
+  }
+}
+
+async function runCheck(store: Parameters<typeof checkLog>[0], quorum: number): Promise<LogReport> {
+  const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
+  try {
+    return await checkLog(store, { quorum, problemsMax: PROBLEMS_SHOWN_MAX, onLeaves: progress.update });
+  } finally {
+    progress.stop();
+  }
+}
+
+function printReport(report: LogReport): void {
+  for (const problem of report.problems) note(`pdfseal: ${problem}`);
+  const hidden = report.problemCount - report.problems.length;
+  if (hidden > 0) note(`pdfseal: and ${hidden} more`);
+  const { leaves, batches, completed, failed, waiting } = report;
+  print(
+    `${leaves} leaves in ${batches} checkpoints; jobs: ${completed} completed, ${failed} failed, ${waiting} waiting`,
+  );
+  print(report.problemCount === 0 ? 'good' : `bad: ${report.problemCount} problems`);
+}
+
+function toJson({ problemCount, problems, ...counts }: LogReport) {
+  return { outcome: problemCount === 0 ? 'good' : 'bad', ...counts, problem_count: problemCount, problems };
+}

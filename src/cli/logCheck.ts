@@ -1,0 +1,225 @@
+import { bytesEqual } from '../base/bytes.ts';
+import type { Job } from '../job/job.ts';
+import { parseCheckpoint } from '../log/checkpoint.ts';
+import { parseNote } from '../log/note.ts';
+import { TILE_WIDTH, tilePath } from '../log/tiles.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../log/tree.ts';
+import { leafData, manifestOf } from '../manifest/manifest.ts';
+import type { TrustFile } from '../manifest/trust.ts';
+import { readReceipt } from '../receipts.ts';
+import type { Batch, JobQuery, Leaf, Store } from '../store/store.ts';
+import { verifyReceipt } from '../verify.ts';
+import { trustOf } from './trust.ts';
+
+export interface LogReport {
+  leaves: number;
+  batches: number;
+  completed: number;
+  failed: number;
+  waiting: number;
+  /** How many things do not hold together; the first of them in words, `problemsMax` at most. */
+  problemCount: number;
+  problems: string[];
+}
+
+export interface CheckOptions {
+  quorum: number;
+  problemsMax: number;
+  /** Told the number of leaves checked so far. */
+  onLeaves(leaves: number): void;
+}
+
+/**
+ * Checks that everything in the store follows from its leaves and jobs, and that the log's keys signed for it. Only what
+ * the log held at the call is checked; what a running daemon adds meanwhile does not disturb. Memory does not grow with
+ * the store: batches, jobs and tiles are read one after the other.
+ */
+export async function checkLog(store: Store, options: CheckOptions): Promise<LogReport> {
+  const check = new LogCheck(store, options);
+  const size = (await store.head())?.treeSize ?? 0;
+  await check.guarded('the log', () => check.batches(size));
+  await check.guarded('the jobs', () => check.jobs(size));
+  return check.report;
+}
+
+class LogCheck {
+  readonly report: LogReport = {
+    leaves: 0,
+    batches: 0,
+    completed: 0,
+    failed: 0,
+    waiting: 0,
+    problemCount: 0,
+    problems: [],
+  };
+  readonly #store: Store;
+  readonly #options: CheckOptions;
+  readonly #trust: TrustFile;
+
+  constructor(store: Store, options: CheckOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#trust = trustOf(store.identity, options.quorum);
+  }
+
+  /** Does a part of the check; damage that makes reading itself fail is a finding too. */
+  async guarded(what: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#problem(`${what} cannot be read to its end: ${(error as Error).message}`);
+    }
+  }
+
+  /** From the first leaf to the last: the tree grows batch by batch as it once did. */
+  async batches(size: number): Promise<void> {
+    let edge = emptyEdge();
+    while (edge.size < size) {
+      const batch = await this.#store.batchOf(edge.size);
+      if (batch === undefined || batch.firstLeaf !== edge.size || batch.treeSize <= edge.size) {
+        return this.#problem(`no checkpoint covers leaf ${edge.size}: the rest of the log cannot be checked`);
+      }
+      const leaves = await this.#store.leaves(batch.firstLeaf, batch.treeSize);
+      if (leaves.length !== batch.treeSize - batch.firstLeaf) {
+        return this.#problem(
+          `leaves are missing between ${batch.firstLeaf} and ${batch.treeSize}: the rest of the log cannot be checked`,
+        );
+      }
+      edge = await this.#batch(edge, batch, leaves);
+    }
+  }
+
+  /** Every job, whether it is in the log or not. */
+  async jobs(size: number): Promise<void> {
+    const unfinished = new Set<string>();
+    for await (const record of this.#store.jobs()) {
+      const { job, outcome } = record;
+      await this.guarded(`what finds ${job.id}`, () => this.#indexes(job));
+      if (outcome === undefined) unfinished.add(job.id);
+      else if (outcome.kind === 'failed') this.report.failed += 1;
+      else if (outcome.leafIndex < size) this.report.completed += 1;
+    }
+    if (this.report.completed !== size) {
+      this.#problem(`${this.report.completed} jobs are completed, but the log has ${size} leaves`);
+    }
+    await this.#waiting(unfinished);
+  }
+
+  async #batch(edge: Edge, batch: Batch, leaves: Leaf[]): Promise<Edge> {
+    const grown = appendLeaves(
+      edge,
+      leaves.map(({ data }) => leafHash(data)),
+    );
+    for (const { level, index, hashes } of grown.tiles) {
+      const stored = await this.#store.tile(level, index);
+      // The stored tile may be of a later size; what it began with never changes.
+      if (stored === undefined || !bytesEqual(stored.subarray(0, hashes.length), hashes)) {
+        this.#problem(`${tilePath({ level, index, width: TILE_WIDTH })} does not follow from the leaves`);
+      }
+    }
+    this.#checkpoint(batch, grown.edge);
+    for (const [offset, leaf] of leaves.entries()) {
+      const index = batch.firstLeaf + offset;
+      await this.guarded(`leaf ${index}`, () => this.#leaf(batch, index, leaf));
+    }
+    this.report.batches += 1;
+    this.report.leaves = grown.edge.size;
+    this.#options.onLeaves(grown.edge.size);
+    return grown.edge;
+  }
+
+  /** The signatures on it are verified with each receipt that carries it. */
+  #checkpoint(batch: Batch, edge: Edge): void {
+    const name = `checkpoint ${batch.treeSize}`;
+    const checkpoint = parseCheckpoint(parseNote(batch.checkpoint)?.text ?? '');
+    if (checkpoint === undefined) this.#problem(`${name} cannot be read`);
+    else if (checkpoint.origin !== this.#store.identity.logOrigin) this.#problem(`${name} is of another log`);
+    else if (checkpoint.treeSize !== batch.treeSize)
+      this.#problem(`${name} says size ${checkpoint.treeSize}`);
+    else if (!bytesEqual(checkpoint.root, rootOf(edge))) this.#problem(`${name} is not of these leaves`);
+  }
+
+  async #leaf(batch: Batch, index: number, leaf: Leaf): Promise<void> {
+    const record = await this.#store.job(leaf.jobId);
+    if (record === undefined)
+      return this.#problem(`leaf ${index} is of ${leaf.jobId}, which is not in the store`);
+    const { job, outcome } = record;
+    if (outcome?.kind !== 'sealed' || outcome.leafIndex !== index) {
+      return this.#problem(`leaf ${index} is of ${job.id}, which does not say so`);
+    }
+    if (!bytesEqual(leafData(manifestOf(job, this.#store.identity.environment, batch.sealedAt)), leaf.data)) {
+      return this.#problem(`leaf ${index} is not the manifest of ${job.id}`);
+    }
+    await this.#receipt(job, index);
+  }
+
+  async #receipt(job: Job, leafIndex: number): Promise<void> {
+    const receipt = await readReceipt(this.#store, job, leafIndex);
+    const { outcome, checks } = verifyReceipt({ document: job.document, receipt, trust: this.#trust });
+    if (outcome === 'good') return;
+    const found = checks.find((check) => check.outcome !== 'passed');
+    this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
+  }
+
+  /** A job must be found by whoever made it, by its document and by its reference. */
+  async #indexes(job: Job): Promise<void> {
+    const { id, clientId, organization, customerReference } = job;
+    const viewer = { clientId, organization, partnerOf: [] };
+    const queries: [string, Partial<JobQuery>][] = [
+      ['client', {}],
+      ['document_sha256', { documentSha256: job.document.sha256 }],
+    ];
+    if (customerReference !== undefined) queries.push(['customer_reference', { customerReference }]);
+    for (const [name, filter] of queries) {
+      const { records } = await this.#store.list({ viewer, limit: 1, before: idAfter(id), ...filter });
+      if (records[0]?.job.id !== id) this.#problem(`${id} is not found by its ${name}`);
+    }
+  }
+
+  /**
+   * What has no outcome must be waiting, or nobody will ever seal it. The list is read after the jobs were, so one that is
+   * not on it must have come to its end in between.
+   */
+  async #waiting(unfinished: Set<string>): Promise<void> {
+    const waiting = new Set<string>();
+    for (let page = await this.#store.waiting(PAGE); page.length > 0; ) {
+      for (const { id } of page) waiting.add(id);
+      page = await this.#store.waiting(PAGE, page.at(-1)?.id);
+    }
+    for (const id of unfinished) {
+      if (waiting.has(id)) this.report.waiting += 1;
+      else if ((await this.#store.job(id))?.outcome === undefined)
+        this.#problem(`${id} has no outcome and does not wait`);
+    }
+    for (const id of waiting) {
+      const record = await this.#store.job(id);
+      if (record?.outcome !== undefined && (await this.#isWaiting(id)))
+        this.#problem(`${id} waits, but has an outcome`);
+    }
+  }
+
+  async #isWaiting(id: string): Promise<boolean> {
+    return (await this.#store.waiting(1, idBefore(id)))[0]?.id === id;
+  }
+
+  #problem(text: string): void {
+    this.report.problemCount += 1;
+    if (this.report.problems.length < this.#options.problemsMax) this.report.problems.push(text);
+  }
+}
+
+const PAGE = 1000;
+
+function idAfter(jobId: string): string {
+  return idAt(jobId, 1n);
+}
+
+function idBefore(jobId: string): string {
+  return idAt(jobId, -1n);
+}
+
+/** Job ids are numbers of 128 bits in hexadecimal, and no two are neighbours by chance. */
+function idAt(jobId: string, distance: bigint): string {
+  const number = BigInt(`0x${jobId.slice('job_'.length)}`) + distance;
+  return `job_${number.toString(16).padStart(32, '0')}`;
+}
