@@ -1,0 +1,106 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { OperatorError } from '../base/errors.ts';
+
+/** A body that is sent as it is read, never held. */
+export interface StreamedBody {
+  contentType: string;
+  /** Length in bytes, known before the first of them. */
+  bytes: number;
+  open(): Readable;
+}
+
+export interface ApiRequest {
+  method: 'GET' | 'POST';
+  /** Below `/v1`. */
+  path: string;
+  headers?: Record<string, string>;
+  body?: StreamedBody;
+}
+
+export interface ApiAnswer {
+  status: number;
+  headers: IncomingMessage['headers'];
+  text: string;
+}
+
+/** The connection broke, or there was none: whether the request was acted on is not known. */
+export class ConnectionFailure extends Error {
+  constructor(cause: Error) {
+    super(cause.message || ('code' in cause ? String(cause.code) : 'connection failed'), { cause });
+    this.name = 'ConnectionFailure';
+  }
+}
+
+/** Longer than any blocking create is answered within by default, with room for slow disks. */
+const SILENCE_MS_MAX = 120_000;
+const ANSWER_BYTES_MAX = 16 << 20;
+
+/** Speaks to one pdfseald with one API key. Follows no redirects: the key must not travel. */
+export class ApiClient {
+  readonly #base: URL;
+  readonly #apiKey: string;
+
+  /** `url` with or without `/v1`. Throws OperatorError when it is not an http(s) URL. */
+  constructor(url: string, apiKey: string) {
+    const base = URL.parse(url);
+    if (!base || !/^https?:$/.test(base.protocol))
+      throw new OperatorError(`${url} is not an http or https URL`);
+    base.pathname = `${base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1`;
+    this.#base = base;
+    this.#apiKey = apiKey;
+  }
+
+  /** Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, or what reading the body threw. */
+  send({ method, path, headers = {}, body }: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
+    const send = this.#base.protocol === 'https:' ? httpsRequest : httpRequest;
+    const request = send(`${this.#base.href}${path}`, {
+      method,
+      signal,
+      timeout: SILENCE_MS_MAX,
+      headers: {
+        Authorization: `Bearer ${this.#apiKey}`,
+        Accept: 'application/json',
+        ...headers,
+        ...(body && { 'Content-Type': body.contentType, 'Content-Length': body.bytes }),
+      },
+    });
+    request.on('timeout', () => request.destroy(new Error('the server is silent')));
+    return exchange(request, body).catch((error: Error) => {
+      throw error instanceof OperatorError ? error : new ConnectionFailure(error);
+    });
+  }
+}
+
+/** An answer may come before the body is out (a refusal); what then becomes of the rest of it does not matter. */
+function exchange(request: ClientRequest, body: StreamedBody | undefined): Promise<ApiAnswer> {
+  return new Promise((resolve, reject) => {
+    let answered = false;
+    request.on('error', (error) => answered || reject(error));
+    request.on('response', (response) => {
+      answered = true;
+      readAnswer(response)
+        .then(resolve, reject)
+        .finally(() => request.destroy());
+    });
+    if (body === undefined) request.end();
+    else pipeline(body.open(), request).catch((error: Error) => answered || reject(error));
+  });
+}
+
+async function readAnswer(response: IncomingMessage): Promise<ApiAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) throw new Error('the answer is too long');
+    chunks.push(chunk);
+  }
+  return {
+    status: response.statusCode ?? 0,
+    headers: response.headers,
+    text: Buffer.concat(chunks).toString(),
+  };
+}

@@ -1,0 +1,203 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256, toBase64 } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { DocumentDigests } from '../job/job.ts';
+import { type ApiAnswer, type ApiClient, type ApiRequest, ConnectionFailure } from './apiClient.ts';
+import { multipartUpload } from './upload.ts';
+
+/** What the fields of the create request are, `file` aside. */
+export type CreateFields = Record<string, string>;
+
+export interface SubmissionOptions {
+  client: ApiClient;
+  fields: CreateFields;
+  /** Default: {@link idempotencyKeyOf}. */
+  idempotencyKey: string | undefined;
+  /** How long to go on trying and waiting, in milliseconds. */
+  patienceMs: number;
+  onSent(bytes: number): void;
+  /** Told why nothing happens for a while. */
+  onWait(why: string, seconds: number): void;
+}
+
+export interface Submitted {
+  jobId: string;
+  /** Whether the server had the job already, from an earlier run. */
+  replayed: boolean;
+  /** The receipt, byte for byte. */
+  receipt: string;
+}
+
+/** The service refused, or the job failed: `code` and message are the service's own. */
+export class Refused extends OperatorError {
+  readonly code: string;
+  readonly jobId: string | undefined;
+
+  constructor(code: string, message: string, jobId?: string) {
+    super(message);
+    this.name = 'Refused';
+    this.code = code;
+    this.jobId = jobId;
+  }
+}
+
+interface SealJobAnswer {
+  id: string;
+  phase: string;
+  error?: { code: string; message: string };
+}
+
+/** Uploads a document, waits until its job ends, and gives its receipt. Throws {@link Refused}. */
+export async function submitDocument(
+  path: string,
+  document: DocumentDigests,
+  options: SubmissionOptions,
+): Promise<Submitted> {
+  const attempts = new Attempts(options);
+  const fields = { ...options.fields, checksum_sha256: document.sha256 };
+  const created = await attempts.send({
+    method: 'POST',
+    path: '/jobs/seal',
+    headers: { 'Idempotency-Key': options.idempotencyKey ?? idempotencyKeyOf(document, fields) },
+    body: multipartUpload(fields, { path, bytes: document.bytes }, options.onSent),
+  });
+  const job = await attempts.untilEnded(created);
+  if (job.phase === 'failed') {
+    throw new Refused(job.error?.code ?? 'failed', job.error?.message ?? 'the job failed', job.id);
+  }
+  const receipt = await attempts.send({ method: 'GET', path: `/jobs/${job.id}/receipt.json` });
+  assertReceiptFor(document, job.id, receipt.text);
+  return {
+    jobId: job.id,
+    replayed: created.headers['idempotent-replayed'] === 'true',
+    receipt: receipt.text,
+  };
+}
+
+/**
+ * The same for the same document and fields, so that a repeat, even after a crash of this program, gives the same job and
+ * the same receipt for as long as the service remembers keys.
+ */
+export function idempotencyKeyOf(document: DocumentDigests, fields: CreateFields): string {
+  const request = JSON.stringify([document.sha256, Object.entries(fields).sort()]);
+  return `pdfseal-${toBase64(sha256(Buffer.from(request)))}`;
+}
+
+/** Whether the service calls it a passing condition, or a proxy in front of it does. */
+const PASSING_STATUS = new Set([429, 502, 503, 504]);
+const PAUSE_SECONDS_MAX = 30;
+
+/** Requests of one submission, repeated while what is in the way may pass, within one time limit. */
+class Attempts {
+  readonly #options: SubmissionOptions;
+  readonly #signal: AbortSignal;
+  readonly #deadline: number;
+
+  constructor(options: SubmissionOptions) {
+    this.#options = options;
+    this.#deadline = performance.now() + options.patienceMs;
+    this.#signal = AbortSignal.timeout(options.patienceMs);
+  }
+
+  /** The first answer of success. */
+  async send(request: ApiRequest): Promise<ApiAnswer> {
+    for (let pauses = 0; ; pauses++) {
+      const answer = await this.#attempt(request);
+      if (!(answer instanceof ConnectionFailure) && answer.status >= 200 && answer.status < 300)
+        return answer;
+      const { code, message } = problemOf(answer);
+      if (!mayPass(answer, code)) throw new Refused(code, message);
+      await this.#pause(
+        Math.max(retryAfterSeconds(answer) ?? 0, Math.min(2 ** pauses, PAUSE_SECONDS_MAX)),
+        message,
+      );
+    }
+  }
+
+  async untilEnded(created: ApiAnswer): Promise<SealJobAnswer> {
+    let answer = created;
+    for (;;) {
+      const job = parseJob(answer);
+      if (job.phase === 'completed' || job.phase === 'failed') return job;
+      await this.#pause(retryAfterSeconds(answer) ?? 1, `${job.id} is ${job.phase}`);
+      answer = await this.send({ method: 'GET', path: `/jobs/${job.id}` });
+    }
+  }
+
+  async #attempt(request: ApiRequest): Promise<ApiAnswer | ConnectionFailure> {
+    try {
+      return await this.#options.client.send(request, this.#signal);
+    } catch (error) {
+      if (!(error instanceof ConnectionFailure)) throw error;
+      if (this.#signal.aborted) throw this.#outOfTime(error.message);
+      return error;
+    }
+  }
+
+  async #pause(seconds: number, why: string): Promise<void> {
+    if (performance.now() + seconds * 1000 > this.#deadline) throw this.#outOfTime(why);
+    this.#options.onWait(why, seconds);
+    await sleep(seconds * 1000);
+  }
+
+  #outOfTime(why: string): Refused {
+    return new Refused(
+      'timed_out',
+      `no receipt within ${this.#options.patienceMs / 1000} s: ${why}; run it again to go on`,
+    );
+  }
+}
+
+function mayPass(answer: ApiAnswer | ConnectionFailure, code: string): boolean {
+  if (answer instanceof ConnectionFailure) return true;
+  return (
+    PASSING_STATUS.has(answer.status) || code === 'idempotency_in_progress' || code === 'receipt_not_ready'
+  );
+}
+
+/** `Retry-After` (RFC 9110, section 10.2.3), both of its forms. */
+function retryAfterSeconds(answer: ApiAnswer | ConnectionFailure): number | undefined {
+  const value = answer instanceof ConnectionFailure ? undefined : answer.headers['retry-after'];
+  if (value === undefined) return undefined;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
+}
+
+function problemOf(answer: ApiAnswer | ConnectionFailure): { code: string; message: string } {
+  if (answer instanceof ConnectionFailure) return { code: 'connection_failed', message: answer.message };
+  const { error } = parseObject(answer.text) as { error?: { code?: unknown; message?: unknown } };
+  if (typeof error?.code === 'string' && typeof error.message === 'string') {
+    return { code: error.code, message: `${error.code}: ${error.message}` };
+  }
+  return {
+    code: 'unexpected_answer',
+    message: `the server answered ${answer.status}; is this the URL of a pdfseald?`,
+  };
+}
+
+function parseJob(answer: ApiAnswer): SealJobAnswer {
+  const job = parseObject(answer.text) as Partial<SealJobAnswer>;
+  if (typeof job.id === 'string' && /^job_[A-Za-z0-9]+$/.test(job.id) && typeof job.phase === 'string') {
+    return job as SealJobAnswer;
+  }
+  throw new Refused('unexpected_answer', 'the server answered something that is not a job');
+}
+
+function parseObject(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function assertReceiptFor(document: DocumentDigests, jobId: string, text: string): void {
+  const receipt = parseObject(text) as { job_id?: unknown; document_sha256?: unknown };
+  if (receipt.job_id === jobId && receipt.document_sha256 === document.sha256) return;
+  throw new Refused(
+    'unexpected_answer',
+    `the server gave a receipt that is not of ${jobId} and this document`,
+    jobId,
+  );
+}
