@@ -1,0 +1,243 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { makeToken } from './softhsm.ts';
+
+export interface SandboxOptions {
+  /** One SoftHSM partition for each; default `['local']`. */
+  regions?: string[];
+  quorum?: number;
+  algorithm?: 'ed25519' | 'ecdsa-p256';
+  /** TOML put before everything else: keys without a table. */
+  head?: string;
+  /** Lines of TOML that go into the tables of these names: `{ limits: 'queue_jobs_max = 5' }`. */
+  tables?: Partial<Record<TableName, string>>;
+  /** More TOML at the end, such as `[organizations.acme]`. */
+  tail?: string;
+  /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
+  code?: 'src' | 'dist';
+  /** Where to make the folder; default: the system's temporary folder. */
+  parent?: string;
+}
+
+type TableName = 'http' | 'limits' | 'blocking' | 'sealing' | 'hash' | 'log' | 'kms' | 'logging';
+
+export interface RunResult {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunOptions {
+  /** Added to a nearly empty environment. */
+  env?: Record<string, string>;
+  cwd?: string;
+}
+
+/** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
+export class Sandbox {
+  readonly dir: string;
+  readonly configFile: string;
+  readonly trustFile: string;
+  readonly port: number;
+  /** Without `/v1`. */
+  readonly url: string;
+  readonly partitions: PartitionOptions[];
+  readonly #code: 'src' | 'dist';
+  #daemon: Daemon | undefined;
+
+  /** Use {@link openSandbox}. */
+  constructor(dir: string, port: number, partitions: PartitionOptions[], code: 'src' | 'dist') {
+    this.dir = dir;
+    this.configFile = join(dir, 'sandbox.toml');
+    this.trustFile = join(dir, 'state', 'trust.json');
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.partitions = partitions;
+    this.#code = code;
+  }
+
+  /** Starts the daemon and resolves when it listens. It listens on the same port every time. */
+  async start(): Promise<Daemon> {
+    const child = spawn(process.execPath, [entry('main', this.#code), '--config', this.configFile], {
+      env: ENVIRONMENT,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#daemon = new Daemon(child);
+    await this.#daemon.listening;
+    return this.#daemon;
+  }
+
+  /** Runs the real `pdfseal` and waits for its end. */
+  async pdfseal(args: string[], { env = {}, cwd }: RunOptions = {}): Promise<RunResult> {
+    const child = spawn(process.execPath, [entry('cli', this.#code), ...args], {
+      env: { ...ENVIRONMENT, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...(cwd !== undefined && { cwd }),
+    });
+    const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+    const [status] = (await once(child, 'close')) as [number | null];
+    return { status, stdout: stdout(), stderr: stderr() };
+  }
+
+  /** Issues an API key through the CLI. */
+  async issueKey(client = 'quickstart', organization = 'acme', ...more: string[]): Promise<string> {
+    const names = ['--config', this.configFile, '--client', client, '--organization', organization];
+    const { status, stdout, stderr } = await this.pdfseal(['keys', 'issue', ...names, ...more]);
+    if (status !== 0) throw new Error(`pdfseal keys issue ended with ${status}: ${stderr}`);
+    return stdout.trim();
+  }
+
+  /** Stops the daemon if it runs, and removes the folder. */
+  async close(): Promise<void> {
+    await this.#daemon?.stop();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** A running `pdfseald`. */
+export class Daemon {
+  readonly child: ChildProcess;
+  /** Its log, one parsed line each, as it comes. */
+  readonly log: Record<string, unknown>[] = [];
+  /** Rejects when the process ends before it listens. */
+  readonly listening: Promise<void>;
+  readonly #ended: Promise<number | string>;
+  #stderr: () => string;
+
+  constructor(child: ChildProcess) {
+    this.child = child;
+    this.#stderr = child.stderr ? collect(child.stderr) : () => '';
+    this.#ended = once(child, 'close').then(([status, signal]) => (status ?? signal) as number | string);
+    this.listening = this.#waitForListening();
+  }
+
+  get pid(): number {
+    return this.child.pid ?? -1;
+  }
+
+  /** What it wrote to standard error so far. */
+  get stderr(): string {
+    return this.#stderr();
+  }
+
+  /** SIGTERM, and its exit status (or the signal that ended it). */
+  stop(): Promise<number | string> {
+    this.child.kill('SIGTERM');
+    return this.#ended;
+  }
+
+  /** SIGKILL: what a power cut looks like to a process. Resolves when it is gone. */
+  kill(): Promise<number | string> {
+    this.child.kill('SIGKILL');
+    return this.#ended;
+  }
+
+  /** Exit status, or the signal that ended it. */
+  ended(): Promise<number | string> {
+    return this.#ended;
+  }
+
+  #waitForListening(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (!this.child.stdout) throw new Error('the daemon needs its standard output piped');
+      createInterface({ input: this.child.stdout }).on('line', (line) => {
+        const entry = JSON.parse(line) as Record<string, unknown>;
+        this.log.push(entry);
+        if (entry.msg === 'listening') resolve();
+      });
+      this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
+    });
+  }
+}
+
+/** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */
+export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const { regions = ['local'], algorithm = 'ed25519', code = 'src', parent = tmpdir() } = options;
+  const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
+  try {
+    const partitions = regions.map((region) =>
+      makeToken(dir, { label: `token-${region}`, region, keyLabel: 'sandbox-2026' }),
+    );
+    const sandbox = new Sandbox(dir, await freePort(), partitions, code);
+    writeFileSync(sandbox.configFile, configText(sandbox, options));
+    const init = await sandbox.pdfseal(['init', '--config', sandbox.configFile, '--algorithm', algorithm]);
+    if (init.status !== 0) throw new Error(`pdfseal init ended with ${init.status}: ${init.stderr}`);
+    return sandbox;
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+function configText(sandbox: Sandbox, { head = '', tables = {}, tail = '', quorum }: SandboxOptions): string {
+  const kms = quorum === undefined ? '' : `quorum = ${quorum}\n`;
+  return `environment = "sandbox"
+state_dir = "state"
+${head}
+[http]
+listen = "127.0.0.1:${sandbox.port}"
+${tables.http ?? ''}
+[log]
+origin = "seal.example.com/sandbox/2026"
+${tables.log ?? ''}
+[kms]
+${kms}${tables.kms ?? ''}
+${sandbox.partitions.map(partitionText).join('')}
+${(['limits', 'blocking', 'sealing', 'hash', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${tail}
+`;
+}
+
+function partitionText({
+  region,
+  module,
+  tokenLabel,
+  keyLabel,
+  pinFile,
+  environment = {},
+}: PartitionOptions): string {
+  const variables = Object.entries(environment).map(([name, value]) => `${name} = "${value}"`);
+  return `[[kms.partitions]]
+region = "${region}"
+module = "${module}"
+token_label = "${tokenLabel}"
+key_label = "${keyLabel}"
+pin_file = "${pinFile}"
+environment = { ${variables.join(', ')} }
+`;
+}
+
+/** The daemon has to come back on the port it had, so it cannot be 0; below the range that outgoing connections use. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!free) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+}
+
+/** Only what processes need to run: no key, no proxy and no configuration of whoever started the tests. */
+const ENVIRONMENT = { PATH: process.env.PATH ?? '/usr/bin:/bin', HOME: tmpdir(), LANG: 'C.UTF-8' };
+
+function entry(name: 'main' | 'cli', code: 'src' | 'dist'): string {
+  return fileURLToPath(new URL(`../../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`, import.meta.url));
+}
+
+function collect(stream: NodeJS.ReadableStream): () => string {
+  const chunks: Buffer[] = [];
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+  return () => Buffer.concat(chunks).toString();
+}
