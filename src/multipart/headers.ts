@@ -1,0 +1,108 @@
+import { ServiceError } from '../base/errors.ts';
+
+/** What the headers of a part say (RFC 7578, section 4). */
+export interface Part {
+  name: string;
+  /** A file by its filename, or by a content type only files have; otherwise a text field. */
+  isFile: boolean;
+}
+
+/** Headers by lower-case name, every value a string of bytes (latin1), as Dicer gives them. */
+export type PartHeaders = Record<string, string[]>;
+
+/** `; name=value` or `; name="quoted \"value\""`, or nothing after a semicolon (RFC 9110, section 5.6.6). */
+const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*)))?[ \t]*/y;
+/** RFC 2046, section 5.1.1. */
+const BOUNDARY = /^[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
+const IDENTITY_ENCODINGS = ['7bit', '8bit', 'binary'];
+const UTF8_CHARSETS = ['utf-8', 'utf8', 'us-ascii'];
+const FILE_TYPES = ['application/pdf', 'application/octet-stream'];
+const HEADERS_MAX = 16;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** The boundary of a multipart/form-data body; throws ServiceError `malformed_multipart`. */
+export function boundaryOf(contentType: string | undefined): string {
+  const boundary = parseParameters(contentType ?? '')?.parameters.get('boundary');
+  if (boundary === undefined) throw malformed('its Content-Type must give one boundary');
+  if (!BOUNDARY.test(boundary))
+    throw malformed('its boundary must be 1 to 70 characters that RFC 2046 allows');
+  return boundary;
+}
+
+/** Reads a part's headers; throws ServiceError `malformed_multipart`. */
+export function parsePartHeaders(headers: PartHeaders): Part {
+  if (Object.values(headers).flat().length > HEADERS_MAX) throw malformed('a part has too many headers');
+  const disposition = parseParameters(only(headers, 'content-disposition') ?? '');
+  const name = disposition?.parameters.get('name');
+  if (disposition?.value !== 'form-data' || !name) {
+    throw malformed('every part needs one header Content-Disposition: form-data; name="…"');
+  }
+  requireIdentityEncoding(only(headers, 'content-transfer-encoding'));
+  const type = parseParameters(only(headers, 'content-type') ?? 'text/plain');
+  if (type === undefined) throw malformed('a part has a Content-Type that cannot be read');
+  if (type.value.startsWith('multipart/'))
+    throw malformed('a part may not be multipart itself (RFC 7578, section 4.3)');
+  const isFile = hasFilename(disposition.parameters) || FILE_TYPES.includes(type.value);
+  if (!isFile) requireUtf8(type.parameters.get('charset'));
+  return { name: decodeName(name), isFile };
+}
+
+/** Text from bytes that must be UTF-8; undefined when they are not. Nothing is replaced or dropped, not even a BOM. */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+export function malformed(why: string): ServiceError {
+  return new ServiceError('malformed_multipart', `The multipart/form-data body is malformed: ${why}.`);
+}
+
+function only(headers: PartHeaders, name: string): string | undefined {
+  const values = headers[name] ?? [];
+  if (values.length > 1) throw malformed(`a part has more than one ${name} header`);
+  return values[0];
+}
+
+/** Splits `value; name=value; …`, names in lower case; undefined when it does not parse or repeats a name. */
+function parseParameters(text: string): { value: string; parameters: Map<string, string> } | undefined {
+  const end = text.indexOf(';');
+  const value = (end === -1 ? text : text.slice(0, end)).trim().toLowerCase();
+  const parameters = new Map<string, string>();
+  PARAMETER.lastIndex = value === '' || end === -1 ? text.length : end;
+  while (PARAMETER.lastIndex < text.length) {
+    const match = PARAMETER.exec(text);
+    if (match === null) return undefined;
+    const [, name, quoted, token] = match;
+    if (name === undefined) continue;
+    if (parameters.has(name.toLowerCase())) return undefined;
+    parameters.set(name.toLowerCase(), quoted?.replaceAll(/\\(.)/g, '$1') ?? token ?? '');
+  }
+  return { value, parameters };
+}
+
+/** RFC 7578, section 4.7: encodings are deprecated; to undo one silently would seal other bytes than were sent. */
+function requireIdentityEncoding(encoding: string | undefined): void {
+  if (encoding !== undefined && !IDENTITY_ENCODINGS.includes(encoding.trim().toLowerCase())) {
+    throw malformed('a part has a Content-Transfer-Encoding; send its bytes as they are');
+  }
+}
+
+function requireUtf8(charset: string | undefined): void {
+  if (charset !== undefined && !UTF8_CHARSETS.includes(charset.toLowerCase())) {
+    throw malformed('a part has another charset than UTF-8; send text as UTF-8');
+  }
+}
+
+function hasFilename(parameters: Map<string, string>): boolean {
+  return parameters.has('filename') || parameters.has('filename*');
+}
+
+function decodeName(bytes: string): string {
+  const name = decodeUtf8(Buffer.from(bytes, 'latin1'));
+  if (name === undefined) throw malformed('the name of a part is not UTF-8');
+  return name;
+}
