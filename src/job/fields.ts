@@ -46,6 +46,11 @@ type Values = { [Name in FieldName]?: ReturnType<(typeof parsers)[Name]> };
 export class CreateFields {
   readonly #values: Values = {};
 
+  /** Throws what {@link add} would throw for the name alone, before its value is known. */
+  expect(name: string): void {
+    requireNew(this.#values, name, MULTIPART_NAMES);
+  }
+
   /** Throws ServiceError at once for an unknown name, a repeated one, or a value out of bounds. */
   add(name: string, text: string): void {
     set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text, MULTIPART_NAMES);
@@ -107,9 +112,13 @@ function requestOf(values: Values): CreateRequest {
 }
 
 function set(values: Values, name: string, value: unknown, names: readonly string[]): void {
+  requireNew(values, name, names);
+  Object.assign(values, { [name]: parsers[name](name, value) });
+}
+
+function requireNew(values: Values, name: string, names: readonly string[]): asserts name is FieldName {
   if (!isFieldName(name)) throw unknownField(name, names);
   if (values[name] !== undefined) throw duplicateField(name);
-  Object.assign(values, { [name]: parsers[name](name, value) });
 }
 
 function isFieldName(name: string): name is FieldName {
@@ -124,6 +133,11 @@ function unknownField(name: string, names: readonly string[]): ServiceError {
 /** A caller sent one field, or one file, more than once. */
 export function duplicateField(name: string): ServiceError {
   return fault('duplicate_parameter', name, 'was sent more than once. Send it once.');
+}
+
+/** A field has a value that is not allowed; `demand` says what is: `must be UTF-8.` */
+export function invalidField(name: string, demand: string): ServiceError {
+  return fault('invalid_parameter', name, demand);
 }
 
 /** A name as the caller sent it, made safe to print. */
@@ -203,7 +217,7 @@ function missing(name: FieldName): never {
 }
 
 function invalid(name: string, demand: string): never {
-  throw fault('invalid_parameter', name, demand);
+  throw invalidField(name, demand);
 }
 
 function fault(code: ErrorCode, name: string, text: string): ServiceError {

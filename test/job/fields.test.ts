@@ -162,11 +162,10 @@ t.test('unknown fields are refused, also those every object seems to have', asyn
     const body = JSON.parse(`{${JSON.stringify(name)}: "x"}`);
     t.throws(() => parseJsonCreate(body), { code: 'unknown_parameter', parameter: name }, name);
   }
-  t.throws(
-    () => collect(['x'.repeat(5000), '']),
-    { parameter: `${'x'.repeat(64)}…` },
-    'named, not echoed whole',
-  );
+  t.throws(() => collect(['x'.repeat(5000), '']), {
+    code: 'unknown_parameter',
+    parameter: `${'x'.repeat(64)}…`,
+  });
 });
 
 t.test('a JSON body must be an object', async (t) => {
@@ -190,7 +189,7 @@ t.test('whatever comes, the answer is a request or a ServiceError', async (t) =>
       }
     },
   );
-  t.doesNotThrow(() => fc.assert(property, { numRuns: 500 }));
+  t.doesNotThrow(() => fc.assert(property, { numRuns: 200 }));
 });
 
 t.test('the fingerprint tells requests apart by every field and by the document', async (t) => {
