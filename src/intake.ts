@@ -1,0 +1,173 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from './base/errors.ts';
+import type { Hasher, HashPool } from './hash/pool.ts';
+import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
+import type { DocumentDigests } from './job/job.ts';
+import { RequestBody } from './multipart/body.ts';
+import { FormParser, type PartSink } from './multipart/form.ts';
+import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
+import { PdfSniffer } from './pdf/sniff.ts';
+
+export interface IntakeOptions {
+  pool: Pick<HashPool, 'hasher'>;
+  documentBytesMax: number;
+  /** How long a body may stand still, milliseconds. */
+  bodyIdleTimeoutMs: number;
+}
+
+/**
+ * Everything of a body that is not the document: boundaries, headers, text fields, preamble and epilogue. Twice what a
+ * request buffers, since the document's first bytes are counted a tick after they came.
+ */
+const OVERHEAD_BYTES_MAX = 128 * 1024;
+const FIELD_BYTES_MAX = 8 * 1024;
+const HOW_TO_SEND = 'Send the PDF as the part file with a filename, as curl -F file=@document.pdf does.';
+
+/**
+ * Receives a multipart create in one pass: the text fields go to `fields`, the document through the PDF check and the
+ * size limit to the hash workers, no faster than those can take it. Nothing of the document is kept.
+ *
+ * Throws ServiceError at the first fault, in the middle of the body too; the request is then left as it is, paused. On a
+ * throw nothing of the upload remains. Rejects with the signal's reason when that is aborted.
+ */
+export async function receiveUpload(
+  req: IncomingMessage,
+  fields: CreateFields,
+  options: IntakeOptions,
+  signal?: AbortSignal,
+): Promise<DocumentDigests> {
+  const boundary = boundaryOf(req.headers['content-type']);
+  refuseAnnouncedSize(req, options.documentBytesMax);
+  const body = new RequestBody(req, options.bodyIdleTimeoutMs);
+  const upload = new Upload(fields, options, (room) => body.hold(room));
+  const form = new FormParser(boundary, (part) => upload.open(part));
+  form.finished.catch((error) => body.fail(error));
+  try {
+    await body.read((chunk) => {
+      upload.count(chunk.length);
+      form.write(chunk);
+    }, signal);
+    form.end();
+    await form.finished;
+    return await upload.finish();
+  } catch (error) {
+    upload.abort();
+    throw error;
+  }
+}
+
+/** What is known of an upload while it arrives. */
+class Upload {
+  readonly #fields: CreateFields;
+  readonly #options: IntakeOptions;
+  readonly #hold: (room: Promise<void>) => void;
+  #hasher: Hasher | undefined;
+  #bodyBytes = 0;
+  #documentBytes = 0;
+
+  constructor(fields: CreateFields, options: IntakeOptions, hold: (room: Promise<void>) => void) {
+    this.#fields = fields;
+    this.#options = options;
+    this.#hold = hold;
+  }
+
+  /** Before a chunk is parsed: what came before must have been document, up to the overhead. */
+  count(bytes: number): void {
+    if (this.#bodyBytes - this.#documentBytes > OVERHEAD_BYTES_MAX) {
+      throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
+    }
+    this.#bodyBytes += bytes;
+  }
+
+  open({ name, isFile }: Part): PartSink {
+    if (name !== 'file') {
+      const problem = `The part ${quote(name)} carries a file.`;
+      if (isFile) throw new ServiceError('unknown_parameter', `${problem} ${HOW_TO_SEND}`);
+      return this.#openField(name);
+    }
+    if (!isFile) throw missingFile('The part file came as a text field.');
+    if (this.#hasher !== undefined) throw duplicateField('file');
+    this.#hasher = this.#options.pool.hasher();
+    this.#requireOneSource();
+    return this.#openDocument(this.#hasher);
+  }
+
+  /** After the closing boundary. */
+  async finish(): Promise<DocumentDigests> {
+    if (this.#hasher === undefined) throw this.#missingFile();
+    const { checksumSha256 } = this.#fields.finish();
+    const document = await this.#hasher.digest();
+    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256) {
+      const message =
+        'checksum_sha256 is not the SHA-256 of the bytes received. Nothing was recorded: upload the document again.';
+      throw new ServiceError('checksum_mismatch', message, { parameter: 'checksum_sha256' });
+    }
+    return document;
+  }
+
+  abort(): void {
+    this.#hasher?.abort();
+  }
+
+  #openDocument(hasher: Hasher): PartSink {
+    const sniffer = new PdfSniffer();
+    const { documentBytesMax } = this.#options;
+    return {
+      write: (bytes) => {
+        this.#documentBytes += bytes.length;
+        if (this.#documentBytes > documentBytesMax) throw tooLarge(documentBytesMax);
+        sniffer.update(bytes);
+        const room = hasher.update(bytes);
+        if (room !== undefined) this.#hold(room);
+      },
+      end: () => sniffer.end(),
+    };
+  }
+
+  #openField(name: string): PartSink {
+    this.#fields.expect(name);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    return {
+      write: (chunk) => {
+        bytes += chunk.length;
+        if (bytes > FIELD_BYTES_MAX) throw invalidField(name, `must have at most ${FIELD_BYTES_MAX} bytes.`);
+        chunks.push(chunk);
+      },
+      end: () => {
+        const text = decodeUtf8(Buffer.concat(chunks));
+        if (text === undefined) throw invalidField(name, 'must be UTF-8.');
+        this.#fields.add(name, text);
+        this.#requireOneSource();
+      },
+    };
+  }
+
+  #requireOneSource(): void {
+    if (this.#hasher === undefined || this.#fields.sourceUrl === undefined) return;
+    const message = 'A request carries either file or source_url, never both. Send one of them.';
+    throw new ServiceError('file_and_source_url', message, { parameter: 'source_url' });
+  }
+
+  #missingFile(): ServiceError {
+    if (this.#fields.sourceUrl === undefined) return missingFile('The part file is missing.');
+    return missingFile(
+      'The part file is missing; only an application/json request takes a source_url instead.',
+    );
+  }
+}
+
+/** Refuses before the first byte what its length already condemns. */
+function refuseAnnouncedSize(req: IncomingMessage, documentBytesMax: number): void {
+  const bytes = Number(req.headers['content-length'] ?? 0);
+  if (bytes > documentBytesMax + OVERHEAD_BYTES_MAX) throw tooLarge(documentBytesMax);
+}
+
+function tooLarge(documentBytesMax: number): ServiceError {
+  const message = `file has more than ${documentBytesMax} bytes, the most this service takes.`;
+  return new ServiceError('document_too_large', message, { parameter: 'file' });
+}
+
+function missingFile(problem: string): ServiceError {
+  return new ServiceError('missing_file', `${problem} ${HOW_TO_SEND}`, { parameter: 'file' });
+}
