@@ -94,6 +94,11 @@ export class Sandbox {
     return stdout.trim();
   }
 
+  /** SIGKILL to the daemon last started, even if it does not listen yet. */
+  async kill(): Promise<void> {
+    await this.#daemon?.kill();
+  }
+
   /** Stops the daemon if it runs, and removes the folder. */
   async close(): Promise<void> {
     await this.#daemon?.stop();
@@ -101,10 +106,12 @@ export class Sandbox {
   }
 }
 
+const LOG_LINES_MAX = 10_000;
+
 /** A running `pdfseald`. */
 export class Daemon {
   readonly child: ChildProcess;
-  /** Its log, one parsed line each, as it comes. */
+  /** The last lines of its log, parsed, as they come. */
   readonly log: Record<string, unknown>[] = [];
   /** Rejects when the process ends before it listens. */
   readonly listening: Promise<void>;
@@ -150,6 +157,7 @@ export class Daemon {
       createInterface({ input: this.child.stdout }).on('line', (line) => {
         const entry = JSON.parse(line) as Record<string, unknown>;
         this.log.push(entry);
+        if (this.log.length > LOG_LINES_MAX) this.log.shift();
         if (entry.msg === 'listening') resolve();
       });
       this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));

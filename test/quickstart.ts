@@ -1,0 +1,80 @@
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { makePdf } from './support/pdf.ts';
+import { openSandbox, type Sandbox } from './support/sandbox.ts';
+
+/**
+ * `npm run quickstart [-- [--once] [document.pdf]]`: a throw-away pdfseald, one sealed document, its verified receipt, and
+ * the commands to do the same by hand. Everything it makes goes when it ends.
+ */
+async function quickstart(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    options: { once: { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const interrupted = new Promise<void>((interrupt) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupt());
+  });
+  const sandbox = await openSandbox({ code: 'dist' });
+  try {
+    say('A sandbox: a SoftHSM token with a log key, an empty log, a config file', sandbox.configFile);
+    await sandbox.start();
+    const apiKey = await sandbox.issueKey();
+    say('pdfseald, and an API key for it', `${sandbox.url}  ${apiKey}`);
+    const document = await seal(sandbox, apiKey, positionals[0]);
+    await verify(sandbox, document);
+    if (values.once) return;
+    tellHow(sandbox, apiKey);
+    await interrupted;
+  } finally {
+    await sandbox.close();
+  }
+}
+
+/** Works on a copy: the receipt of a sandbox is no company for a document that stays. */
+async function seal(sandbox: Sandbox, apiKey: string, given: string | undefined): Promise<string> {
+  const document = join(sandbox.dir, given === undefined ? 'hello.pdf' : basename(given));
+  if (given === undefined) writeFileSync(document, await makePdf(`Sealed at ${new Date().toISOString()}`));
+  else copyFileSync(resolve(process.env.INIT_CWD ?? '.', given), document);
+  const options = ['--url', sandbox.url, '--visibility', 'private', '--customer-reference', 'quickstart'];
+  const { status, stderr } = await sandbox.pdfseal(['submit', document, ...options], {
+    env: { PDFSEAL_API_KEY: apiKey },
+  });
+  if (status !== 0) throw new Error(`pdfseal submit ended with ${status}: ${stderr}`);
+  say(`The receipt of ${basename(document)}`, readFileSync(receiptOf(document), 'utf8').trimEnd());
+  return document;
+}
+
+async function verify(sandbox: Sandbox, document: string): Promise<void> {
+  const args = ['verify', document, receiptOf(document), '--trust', sandbox.trustFile];
+  const { status, stdout, stderr } = await sandbox.pdfseal(args);
+  say(
+    'Verified without pdfseald: document, receipt and trust file are enough',
+    `${stdout}${stderr}`.trimEnd(),
+  );
+  if (status !== 0) throw new Error(`pdfseal verify ended with ${status}`);
+}
+
+function tellHow(sandbox: Sandbox, apiKey: string): void {
+  say(
+    'Now a document of yours, in another terminal, in this folder',
+    `KEY=${apiKey}
+curl -sS ${sandbox.url}/v1/jobs/seal -H "Authorization: Bearer $KEY" \\
+     -F visibility=private -F mode=blocking -F file=@my.pdf | tee job.json
+curl -sS $(sed -E 's/.*"receipt_url":"([^"]+)".*/\\1/' job.json) -H "Authorization: Bearer $KEY" -o my.pdf.receipt.json
+npx pdfseal verify my.pdf my.pdf.receipt.json --trust ${sandbox.trustFile}`,
+  );
+  say('Ctrl-C stops pdfseald and removes all of this', '');
+}
+
+function say(what: string, details: string): void {
+  const indented = details.replaceAll(/^(?=.)/gm, '  ');
+  process.stdout.write(`\n${what}\n${indented}\n`);
+}
+
+function receiptOf(document: string): string {
+  return `${document}.receipt.json`;
+}
+
+await quickstart();
