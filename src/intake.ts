@@ -81,8 +81,7 @@ class Upload {
 
   open({ name, isFile }: Part): PartSink {
     if (name !== 'file') {
-      const problem = `The part ${quote(name)} carries a file.`;
-      if (isFile) throw new ServiceError('unknown_parameter', `${problem} ${HOW_TO_SEND}`);
+      if (isFile) throw misplacedFile(name);
       return this.#openField(name);
     }
     if (!isFile) throw missingFile('The part file came as a text field.');
@@ -166,6 +165,10 @@ function refuseAnnouncedSize(req: IncomingMessage, documentBytesMax: number): vo
 function tooLarge(documentBytesMax: number): ServiceError {
   const message = `file has more than ${documentBytesMax} bytes, the most this service takes.`;
   return new ServiceError('document_too_large', message, { parameter: 'file' });
+}
+
+function misplacedFile(name: string): ServiceError {
+  return new ServiceError('unknown_parameter', `The part ${quote(name)} carries a file. ${HOW_TO_SEND}`);
 }
 
 function missingFile(problem: string): ServiceError {

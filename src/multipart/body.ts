@@ -80,6 +80,12 @@ export class RequestBody {
     this.#outcome.resolve();
   }
 
+  /** Follows every end too; an error is only made when it tells something. */
+  #lose(): void {
+    if (this.#ended) return;
+    this.fail(new ServiceError('incomplete_body', 'The body ended before its announced end. Send it again.'));
+  }
+
   /** While we hold, it is not the client who is slow. */
   #expire(idle: NodeJS.Timeout): void {
     if (this.#holds > 0) {
