@@ -27,8 +27,7 @@ export class RequestBody {
       this.#pass(chunk, take);
     };
     const onEnd = () => this.#end();
-    const onClose = () =>
-      this.fail(new ServiceError('incomplete_body', 'The body ended before its announced end.'));
+    const onClose = () => this.#lose();
     const onAbort = () => this.fail(signal?.reason);
     signal?.addEventListener('abort', onAbort);
     req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
