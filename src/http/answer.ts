@@ -42,12 +42,10 @@ function unexpected(cause: unknown): ServiceError {
 
 /** Failures of the caller are told to the caller; what concerns the administrator is logged with its causes. */
 function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
-  if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) {
-    logger.fatal({ ...requestIds(ctx), err: error }, 'the process must not go on');
-    onFatal(error);
-  } else if (!(error instanceof ServiceError)) {
+  if (!(error instanceof ServiceError)) {
     logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
   } else if (ERROR_KINDS[error.code].status >= 500 && error.cause !== undefined) {
     logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
   }
+  if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
 }

@@ -54,7 +54,7 @@ export function createApp(parts: AppParts): App {
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
-  koa.use(originForm);
+  koa.use(soundTarget);
   koa.use(router.routes());
   koa.use(refuseUnrouted(router));
   return { handle: koa.callback(), lifecycle };
@@ -121,14 +121,20 @@ function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {
   };
 }
 
-/** Reduces a request target in absolute form to its path and query (RFC 9112, section 3.2.2). */
-const originForm: Middleware = (ctx, next) => {
-  const target = ctx.req.url ?? '';
+/** One Host, and a target that is a path: one in absolute form is reduced to it (RFC 9112, sections 3.2 and 3.2.2). */
+const soundTarget: Middleware = (ctx, next) => {
+  const { req } = ctx;
+  const hosts = req.headersDistinct.host ?? [];
+  if (hosts.length > 1 || (hosts.length === 0 && req.httpVersion === '1.1')) {
+    throw new ServiceError('invalid_request', 'Host must be sent once.');
+  }
+  const target = req.url ?? '';
   if (!target.startsWith('/') && target !== '*') {
     const url = URL.parse(target);
-    if (!url)
+    if (!url) {
       throw new ServiceError('invalid_request', 'The request target is not a path or an absolute URL.');
-    ctx.req.url = url.pathname + url.search;
+    }
+    req.url = url.pathname + url.search;
   }
   return next();
 };

@@ -5,7 +5,14 @@ import { listParameters, SCHEMAS, type Schema } from './openapi-schemas.ts';
 
 type Responses = Record<string, object>;
 
-const ANY_REQUEST: ErrorCode[] = ['invalid_request', 'internal_error', 'shutting_down'];
+const ANY_REQUEST: ErrorCode[] = [
+  'invalid_request',
+  'incomplete_body',
+  'request_timeout',
+  'headers_too_large',
+  'internal_error',
+  'shutting_down',
+];
 const KEYED: ErrorCode[] = [...ANY_REQUEST, 'authentication_required', 'invalid_api_key'];
 const SCOPED: ErrorCode[] = [...KEYED, 'insufficient_scope'];
 
@@ -21,7 +28,6 @@ const CREATE_FAILURES: ErrorCode[] = [
   'not_a_pdf',
   'malformed_multipart',
   'malformed_json',
-  'incomplete_body',
   'body_timeout',
   'invalid_idempotency_key',
   'checksum_mismatch',

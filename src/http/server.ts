@@ -57,6 +57,8 @@ export async function listen(app: App, options: ServerOptions): Promise<HttpServ
     headersTimeout: options.headerTimeoutMs,
     // A large upload may take long; that it goes on at all is the intake's to watch.
     requestTimeout: 0,
+    // Node would answer without an envelope; the app looks at Host itself.
+    requireHostHeader: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: Math.min(1_000, options.headerTimeoutMs),
   });

@@ -71,7 +71,10 @@ export class ApiCheck {
   }
 
   #templateOf(path: string): string | undefined {
-    const pathname = path.replace(/[?#].*$/s, '').replace(/^\/v1(?=\/)/, '');
+    const pathname = path
+      .replace(/^https?:\/\/[^/]*/, '')
+      .replace(/[?#].*$/s, '')
+      .replace(/^\/v1(?=\/)/, '');
     const templates = Object.keys(this.#api.paths);
     return templates.find((one) => one === pathname) ?? templates.find((one) => matches(one, pathname));
   }
