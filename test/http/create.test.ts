@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { openTestApp, PUBLIC_URL, pdfOf, type TestApp } from '../support/app.ts';
+import { openTestApp, PUBLIC_URL, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
+import { slowUpload } from '../support/slowUpload.ts';
 
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
 
@@ -172,12 +173,12 @@ t.test('a refusal in the middle of a large body reaches the client', async (t) =
 t.test('uploads at once are bounded, per client and in all', async (t) => {
   const { client, issue } = await openTestApp(t, { app: { uploadsMax: 3, uploadsPerClientMax: 2 } });
   const other = client.as(await issue({ clientId: 'other' }));
-  const first = await slowUpload(client);
-  const second = await slowUpload(client);
+  const first = await slowUpload(client, pdfOf('slow'));
+  const second = await slowUpload(client, pdfOf('slow'));
   const refused = await client.seal(pdfOf('third'));
   t.equal(codeOf(refused), '429 too_many_uploads');
   t.ok(Number(refused.headers.get('Retry-After')) > 0);
-  const third = await slowUpload(other);
+  const third = await slowUpload(other, pdfOf('slow'));
   t.equal(codeOf(await other.seal(pdfOf('fourth'))), '503 queue_full');
   for (const upload of [first, second, third]) t.equal((await upload.finish()).status, 202);
   t.equal((await client.seal(pdfOf('fifth'))).status, 202);
@@ -189,30 +190,3 @@ t.test('a full queue refuses before the body', async (t) => {
   t.equal(codeOf(answer), '503 queue_full');
   t.ok(Number(answer.headers.get('Retry-After')) > 0);
 });
-
-/** An upload whose last byte waits for `finish`; resolves when its first part has been sent. */
-async function slowUpload(client: TestApp['client']) {
-  const { promise: finishing, resolve: go } = Promise.withResolvers<void>();
-  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
-  const head = `--b\r\nContent-Disposition: form-data; name="visibility"\r\n\r\nprivate\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`;
-  async function* parts() {
-    yield Buffer.from(head);
-    // The next part is asked for when this one has left.
-    begin();
-    await finishing;
-    yield pdfOf(String(Math.random()));
-    yield Buffer.from('\r\n--b--\r\n');
-  }
-  const answer = client.request('POST', '/v1/jobs/seal', {
-    headers: { 'Content-Type': 'multipart/form-data; boundary=b' },
-    body: ReadableStream.from(parts()),
-  });
-  await begun;
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  return {
-    finish: () => {
-      go();
-      return answer;
-    },
-  };
-}

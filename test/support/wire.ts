@@ -38,7 +38,8 @@ export class Wire {
   /** Resolves when the pattern has been received; rejects when the connection ends before. */
   async until(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.received)) {
-      if (this.socket.readableEnded || this.socket.destroyed) throw new Error(`closed before ${pattern}`);
+      if (this.socket.readableEnded || this.socket.destroyed)
+        throw new Error(`closed before ${pattern}, after:\n${this.received}`);
       const { promise, resolve } = Promise.withResolvers<void>();
       for (const event of ['data', 'end', 'close']) this.socket.once(event, () => resolve());
       await promise;

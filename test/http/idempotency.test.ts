@@ -1,0 +1,154 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import t from 'tap';
+import { Reservations, readIdempotencyKey } from '../../src/http/idempotency.ts';
+import { openTestApp, pdfOf } from '../support/app.ts';
+import type { Answer, Envelope, JobBody } from '../support/client.ts';
+import { slowUpload } from '../support/slowUpload.ts';
+
+const { client, issue, partitions, store } = await openTestApp(t);
+const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+const keyed = (key: string) => ({ 'Idempotency-Key': key });
+
+function requestWith(...values: string[]): IncomingMessage {
+  const req = new IncomingMessage(new Socket());
+  if (values.length > 0) req.headersDistinct['idempotency-key'] = values;
+  return req;
+}
+
+t.test('the header', async (t) => {
+  const accepted: [string, string][] = [
+    ['12345678', '12345678'],
+    ['a'.repeat(128), 'a'.repeat(128)],
+    ['"8e03978e-40d5"', '8e03978e-40d5'],
+    ['"with \\"quotes\\""'.replace(' ', '-'), 'with-"quotes"'],
+    ['"parameters";a=1', 'parameters'],
+    ["!#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "!#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"],
+  ];
+  for (const [value, key] of accepted) t.equal(readIdempotencyKey(requestWith(value)), key, value);
+  t.equal(readIdempotencyKey(requestWith()), undefined);
+
+  const refused = [
+    [''],
+    ['1234567'],
+    ['a'.repeat(129)],
+    ['with space'],
+    ['umlaut-\u00e4'],
+    ['"short"'],
+    ['"unterminated'],
+    ['"with space"'],
+    ['"good-one" and more'],
+    ['"\\x-escape-"'],
+    ['good-key-1', 'good-key-1'],
+  ];
+  for (const values of refused) {
+    t.throws(
+      () => readIdempotencyKey(requestWith(...values)),
+      { code: 'invalid_idempotency_key' },
+      values.join(),
+    );
+  }
+});
+
+t.test('one request at a time holds a key', async (t) => {
+  const reservations = new Reservations();
+  const key = { clientId: 'a', operation: 'createSealJob', key: 'k' } as const;
+  const release = reservations.take(key);
+  t.throws(() => reservations.take(key), { code: 'idempotency_in_progress' });
+  reservations.take({ ...key, clientId: 'b' })();
+  release();
+  reservations.take(key)();
+});
+
+t.test('a repeat gets the first answer, byte for byte', async (t) => {
+  for (const mode of ['async', 'blocking']) {
+    const headers = keyed(`repeat-${mode}`);
+    const fields = { mode, customer_reference: 'r' };
+    const first = await client.seal(pdfOf(mode), fields, headers);
+    t.equal(first.headers.get('Idempotent-Replayed'), null);
+    // As a structured string it is the same key; by now the job is completed.
+    for (const key of [`repeat-${mode}`, `"repeat-${mode}"`]) {
+      const again = await client.seal(pdfOf(mode), fields, keyed(key));
+      t.equal(again.status, first.status);
+      t.equal(again.text, first.text);
+      t.equal(again.headers.get('Idempotent-Replayed'), 'true');
+      t.equal(again.headers.get('Location'), first.headers.get('Location'));
+      t.equal(again.headers.get('Seal-Trace-Id'), first.headers.get('Seal-Trace-Id'));
+      t.not(again.headers.get('X-Request-Id'), first.headers.get('X-Request-Id'));
+    }
+  }
+});
+
+t.test('another request with the key is refused', async (t) => {
+  const headers = keyed('another-1');
+  await client.seal(pdfOf('first'), {}, headers);
+  const others: Record<string, string>[] = [
+    { mode: 'blocking' },
+    { visibility: 'partner' },
+    { purpose: 'p' },
+    { customer_reference: 'c' },
+    { preserve_metadata: 'true' },
+  ];
+  for (const fields of others) {
+    t.equal(codeOf(await client.seal(pdfOf('first'), fields, headers)), '409 idempotency_key_reused');
+  }
+  t.equal(codeOf(await client.seal(pdfOf('second'), {}, headers)), '409 idempotency_key_reused');
+});
+
+t.test('a key belongs to its client', async (t) => {
+  const other = client.as(await issue({ clientId: 'other' }));
+  const mine = await client.seal(pdfOf('a'), {}, keyed('shared-key'));
+  const theirs = await other.seal(pdfOf('a'), {}, keyed('shared-key'));
+  t.equal(theirs.status, 202);
+  t.not(mine.json<JobBody>().id, theirs.json<JobBody>().id);
+});
+
+t.test('a refusal does not pin the key', async (t) => {
+  const headers = keyed('refused-1');
+  t.equal(codeOf(await client.seal(Buffer.from('no PDF'), {}, headers)), '400 not_a_pdf');
+  t.equal(
+    codeOf(await client.seal(pdfOf('a'), { checksum_sha256: '0'.repeat(64) }, headers)),
+    '409 checksum_mismatch',
+  );
+  t.equal(codeOf(await client.as('x').seal(pdfOf('a'), {}, headers)), '401 invalid_api_key');
+  const answer = await client.seal(pdfOf('a'), {}, headers);
+  t.equal(answer.status, 202);
+  t.equal(answer.headers.get('Idempotent-Replayed'), null);
+});
+
+t.test('while the first is still being received', async (t) => {
+  const headers = keyed('slow-upload');
+  const document = pdfOf('slow');
+  const first = await slowUpload(client, document, headers);
+  const racing = await client.seal(document, {}, headers);
+  t.equal(codeOf(racing), '409 idempotency_in_progress');
+  t.ok(Number(racing.headers.get('Retry-After')) > 0);
+  const accepted = await first.finish();
+  const again = await client.seal(document, {}, headers);
+  t.equal(again.text, accepted.text);
+});
+
+t.test('a client that goes away in the middle frees its key and leaves nothing', async (t) => {
+  const headers = keyed('gone-away');
+  const before = (await client.get('/v1/jobs')).text;
+  const first = await slowUpload(client, pdfOf('gone'), headers);
+  first.abandon();
+  let answer = await client.seal(pdfOf('gone'), {}, headers);
+  while (answer.status === 409) answer = await client.seal(pdfOf('gone'), {}, headers);
+  t.equal(answer.status, 202);
+  t.equal(answer.headers.get('Idempotent-Replayed'), null);
+  t.not((await client.get('/v1/jobs')).text, before);
+});
+
+t.test('a repeat is answered even where new work is refused', async (t) => {
+  const headers = keyed('unavailable');
+  const first = await client.seal(pdfOf('u'), { mode: 'blocking' }, headers);
+  t.intercept(partitions, 'canSign', { value: () => false });
+  const fresh = await client.seal(pdfOf('new'), { mode: 'blocking' }, keyed('fresh-key-1'));
+  t.equal(codeOf(fresh), '503 kms_partition_unavailable');
+  t.ok(Number(fresh.headers.get('Retry-After')) > 0);
+  const key = { clientId: 'acme-web', operation: 'createSealJob', key: 'fresh-key-1' } as const;
+  t.equal(await store.idempotency(key), undefined);
+  const again = await client.seal(pdfOf('u'), { mode: 'blocking' }, headers);
+  t.equal(again.text, first.text);
+});

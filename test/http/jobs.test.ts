@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { receiptDigest } from '../../src/manifest/receipt.ts';
+import { openTestApp, pdfOf } from '../support/app.ts';
+import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
+import { exchange } from '../support/wire.ts';
+
+const { client, store, issue, server } = await openTestApp(t);
+const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+const seal = async (by: Client, text: string, fields: Record<string, string> = {}) =>
+  (await by.seal(pdfOf(text), { mode: 'blocking', ...fields })).json<JobBody>();
+
+t.test('unknown, malformed and invisible jobs are the same', async (t) => {
+  const stranger = client.as(await issue({ clientId: 'x', organization: 'x' }));
+  const { id } = await seal(stranger, 'secret', { visibility: 'partner' });
+  const ids = [
+    id,
+    'job_0123',
+    'job_',
+    'seal',
+    'job_a-b',
+    'JOB_1',
+    '%00',
+    '%ff',
+    'job_%2e',
+    `job_${'a'.repeat(5000)}`,
+    '__proto__',
+  ];
+  const answers = new Set<string>();
+  for (const one of ids) {
+    for (const path of [`/v1/jobs/${one}`, `/v1/jobs/${one}/receipt.json`]) {
+      const answer = await client.get(path);
+      const { request_id: _, ...rest } = answer.json<Envelope>();
+      answers.add(JSON.stringify([answer.status, rest]));
+    }
+  }
+  t.equal(answers.size, 1);
+  t.match([...answers][0], 'job_not_found');
+});
+
+t.test('the receipt', async (t) => {
+  const { id } = await seal(client, 'receipt');
+  const path = `/v1/jobs/${id}/receipt.json`;
+  const answer = await client.get(path);
+  const receipt = answer.json<{ receipt_sha512: string; document_sha256: string }>();
+  t.equal(receipt.receipt_sha512, receiptDigest(receipt));
+  t.equal(receipt.document_sha256, createHash('sha256').update(pdfOf('receipt')).digest('hex'));
+  t.equal(answer.headers.get('ETag'), `"${receipt.receipt_sha512}"`);
+  t.match(answer.headers.get('Cache-Control'), /^private, .*immutable$/);
+
+  await seal(client, 'the log grows');
+  t.equal((await client.get(path)).text, answer.text, 'never changes');
+
+  // fetch makes every conditional request a reload, so this is sent by hand.
+  const conditional = (tags: string) => {
+    const headers = `Host: a\r\nAuthorization: Bearer ${client.apiKey}\r\nIf-None-Match: ${tags}\r\nConnection: close\r\n`;
+    return exchange(server.port, `GET ${path} HTTP/1.1\r\n${headers}\r\n`, client.check);
+  };
+  t.match(await conditional(`"other", "${receipt.receipt_sha512}"`), { status: 304, text: '' });
+  t.equal((await conditional('"other"')).status, 200);
+
+  const head = await client.request('HEAD', path);
+  t.equal(head.status, 200);
+  t.equal(head.headers.get('Content-Length'), String(answer.bytes.length));
+  t.equal(head.headers.get('ETag'), answer.headers.get('ETag'));
+});
+
+t.test('a list, page by page', async (t) => {
+  const lister = client.as(await issue({ clientId: 'lister', organization: 'lister' }));
+  const sealed: string[] = [];
+  for (let n = 0; n < 5; n++) sealed.unshift((await seal(lister, `list ${n}`)).id);
+  const pages: string[][] = [];
+  let cursor = '';
+  do {
+    const answer = await lister.get(`/v1/jobs?limit=2${cursor}`);
+    const page = answer.json<{ jobs: JobBody[]; next_cursor?: string }>();
+    pages.push(page.jobs.map(({ id }) => id));
+    cursor = page.next_cursor === undefined ? '' : `&cursor=${page.next_cursor}`;
+  } while (cursor !== '');
+  t.strictSame(pages.flat(), sealed, 'newest first, each once');
+  t.ok(pages.every((page) => page.length <= 2));
+  t.strictSame(
+    (await lister.get('/v1/jobs')).json<{ jobs: JobBody[] }>().jobs.map(({ id }) => id),
+    sealed,
+  );
+});
+
+t.test('filters', async (t) => {
+  const lister = client.as(await issue({ clientId: 'filter', organization: 'filter' }));
+  const a = await seal(lister, 'a', { customer_reference: 'ref&=+ é', visibility: 'organization' });
+  const b = await seal(lister, 'b', { customer_reference: 'other' });
+  const sha256 = createHash('sha256').update(pdfOf('a')).digest('hex');
+  const cases: [Record<string, string>, JobBody[]][] = [
+    [{ customer_reference: 'ref&=+ é' }, [a]],
+    [{ customer_reference: 'REF&=+ é' }, []],
+    [{ document_sha256: sha256 }, [a]],
+    [{ document_sha256: sha256.toUpperCase() }, [a]],
+    [{ visibility: 'private' }, [b]],
+    [{ visibility: 'organization', document_sha256: sha256 }, [a]],
+    [{ visibility: 'private', document_sha256: sha256 }, []],
+    [{ phase: 'completed' }, [b, a]],
+    [{ phase: 'queued' }, []],
+    [{ phase: 'hashing' }, []],
+    [{ phase: 'failed' }, []],
+    [{ created_from: a.created_at }, [b, a]],
+    [{ created_to: a.created_at }, []],
+    [{ created_from: a.created_at, created_to: b.created_at }, [a]],
+    [{ created_from: '2000-01-01T00:00:00+02:00', created_to: '2000-01-02T00:00:00.123456-02:30' }, []],
+  ];
+  for (const [query, expected] of cases) {
+    const { jobs } = (await lister.get(`/v1/jobs?${new URLSearchParams(query)}`)).json<{ jobs: JobBody[] }>();
+    t.strictSame(jobs, expected, JSON.stringify(query));
+  }
+});
+
+t.test('queries that are refused', async (t) => {
+  const cases: [string, string][] = [
+    ['limit=0', 'invalid_parameter'],
+    ['limit=101', 'invalid_parameter'],
+    ['limit=1e1', 'invalid_parameter'],
+    ['limit=', 'invalid_parameter'],
+    ['limit=1&limit=1', 'duplicate_parameter'],
+    ['cursor=nonsense', 'invalid_parameter'],
+    [`cursor=${Buffer.from('job_a').toString('base64url')}%3D`, 'invalid_parameter'],
+    ['document_sha256=abc', 'invalid_parameter'],
+    ['customer_reference=', 'invalid_parameter'],
+    ['visibility=public', 'invalid_parameter'],
+    ['phase=done', 'invalid_parameter'],
+    ['created_from=yesterday', 'invalid_parameter'],
+    ['created_from=2026-01-02', 'invalid_parameter'],
+    ['created_from=2026-02-31T25:00:00Z', 'invalid_parameter'],
+    ['created_to=2026-01-02T03:04:05', 'invalid_parameter'],
+    ['Limit=1', 'unknown_parameter'],
+    ['__proto__=1', 'unknown_parameter'],
+    ['constructor=1', 'unknown_parameter'],
+    ['=', 'unknown_parameter'],
+    ['%ff%00=1', 'unknown_parameter'],
+  ];
+  for (const [query, code] of cases)
+    t.equal(codeOf(await client.get(`/v1/jobs?${query}`)), `400 ${code}`, query);
+});
+
+t.test('a store that contradicts itself ends the process, and tells the caller nothing', async (t) => {
+  const app = await openTestApp(t);
+  const { id } = await seal(app.client, 'a');
+  t.intercept(app.store, 'batchOf', { value: async () => undefined });
+  const answer = await app.client.get(`/v1/jobs/${id}/receipt.json`);
+  t.equal(codeOf(answer), '500 internal_error');
+  t.notMatch(answer.text, 'leaf');
+  t.match(app.fatal, [{ name: 'BrokenInvariant' }]);
+  t.ok(app.log().some(({ request_id }) => request_id === answer.headers.get('X-Request-Id')));
+});
+
+t.test('an unexpected error is logged with its stack, and tells the caller nothing', async (t) => {
+  const app = await openTestApp(t);
+  t.intercept(app.store, 'list', {
+    value: async () => {
+      throw new TypeError('/secret/path', { cause: new Error('the cause') });
+    },
+  });
+  const answer = await app.client.get('/v1/jobs?customer_reference=Erika');
+  t.equal(codeOf(answer), '500 internal_error');
+  t.notMatch(answer.text, 'secret');
+  const requestId = answer.headers.get('X-Request-Id');
+  const lines = app.log().filter((line) => line.request_id === requestId);
+  t.match(lines, [
+    { level: 'error', err: { type: 'TypeError', stack: /secret/, cause: { message: 'the cause' } } },
+    { level: 'info', status: 500, error_code: 'internal_error', route: '/v1/jobs', client_id: 'acme-web' },
+  ]);
+  t.notMatch(JSON.stringify(lines), 'Erika');
+  t.strictSame(app.fatal, [], 'and the process goes on');
+});
+
+t.test('a failed job says why', async (t) => {
+  const job = await seal(client, 'to fail');
+  const record = await store.job(job.id);
+  if (!record) throw new Error('no job');
+  const failure = { code: 'kms_partition_unavailable', message: 'why', failedAt: 1 } as const;
+  t.intercept(store, 'job', { value: async () => ({ ...record, outcome: { kind: 'failed', failure } }) });
+  t.match((await client.get(`/v1/jobs/${job.id}`)).json(), {
+    phase: 'failed',
+    error: {
+      type: 'unavailable_error',
+      code: failure.code,
+      message: 'why',
+      doc_url: `/v1/errors/${failure.code}`,
+    },
+  });
+});

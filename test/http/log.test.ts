@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { parseCheckpoint } from '../../src/log/checkpoint.ts';
+import { parseNote } from '../../src/log/note.ts';
+import { openTestApp, pdfOf } from '../support/app.ts';
+import type { Answer, Envelope } from '../support/client.ts';
+
+const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+
+t.test('a log of three', async (t) => {
+  const { client, issue } = await openTestApp(t);
+  t.equal(codeOf(await client.get('/v1/log/checkpoint')), '404 not_found', 'an empty log has no checkpoint');
+  t.equal(codeOf(await client.get('/v1/log/tile/0/000.p/1')), '404 not_found');
+  for (const text of ['a', 'b', 'c']) await client.seal(pdfOf(text), { mode: 'blocking' });
+
+  const reader = client.as(await issue({ scopes: [] }));
+  const checkpoint = await reader.get('/v1/log/checkpoint');
+  t.equal(checkpoint.headers.get('Content-Type'), 'text/plain; charset=utf-8');
+  t.equal(checkpoint.headers.get('Cache-Control'), 'no-cache');
+  t.equal(parseCheckpoint(parseNote(checkpoint.text)?.text ?? '')?.treeSize, 3);
+
+  const tile = await reader.get('/v1/log/tile/0/000.p/3');
+  t.equal(tile.bytes.length, 3 * 32);
+  t.equal(tile.headers.get('Content-Type'), 'application/octet-stream');
+  t.equal(tile.headers.get('Cache-Control'), 'private, max-age=31536000, immutable');
+  for (const width of [1, 2]) {
+    const narrower = await reader.get(`/v1/log/tile/0/000.p/${width}`);
+    t.strictSame(narrower.bytes, tile.bytes.subarray(0, width * 32), `width ${width} is a prefix`);
+  }
+
+  const entries = await reader.get('/v1/log/tile/entries/000.p/3');
+  t.equal(entries.bytes.length, 3 * (2 + 64));
+  for (const n of [0, 1, 2]) {
+    const entry = entries.bytes.subarray(n * 66, (n + 1) * 66);
+    t.equal(entry.readUInt16BE(), 64);
+    const leafHash = createHash('sha256').update(Buffer.of(0)).update(entry.subarray(2)).digest();
+    t.strictSame(leafHash, tile.bytes.subarray(n * 32, (n + 1) * 32), `entry ${n} hashes to the tile`);
+  }
+});
+
+t.test('what is not there', async (t) => {
+  const { client } = await openTestApp(t, { app: { logPublic: true } });
+  await client.seal(pdfOf('a'), { mode: 'blocking' });
+  const anyone = client.as(undefined);
+  t.equal((await anyone.get('/v1/log/checkpoint')).status, 200, 'a public log asks for no key');
+  const tile = await anyone.get('/v1/log/tile/0/000.p/1');
+  t.match(tile.headers.get('Cache-Control'), /^public, /);
+  const paths = [
+    '0/000',
+    '0/000.p/2',
+    '0/000.p/0',
+    '0/000.p/01',
+    '0/000.p/256',
+    '0/001.p/1',
+    '1/000.p/1',
+    '63/000.p/1',
+    '64/000.p/1',
+    '00/000.p/1',
+    '0/0',
+    '0/x000/000.p/1',
+    'entries/000',
+    'entries/000.p/2',
+    'entries/001.p/1',
+    '0/x999/x999/x999/x999/x999/999',
+    '-1/000',
+    'data/000',
+    '%30/000.p/1',
+    '0/000.p/1/',
+    '__proto__',
+  ];
+  for (const path of paths) t.equal(codeOf(await anyone.get(`/v1/log/tile/${path}`)), '404 not_found', path);
+});
+
+t.test('a log that is not public asks for a key', async (t) => {
+  const { client } = await openTestApp(t);
+  for (const path of ['checkpoint', 'tile/0/000.p/1', 'tile/entries/000.p/1']) {
+    t.equal(codeOf(await client.as(undefined).get(`/v1/log/${path}`)), '401 authentication_required', path);
+  }
+});
