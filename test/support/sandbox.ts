@@ -14,6 +14,8 @@ export interface SandboxOptions {
   regions?: string[];
   quorum?: number;
   algorithm?: 'ed25519' | 'ecdsa-p256';
+  /** False leaves out `pdfseal init`: there are tokens and a config file, but no keys and no store. */
+  init?: boolean;
   /** TOML put before everything else: keys without a table. */
   head?: string;
   /** Lines of TOML that go into the tables of these names: `{ limits: 'queue_jobs_max = 5' }`. */
@@ -75,8 +77,17 @@ export class Sandbox {
   }
 
   /** Runs the real `pdfseal` and waits for its end. */
-  async pdfseal(args: string[], { env = {}, cwd }: RunOptions = {}): Promise<RunResult> {
-    const child = spawn(process.execPath, [entry('cli', this.#code), ...args], {
+  pdfseal(args: string[], options: RunOptions = {}): Promise<RunResult> {
+    return this.#run('cli', args, options);
+  }
+
+  /** Runs a daemon that is expected to refuse its start, and waits for its end. */
+  pdfseald(args: string[] = ['--config', this.configFile]): Promise<RunResult> {
+    return this.#run('main', args, {});
+  }
+
+  async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd }: RunOptions): Promise<RunResult> {
+    const child = spawn(process.execPath, [entry(name, this.#code), ...args], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
       ...(cwd !== undefined && { cwd }),
@@ -84,6 +95,12 @@ export class Sandbox {
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
     const [status] = (await once(child, 'close')) as [number | null];
     return { status, stdout: stdout(), stderr: stderr() };
+  }
+
+  /** `pdfseal init`; throws when that fails. */
+  async init(...args: string[]): Promise<void> {
+    const { status, stderr } = await this.pdfseal(['init', '--config', this.configFile, ...args]);
+    if (status !== 0) throw new Error(`pdfseal init ended with ${status}: ${stderr}`);
   }
 
   /** Issues an API key through the CLI. */
@@ -175,8 +192,7 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
     );
     const sandbox = new Sandbox(dir, await freePort(), partitions, code);
     writeFileSync(sandbox.configFile, configText(sandbox, options));
-    const init = await sandbox.pdfseal(['init', '--config', sandbox.configFile, '--algorithm', algorithm]);
-    if (init.status !== 0) throw new Error(`pdfseal init ended with ${init.status}: ${init.stderr}`);
+    if (options.init ?? true) await sandbox.init('--algorithm', algorithm);
     return sandbox;
   } catch (error) {
     rmSync(dir, { recursive: true, force: true });

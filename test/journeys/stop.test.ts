@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { readFileSync, renameSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { Client, type Envelope, type JobBody } from '../support/client.ts';
+import { openSandbox, type SandboxOptions } from '../support/sandbox.ts';
+import { destroyKey } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
+
+async function openHouse(t: Test, options: SandboxOptions = {}) {
+  const sandbox = await openSandbox({ code: 'dist', ...options });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  return { sandbox, apiKey };
+}
+
+t.test(
+  'SIGTERM under load: what is answered is done, what is refused says so, and nothing is lost',
+  async (t) => {
+    const { sandbox, apiKey } = await openHouse(t);
+    const daemon = await sandbox.start();
+    const client = await Client.connect(sandbox.url, apiKey);
+    const accepted: string[] = [];
+    let refused = 0;
+    const post = async (n: number) => {
+      for (;;) {
+        const answer = await client
+          .seal(DOCUMENT, { mode: n % 2 === 0 ? 'async' : 'blocking' })
+          .catch(() => undefined);
+        if (!answer) return;
+        if (answer.status === 202) accepted.push(answer.json<JobBody>().id);
+        else if (answer.json<Envelope>().error.code === 'shutting_down') refused++;
+        else t.fail(`${answer.status}: ${answer.text}`);
+      }
+    };
+    const posting = Array.from({ length: 8 }, (_, n) => post(n));
+    await until('there is load', () => accepted.length >= 50);
+    t.equal(await daemon.stop(), 0);
+    await Promise.all(posting);
+    t.comment(`${accepted.length} accepted, ${refused} refused`);
+
+    await sandbox.start();
+    for (const id of accepted) {
+      const job = (await client.get(`/v1/jobs/${id}`)).json<JobBody>();
+      t.match(job.phase, /^(sealing|completed)$/, id);
+    }
+  },
+);
+
+t.test('a stop waits for an upload under way, up to the drain time-out', async (t) => {
+  const { sandbox, apiKey } = await openHouse(t, { head: 'drain_timeout = "1s"' });
+  const daemon = await sandbox.start();
+  const req = request(`${sandbox.url}/v1/jobs/seal`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'multipart/form-data; boundary=b' },
+  });
+  const broken = once(req, 'error');
+  req.write('--b\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\n\r\n%PDF-');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  t.equal(await daemon.stop(), 0);
+  await broken;
+});
+
+t.test('a second daemon on the same state folder is refused, and the first goes on', async (t) => {
+  const { sandbox, apiKey } = await openHouse(t);
+  await sandbox.start();
+  const second = await sandbox.pdfseald();
+  t.equal(second.status, 1);
+  t.match(second.stderr, /another pdfseald \(process \d+\) is using this state folder/);
+  const client = await Client.connect(sandbox.url, apiKey);
+  t.equal((await client.seal(DOCUMENT, { mode: 'blocking' })).status, 202);
+});
+
+t.test('a lost key, a changed key and a missing store are refused in words', async (t) => {
+  const [{ sandbox }, other] = [await openHouse(t), await openHouse(t)];
+  const store = join(sandbox.dir, 'state', 'store');
+  const away = join(sandbox.dir, 'away');
+  renameSync(store, away);
+  const missing = await sandbox.pdfseald();
+  t.equal(missing.status, 1);
+  t.match(missing.stderr, /there is no store .* `pdfseal init`/);
+
+  renameSync(join(other.sandbox.dir, 'state', 'store'), store);
+  const changed = await sandbox.pdfseald();
+  t.equal(changed.status, 1);
+  t.match(changed.stderr, /another ed25519 key than the log knows/);
+  rmSync(store, { recursive: true });
+  renameSync(away, store);
+
+  const [partition] = sandbox.partitions;
+  if (!partition) throw new Error('the sandbox has no partition');
+  destroyKey(partition);
+  const lost = await sandbox.pdfseald();
+  t.equal(lost.status, 1);
+  t.match(lost.stderr, /sandbox-2026/);
+
+  for (const { stderr } of [missing, changed, lost]) {
+    t.match(stderr, /^pdfseald: .*\n$/s, 'one message');
+    t.notMatch(stderr, /\n\s+at /, 'without a stack');
+    t.notOk(stderr.includes(readFileSync(partition.pinFile, 'utf8').trim()), 'without the PIN');
+  }
+});
