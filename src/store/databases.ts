@@ -7,7 +7,7 @@ export interface Database {
   getRange(options: Range): Iterable<{ key: Uint8Array; value: Buffer }>;
   getKeys(options: Range): Iterable<Uint8Array>;
   getKeysCount(options: Range): number;
-  getStats(): { entryCount?: number };
+  getStats(): { entryCount?: number; lastTxnId?: number };
   put(key: Uint8Array, value: Uint8Array): Promise<boolean>;
   remove(key: Uint8Array): Promise<boolean>;
   ifNoExists(key: Uint8Array, writes: () => void): Promise<boolean>;

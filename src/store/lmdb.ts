@@ -58,7 +58,7 @@ export async function openStore({
   if (!existsSync(join(path, 'data.mdb'))) {
     throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``);
   }
-  const databases = openDatabases(path, { readOnly });
+  const databases = openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
@@ -66,6 +66,14 @@ export async function openStore({
   } catch (error) {
     await databases.root.close();
     throw error;
+  }
+}
+
+function openExisting(path: string, readOnly: boolean): Databases {
+  try {
+    return openDatabases(path, { readOnly });
+  } catch (error) {
+    throw new OperatorError(`the store in ${path} cannot be opened: ${String(error)}`, { cause: error });
   }
 }
 
