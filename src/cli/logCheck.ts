@@ -92,12 +92,22 @@ class LogCheck {
   /** Every job, whether it is in the log or not. */
   async jobs(size: number): Promise<void> {
     const unfinished = new Set<string>();
+    let leafIndexMax = -1;
     for await (const record of this.#store.jobs()) {
       const { job, outcome } = record;
       await this.guarded(`what finds ${job.id}`, () => this.#indexes(job));
       if (outcome === undefined) unfinished.add(job.id);
       else if (outcome.kind === 'failed') this.report.failed += 1;
-      else if (outcome.leafIndex < size) this.report.completed += 1;
+      else {
+        if (outcome.leafIndex < size) this.report.completed += 1;
+        leafIndexMax = Math.max(leafIndexMax, outcome.leafIndex);
+      }
+    }
+    const sizeNow = (await this.#store.head())?.treeSize ?? 0;
+    if (leafIndexMax >= sizeNow) {
+      this.#problem(
+        `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
+      );
     }
     if (this.report.completed !== size) {
       this.#problem(`${this.report.completed} jobs are completed, but the log has ${size} leaves`);
