@@ -85,6 +85,7 @@ export function idempotencyKeyOf(document: DocumentDigests, fields: CreateFields
 
 /** Whether the service calls it a passing condition, or a proxy in front of it does. */
 const PASSING_STATUS = new Set([429, 502, 503, 504]);
+const PAUSE_SECONDS_MIN = 0.1;
 const PAUSE_SECONDS_MAX = 30;
 
 /** Requests of one submission, repeated while what is in the way may pass, within one time limit. */
@@ -107,10 +108,7 @@ class Attempts {
         return answer;
       const { code, message } = problemOf(answer);
       if (!mayPass(answer, code)) throw new Refused(code, message);
-      await this.#pause(
-        Math.max(retryAfterSeconds(answer) ?? 0, Math.min(2 ** pauses, PAUSE_SECONDS_MAX)),
-        message,
-      );
+      await this.#pause(retryAfterSeconds(answer) ?? Math.min(2 ** pauses, PAUSE_SECONDS_MAX), message);
     }
   }
 
@@ -134,7 +132,8 @@ class Attempts {
     }
   }
 
-  async #pause(seconds: number, why: string): Promise<void> {
+  async #pause(wanted: number, why: string): Promise<void> {
+    const seconds = Math.max(wanted, PAUSE_SECONDS_MIN);
     if (performance.now() + seconds * 1000 > this.#deadline) throw this.#outOfTime(why);
     this.#options.onWait(why, seconds);
     await sleep(seconds * 1000);
