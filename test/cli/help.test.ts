@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import t from 'tap';
+
+const CLI = join(import.meta.dirname, '../../src/cli.ts');
+
+function pdfseal(...args: string[]) {
+  return spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8' });
+}
+
+t.test('every command has help with its exit status or examples', async (t) => {
+  const commands = [
+    'init',
+    'keys issue',
+    'keys rotate',
+    'jobs list',
+    'jobs show',
+    'submit',
+    'verify',
+    'log check',
+    'trust export',
+  ];
+  for (const command of commands) {
+    const { status, stdout, stderr } = pdfseal(...command.split(' '), '--help');
+    t.match(
+      { status, stdout, stderr },
+      { status: 0, stdout: /^Usage: pdfseal .*\n[\s\S]*Examples?:\n {2}[\s\S]*pdfseal/, stderr: '' },
+      command,
+    );
+  }
+  t.match(pdfseal('help', 'keys', 'issue').stdout, /^Usage: pdfseal keys issue/);
+  const { stdout } = pdfseal('--help');
+  for (const name of new Set(commands.map((command) => command.split(' ')[0]))) t.match(stdout, `  ${name} `);
+  t.match(stdout, /Exit status: 0 done/);
+});
+
+t.test('wrong usage', async (t) => {
+  const cases: [args: string[], message: RegExp][] = [
+    [['keys', 'rotat'], /unknown command 'rotat'/],
+    [['nothing'], /unknown command 'nothing'/],
+    [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
+    [['verify', 'a', 'b'], /required option '--trust <file>'/],
+    [['jobs', 'list'], /required option '--config <file>'/],
+    [
+      ['jobs', 'list', '--config', 'x', '--phase', 'hashing'],
+      /Allowed choices are queued, completed, failed/,
+    ],
+    [['submit', 'a.pdf', '--url', 'http://x', '--visibility', 'public'], /Allowed choices are private/],
+  ];
+  for (const [args, message] of cases) {
+    const { status, stdout, stderr } = pdfseal(...args);
+    t.match({ status, stdout }, { status: 64, stdout: '' }, args.join(' '));
+    t.match(stderr, message);
+    t.notMatch(stderr, /^ {4}at /m, 'no stack');
+  }
+});
+
+t.test('a config file that is not right is told in a line, without a stack', async (t) => {
+  const { status, stderr } = pdfseal('jobs', 'list', '--config', 'none.toml');
+  t.equal(status, 1);
+  t.equal(stderr, 'pdfseal: none.toml: cannot read the config file (ENOENT); name it with --config FILE\n');
+});
+
+t.test('version', async (t) => t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }));
+
+t.test('a reader that goes away is no failure worth a stack', async (t) => {
+  const script = `"${process.execPath}" "${CLI}" --help | true; exit \${PIPESTATUS[0]}`;
+  const { status, stderr } = spawnSync('bash', ['-c', script], { encoding: 'utf8' });
+  t.match({ status, stderr }, { status: 141, stderr: '' });
+});

@@ -1,0 +1,103 @@
+import t from 'tap';
+import { openSandbox, type RunResult } from '../support/sandbox.ts';
+
+t.test('API keys, in the running daemon', async (t) => {
+  const sandbox = await openSandbox();
+  t.teardown(() => sandbox.close());
+  await sandbox.start();
+  const keys = (...args: string[]): Promise<RunResult> =>
+    sandbox.pdfseal(['keys', ...args, '--config', sandbox.configFile]);
+  const issue = async (...args: string[]) =>
+    parse(await keys('issue', '--json', '--organization', 'acme', ...args));
+  const listed = async (id: unknown) => {
+    const { stdout } = await keys('list', '--json');
+    return stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+      .find((key) => key.id === id);
+  };
+  const statusWith = async (apiKey: unknown): Promise<number> => {
+    const answer = await fetch(`${sandbox.url}/v1/jobs`, { headers: { Authorization: `Bearer ${apiKey}` } });
+    return answer.status;
+  };
+
+  await t.test('issue: shown once, alone on standard output, valid at once', async (t) => {
+    const { stdout, stderr } = await keys('issue', '--client', 'invoices', '--organization', 'acme');
+    t.match(stdout, /^seal_sandbox_[0-9A-Za-z]{36}\n$/);
+    t.match(
+      stderr,
+      /^key_[0-9a-f]{16}: client invoices of acme, jobs:create, jobs:read, valid until revoked/,
+    );
+    t.equal(await statusWith(stdout.trim()), 200);
+    t.notMatch((await keys('list', '--json')).stdout, stdout.trim());
+    t.match(
+      (await keys('list')).stdout,
+      /^KEY .*\nkey_[0-9a-f]{16} +invoices +acme +jobs:create,jobs:read +active .*never\n$/,
+    );
+  });
+
+  await t.test('scopes and expiry', async (t) => {
+    const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--expires', '90d');
+    t.strictSame(reader.scopes, ['jobs:read', 'admin']);
+    t.equal(Date.parse(reader.expires_at) - Date.parse(reader.created_at), 90 * 86_400_000);
+    const writer = await issue('--client', 'audit', '--scopes', 'jobs:create');
+    t.equal(await statusWith(writer.api_key), 403);
+    const expired = await issue('--client', 'audit', '--expires', '0s');
+    t.equal(await statusWith(expired.api_key), 401);
+    t.match(await listed(expired.id), { state: 'expired' });
+  });
+
+  await t.test('revoke: at once, and for good', async (t) => {
+    const { id, api_key } = await issue('--client', 'gone');
+    t.equal(await statusWith(api_key), 200);
+    t.match(await keys('revoke', id), { status: 0, stderr: /is revoked/ });
+    t.equal(await statusWith(api_key), 401);
+    const before = await listed(id);
+    t.match(before, { state: 'revoked' });
+    t.equal((await keys('revoke', id)).status, 0, 'again is no error');
+    t.strictSame(await listed(id), before, 'and does not move the time');
+    t.match(await keys('rotate', id), { status: 1, stderr: /is revoked: issue a new key/ });
+  });
+
+  await t.test('rotate: both keys live for the overlap', async (t) => {
+    const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--expires', '30d');
+    const next = parse(await keys('rotate', old.id, '--overlap', '1h', '--json'));
+    t.match(next, { client: 'rotating', organization: 'acme', scopes: ['jobs:read'], state: 'active' });
+    t.equal(Date.parse(next.expires_at) - Date.parse(next.created_at), 30 * 86_400_000, 'issued for as long');
+    t.strictSame([await statusWith(old.api_key), await statusWith(next.api_key)], [200, 200]);
+    const replaced = await listed(old.id);
+    t.equal(replaced.replaced_by, next.id);
+    t.ok(Date.parse(replaced.expires_at) - Date.parse(next.created_at) <= 3_600_000);
+    t.match(await keys('rotate', old.id), { status: 1, stderr: /already replaced by key_/ });
+
+    const last = parse(await keys('rotate', next.id, '--overlap', '0s', '--json'));
+    t.strictSame([await statusWith(next.api_key), await statusWith(last.api_key)], [401, 200]);
+  });
+
+  await t.test('refusals', async (t) => {
+    const cases: [args: string[], status: number, message: RegExp][] = [
+      [
+        ['issue', '--client', 'invoices', '--organization', 'beta'],
+        1,
+        /client invoices belongs to organization acme/,
+      ],
+      [['issue', '--client', 'In voices', '--organization', 'acme'], 64, /a-z, 0-9 and dashes/],
+      [['issue', '--client', 'invoices'], 64, /required option '--organization/],
+      [
+        ['issue', '--client', 'a', '--organization', 'b', '--scopes', 'jobs:delete'],
+        64,
+        /Expected scopes of jobs:create/,
+      ],
+      [['issue', '--client', 'a', '--organization', 'b', '--expires', '90'], 64, /Expected a duration/],
+      [['revoke', 'key_0000000000000000'], 1, /there is no key key_0000000000000000/],
+    ];
+    for (const [args, status, stderr] of cases)
+      t.match(await keys(...args), { status, stderr }, args.join(' '));
+  });
+});
+
+function parse({ status, stdout, stderr }: RunResult) {
+  if (status !== 0) throw new Error(stderr);
+  return JSON.parse(stdout);
+}

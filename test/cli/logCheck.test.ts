@@ -1,0 +1,290 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { checkLog, type LogReport } from '../../src/cli/logCheck.ts';
+import { newJobId } from '../../src/job/id.ts';
+import type { Job } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { kmsKeyId, receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import { type Databases, openDatabases } from '../../src/store/databases.ts';
+import { counterKey, jobKey, tileKey } from '../../src/store/keys.ts';
+import { createStore, openStore } from '../../src/store/lmdb.ts';
+import { encodeJob, encodeRecord, encodeSealed, parseRecord } from '../../src/store/records.ts';
+import type { Batch, Store } from '../../src/store/store.ts';
+import { makeJob, makeKey, signNote } from '../support/sealing.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
+/** Past the first tile, so that there are full ones, partial ones and two levels. */
+const BATCHES = [1, 2, 250, 30];
+const SIZE = BATCHES.reduce((sum, leaves) => sum + leaves);
+const key = makeKey('ed25519', 'one');
+const { privateKey: _privateKey, ...logKey } = key;
+
+const dir = t.testdir();
+const good = join(dir, 'good');
+await createStore({
+  path: good,
+  identity: { environment: 'test', logOrigin: ORIGIN, logKeys: [logKey], createdAt: SEALED_AT },
+});
+const jobs = Array.from({ length: SIZE + 2 }, (_, n) =>
+  makeJob(newJobId(), { customerReference: `order ${n % 7}`, acceptedAt: Date.now() }),
+);
+await fill(good);
+const [first, waiting, failed] = [jobAt(0), jobAt(SIZE), jobAt(SIZE + 1)];
+
+t.test('a log that holds together', async (t) => {
+  const seen: number[] = [];
+  const store = await openStore({ path: good, readOnly: true });
+  const report = await checkLog(store, {
+    quorum: 1,
+    problemsMax: 9,
+    onLeaves: (leaves) => seen.push(leaves),
+  });
+  await store.close();
+  t.strictSame(report, {
+    leaves: SIZE,
+    batches: BATCHES.length,
+    completed: SIZE,
+    failed: 1,
+    waiting: 1,
+    problemCount: 0,
+    problems: [],
+  });
+  t.strictSame(seen, [1, 3, 253, 283]);
+});
+
+t.test('an empty log', async (t) => {
+  const path = join(dir, 'empty');
+  await createStore({
+    path,
+    identity: { environment: 'test', logOrigin: ORIGIN, logKeys: [logKey], createdAt: 0 },
+  });
+  t.match(await check(path), { leaves: 0, batches: 0, problemCount: 0 });
+});
+
+t.test('every kind of damage is found', async (t) => {
+  const stranger = makeKey('ed25519', 'one');
+  const cases: [name: string, damage: (databases: Databases) => Promise<unknown>, ...problems: RegExp[]][] = [
+    [
+      'a leaf',
+      ({ leaves }) => flip(leaves, counterKey(200), -1),
+      /^tile\/0\/000 does not follow from the leaves/,
+      /^checkpoint 253 is not of these leaves/,
+      /^leaf 200 is not the manifest of job_/,
+    ],
+    ['a full tile', ({ tiles }) => flip(tiles, tileKey(0, 0), 100), /^tile\/0\/000 does not follow/],
+    ['a partial tile', ({ tiles }) => flip(tiles, tileKey(0, 1), 5), /^tile\/0\/001 does not follow/],
+    ['an upper tile', ({ tiles }) => flip(tiles, tileKey(1, 0), 5), /^tile\/1\/000 does not follow/],
+    ['a missing tile', ({ tiles }) => tiles.remove(tileKey(0, 1)), /^tile\/0\/001 does not follow/],
+    [
+      'a foreign signature',
+      (databases) =>
+        editBatch(databases, 3, ({ checkpoint }) => ({ checkpoint: resign(checkpoint, stranger) })),
+      /^the receipt of job_\w+ does not verify: checkpoint: /,
+    ],
+    [
+      'a checkpoint of other leaves, signed by the log',
+      (databases) =>
+        editBatch(databases, 3, () => ({
+          checkpoint: sign(encodeCheckpoint({ origin: ORIGIN, treeSize: 3, root: Buffer.alloc(32) })),
+        })),
+      /^checkpoint 3 is not of these leaves/,
+    ],
+    [
+      'a checkpoint of another log',
+      (databases) =>
+        editBatch(databases, 3, ({ checkpoint }) => ({
+          checkpoint: sign(textOf(checkpoint).replace(ORIGIN, 'other.example')),
+        })),
+      /^checkpoint 3 is of another log/,
+    ],
+    [
+      'a checkpoint of another size',
+      (databases) =>
+        editBatch(databases, 3, ({ checkpoint }) => ({
+          checkpoint: sign(textOf(checkpoint).replace('\n3\n', '\n4\n')),
+        })),
+      /^checkpoint 3 says size 4/,
+    ],
+    [
+      'no checkpoint',
+      (databases) => editBatch(databases, 3, () => ({ checkpoint: 'x' })),
+      /^checkpoint 3 cannot be read/,
+    ],
+    [
+      'another sealed_at',
+      (databases) => editBatch(databases, 3, () => ({ sealedAt: 5 })),
+      /^leaf 1 is not the manifest/,
+    ],
+    ['a lost checkpoint', ({ batches }) => batches.remove(counterKey(3)), /^no checkpoint covers leaf 1/],
+    ['a lost leaf', ({ leaves }) => leaves.remove(counterKey(5)), /^leaves are missing between 3 and 253/],
+    [
+      'a log cut short',
+      async ({ batches }) => batches.remove(counterKey(SIZE)),
+      /^a job is completed as leaf 282, but the log has 253 leaves: it was cut/,
+    ],
+    [
+      'a lost job',
+      ({ jobs }) => jobs.remove(keyOf(first)),
+      /^leaf 0 is of job_\w+, which is not in the store/,
+      /^282 jobs are completed, but the log has 283 leaves/,
+    ],
+    ['an unreadable job', ({ jobs }) => jobs.put(keyOf(first), Buffer.from('{')), /^leaf 0 cannot be read/],
+    [
+      'a changed job',
+      ({ jobs }) => jobs.put(keyOf(first), encodeJob({ ...first, visibility: 'partner' })),
+      /^leaf 0 is not the manifest of job_/,
+    ],
+    [
+      'a lost outcome',
+      ({ outcomes }) => outcomes.remove(keyOf(first)),
+      /^leaf 0 is of job_\w+, which does not say so/,
+      /^job_\w+ has no outcome and does not wait/,
+    ],
+    [
+      'an outcome that points elsewhere',
+      ({ outcomes }) => outcomes.put(keyOf(first), encodeSealed(1)),
+      /^leaf 0 is of job_\w+, which does not say so/,
+    ],
+    [
+      'a job nobody will seal',
+      (d) => d.waiting.remove(keyOf(waiting)),
+      /^job_\w+ has no outcome and does not wait/,
+    ],
+    [
+      'a job sealed again',
+      (d) => d.waiting.put(keyOf(first), Buffer.alloc(0)),
+      /^job_\w+ waits, but has an outcome/,
+    ],
+    [
+      'a job lost while waiting',
+      ({ jobs }) => jobs.remove(keyOf(waiting)),
+      /^the jobs cannot be read to its end/,
+    ],
+    ['the list of a client', ({ scopes }) => forget(scopes, first), /^job_\w+ is not found by its client/],
+    [
+      'the list of a document',
+      ({ lookups }) => forget(lookups, failed),
+      /^job_\w+ is not found by its document_sha256/,
+      /^job_\w+ is not found by its customer_reference/,
+    ],
+  ];
+  for (const [index, [name, damage, ...problems]] of cases.entries()) {
+    const path = join(dir, `case-${index}`);
+    cpSync(good, path, { recursive: true });
+    const databases = openDatabases(path, { readOnly: false });
+    await damage(databases);
+    await databases.root.close();
+    const report = await check(path);
+    t.ok(report.problemCount > 0, name);
+    for (const problem of problems)
+      t.ok(
+        report.problems.some((text) => problem.test(text)),
+        `${name}: ${problem}`,
+        report,
+      );
+  }
+});
+
+t.test('fewer signatures than the quorum are not enough', async (t) => {
+  const store = await openStore({ path: good, readOnly: true });
+  t.teardown(() => store.close());
+  const report = await checkLog(store, { quorum: 2, problemsMax: 1, onLeaves: () => {} });
+  t.match(report, { problemCount: SIZE, problems: [/does not verify: checkpoint: /] });
+});
+
+t.test('many problems are counted, few named', async (t) => {
+  const path = join(dir, 'many');
+  cpSync(good, path, { recursive: true });
+  const databases = openDatabases(path, { readOnly: false });
+  await editBatch(databases, SIZE, () => ({ sealedAt: 5 }));
+  await databases.root.close();
+  const report = await check(path);
+  t.match(report, { problemCount: 30 });
+  t.equal(report.problems.length, 9);
+});
+
+async function check(path: string): Promise<LogReport> {
+  const store = await openStore({ path, readOnly: true });
+  try {
+    return await checkLog(store, { quorum: 1, problemsMax: 9, onLeaves: () => {} });
+  } finally {
+    await store.close();
+  }
+}
+
+async function fill(path: string): Promise<void> {
+  const store = await openStore({ path });
+  for (const job of jobs) await store.accept(job);
+  let edge = emptyEdge();
+  for (const leaves of BATCHES) edge = await seal(store, edge, jobs.slice(edge.size, edge.size + leaves));
+  await store.fail(jobAt(SIZE + 1).id, {
+    code: 'kms_partition_unavailable',
+    message: 'gone',
+    failedAt: SEALED_AT,
+  });
+  await store.close();
+}
+
+async function seal(store: Store, edge: Edge, batch: Job[]): Promise<Edge> {
+  const leaves = batch.map((job) => ({ jobId: job.id, data: leafData(manifestOf(job, 'test', SEALED_AT)) }));
+  const grown = appendLeaves(
+    edge,
+    leaves.map(({ data }) => leafHash(data)),
+  );
+  const treeSize = grown.edge.size;
+  await store.commitBatch({
+    firstLeaf: edge.size,
+    treeSize,
+    sealedAt: SEALED_AT,
+    checkpoint: sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) })),
+    algorithm: receiptAlgorithm(key.algorithm),
+    kmsKeyId: kmsKeyId(key),
+    leaves,
+    tiles: grown.tiles,
+  });
+  return grown.edge;
+}
+
+function sign(text: string): string {
+  return signNote(ORIGIN, text, [key]);
+}
+
+function resign(checkpoint: string, by: typeof key): string {
+  return signNote(ORIGIN, textOf(checkpoint), [by]);
+}
+
+function textOf(note: string): string {
+  return note.slice(0, note.indexOf('\n\n') + 1);
+}
+
+function jobAt(index: number): Job {
+  const job = jobs[index];
+  if (job === undefined) throw new Error(`no job ${index}`);
+  return job;
+}
+
+function keyOf({ id }: Job): Buffer {
+  return jobKey(id) ?? Buffer.alloc(0);
+}
+
+async function flip(database: Databases['leaves'], at: Buffer, byte: number): Promise<void> {
+  const value = Buffer.from(database.getBinary(at) ?? '');
+  const offset = byte < 0 ? value.length + byte : byte;
+  value.writeUInt8(value.readUInt8(offset) ^ 1, offset);
+  await database.put(at, value);
+}
+
+async function editBatch({ batches }: Databases, treeSize: number, edit: (batch: Batch) => Partial<Batch>) {
+  const batch = parseRecord<Batch>(batches.getBinary(counterKey(treeSize)) ?? Buffer.alloc(0));
+  await batches.put(counterKey(treeSize), encodeRecord({ ...batch, ...edit(batch) }));
+}
+
+/** Removes every index entry that ends with the job's key. */
+async function forget(index: Databases['scopes'], job: Job): Promise<void> {
+  const entries = [...index.getKeys({})].filter((entry) => keyOf(job).equals(entry.subarray(-16)));
+  for (const entry of entries) await index.remove(entry);
+}

@@ -1,0 +1,103 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import t from 'tap';
+import { encodeReceipt } from '../../src/manifest/receipt.ts';
+import { encodeTrust } from '../../src/manifest/trust.ts';
+import { makeJob, makeKey, sealJobs } from '../support/sealing.ts';
+
+const CLI = join(import.meta.dirname, '../../src/cli.ts');
+const ORIGIN = 'seal.example.com/test/2026';
+const DOCUMENT = '%PDF-1.7 of a test %%EOF';
+const key = makeKey('ed25519', 'one');
+const { privateKey: _privateKey, ...logKey } = key;
+
+const [receipt] = await sealJobs({
+  jobs: [makeJob('job_1', { document: digestsOf(DOCUMENT) }), makeJob('job_2')],
+  environment: 'test',
+  origin: ORIGIN,
+  keys: [key],
+  sealedAt: Date.parse('2026-03-04T05:06:08Z'),
+});
+if (!receipt) throw new Error('nothing was sealed');
+
+const dir = t.testdir({
+  'a.pdf': DOCUMENT,
+  'other.pdf': `${DOCUMENT} `,
+  'receipt.json': encodeReceipt(receipt),
+  'forged.json': encodeReceipt({ ...receipt, sealed_at: '2020-01-01T00:00:00.000Z' }),
+  'binary.json': Buffer.from([0x7b, 0xff, 0x00]),
+  'huge.json': ' '.repeat(4 << 20),
+  'trust.json': trustFor(ORIGIN),
+  'strangers.json': trustFor('other.example.com/log'),
+});
+
+t.test('exit status and one line per check', async (t) => {
+  const cases: [args: string[], status: number, stdout: RegExp, stderr: RegExp][] = [
+    [
+      ['a.pdf', 'receipt.json', '--trust', 'trust.json'],
+      0,
+      /^passed {3}receipt .*\npassed {3}document .*\n[\s\S]*\ngood\n$/,
+      /^$/,
+    ],
+    [
+      ['other.pdf', 'receipt.json', '--trust', 'trust.json'],
+      1,
+      /\nfailed {3}document +25 bytes; 24 were sealed\n[\s\S]*\nbad\n$/,
+      /^$/,
+    ],
+    [['a.pdf', 'forged.json', '--trust', 'trust.json'], 1, /^failed {3}receipt [\s\S]*\nbad\n$/, /^$/],
+    [['a.pdf', 'binary.json', '--trust', 'trust.json'], 1, /^failed {3}receipt .*\nbad\n$/, /^$/],
+    [
+      ['a.pdf', 'receipt.json', '--trust', 'strangers.json'],
+      2,
+      /\nunknown {2}checkpoint [\s\S]*\ncould not tell\n$/,
+      /^$/,
+    ],
+    [
+      ['a.pdf', 'receipt.json', '--trust', 'receipt.json'],
+      2,
+      /^unknown {2}trust .*\ncould not tell\n$/,
+      /^$/,
+    ],
+    [
+      ['none.pdf', 'receipt.json', '--trust', 'trust.json'],
+      2,
+      /^$/,
+      /^pdfseal: cannot read none.pdf \(ENOENT\)\n$/,
+    ],
+    [
+      ['a.pdf', 'none.json', '--trust', 'trust.json'],
+      2,
+      /^$/,
+      /^pdfseal: cannot read none.json \(ENOENT\)\n$/,
+    ],
+    [['a.pdf', '.', '--trust', 'trust.json'], 2, /^$/, /^pdfseal: cannot read \. \(EISDIR\)\n$/],
+    [['a.pdf', 'huge.json', '--trust', 'trust.json'], 2, /^$/, /huge.json is too large to be a receipt/],
+  ];
+  for (const [args, status, stdout, stderr] of cases) {
+    t.match(verify(...args), { status, stdout, stderr }, args.join(' '));
+  }
+});
+
+t.test('JSON for scripts', async (t) => {
+  const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
+  t.match(JSON.parse(good.stdout), { outcome: 'good', checks: [{ name: 'receipt', outcome: 'passed' }] });
+  const unknown = verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
+  t.match(JSON.parse(unknown.stdout), { outcome: 'unknown', checks: [], message: /none.pdf/ });
+  t.equal(unknown.status, 2);
+});
+
+function verify(...args: string[]) {
+  return spawnSync(process.execPath, [CLI, 'verify', ...args], { cwd: dir, encoding: 'utf8' });
+}
+
+function trustFor(origin: string): string {
+  const log = { origin, environment: 'env_test', quorum: 1, keys: [logKey] };
+  return encodeTrust({ timestamps: 'optional', logs: [log] });
+}
+
+function digestsOf(text: string) {
+  const digest = (name: string): string => createHash(name).update(text).digest('hex');
+  return { sha256: digest('sha256'), sha512: digest('sha512'), bytes: text.length };
+}
