@@ -91,11 +91,11 @@ export class Sealer {
    */
   admit(mode: JobMode): void {
     if (this.#pending.size >= this.#options.queueJobsMax) {
-      throw new ServiceError('queue_full', 'too many jobs wait to be sealed; repeat the request later', {
+      throw new ServiceError('queue_full', 'Too many jobs wait to be sealed. Repeat the request later.', {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       });
     }
-    if (mode === 'blocking' && !this.#options.partitions.canSign()) throw unavailable();
+    if (mode === 'blocking' && !this.#options.partitions.canSign()) throw belowQuorum();
   }
 
   /** Makes the job durable and queues it. Once this resolves, the job survives any crash. */
@@ -246,7 +246,7 @@ export class Sealer {
     this.#queue = this.#queue.filter((pending) => !unsealable(pending));
     const failure: Failure = {
       code: 'kms_partition_unavailable',
-      message: unavailable().message,
+      message: belowQuorum().message,
       failedAt: now,
     };
     await Promise.all(
@@ -292,14 +292,6 @@ function sealedBatch(draft: Draft, { checkpoint, first }: Note, firstLeaf: numbe
     leaves: draft.leaves,
     tiles: draft.tiles,
   };
-}
-
-function unavailable(): ServiceError {
-  return new ServiceError(
-    'kms_partition_unavailable',
-    'too few key-management partitions can sign at the moment; nothing was sealed, repeat the request later',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
-  );
 }
 
 /**

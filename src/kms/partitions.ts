@@ -177,10 +177,11 @@ function checkQuorum(pairs: { key: LogKey }[], quorum: number): void {
   }
 }
 
-function belowQuorum(): ServiceError {
+/** What a caller is told while nothing can be signed. */
+export function belowQuorum(): ServiceError {
   return new ServiceError(
     'kms_partition_unavailable',
-    'too few key-management partitions can sign at the moment; nothing was sealed, repeat the request later',
+    'Too few key-management partitions can sign at the moment, and nothing was sealed. Repeat the request later.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }
