@@ -4,7 +4,7 @@ import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
 import type { Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
-import type { PartitionSignature, Partitions } from './kms/partitions.ts';
+import { belowQuorum, type PartitionSignature, type Partitions } from './kms/partitions.ts';
 import { encodeCheckpoint, parseCheckpoint } from './log/checkpoint.ts';
 import { noteKeyId } from './log/keys.ts';
 import { encodeNote, parseNote } from './log/note.ts';
