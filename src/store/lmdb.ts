@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -10,6 +10,11 @@ import type { Store, StoreIdentity } from './store.ts';
 
 /** Layout version this program writes and reads. */
 export const STORE_SCHEMA = 1;
+
+/** LMDB's MDB_MAGIC in the first of the two meta pages a file begins with (mdb.c). */
+const MAGIC = 0xbeefc0de;
+const MAGIC_OFFSET = 24;
+const META_PAGES_BYTES = 8192;
 
 const IDENTITY_KEY = Buffer.from('identity');
 
@@ -71,9 +76,23 @@ export async function openStore({
 
 function openExisting(path: string, readOnly: boolean): Databases {
   try {
+    assertIsEnvironment(join(path, 'data.mdb'));
     return openDatabases(path, { readOnly });
   } catch (error) {
     throw new OperatorError(`the store in ${path} cannot be opened: ${String(error)}`, { cause: error });
+  }
+}
+
+/** lmdb-js crashes on a file that does not begin with LMDB's meta pages, and makes new ones in an empty file. */
+function assertIsEnvironment(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    const header = Buffer.alloc(META_PAGES_BYTES);
+    const bytes = readSync(file, header, 0, header.length, 0);
+    const isWhole = bytes === header.length && header.readUInt32LE(MAGIC_OFFSET) === MAGIC;
+    if (!isWhole) throw new Error('data.mdb is damaged or not of LMDB');
+  } finally {
+    closeSync(file);
   }
 }
 

@@ -13,7 +13,7 @@ export interface DaemonLock {
  * Throws OperatorError with the holder's process id when another daemon has it.
  */
 export function acquireLock(path: string): DaemonLock {
-  const file = openSync(path, 'a+', 0o600);
+  const file = openLockFile(path);
   try {
     flock(file, path);
     ftruncateSync(file);
@@ -23,6 +23,14 @@ export function acquireLock(path: string): DaemonLock {
     throw error;
   }
   return { release: () => closeSync(file) };
+}
+
+function openLockFile(path: string): number {
+  try {
+    return openSync(path, 'a+', 0o600);
+  } catch (error) {
+    throw new OperatorError(`the lock file cannot be opened: ${String(error)}`, { cause: error });
+  }
 }
 
 /** Node has no flock(2); util-linux has, and locks the open file it shares with us as its descriptor 3. */

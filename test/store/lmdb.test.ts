@@ -1,11 +1,16 @@
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { Clock } from '../../src/base/clock.ts';
+import { Commits } from '../../src/store/commits.ts';
+import { openDatabases } from '../../src/store/databases.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
-import { type MakeStore, storeContract } from './contract.ts';
-import { identity } from './samples.ts';
+import { Child } from './child.ts';
+import { storeContract } from './contract.ts';
+import { billing, identity, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
 
 let made = 0;
-const makeStore: MakeStore = async (t: Test, clock = Date.now) => {
+const makeStore = async (t: Test, clock: Clock = Date.now) => {
   made += 1;
   const path = join(t.testdir(), `store-${made}`);
   await createStore({ path, identity });
@@ -16,7 +21,129 @@ const makeStore: MakeStore = async (t: Test, clock = Date.now) => {
     store = await openStore({ path, clock });
     return store;
   };
-  return { store, reopen };
+  return { store, reopen, path };
 };
 
 storeContract(t, makeStore);
+
+t.test('opening', async (t) => {
+  const path = join(t.testdir(), 'state', 'store');
+  const refused = (message: RegExp) => ({ name: 'OperatorError', message });
+
+  await t.rejects(openStore({ path }), refused(/pdfseal init/), 'there is no store');
+  mkdirSync(`${path}.new`, { recursive: true }); // what an interrupted creation leaves
+  writeFileSync(join(`${path}.new`, 'data.mdb'), 'half a store');
+  await createStore({ path, identity });
+  t.equal(statSync(path).mode & 0o777, 0o700);
+  await t.rejects(createStore({ path, identity }), refused(/exists already/));
+
+  const store = await openStore({
+    path,
+    expected: { environment: 'sandbox', logOrigin: identity.logOrigin },
+  });
+  t.same(store.identity, { schema: 1, ...identity });
+  await store.close();
+  await t.rejects(
+    openStore({ path, expected: { environment: 'production' } }),
+    refused(/environment "sandbox"/),
+  );
+  await t.rejects(
+    openStore({ path, expected: { logOrigin: 'other' } }),
+    refused(/logOrigin "seal.example.com/),
+  );
+
+  await rewriteIdentity(path, { ...identity, schema: 2 });
+  await t.rejects(openStore({ path }), refused(/newer pdfseald/));
+
+  for (const content of ['', 'x', 'x'.repeat(9000)]) {
+    const garbage = t.testdir({ 'data.mdb': content });
+    await t.rejects(openStore({ path: garbage }), refused(/damaged/));
+  }
+});
+
+async function rewriteIdentity(path: string, content: object): Promise<void> {
+  const databases = openDatabases(path, { readOnly: false });
+  const value = Buffer.from(JSON.stringify(content));
+  const change = { database: databases.identity, key: Buffer.from('identity'), value };
+  await new Commits(databases.root).write({ changes: [change] });
+  await databases.root.close();
+}
+
+t.test('a store opened for reading reads', async (t) => {
+  const { store, path } = await makeStore(t);
+  const job = sampleJob();
+  await store.accept(job);
+  await store.close();
+  const reader = await openStore({ path, readOnly: true });
+  t.teardown(() => reader.close());
+  t.same(await reader.job(job.id), { job });
+  await t.rejects(reader.accept(sampleJob()));
+});
+
+t.test('two processes at one store see each other', async (t) => {
+  const { store, path } = await makeStore(t);
+  const operator = new Child('operator.ts', path);
+  t.teardown(() => operator.kill());
+  await operator.line('ready');
+
+  for (let round = 0; round < 20; round += 1) {
+    const { keyHash } = sampleCredential();
+    t.equal(await store.credential(keyHash), undefined); // the snapshot this takes must not be used again
+    operator.say(`put ${keyHash}`);
+    await operator.line(`did put ${keyHash}`);
+    t.equal((await store.credential(keyHash))?.keyHash, keyHash, 'seen by the very next read');
+  }
+
+  // The file outgrows the map the other process opened it with, many times over.
+  for (const round of [1, 2, 3]) {
+    await Promise.all(sampleJobs(3000).map((job) => store.accept(job)));
+    operator.say(`count ${round}`);
+    t.equal(await operator.line(`counted ${round}`), `counted ${round} ${round * 3000} 20`);
+  }
+});
+
+t.test('a process that writes is not kept from it by a busy one, and neither loses anything', async (t) => {
+  const { store, path } = await makeStore(t);
+  const operator = new Child('operator.ts', path);
+  t.teardown(() => operator.kill());
+  await operator.line('ready');
+  const hashes = Array.from({ length: 30 }, () => sampleCredential().keyHash);
+  for (const keyHash of hashes) operator.say(`put ${keyHash}`);
+  let isDone = false;
+  operator.line(`did put ${hashes.at(-1)}`).finally(() => {
+    isDone = true;
+  });
+  let accepted = 0;
+  for (; !isDone; accepted += 20) await Promise.all(sampleJobs(20).map((job) => store.accept(job)));
+  t.same(new Set((await store.credentials()).map(({ keyHash }) => keyHash)), new Set(hashes));
+  t.equal(await store.waitingCount(), accepted);
+});
+
+t.test('digests and references are found in every generation of the index', async (t) => {
+  const { store, reopen } = await makeStore(t);
+  const seen = { visibility: 'partner', customerReference: 'R' } as const;
+  const jobs = sampleJobs(24_000).map((job) => ({ ...job, ...seen })); // six entries each: three generations
+  const [first] = jobs;
+  const last = {
+    ...sampleJob({ acceptedAt: jobs.length }),
+    ...seen,
+    document: first?.document ?? sampleJob().document,
+  };
+  await Promise.all(jobs.slice(0, 12_000).map((job) => store.accept(job)));
+  const reopened = await reopen();
+  await Promise.all([...jobs.slice(12_000), last].map((job) => reopened.accept(job)));
+
+  const byDigest = await reopened.list({ viewer: billing, limit: 10, documentSha256: last.document.sha256 });
+  t.same(
+    byDigest.records.map(({ job }) => job.id),
+    [first?.id, last.id].sort().reverse(),
+  );
+  const newest = await reopened.list({ viewer: billing, limit: 500, customerReference: 'R' });
+  t.same(
+    newest.records.map(({ job }) => job.id),
+    jobs
+      .slice(-500)
+      .map(({ id }) => id)
+      .reverse(),
+  );
+});

@@ -1,0 +1,65 @@
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { type Change, Commits } from '../../src/store/commits.ts';
+import { openDatabases } from '../../src/store/databases.ts';
+
+function open(t: Test) {
+  const databases = openDatabases(join(t.testdir(), 'store'), { readOnly: false });
+  t.teardown(() => databases.root.close());
+  const put = (key: string, value = key): Change => ({
+    database: databases.tiles,
+    key: Buffer.from(key),
+    value: Buffer.from(value),
+  });
+  const get = (key: string) => databases.tiles.getBinary(Buffer.from(key))?.toString();
+  const transactions = () => databases.tiles.getStats().lastTxnId ?? 0;
+  return { databases, commits: new Commits(databases.root), put, get, transactions };
+}
+
+t.test('what is written in one turn shares one transaction', async (t) => {
+  const { commits, put, get, transactions } = open(t);
+  const before = transactions();
+  const writes = Array.from({ length: 1000 }, (_, n) =>
+    commits.write({ changes: [put(`${n}`), put(`${n}b`)] }),
+  );
+  t.same(await Promise.all(writes), Array(1000).fill(true));
+  t.equal(transactions(), before + 1);
+  t.equal(get('999b'), '999b');
+});
+
+t.test('what is written while a transaction is on its way shares the next one', async (t) => {
+  const { commits, put, get, transactions } = open(t);
+  const before = transactions();
+  const first = commits.write({ changes: [put('first')] });
+  await new Promise((resolve) => setImmediate(resolve));
+  await new Promise((resolve) => setImmediate(resolve));
+  const later = ['a', 'b', 'c'].map((key) => commits.write({ changes: [put(key)] }));
+  await Promise.all([first, ...later]);
+  t.equal(transactions(), before + 2);
+  t.equal(get('c'), 'c');
+});
+
+t.test('a write whose condition fails changes nothing, and its neighbours are not touched', async (t) => {
+  const { databases, commits, put, get } = open(t);
+  const unless = (key: string) => ({ database: databases.tiles, key: Buffer.from(key) });
+  await commits.write({ changes: [put('taken', 'old')] });
+  const results = await Promise.all([
+    commits.write({ changes: [put('before')] }),
+    commits.write({ changes: [put('x'), put('taken', 'new')], unless: unless('taken') }),
+    commits.write({ changes: [put('y')], unless: unless('free') }),
+    commits.write({ changes: [put('z')], unless: unless('y') }), // sees the write before it
+    commits.write({ changes: [{ database: databases.tiles, key: Buffer.from('before') }] }),
+    commits.write({ changes: [{ database: databases.tiles, key: Buffer.from('never there') }] }),
+  ]);
+  t.same(results, [true, false, true, false, true, true]);
+  t.same(['before', 'x', 'y', 'z', 'taken'].map(get), [undefined, undefined, 'y', undefined, 'old']);
+});
+
+t.test('a great many changes are split between transactions, never one write', async (t) => {
+  const { commits, put, get, transactions } = open(t);
+  const before = transactions();
+  const changes = (name: string) => Array.from({ length: 30_000 }, (_, n) => put(`${name}${n}`));
+  await Promise.all(['a', 'b', 'c'].map((name) => commits.write({ changes: changes(name) })));
+  t.equal(transactions(), before + 3);
+  t.equal(get('c29999'), 'c29999');
+});

@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { OperatorError } from '../../src/base/errors.ts';
+import { acquireLock } from '../../src/store/lock.ts';
+import { Child } from './child.ts';
+
+t.test('a second lock is refused, naming the holder; a released one is free', async (t) => {
+  const path = join(t.testdir(), 'lock');
+  const lock = acquireLock(path);
+  t.equal(readFileSync(path, 'utf8'), `${process.pid}\n`);
+  t.throws(() => acquireLock(path), {
+    name: 'OperatorError',
+    message: new RegExp(`process ${process.pid}\\b`),
+  });
+  lock.release();
+  acquireLock(path).release();
+});
+
+t.test('the lock goes with its process, killed or not, though children of it live on', async (t) => {
+  const path = join(t.testdir(), 'lock');
+  const holder = new Child('lockHolder.ts', path);
+  const grandchild = Number((await holder.line('locked')).split(' ')[1]);
+  t.teardown(() => process.kill(grandchild));
+  t.throws(() => acquireLock(path), {
+    name: 'OperatorError',
+    message: new RegExp(`process ${holder.pid}\\b`),
+  });
+  await holder.kill();
+  t.ok(process.kill(grandchild, 0), 'its child lives');
+  acquireLock(path).release();
+});
+
+t.test('a state folder that is not there is an error of the operator', async (t) => {
+  t.throws(() => acquireLock(join(t.testdir(), 'missing', 'lock')), OperatorError);
+});
