@@ -43,6 +43,21 @@ export function encodeSpki(algorithm: SignatureAlgorithm, ecPoint: Uint8Array): 
   return spki;
 }
 
+/** DER SubjectPublicKeyInfo of a CKA_MODULUS and CKA_PUBLIC_EXPONENT. Throws RangeError for other than 3072 bits. */
+export function encodeRsaSpki(modulus: Uint8Array, publicExponent: Uint8Array): Buffer {
+  const key = createPublicKey({
+    key: { kty: 'RSA', n: toBase64Url(modulus), e: toBase64Url(publicExponent) },
+    format: 'jwk',
+  });
+  const bits = key.asymmetricKeyDetails?.modulusLength;
+  if (bits !== 3072) throw new RangeError(`an RSA key of ${bits} bits`);
+  return key.export({ format: 'der', type: 'spki' });
+}
+
+function toBase64Url(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url');
+}
+
 /** DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3) of the bare r ‖ s that CKM_ECDSA returns. */
 export function encodeEcdsaSignature(raw: Uint8Array): Buffer {
   const half = raw.length / 2;

@@ -64,7 +64,8 @@ const REMEDIES: Record<string, string> = {
   key_changed: 'this log can only be continued with the key it was begun with: restore it',
   key_unpaired: 'restore both halves of the pair from the same backup',
   key_exists: 'choose another key_label, or remove that key if nothing was ever signed with it',
-  key_unsupported: 'the key must be Ed25519 or ECDSA on P-256',
+  key_unsupported:
+    'the key must be Ed25519, ECDSA on P-256, or RSA of 3072 bits where certificates are concerned',
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
   pin_file_unreadable: 'check kms.partitions.pin_file and who may read it',
   pin_file_exposed: 'take access from others: chmod o= on the PIN file',

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
-import { type LogKey, verifySignature } from '../log/keys.ts';
+import { type HeldKey, verifyKeySignature } from './algorithm.ts';
 import { isPinRefusal, type PartitionState, SignerFailure, stateAfter, toSignerFailure } from './failure.ts';
 import { pinFileVersion } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
@@ -41,10 +41,10 @@ const PIN_FILE_INTERVAL_MS = 500;
 
 /**
  * One key on one token and the child that signs with it. Owns that child: starts it, replaces it when it dies, hangs or
- * errs, never runs two, and uses no signature that does not verify with the log's own record of the key.
+ * errs, never runs two, and uses no signature that does not verify with its caller's own record of the key.
  */
-export class Partition {
-  readonly key: LogKey;
+export class Partition<Key extends HeldKey = HeldKey> {
+  readonly key: Key;
   /** Resolves once the first child is ready (undefined) or has failed. Never rejects. */
   readonly started: Promise<SignerFailure | undefined>;
 
@@ -68,7 +68,7 @@ export class Partition {
   /** End of the queue: the token signs one message at a time. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(key: LogKey, token: TokenOptions, times: PartitionTimes, logger: Logger, onChange: () => void) {
+  constructor(key: Key, token: TokenOptions, times: PartitionTimes, logger: Logger, onChange: () => void) {
     this.key = key;
     this.#token = token;
     this.#times = times;
@@ -148,7 +148,7 @@ export class Partition {
     return failure;
   }
 
-  /** Logs in, once, and proves that the partition holds the log's key: by its public half, then by a signature. */
+  /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
   async #open(signer: SignerProcess): Promise<void> {
     const found = await signer.open(this.#token, this.#times.startTimeoutMs);
     if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
@@ -162,7 +162,7 @@ export class Partition {
 
   async #signVerified(signer: SignerProcess, message: Uint8Array): Promise<Uint8Array> {
     const signature = await signer.sign(message, this.#times.signTimeoutMs);
-    if (!verifySignature(this.key, message, signature)) {
+    if (!verifyKeySignature(this.key, message, signature)) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
     this.#lastUseAt = systemClock();

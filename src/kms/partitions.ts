@@ -1,11 +1,12 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
-import { type LogKey, type SignatureAlgorithm, verifySignature } from '../log/keys.ts';
-import { describeFailure, remedyFor, SignerFailure, toSignerFailure } from './failure.ts';
+import type { LogKey, SignatureAlgorithm } from '../log/keys.ts';
+import { type HeldKey, type KeyAlgorithm, type PublicKey, verifyKeySignature } from './algorithm.ts';
+import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import { probeMessage } from './probe.ts';
-import type { PublicKey, TokenOptions } from './protocol.ts';
+import type { TokenOptions } from './protocol.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 /** One entry of `kms.partitions`. */
@@ -13,20 +14,27 @@ export interface PartitionOptions extends TokenOptions {
   region: string;
 }
 
-export interface PartitionSignature {
-  region: string;
-  keyLabel: string;
-  algorithm: SignatureAlgorithm;
-  /** Base64 of the DER SubjectPublicKeyInfo. */
-  spki: string;
-  /** Already verified with that key. Ed25519: 64 bytes; ecdsa-p256: DER. */
+/** The log's keys are of {@link SignatureAlgorithm}; those of a time-stamp authority are not. */
+export interface PartitionSignature<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
+  extends HeldKey<Algorithm> {
+  /** Already verified with that key. Ed25519: 64 bytes; ecdsa-p256: DER; rsa-3072: 384 bytes. */
   signature: Uint8Array;
 }
 
-export interface PartitionsOptions extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
+/** One partition by itself, for those to whom it matters which key signs. */
+export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
+  readonly key: HeldKey<Algorithm>;
+  /** Whether it is healthy, as far as is known without asking it. */
+  readonly ready: boolean;
+  /** A verified signature, or undefined if the partition cannot give one. Never rejects. */
+  sign(message: Uint8Array): Promise<Uint8Array | undefined>;
+}
+
+export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
+  extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
   partitions: PartitionOptions[];
   /** The keys the log was made with; each partition must present the one of its region and key label. */
-  keys: LogKey[];
+  keys: HeldKey<Algorithm>[];
   /** How many partitions must sign for a signature to count. */
   quorum: number;
   signTimeoutMs: number;
@@ -34,6 +42,8 @@ export interface PartitionsOptions extends Partial<Omit<PartitionTimes, 'signTim
 }
 
 const START_TIMEOUT_MS = 10_000;
+/** A small HSM searches for the primes of an RSA key for a while. */
+const GENERATE_TIMEOUT_MS = 120_000;
 const PROBE_INTERVAL_MS = 10_000;
 
 /** What a caller refused for want of a quorum is told to wait; a partition that returns is back sooner. */
@@ -44,7 +54,9 @@ const RETRY_AFTER_SECONDS = 5;
  * nothing running, for what only an administrator can mend: a changed or lost key, a refused PIN, a missing module. A
  * token that cannot be reached is reported and retried, even if it is every one of them.
  */
-export async function openPartitions(options: PartitionsOptions): Promise<Partitions> {
+export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>(
+  options: PartitionsOptions<Algorithm>,
+): Promise<Partitions<Algorithm>> {
   const { partitions, keys, quorum, signTimeoutMs, logger } = options;
   const times = {
     signTimeoutMs,
@@ -73,13 +85,13 @@ export async function openPartitions(options: PartitionsOptions): Promise<Partit
 }
 
 /** The partitions of one log, and the quorum over them. */
-export class Partitions {
-  readonly #members: Partition[];
+export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
+  readonly #members: Partition<HeldKey<Algorithm>>[];
   readonly #quorum: number;
   readonly #changes: EventEmitter;
 
   /** Use {@link openPartitions}. `changes` emits `change` whenever a member's state does. */
-  constructor(members: Partition[], quorum: number, changes: EventEmitter) {
+  constructor(members: Partition<HeldKey<Algorithm>>[], quorum: number, changes: EventEmitter) {
     this.#members = members;
     this.#quorum = quorum;
     this.#changes = changes;
@@ -89,7 +101,7 @@ export class Partitions {
    * One verified signature of every healthy partition, in the order of the configuration; as slow as the slowest, and
    * never slower than `signTimeoutMs`. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
-  async sign(message: Uint8Array): Promise<PartitionSignature[]> {
+  async sign(message: Uint8Array): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
     const signatures = await Promise.all(this.#members.map((member) => member.sign(message)));
     const given = this.#members.flatMap(({ key }, index) => {
@@ -98,6 +110,11 @@ export class Partitions {
     });
     if (given.length < this.#quorum) throw belowQuorum();
     return given;
+  }
+
+  /** Each partition by itself, in the order of the configuration. */
+  get signers(): readonly PartitionSigner<Algorithm>[] {
+    return this.#members;
   }
 
   /** Whether enough partitions are healthy, as far as is known without asking them. */
@@ -123,43 +140,79 @@ export class Partitions {
   }
 }
 
+/** Signs with the partition's key; verified. Throws SignerFailure. */
+export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
+
 /**
  * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also when
  * a key of that label exists.
  */
-export function initKey(options: PartitionOptions, algorithm: SignatureAlgorithm): Promise<LogKey> {
-  return useOnce(options, (signer) => signer.generate(options, algorithm, START_TIMEOUT_MS));
-}
-
-/** The key a partition holds, proven by a signature. Throws OperatorError when there is none. */
-export function readKey(options: PartitionOptions): Promise<LogKey> {
-  return useOnce(options, (signer) => signer.open(options, START_TIMEOUT_MS));
-}
-
-async function useOnce(
+export function initKey<Algorithm extends KeyAlgorithm>(
   options: PartitionOptions,
-  find: (signer: SignerProcess) => Promise<PublicKey>,
-): Promise<LogKey> {
+  algorithm: Algorithm,
+): Promise<HeldKey<Algorithm>> {
+  return withSigner(options, async (signer) => {
+    const { spki } = await signer.generate(options, algorithm, GENERATE_TIMEOUT_MS);
+    return (await provenKey(options, signer, { algorithm, spki })).key;
+  });
+}
+
+/** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
+export function readKey(options: PartitionOptions): Promise<LogKey> {
+  return useKey(options, async ({ algorithm, ...key }) => {
+    if (algorithm !== 'rsa-3072') return { ...key, algorithm };
+    throw new SignerFailure('key_unsupported', 'the key is RSA, which signs no log');
+  });
+}
+
+/**
+ * Opens a partition just for `use`, which gets its key, proven by a signature, and may sign with it. Throws
+ * OperatorError when the partition fails; what else `use` throws passes as it is.
+ */
+export function useKey<Result>(
+  options: PartitionOptions,
+  use: (key: HeldKey, sign: Sign) => Promise<Result>,
+): Promise<Result> {
+  return withSigner(options, async (signer) => {
+    const { key, sign } = await provenKey(options, signer, await signer.open(options, START_TIMEOUT_MS));
+    return use(key, sign);
+  });
+}
+
+async function withSigner<Result>(
+  options: PartitionOptions,
+  use: (signer: SignerProcess) => Promise<Result>,
+): Promise<Result> {
   const signer = new SignerProcess(options, options.region, () => {});
   try {
-    const { algorithm, spki } = await find(signer);
-    const key: LogKey = { region: options.region, keyLabel: options.keyLabel, algorithm, spki };
-    const probe = probeMessage();
-    const signature = await signer.sign(probe, START_TIMEOUT_MS);
-    if (!verifySignature(key, probe, signature)) {
-      throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
-    }
-    return key;
-  } catch (error) {
-    throw new OperatorError(describeFailure(options.region, options, toSignerFailure(error)), {
-      cause: error,
-    });
+    return await use(signer);
+  } catch (cause) {
+    if (!(cause instanceof SignerFailure)) throw cause;
+    throw new OperatorError(describeFailure(options.region, options, cause), { cause });
   } finally {
     await signer.close();
   }
 }
 
-function keyOf({ region, keyLabel }: PartitionOptions, keys: LogKey[]): LogKey {
+async function provenKey<Algorithm extends KeyAlgorithm>(
+  { region, keyLabel }: PartitionOptions,
+  signer: SignerProcess,
+  found: PublicKey<Algorithm>,
+): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
+  const key = { region, keyLabel, ...found };
+  const sign = async (message: Uint8Array) => {
+    const signature = await signer.sign(message, START_TIMEOUT_MS);
+    if (verifyKeySignature(key, message, signature)) return signature;
+    throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
+  };
+  await sign(probeMessage());
+  return { key, sign };
+}
+
+function keyOf<Algorithm extends KeyAlgorithm>(
+  { region, keyLabel }: PartitionOptions,
+  keys: HeldKey<Algorithm>[],
+): HeldKey<Algorithm> {
   const key = keys.find((candidate) => candidate.region === region && candidate.keyLabel === keyLabel);
   if (key !== undefined) return key;
   throw new OperatorError(
@@ -168,7 +221,7 @@ function keyOf({ region, keyLabel }: PartitionOptions, keys: LogKey[]): LogKey {
 }
 
 /** A quorum counts independent signatures, so a key may stand behind one partition only. */
-function checkQuorum(pairs: { key: LogKey }[], quorum: number): void {
+function checkQuorum(pairs: { key: HeldKey }[], quorum: number): void {
   if (new Set(pairs.map(({ key }) => key.spki)).size !== pairs.length) {
     throw new OperatorError('kms.partitions: two partitions name the same key; each needs its own');
   }

@@ -1,4 +1,4 @@
-import type { SignatureAlgorithm } from '../log/keys.ts';
+import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 
 /** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it. */
 export interface TokenOptions {
@@ -13,24 +13,17 @@ export interface TokenOptions {
   environment?: Record<string, string>;
 }
 
-/** A public key as read from the token. */
-export interface PublicKey {
-  algorithm: SignatureAlgorithm;
-  /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
-  spki: string;
-}
-
 /** What the parent may ask of a signer. The PIN is in none of it: the child reads it from `token.pinFile`. */
 export type SignerRequest =
   | { kind: 'open'; token: TokenOptions }
-  | { kind: 'generate'; token: TokenOptions; algorithm: SignatureAlgorithm }
+  | { kind: 'generate'; token: TokenOptions; algorithm: KeyAlgorithm }
   | { kind: 'sign'; message: Uint8Array }
   | { kind: 'close' };
 
 export interface SignerAnswers {
   open: PublicKey;
   generate: PublicKey;
-  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3). */
+  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */
   sign: Uint8Array;
   close: undefined;
 }

@@ -2,9 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { SignatureAlgorithm } from '../log/keys.ts';
+import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { SignerFailure } from './failure.ts';
-import type { PublicKey, SignerAnswers, SignerReply, SignerRequest, TokenOptions } from './protocol.ts';
+import type { SignerAnswers, SignerReply, SignerRequest, TokenOptions } from './protocol.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
 const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));
@@ -70,7 +70,7 @@ export class SignerProcess {
     return this.#ask({ kind: 'open', token }, timeoutMs);
   }
 
-  generate(token: TokenOptions, algorithm: SignatureAlgorithm, timeoutMs: number): Promise<PublicKey> {
+  generate(token: TokenOptions, algorithm: KeyAlgorithm, timeoutMs: number): Promise<PublicKey> {
     return this.#ask({ kind: 'generate', token, algorithm }, timeoutMs);
   }
 

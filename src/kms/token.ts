@@ -1,30 +1,46 @@
 import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { sha256, toBase64 } from '../base/bytes.ts';
-import type { SignatureAlgorithm } from '../log/keys.ts';
-import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeSpki } from './encoding.ts';
+import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
+import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import { isPinRefusal, SignerFailure } from './failure.ts';
 import { readPin } from './pinFile.ts';
-import type { PublicKey, TokenOptions } from './protocol.ts';
+import type { TokenOptions } from './protocol.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
 const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
 const CKM_EDDSA = 0x1057;
 
-const KEY_TYPE: Record<SignatureAlgorithm, number> = {
+const KEY_TYPE: Record<KeyAlgorithm, number> = {
   ed25519: CKK_EC_EDWARDS,
   'ecdsa-p256': pkcs11.CKK_EC,
+  'rsa-3072': pkcs11.CKK_RSA,
 };
-const GENERATION: Record<SignatureAlgorithm, number> = {
+const GENERATION: Record<KeyAlgorithm, number> = {
   ed25519: CKM_EC_EDWARDS_KEY_PAIR_GEN,
   'ecdsa-p256': pkcs11.CKM_EC_KEY_PAIR_GEN,
+  'rsa-3072': pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN,
 };
 /** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
-const SIGNING: Record<SignatureAlgorithm, number> = { ed25519: CKM_EDDSA, 'ecdsa-p256': pkcs11.CKM_ECDSA };
+const SIGNING: Record<KeyAlgorithm, number> = {
+  ed25519: CKM_EDDSA,
+  'ecdsa-p256': pkcs11.CKM_ECDSA,
+  'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
+};
 
-/** Room for any signature of the two algorithms. */
-const SIGNATURE_BYTES_MAX = 256;
+/** What decides the key that is made: CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number. */
+const PARAMETERS: Record<KeyAlgorithm, pkcs11.Template> = {
+  ed25519: [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS.ed25519 }],
+  'ecdsa-p256': [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p256'] }],
+  'rsa-3072': [
+    { type: pkcs11.CKA_MODULUS_BITS, value: 3072 },
+    { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
+  ],
+};
+
+/** Room for any signature of these algorithms. */
+const SIGNATURE_BYTES_MAX = 512;
 
 /** What a private key made by us must say of itself afterwards (PKCS#11 2.40, section 4.9). */
 const PROTECTION: [name: string, type: number, value: boolean][] = [
@@ -73,7 +89,7 @@ export class Token {
   }
 
   /** Makes a key pair that cannot leave the token, and checks that the token says so too. */
-  generateKey(algorithm: SignatureAlgorithm): TokenKey {
+  generateKey(algorithm: KeyAlgorithm): TokenKey {
     if (this.#find([]).length > 0) throw new SignerFailure('key_exists', 'the token has a key of that label');
     const pair = this.#module.C_GenerateKeyPair(
       this.#session,
@@ -123,6 +139,22 @@ export class Token {
   }
 
   #readPublicKey(handle: Buffer): PublicKey {
+    const keyType = this.#attribute(handle, pkcs11.CKA_KEY_TYPE);
+    return readUlong(keyType) === pkcs11.CKK_RSA ? this.#readRsaKey(handle) : this.#readEcKey(handle);
+  }
+
+  #readRsaKey(handle: Buffer): PublicKey {
+    const modulus = this.#attribute(handle, pkcs11.CKA_MODULUS);
+    try {
+      const spki = encodeRsaSpki(modulus, this.#attribute(handle, pkcs11.CKA_PUBLIC_EXPONENT));
+      return { algorithm: 'rsa-3072', spki: toBase64(spki) };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new SignerFailure('key_unsupported', `the key is ${error.message}`);
+    }
+  }
+
+  #readEcKey(handle: Buffer): PublicKey {
     const algorithm = algorithmOf(this.#attribute(handle, pkcs11.CKA_EC_PARAMS));
     if (algorithm === undefined) throw new SignerFailure('key_unsupported', 'the key is on another curve');
     const spki = encodeSpki(algorithm, this.#attribute(handle, pkcs11.CKA_EC_POINT));
@@ -142,23 +174,23 @@ export class Token {
     return attribute?.value ?? Buffer.alloc(0);
   }
 
-  #publicTemplate(algorithm: SignatureAlgorithm): pkcs11.Template {
+  #publicTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
     return [
       ...this.#commonTemplate(pkcs11.CKO_PUBLIC_KEY, algorithm),
       { type: pkcs11.CKA_TOKEN, value: true },
       { type: pkcs11.CKA_VERIFY, value: true },
-      { type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS[algorithm] },
+      ...PARAMETERS[algorithm],
     ];
   }
 
-  #privateTemplate(algorithm: SignatureAlgorithm): pkcs11.Template {
+  #privateTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
     return [
       ...this.#commonTemplate(pkcs11.CKO_PRIVATE_KEY, algorithm),
       ...PROTECTION.map(([, type, value]) => ({ type, value })),
     ];
   }
 
-  #commonTemplate(objectClass: number, algorithm: SignatureAlgorithm): pkcs11.Template {
+  #commonTemplate(objectClass: number, algorithm: KeyAlgorithm): pkcs11.Template {
     return [
       { type: pkcs11.CKA_CLASS, value: objectClass },
       { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
@@ -181,15 +213,23 @@ export class TokenKey {
     this.publicKey = publicKey;
   }
 
-  /** Ed25519: 64 bytes over the message; ecdsa-p256: DER over its SHA-256. Not verified here: the parent does that. */
+  /**
+   * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
+   * the parent does that.
+   */
   sign(message: Uint8Array): Uint8Array {
     const { algorithm } = this.publicKey;
     const mechanism = { mechanism: SIGNING[algorithm] };
-    const input = algorithm === 'ed25519' ? Buffer.from(message) : sha256(message);
+    const input = algorithm === 'ecdsa-p256' ? sha256(message) : Buffer.from(message);
     this.#module.C_SignInit(this.#session, mechanism, this.#handle);
     const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
-    return algorithm === 'ed25519' ? raw : encodeEcdsaSignature(raw);
+    return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
   }
+}
+
+/** A small CK_ULONG, in the byte order of every machine this runs on. */
+function readUlong(value: Buffer): number {
+  return value.length < 4 ? Number.NaN : value.readUInt32LE(0);
 }
 
 function loadModule(path: string): pkcs11.PKCS11 {

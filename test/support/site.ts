@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import type { PartitionState } from '../../src/kms/failure.ts';
 import {
@@ -21,6 +21,7 @@ export const NEVER = new AbortController().signal;
 export interface Site {
   tokens: PartitionOptions[];
   keys: LogKey[];
+  logger: Logger;
   /** Everything logged so far. */
   log(): string;
   open(options?: Partial<PartitionsOptions>): Promise<Partitions>;
@@ -43,7 +44,7 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
     t.teardown(() => partitions.close());
     return partitions;
   };
-  return { tokens, keys, log: () => lines.join(''), open };
+  return { tokens, keys, logger, log: () => lines.join(''), open };
 }
 
 /** The element that must be there. */
