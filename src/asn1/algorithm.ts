@@ -1,0 +1,104 @@
+import { createHash, type KeyObject, verify } from 'node:crypto';
+import { contentOf, type Element, Fields, oid, primitive, readOid, sequence, TAG } from './der.ts';
+import { OID } from './oid.ts';
+
+/** Hash functions that evidence may rest on (ETSI TS 119 312); SHA-1 and MD5 are refused everywhere. */
+export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const;
+export type DigestName = (typeof DIGESTS)[number];
+
+export const DIGEST_BYTES: Record<DigestName, number> = { sha256: 32, sha384: 48, sha512: 64 };
+
+/** Keys this service signs tokens and certificates with: those stock tools can verify. Both sign over SHA-256. */
+export const AUTHORITY_ALGORITHMS = ['ecdsa-p256', 'rsa-3072'] as const;
+export type AuthorityAlgorithm = (typeof AUTHORITY_ALGORITHMS)[number];
+
+/** A signature algorithm as it is verified: ECDSA (RFC 5758) or RSA PKCS#1 v1.5 (RFC 5754). */
+export interface SignatureScheme {
+  keyType: 'ec' | 'rsa';
+  digest: DigestName;
+}
+
+const SCHEMES: Record<string, SignatureScheme> = {
+  [OID.ecdsaWithSHA256]: { keyType: 'ec', digest: 'sha256' },
+  [OID.ecdsaWithSHA384]: { keyType: 'ec', digest: 'sha384' },
+  [OID.ecdsaWithSHA512]: { keyType: 'ec', digest: 'sha512' },
+  [OID.sha256WithRSAEncryption]: { keyType: 'rsa', digest: 'sha256' },
+  [OID.sha384WithRSAEncryption]: { keyType: 'rsa', digest: 'sha384' },
+  [OID.sha512WithRSAEncryption]: { keyType: 'rsa', digest: 'sha512' },
+};
+
+const CURVES = new Set(['prime256v1', 'secp384r1', 'secp521r1']);
+const RSA_BITS_MIN = 2048;
+
+export function hashOf(digest: DigestName, data: Uint8Array): Buffer {
+  return createHash(digest).update(data).digest();
+}
+
+/** AlgorithmIdentifier of a hash function, its parameters absent (RFC 5754, section 2). */
+export function digestAlgorithm(digest: DigestName): Element {
+  return sequence(oid(OID[digest]));
+}
+
+/** AlgorithmIdentifier of this service's own signatures. */
+export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Element {
+  return algorithm === 'ecdsa-p256'
+    ? sequence(oid(OID.ecdsaWithSHA256))
+    : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, Buffer.alloc(0)));
+}
+
+/** The hash function of an AlgorithmIdentifier; undefined for one that is not used here. Throws MalformedDer. */
+export function readDigestAlgorithm(element: Element): DigestName | undefined {
+  const found = readPlain(element);
+  return DIGESTS.find((digest) => OID[digest] === found);
+}
+
+/**
+ * The scheme of an AlgorithmIdentifier; undefined for one that is not used here. `rsaEncryption` leaves the hash function
+ * to the digest algorithm beside it (RFC 5652, section 5.3). Throws MalformedDer.
+ */
+export function readSignatureAlgorithm(element: Element, digest?: DigestName): SignatureScheme | undefined {
+  const found = readPlain(element);
+  if (found === OID.rsaEncryption && digest !== undefined) return { keyType: 'rsa', digest };
+  return found === undefined ? undefined : SCHEMES[found];
+}
+
+/** Whether the signature is the key's. False, too, for a key that is of another type than the scheme, or weak. */
+export function verifyScheme(
+  scheme: SignatureScheme,
+  key: KeyObject,
+  message: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  if (!fits(scheme, key)) return false;
+  try {
+    return verify(scheme.digest, message, key, signature);
+  } catch {
+    // OpenSSL throws for some signatures that cannot be any.
+    return false;
+  }
+}
+
+function fits({ keyType }: SignatureScheme, key: KeyObject): boolean {
+  if (key.asymmetricKeyType !== keyType) return false;
+  const { namedCurve = '', modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
+  return keyType === 'ec' ? CURVES.has(namedCurve) : modulusLength >= RSA_BITS_MIN;
+}
+
+/** The object identifier of an algorithm without parameters, or with NULL in their place. */
+function readPlain(element: Element): string | undefined {
+  const fields = new Fields(element);
+  const algorithm = readOid(fields.take(TAG.oid));
+  const parameters = fields.takeAny();
+  fields.end();
+  const none = parameters === undefined || isNull(parameters);
+  return none ? algorithm : undefined;
+}
+
+function isNull(element: Element): boolean {
+  return (
+    element.tagClass === 0 &&
+    element.type === TAG.null &&
+    !element.constructed &&
+    contentOf(element).length === 0
+  );
+}

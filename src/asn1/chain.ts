@@ -1,0 +1,83 @@
+import { bytesEqual } from '../base/bytes.ts';
+import { type Certificate, describeSubject, issuingFault, isValidAt } from './certificate.ts';
+import { MalformedDer } from './der.ts';
+
+/** From the certificate to a root, both included; or why there is no such way. */
+export type ChainResult = { chain: Certificate[] } | { fault: string };
+
+const CHAIN_LENGTH_MAX = 8;
+
+/**
+ * A way from `leaf` to one of the trusted `roots` through certificates of the `pool`, every one valid at `at`
+ * (milliseconds since the epoch) and allowed to issue the next (RFC 5280, section 6.1). A root is trusted by its bytes:
+ * its own signature proves nothing. Each certificate is tried once, so that a pool made on purpose costs no more than an honest one.
+ */
+export function findChain(
+  leaf: Certificate,
+  pool: readonly Certificate[],
+  roots: readonly Certificate[],
+  at: number,
+): ChainResult {
+  const tried = new Set<Certificate>([leaf]);
+  const faults: string[] = [];
+
+  const climb = (path: readonly Certificate[], current: Certificate): Certificate[] | undefined => {
+    if (!isValidAt(current, at)) {
+      faults.push(`${describeSubject(current)} is not valid at ${formatTime(at)}`);
+      return undefined;
+    }
+    const chain = [...path, current];
+    if (isOneOf(roots, current)) return chain;
+    if (chain.length >= CHAIN_LENGTH_MAX) return undefined;
+    for (const issuer of [...roots, ...pool]) {
+      if (tried.has(issuer) || !current.x509.checkIssued(issuer.x509)) continue;
+      tried.add(issuer);
+      const fault = whyNot(issuer, current, chain.length - 1);
+      if (fault !== undefined) faults.push(fault);
+      const found = fault === undefined ? climb(chain, issuer) : undefined;
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+
+  const chain = climb([], leaf);
+  return chain === undefined
+    ? { fault: faults[0] ?? `${describeSubject(leaf)}: no trusted root issued it` }
+    : { chain };
+}
+
+/** Why `issuer` cannot have issued `subject`, whatever names they have. */
+function whyNot(issuer: Certificate, subject: Certificate, below: number): string | undefined {
+  if (subject.scheme === undefined)
+    return `${describeSubject(subject)} is signed with an algorithm that is not trusted`;
+  try {
+    const fault = issuingFault(issuer, below);
+    if (fault !== undefined) return `${describeSubject(issuer)} ${fault}`;
+  } catch (error) {
+    if (!(error instanceof MalformedDer)) throw error;
+    return `${describeSubject(issuer)}: ${error.message}`;
+  }
+  return isSignedBy(subject, issuer)
+    ? undefined
+    : `${describeSubject(subject)} was not signed by ${describeSubject(issuer)}`;
+}
+
+function isSignedBy(subject: Certificate, issuer: Certificate): boolean {
+  try {
+    return subject.x509.verify(issuer.publicKey);
+  } catch {
+    // The key is of another type than the signature.
+    return false;
+  }
+}
+
+function isOneOf(list: readonly Certificate[], one: Certificate): boolean {
+  return list.some(({ der }) => bytesEqual(der, one.der));
+}
+
+/** A time in words of RFC 3339, also one beyond what a Date can say. */
+function formatTime(epochMs: number): string {
+  return Number.isFinite(epochMs) && Math.abs(epochMs) <= 8.64e15
+    ? new Date(epochMs).toISOString()
+    : 'that time';
+}

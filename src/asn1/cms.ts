@@ -1,0 +1,224 @@
+import { sha256 } from '../base/bytes.ts';
+import {
+  type AuthorityAlgorithm,
+  type DigestName,
+  digestAlgorithm,
+  readDigestAlgorithm,
+  readSignatureAlgorithm,
+  type SignatureScheme,
+  signatureAlgorithm,
+} from './algorithm.ts';
+import type { Certificate } from './certificate.ts';
+import {
+  constructed,
+  contentOf,
+  contextTag,
+  type Element,
+  encodeDer,
+  Fields,
+  integer,
+  MalformedDer,
+  octetString,
+  oid,
+  parseDer,
+  primitive,
+  primitiveTag,
+  readInteger,
+  readOid,
+  sequence,
+  setOf,
+  TAG,
+} from './der.ts';
+import { OID } from './oid.ts';
+
+/** A SignedData (RFC 5652, section 5) with its content inside and exactly one signer, who signed attributes. */
+export interface SignedData {
+  contentType: string;
+  content: Buffer;
+  /** DER of each certificate, in the order they are written. */
+  certificates: Buffer[];
+  signer: SignerInfo;
+}
+
+export interface SignerInfo {
+  /** Whose signature it claims to be: DER Name and content octets of the serial number, or a subject key identifier. */
+  id: { issuer: Buffer; serial: Buffer } | { subjectKeyIdentifier: Buffer };
+  /** undefined: an algorithm that is not used here. */
+  digest: DigestName | undefined;
+  scheme: SignatureScheme | undefined;
+  /** The attributes' values, by their types. */
+  attributes: ReadonlyMap<string, readonly Element[]>;
+  /** What was signed: the attributes as a SET OF (section 5.4). */
+  signedBytes: Buffer;
+  signature: Buffer;
+}
+
+/** More than any authority sends: its own, its issuers, and theirs. */
+const CERTIFICATES_MAX = 16;
+
+/**
+ * What the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4), among them the certificate's own digest
+ * (RFC 5035, ESSCertIDv2 with SHA-256), which ties the signature to this very certificate.
+ */
+export function encodeSignedAttributes(
+  contentType: string,
+  content: Uint8Array,
+  certificate: Certificate,
+): Buffer {
+  return encodeDer(
+    setOf([
+      attribute(OID.contentType, oid(contentType)),
+      attribute(OID.messageDigest, octetString(sha256(content))),
+      attribute(OID.signingCertificateV2, signingCertificate(certificate)),
+    ]),
+  );
+}
+
+/** ContentInfo of a SignedData of one signer. `signature` is over {@link encodeSignedAttributes}. */
+export function encodeSignedData(options: {
+  contentType: string;
+  content: Uint8Array;
+  signedAttributes: Uint8Array;
+  signature: Uint8Array;
+  algorithm: AuthorityAlgorithm;
+  certificate: Certificate;
+  /** Those to send along, if any. */
+  certificates: readonly Certificate[];
+}): Buffer {
+  const { contentType, content, signedAttributes, signature, algorithm, certificate, certificates } = options;
+  const signerInfo = sequence(
+    integer(1),
+    issuerAndSerial(certificate),
+    digestAlgorithm('sha256'),
+    constructed(contextTag(0), new Fields(parseDer(signedAttributes), TAG.set).rest()),
+    signatureAlgorithm(algorithm),
+    octetString(signature),
+  );
+  const signedData = sequence(
+    // Version 3: the content is no plain data (section 5.1).
+    integer(3),
+    setOf([digestAlgorithm('sha256')]),
+    sequence(oid(contentType), constructed(contextTag(0), [octetString(content)])),
+    certificates.length === 0
+      ? undefined
+      : setOf(
+          certificates.map(({ der }) => parseDer(der)),
+          contextTag(0),
+        ),
+    setOf([signerInfo]),
+  );
+  return encodeDer(sequence(oid(OID.signedData), constructed(contextTag(0), [signedData])));
+}
+
+/** Reads what {@link encodeSignedData} and other implementations write. Throws MalformedDer. */
+export function parseSignedData(der: Uint8Array): SignedData {
+  const info = new Fields(parseDer(der));
+  if (readOid(info.take(TAG.oid)) !== OID.signedData) throw new MalformedDer('not a SignedData');
+  const fields = new Fields(new Fields(info.take(contextTag(0)), contextTag(0)).take(TAG.sequence));
+  info.end();
+  readInteger(fields.take(TAG.integer));
+  fields.take(TAG.set);
+  const { contentType, content } = readEncapsulated(fields.take(TAG.sequence));
+  const certificates = readCertificates(fields.takeIf(contextTag(0)));
+  fields.takeIf(contextTag(1));
+  const [signer, second] = new Fields(fields.take(TAG.set), TAG.set).rest();
+  fields.end();
+  if (signer === undefined || second !== undefined) throw new MalformedDer('not exactly one signer');
+  return { contentType, content, certificates, signer: readSignerInfo(signer) };
+}
+
+/** The value of an attribute that must be there once and has one value (RFC 5652, section 11). Throws MalformedDer. */
+export function readAttribute({ attributes }: SignerInfo, type: string): Element {
+  const [value, second] = attributes.get(type) ?? [];
+  if (value === undefined || second !== undefined)
+    throw new MalformedDer(`not exactly one attribute ${type}`);
+  return value;
+}
+
+/** The digest of the certificate in a signing-certificate attribute (RFC 5035, section 3), first of them. Throws MalformedDer. */
+export function readSigningCertificate(value: Element): { digest: DigestName | undefined; hash: Buffer } {
+  const list = new Fields(value).take(TAG.sequence);
+  const id = new Fields(new Fields(list).take(TAG.sequence));
+  const algorithm = id.takeIf(TAG.sequence);
+  return {
+    digest: algorithm === undefined ? 'sha256' : readDigestAlgorithm(algorithm),
+    hash: contentOf(id.take(TAG.octetString)),
+  };
+}
+
+function attribute(type: string, value: Element): Element {
+  return sequence(oid(type), setOf([value]));
+}
+
+function issuerAndSerial({ issuer, serial }: Certificate): Element {
+  return sequence(parseDer(issuer), primitive(TAG.integer, serial));
+}
+
+/** SigningCertificateV2 of one ESSCertIDv2; SHA-256 is the default and in DER left out. */
+function signingCertificate({ der, issuer, serial }: Certificate): Element {
+  const generalNames = sequence(constructed(contextTag(4), [parseDer(issuer)]));
+  const essCertId = sequence(
+    octetString(sha256(der)),
+    sequence(generalNames, primitive(TAG.integer, serial)),
+  );
+  return sequence(sequence(essCertId));
+}
+
+function readEncapsulated(element: Element): { contentType: string; content: Buffer } {
+  const fields = new Fields(element);
+  const contentType = readOid(fields.take(TAG.oid));
+  const content = new Fields(fields.take(contextTag(0)), contextTag(0)).take(TAG.octetString);
+  fields.end();
+  return { contentType, content: contentOf(content) };
+}
+
+/** Attribute certificates and other formats (section 10.2.2) are passed over: nothing here asks for them. */
+function readCertificates(element: Element | undefined): Buffer[] {
+  if (element === undefined) return [];
+  const choices = new Fields(element, contextTag(0)).rest();
+  if (choices.length > CERTIFICATES_MAX) throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
+  return choices.filter(({ tagClass }) => tagClass === 0).map(encodeDer);
+}
+
+function readSignerInfo(element: Element): SignerInfo {
+  const fields = new Fields(element);
+  readInteger(fields.take(TAG.integer));
+  const id = readSignerId(fields);
+  const digest = readDigestAlgorithm(fields.take(TAG.sequence));
+  const attributes = new Fields(fields.take(contextTag(0)), contextTag(0)).rest();
+  const scheme = readSignatureAlgorithm(fields.take(TAG.sequence), digest);
+  const signature = contentOf(fields.take(TAG.octetString));
+  fields.takeIf(contextTag(1));
+  fields.end();
+  return {
+    id,
+    digest,
+    scheme,
+    attributes: readAttributes(attributes),
+    // In the order they were sent: some authorities do not sort, and signed what they sent.
+    signedBytes: encodeDer(constructed(TAG.set, attributes)),
+    signature,
+  };
+}
+
+function readSignerId(fields: Fields): SignerInfo['id'] {
+  const keyIdentifier = fields.takeIf(primitiveTag(0));
+  if (keyIdentifier !== undefined) return { subjectKeyIdentifier: contentOf(keyIdentifier) };
+  const names = new Fields(fields.take(TAG.sequence));
+  const issuer = encodeDer(names.take(TAG.sequence));
+  const serial = contentOf(names.take(TAG.integer));
+  names.end();
+  return { issuer, serial };
+}
+
+function readAttributes(elements: readonly Element[]): Map<string, Element[]> {
+  const attributes = new Map<string, Element[]>();
+  for (const element of elements) {
+    const fields = new Fields(element);
+    const type = readOid(fields.take(TAG.oid));
+    const values = new Fields(fields.take(TAG.set), TAG.set).rest();
+    fields.end();
+    attributes.set(type, [...(attributes.get(type) ?? []), ...values]);
+  }
+  return attributes;
+}

@@ -1,0 +1,252 @@
+import forge from 'node-forge/lib/asn1.js';
+import { bytesEqual } from '../base/bytes.ts';
+import { decodeOid, encodeOid } from './oid.ts';
+
+/** One element of DER (ITU-T X.690), opaque: made and read with the functions below. */
+export type Element = forge.Asn1;
+
+/** Identifier octets, as they stand in the encoding: class, "constructed", and tag number. */
+export const TAG = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  null: 0x05,
+  oid: 0x06,
+  utf8String: 0x0c,
+  printableString: 0x13,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  set: 0x31,
+} as const;
+
+/** `[n]` around elements (explicit, or implicit of a constructed type), and `[n]` in the place of a primitive type. */
+export const contextTag = (n: number): number => 0xa0 | n;
+export const primitiveTag = (n: number): number => 0x80 | n;
+
+/** The bytes are not what they should be. Thrown by readers in here and caught where a whole structure is read. */
+export class MalformedDer extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'MalformedDer';
+  }
+}
+
+/** More than any structure of this service nests; bounds the work a stranger's bytes can cause. */
+const DEPTH_MAX = 32;
+
+// Writing. node-forge holds content octets as binary strings.
+
+export function primitive(tag: number, content: Uint8Array): Element {
+  return forge.create(tag & 0xc0, tag & 0x1f, false, toBinary(content));
+}
+
+export function constructed(tag: number, elements: readonly (Element | undefined)[]): Element {
+  const present = elements.filter((element) => element !== undefined);
+  return forge.create(tag & 0xc0, tag & 0x1f, true, present);
+}
+
+/** SEQUENCE of the elements that are there. */
+export function sequence(...elements: (Element | undefined)[]): Element {
+  return constructed(TAG.sequence, elements);
+}
+
+/** SET OF, or `[n] IMPLICIT SET OF`: in DER its elements ascend by their encodings (X.690, section 11.6). */
+export function setOf(elements: readonly Element[], tag: number = TAG.set): Element {
+  const sorted = elements
+    .map((element) => ({ element, der: encodeDer(element) }))
+    .sort((a, b) => Buffer.compare(a.der, b.der));
+  return constructed(
+    tag,
+    sorted.map(({ element }) => element),
+  );
+}
+
+export function oid(dotted: string): Element {
+  return primitive(TAG.oid, encodeOid(dotted));
+}
+
+export function octetString(content: Uint8Array): Element {
+  return primitive(TAG.octetString, content);
+}
+
+/** A BIT STRING of whole octets. */
+export function bitString(content: Uint8Array): Element {
+  return primitive(TAG.bitString, Buffer.concat([Buffer.alloc(1), content]));
+}
+
+/** A BIT STRING with named bits: bit 0 is the first, and trailing zeros go (X.690, section 11.2.2). */
+export function namedBits(...bits: number[]): Element {
+  const highest = Math.max(...bits);
+  const content = Buffer.alloc(2 + (highest >> 3));
+  content[0] = 7 - (highest & 7);
+  for (const bit of bits) content[1 + (bit >> 3)] = (content[1 + (bit >> 3)] ?? 0) | (0x80 >> (bit & 7));
+  return primitive(TAG.bitString, content);
+}
+
+/** INTEGER of a number from 0 to 2^53 - 1. */
+export function integer(value: number): Element {
+  return primitive(TAG.integer, encodeUnsigned(value));
+}
+
+/** Content octets of the INTEGER of a number from 0 to 2^53 - 1. */
+export function encodeUnsigned(value: number): Buffer {
+  const hex = value.toString(16);
+  return unsignedContent(Buffer.from(hex.padStart(hex.length + (hex.length & 1), '0'), 'hex'));
+}
+
+/** Content octets of the INTEGER that big-endian octets stand for: no leading zeros, but one before a sign bit. */
+export function unsignedContent(octets: Uint8Array): Buffer {
+  const first = octets.findIndex((octet) => octet !== 0);
+  const digits = first === -1 ? Buffer.alloc(1) : octets.subarray(first);
+  return Buffer.concat([Buffer.alloc((digits[0] ?? 0) >= 0x80 ? 1 : 0), digits]);
+}
+
+/** GeneralizedTime in UTC with milliseconds, without trailing zeros (RFC 3161, section 2.4.2). */
+export function generalizedTime(epochMs: number): Element {
+  const [seconds = '', fraction = ''] = new Date(epochMs)
+    .toISOString()
+    .replace(/[-:TZ]/g, '')
+    .split('.');
+  const trimmed = fraction.replace(/0+$/, '');
+  return primitive(
+    TAG.generalizedTime,
+    Buffer.from(`${seconds}${trimmed === '' ? '' : `.${trimmed}`}Z`, 'latin1'),
+  );
+}
+
+export function encodeDer(element: Element): Buffer {
+  return Buffer.from(forge.toDer(element).getBytes(), 'binary');
+}
+
+// Reading.
+
+/**
+ * The one element that the bytes encode. Only DER is taken: whatever would be written otherwise than it was read is
+ * refused, so that encoding a part of it again gives the part's very bytes. Throws MalformedDer.
+ */
+export function parseDer(bytes: Uint8Array): Element {
+  let element: Element;
+  try {
+    element = forge.fromDer(toBinary(bytes), {
+      strict: true,
+      parseAllBytes: true,
+      decodeBitStrings: false,
+      maxDepth: DEPTH_MAX,
+    });
+  } catch (cause) {
+    throw new MalformedDer(`not DER: ${(cause as Error).message}`);
+  }
+  if (!bytesEqual(encodeDer(element), bytes)) throw new MalformedDer('BER, but not DER');
+  return element;
+}
+
+export function tagOf({ tagClass, type, constructed }: Element): number {
+  return tagClass | type | (constructed ? 0x20 : 0);
+}
+
+/** Content octets of a primitive element. */
+export function contentOf(element: Element): Buffer {
+  if (typeof element.value !== 'string')
+    throw new MalformedDer('a constructed value in the place of a primitive one');
+  return Buffer.from(element.value, 'binary');
+}
+
+export function readOid(element: Element): string {
+  const dotted = decodeOid(contentOf(element));
+  if (dotted === undefined) throw new MalformedDer('an object identifier that is none');
+  return dotted;
+}
+
+/** An INTEGER from 0 to 2^31 - 1. */
+export function readInteger(element: Element): number {
+  const content = contentOf(element);
+  if (content.length === 0 || content.length > 4 || (content[0] ?? 0) >= 0x80) {
+    throw new MalformedDer('an INTEGER out of range');
+  }
+  return content.readUIntBE(0, content.length);
+}
+
+/** DER's two values of a BOOLEAN (X.690, section 11.1). */
+export function readBoolean(element: Element): boolean {
+  const content = contentOf(element);
+  if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff)) {
+    throw new MalformedDer('a BOOLEAN that is neither TRUE nor FALSE');
+  }
+  return content[0] === 0xff;
+}
+
+/** The bits that are set in a BIT STRING with named bits. */
+export function readNamedBits(element: Element): number[] {
+  const [unused = 8, ...octets] = contentOf(element);
+  if (unused > 7) throw new MalformedDer('a BIT STRING of impossible length');
+  return octets.flatMap((octet, index) =>
+    [0, 1, 2, 3, 4, 5, 6, 7].filter((bit) => octet & (0x80 >> bit)).map((bit) => index * 8 + bit),
+  );
+}
+
+/** GeneralizedTime in UTC, seconds present (RFC 3161, section 2.4.2), as milliseconds since the epoch, rounded down. */
+export function readGeneralizedTime(element: Element): number {
+  const text = contentOf(element).toString('latin1');
+  const [, date, time, fraction = ''] = /^(\d{8})(\d{6})(?:\.(\d{1,9}))?Z$/.exec(text) ?? [];
+  if (date === undefined || time === undefined) throw new MalformedDer('a GeneralizedTime of another form');
+  const iso = `${date.replace(/(....)(..)(..)/, '$1-$2-$3')}T${time.replace(/(..)(..)(..)/, '$1:$2:$3')}`;
+  const epochMs = Date.parse(`${iso}.${fraction.slice(0, 3).padEnd(3, '0')}Z`);
+  // Date.parse lets the 30th of February pass for the 2nd of March.
+  if (Number.isNaN(epochMs) || !new Date(epochMs).toISOString().startsWith(iso)) {
+    throw new MalformedDer('a GeneralizedTime that never was');
+  }
+  return epochMs;
+}
+
+/** Takes the elements of a constructed value one after the other, each by its tag. Throws MalformedDer. */
+export class Fields {
+  readonly #elements: readonly Element[];
+  #next = 0;
+
+  constructor(element: Element, tag: number = TAG.sequence) {
+    if (tagOf(element) !== tag || typeof element.value === 'string') {
+      throw new MalformedDer(`tag ${hexTag(tagOf(element))} in the place of ${hexTag(tag)}`);
+    }
+    this.#elements = element.value;
+  }
+
+  take(tag: number): Element {
+    const found = this.takeIf(tag);
+    if (found === undefined) throw new MalformedDer(`an element with tag ${hexTag(tag)} is missing`);
+    return found;
+  }
+
+  takeIf(tag: number): Element | undefined {
+    const found = this.#elements[this.#next];
+    if (found === undefined || tagOf(found) !== tag) return undefined;
+    this.#next += 1;
+    return found;
+  }
+
+  /** Whatever comes next. */
+  takeAny(): Element | undefined {
+    const found = this.#elements[this.#next];
+    this.#next += 1;
+    return found;
+  }
+
+  rest(): Element[] {
+    const rest = this.#elements.slice(this.#next);
+    this.#next = this.#elements.length;
+    return rest;
+  }
+
+  end(): void {
+    if (this.#next < this.#elements.length) throw new MalformedDer('more elements than there can be');
+  }
+}
+
+function hexTag(tag: number): string {
+  return `0x${tag.toString(16).padStart(2, '0')}`;
+}
+
+function toBinary(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('binary');
+}

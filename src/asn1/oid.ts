@@ -1,0 +1,77 @@
+/** Object identifiers, by the names their standards give them. */
+export const OID = {
+  sha256: '2.16.840.1.101.3.4.2.1',
+  sha384: '2.16.840.1.101.3.4.2.2',
+  sha512: '2.16.840.1.101.3.4.2.3',
+  rsaEncryption: '1.2.840.113549.1.1.1',
+  sha256WithRSAEncryption: '1.2.840.113549.1.1.11',
+  sha384WithRSAEncryption: '1.2.840.113549.1.1.12',
+  sha512WithRSAEncryption: '1.2.840.113549.1.1.13',
+  ecdsaWithSHA256: '1.2.840.10045.4.3.2',
+  ecdsaWithSHA384: '1.2.840.10045.4.3.3',
+  ecdsaWithSHA512: '1.2.840.10045.4.3.4',
+  // RFC 5652 and RFC 5035
+  signedData: '1.2.840.113549.1.7.2',
+  contentType: '1.2.840.113549.1.9.3',
+  messageDigest: '1.2.840.113549.1.9.4',
+  extensionRequest: '1.2.840.113549.1.9.14',
+  signingCertificateV2: '1.2.840.113549.1.9.16.2.47',
+  // RFC 3161
+  tstInfo: '1.2.840.113549.1.9.16.1.4',
+  // RFC 5280
+  subjectKeyIdentifier: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  basicConstraints: '2.5.29.19',
+  certificatePolicies: '2.5.29.32',
+  authorityKeyIdentifier: '2.5.29.35',
+  extKeyUsage: '2.5.29.37',
+  timeStamping: '1.3.6.1.5.5.7.3.8',
+  // X.520
+  commonName: '2.5.4.3',
+  countryName: '2.5.4.6',
+  organizationName: '2.5.4.10',
+  organizationalUnitName: '2.5.4.11',
+} as const;
+
+/** Longest object identifier that is read, in content octets. */
+const CONTENT_BYTES_MAX = 64;
+
+/** Whether the text is an object identifier in dotted form: `2.25.` and a UUID as a number, for one. */
+export function isOid(text: string): boolean {
+  if (!/^(?:[01]\.(?:[1-3]?\d)|2\.(?:0|[1-9]\d{0,38}))(?:\.(?:0|[1-9]\d{0,38})){1,30}$/.test(text))
+    return false;
+  return encodeOid(text).length <= CONTENT_BYTES_MAX;
+}
+
+/** Content octets (X.690, section 8.19). Arcs may be of any size: node-forge stops at 32 bits, and `2.25` needs 128. */
+export function encodeOid(dotted: string): Buffer {
+  const [root = 0n, second = 0n, ...arcs] = dotted.split('.').map(BigInt);
+  return Buffer.from([root * 40n + second, ...arcs].flatMap(base128));
+}
+
+/** The dotted form; undefined for octets that are no object identifier. */
+export function decodeOid(content: Uint8Array): string | undefined {
+  if (content.length === 0 || content.length > CONTENT_BYTES_MAX) return undefined;
+  const numbers: bigint[] = [];
+  let number = 0n;
+  let begun = false;
+  for (const octet of content) {
+    // A leading 0x80 would let one object identifier be spelt in many ways.
+    if (!begun && octet === 0x80) return undefined;
+    number = (number << 7n) | BigInt(octet & 0x7f);
+    begun = octet >= 0x80;
+    if (begun) continue;
+    numbers.push(number);
+    number = 0n;
+  }
+  const [first, ...arcs] = numbers;
+  if (begun || first === undefined) return undefined;
+  const root = first < 80n ? first / 40n : 2n;
+  return [root, first - root * 40n, ...arcs].join('.');
+}
+
+function base128(number: bigint): number[] {
+  const octets = [Number(number & 0x7fn)];
+  for (let rest = number >> 7n; rest > 0n; rest >>= 7n) octets.unshift(Number(rest & 0x7fn) | 0x80);
+  return octets;
+}

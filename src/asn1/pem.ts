@@ -1,0 +1,19 @@
+/** What the labels of RFC 7468 stand for here. */
+export type PemLabel = 'CERTIFICATE' | 'CERTIFICATE REQUEST';
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/g;
+
+/** Textual encoding (RFC 7468) with lines of 64 characters. */
+export function encodePem(label: PemLabel, der: Uint8Array): string {
+  const base64 = Buffer.from(der)
+    .toString('base64')
+    .replace(/.{64}(?=.)/g, '$&\n');
+  return `-----BEGIN ${label}-----\n${base64}\n-----END ${label}-----\n`;
+}
+
+/** DER of every certificate in a file: a PEM bundle with any text between, or one certificate in DER. */
+export function readCertificateFile(bytes: Uint8Array): Buffer[] {
+  const text = Buffer.from(bytes).toString('latin1');
+  const blocks = [...text.matchAll(CERTIFICATE)].map(([, base64 = '']) => Buffer.from(base64, 'base64'));
+  return blocks.length > 0 || bytes.length === 0 ? blocks : [Buffer.from(bytes)];
+}

@@ -1,0 +1,96 @@
+import {
+  contentOf,
+  encodeDer,
+  Fields,
+  integer,
+  MalformedDer,
+  namedBits,
+  parseDer,
+  primitive,
+  readInteger,
+  readNamedBits,
+  sequence,
+  TAG,
+} from './der.ts';
+
+/** PKIStatus (RFC 3161, section 2.4.2). */
+export const PKI_STATUS = {
+  granted: 0,
+  grantedWithMods: 1,
+  rejection: 2,
+  waiting: 3,
+  revocationWarning: 4,
+  revocationNotification: 5,
+} as const;
+
+/** Bits of PKIFailureInfo (RFC 3161, section 2.4.2). */
+export const FAILURE_INFO = {
+  badAlg: 0,
+  badRequest: 2,
+  badDataFormat: 5,
+  timeNotAvailable: 14,
+  unacceptedPolicy: 15,
+  unacceptedExtension: 16,
+  addInfoNotAvailable: 17,
+  systemFailure: 25,
+} as const;
+export type FailureInfo = keyof typeof FAILURE_INFO;
+
+/** A TimeStampResp as a client reads it. */
+export interface TimestampResponse {
+  status: keyof typeof PKI_STATUS;
+  /** Those failures that have a name. */
+  failures: FailureInfo[];
+  /** The authority's own words, shortened and without control characters. */
+  text: string;
+  /** DER of the token, present exactly when the status is `granted` or `grantedWithMods`. */
+  token?: Buffer;
+}
+
+const TEXT_CHARS_MAX = 200;
+
+/** DER of a response that grants. */
+export function encodeGranted(token: Uint8Array): Buffer {
+  return encodeDer(sequence(sequence(integer(PKI_STATUS.granted)), parseDer(token)));
+}
+
+/** DER of a response that rejects, with one failure and a sentence for people. */
+export function encodeRejection(failure: FailureInfo, text: string): Buffer {
+  const freeText = sequence(primitive(TAG.utf8String, Buffer.from(text, 'utf8')));
+  return encodeDer(
+    sequence(sequence(integer(PKI_STATUS.rejection), freeText, namedBits(FAILURE_INFO[failure]))),
+  );
+}
+
+/** Reads any authority's response. Throws MalformedDer. */
+export function parseResponse(der: Uint8Array): TimestampResponse {
+  const fields = new Fields(parseDer(der));
+  const info = new Fields(fields.take(TAG.sequence));
+  const token = fields.takeIf(TAG.sequence);
+  fields.end();
+  const number = readInteger(info.take(TAG.integer));
+  const text = info.takeIf(TAG.sequence);
+  const failInfo = info.takeIf(TAG.bitString);
+  info.end();
+  const status = nameOf(PKI_STATUS, number);
+  if (status === undefined) throw new MalformedDer('a status that does not exist');
+  const granted = status === 'granted' || status === 'grantedWithMods';
+  if (granted !== (token !== undefined))
+    throw new MalformedDer('a status that does not go with what was sent');
+  const bits = failInfo === undefined ? [] : readNamedBits(failInfo);
+  return {
+    status,
+    failures: bits.map((bit) => nameOf(FAILURE_INFO, bit)).filter((name) => name !== undefined),
+    text: text === undefined ? '' : readFreeText(new Fields(text)),
+    ...(token && { token: encodeDer(token) }),
+  };
+}
+
+function readFreeText(fields: Fields): string {
+  const lines = fields.rest().map((line) => contentOf(line).toString('utf8'));
+  return lines.join(' ').replace(/\p{C}/gu, ' ').slice(0, TEXT_CHARS_MAX);
+}
+
+function nameOf<Name extends string>(names: Record<Name, number>, number: number): Name | undefined {
+  return (Object.keys(names) as Name[]).find((name) => names[name] === number);
+}
