@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts';
-import type { Job, JobRecord } from '../job/job.ts';
+import type { Job, JobRecord, Outcome } from '../job/job.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
@@ -75,7 +75,8 @@ export class Jobs {
     for (const key of this.#postings.find(query)) {
       const isFull = records.length >= query.limit || candidates >= CANDIDATES_MAX;
       if (isFull) return { records, ...(last && { next: parseJobKey(last) }) };
-      const record = this.#record(key);
+      const outcome = this.#outcome(key);
+      const record = isOrUnset(query.outcome, outcome?.kind ?? 'waiting') ? this.#record(key) : undefined;
       if (record !== undefined && matches(query, record)) records.push(record);
       last = key;
       candidates += 1;
@@ -109,18 +110,23 @@ export class Jobs {
   #record(key: Uint8Array): JobRecord | undefined {
     const job = this.#job(key);
     if (job === undefined) return undefined;
-    const outcome = this.#databases.outcomes.getBinary(key);
-    return outcome === undefined ? { job } : { job, outcome: parseOutcome(outcome) };
+    const outcome = this.#outcome(key);
+    return outcome === undefined ? { job } : { job, outcome };
+  }
+
+  #outcome(key: Uint8Array): Outcome | undefined {
+    const bytes = this.#databases.outcomes.getBinary(key);
+    return bytes && parseOutcome(bytes);
   }
 }
 
-function matches(query: JobQuery, { job, outcome }: JobRecord): boolean {
+/** Every filter but that by outcome. */
+function matches(query: JobQuery, { job }: JobRecord): boolean {
   return (
     maySee(query.viewer, job) &&
     isOrUnset(query.documentSha256, job.document.sha256) &&
     isOrUnset(query.customerReference, job.customerReference) &&
     isOrUnset(query.visibility, job.visibility) &&
-    isOrUnset(query.outcome, outcome?.kind ?? 'waiting') &&
     job.acceptedAt >= (query.createdFrom ?? 0) &&
     job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
   );

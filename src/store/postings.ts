@@ -13,7 +13,7 @@ import type { JobQuery, Viewer } from './store.ts';
  * store would write a page per job and term. So `lookups` is cut into generations: only the newest one is written, and
  * it stays as small as in a new store; a search looks into each.
  */
-const GENERATION_ENTRIES = 65_536;
+const GENERATION_ENTRIES = 131_072;
 const GENERATION_BYTES = 4;
 
 /** Leeway between the time in a job's id and its `acceptedAt`. */

@@ -3,8 +3,8 @@ import { createInterface } from 'node:readline';
 import { openStore } from '../../src/store/lmdb.ts';
 import { sampleCredential } from './samples.ts';
 
-const [path = ''] = process.argv.slice(2);
-const store = await openStore({ path });
+const [path = '', mode] = process.argv.slice(2);
+const store = await openStore({ path, readOnly: mode === 'read' });
 console.log('ready');
 
 for await (const line of createInterface({ input: process.stdin })) {
