@@ -5,33 +5,63 @@ import {
   fsyncSync,
   linkSync,
   openSync,
+  readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
+import { basename } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
 
-/** Both digests of a file in one pass, however large it is. Throws OperatorError when it cannot be read. */
-export async function digestFile(
-  path: string,
-  onBytes: (bytes: number) => void = () => {},
+/** Both digests of a file in one pass, however large it is, with progress. Throws OperatorError when it cannot be read. */
+export async function digestFile(path: string): Promise<DocumentDigests> {
+  const progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes');
+  try {
+    return await digest(createReadStream(path, { highWaterMark: READ_BYTES }), progress.update);
+  } catch (cause) {
+    throw unusable('read', path, cause);
+  } finally {
+    progress.stop();
+  }
+}
+
+async function digest(
+  chunks: AsyncIterable<Uint8Array>,
+  onBytes: (bytes: number) => void,
 ): Promise<DocumentDigests> {
   const [sha256, sha512] = [createHash('sha256'), createHash('sha512')];
   let bytes = 0;
+  for await (const chunk of chunks) {
+    sha256.update(chunk);
+    sha512.update(chunk);
+    bytes += chunk.length;
+    onBytes(bytes);
+  }
+  return { sha256: sha256.digest('hex'), sha512: sha512.digest('hex'), bytes };
+}
+
+/** Text of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
+export function readTextFile(path: string, bytesMax: number): string {
+  if (sizeOf(path) > bytesMax)
+    throw new OperatorError(`${path} is larger than the ${bytesMax} bytes that are read`);
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: READ_BYTES })) {
-      sha256.update(chunk);
-      sha512.update(chunk);
-      bytes += chunk.length;
-      onBytes(bytes);
-    }
+    return readFileSync(path, 'utf8');
   } catch (cause) {
     throw unusable('read', path, cause);
   }
-  return { sha256: sha256.digest('hex'), sha512: sha512.digest('hex'), bytes };
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch (cause) {
+    throw unusable('read', path, cause);
+  }
 }
 
 /** Replaces a file by one that is whole and on disk. Throws OperatorError, and then leaves what was there. */
@@ -71,8 +101,10 @@ function withDraft<T>(path: string, text: string, publish: (draft: string) => T)
   }
 }
 
-/** The error for a file an administrator or a user named. */
+/** The error for a file a user named, of what the system said; any other cause is a bug, and is thrown as it is. */
 export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
-  const why = cause instanceof Error && 'code' in cause ? cause.code : cause;
-  return new OperatorError(`cannot ${verb} ${path} (${why})`, { cause });
+  if (cause instanceof Error && 'code' in cause) {
+    return new OperatorError(`cannot ${verb} ${path} (${cause.code})`, { cause });
+  }
+  throw cause;
 }

@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { ApiClient } from './apiClient.ts';
-import { createFileAtomically, digestFile, unusable, writeFileAtomically } from './files.ts';
+import { createFileAtomically, digestFile, readTextFile, writeFileAtomically } from './files.ts';
 import { jsonOption, parseDurationArgument } from './options.ts';
 import { Refused, submitDocument } from './submission.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
@@ -25,6 +24,8 @@ interface SubmitOptions {
 }
 
 const PATIENCE_MS_DEFAULT = 10 * 60_000;
+/** More than any receipt or key file has. */
+const FILE_BYTES_MAX = 16 << 20;
 
 export function submitCommand(): Command {
   return new Command('submit')
@@ -101,7 +102,10 @@ async function submitOne(client: ApiClient, path: string, options: SubmitOptions
       idempotencyKey: options.idempotencyKey,
       patienceMs: options.timeout,
       onSent: progress.update,
-      onWait: (why, seconds) => options.json || note(`${path}: ${why}; again in ${Math.ceil(seconds)} s`),
+      onWait: (why, seconds) => {
+        progress.stop();
+        if (!options.json) note(`${path}: ${why}; again in ${Math.ceil(seconds)} s`);
+      },
     });
     progress.stop();
     const receiptPath = `${path}.receipt.json`;
@@ -124,7 +128,7 @@ async function submitOne(client: ApiClient, path: string, options: SubmitOptions
 
 function storeReceipt(path: string, receipt: string, jobId: string, force: boolean): void {
   if (force) writeFileAtomically(path, receipt);
-  else if (!createFileAtomically(path, receipt) && readText(path) !== receipt) {
+  else if (!createFileAtomically(path, receipt) && readTextFile(path, FILE_BYTES_MAX) !== receipt) {
     throw new Refused(
       'receipt_exists',
       `${path} holds another receipt; the new one is that of ${jobId}, and --force replaces it`,
@@ -151,7 +155,8 @@ function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetada
 
 /** Never from the command line, which every user of the machine can read. */
 function readApiKey(keyFile: string | undefined): string {
-  const apiKey = keyFile === undefined ? apiKeyFromEnvironment() : readText(keyFile).trim();
+  const apiKey =
+    keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
   if (apiKey === undefined) {
     throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
   }
@@ -159,14 +164,6 @@ function readApiKey(keyFile: string | undefined): string {
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key is not one line of visible ASCII characters');
   return apiKey;
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw unusable('read', path, cause);
-  }
 }
 
 function parseIdempotencyKey(text: string): string {

@@ -61,16 +61,23 @@ export function showProgress(label: string, total: number, unit: 'bytes' | 'leav
       format: (options, { progress, value, total }) => {
         const filled = Math.round(progress * BAR_CELLS);
         const cells = (options.barCompleteString ?? '').slice(0, filled).padEnd(BAR_CELLS);
-        return `${escapeControls(label)} [${cells}] ${amount(value)} of ${amount(total)}`;
+        return `${escapeControls(label).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}`;
       },
       stream: process.stderr,
       clearOnComplete: true,
+      // The terminal is left as it is: an interrupt would not put it back.
       hideCursor: false,
+      linewrap: true,
     },
     Presets.legacy,
   );
   bar.start(total, 0);
-  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+  const update = (done: number): void => {
+    if (bar.isActive) bar.update(done);
+  };
+  return { update, stop: () => bar.stop() };
 }
 
 const BAR_CELLS = 30;
+/** Keeps the bar on one line of 80 characters. */
+const LABEL_CHARACTERS_MAX = 20;

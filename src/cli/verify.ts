@@ -1,10 +1,9 @@
-import { readFileSync, statSync } from 'node:fs';
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import { RECEIPT_LENGTH_MAX, type Verdict, verifyReceiptText } from '../verify.ts';
-import { digestFile, unusable } from './files.ts';
+import { digestFile, readTextFile } from './files.ts';
 import { jsonOption } from './options.ts';
-import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+import { EXIT, note, print, printJson } from './terminal.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
@@ -53,14 +52,9 @@ async function verify(
 }
 
 async function judge(documentPath: string, receiptPath: string, trustPath: string): Promise<Verdict> {
-  const trust = readText(trustPath);
-  const receipt = readText(receiptPath);
-  const progress = showProgress('reading', sizeOf(documentPath), 'bytes');
-  try {
-    return verifyReceiptText(receipt, trust, await digestFile(documentPath, progress.update));
-  } finally {
-    progress.stop();
-  }
+  const trust = readTextFile(trustPath, TEXT_BYTES_MAX);
+  const receipt = readTextFile(receiptPath, TEXT_BYTES_MAX);
+  return verifyReceiptText(receipt, trust, await digestFile(documentPath));
 }
 
 function printVerdict({ outcome, checks }: Verdict): void {
@@ -68,22 +62,4 @@ function printVerdict({ outcome, checks }: Verdict): void {
   for (const check of checks)
     print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
   print(WORDS[outcome]);
-}
-
-function readText(path: string): string {
-  if (sizeOf(path) > TEXT_BYTES_MAX)
-    throw new OperatorError(`${path} is too large to be a receipt or a trust file`);
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw unusable('read', path, cause);
-  }
-}
-
-function sizeOf(path: string): number {
-  try {
-    return statSync(path).size;
-  } catch (cause) {
-    throw unusable('read', path, cause);
-  }
 }
