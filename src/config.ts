@@ -21,7 +21,7 @@ export interface Config {
   readonly drainTimeoutMs: number;
   readonly http: {
     readonly host: string;
-    /** 0: any free port, for tests. */
+    /** 0 takes any free port. */
     readonly port: number;
     /** Without a trailing slash and without `/v1`. */
     readonly publicUrl: string;
