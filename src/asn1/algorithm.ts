@@ -2,7 +2,7 @@ import { createHash, type KeyObject, verify } from 'node:crypto';
 import { contentOf, type Element, Fields, oid, primitive, readOid, sequence, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
-/** Hash functions that evidence may rest on (ETSI TS 119 312); SHA-1 and MD5 are refused everywhere. */
+/** Hash functions that evidence may rest on (ETSI TS 119 312). */
 export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const;
 export type DigestName = (typeof DIGESTS)[number];
 
@@ -30,7 +30,8 @@ const SCHEMES: Record<string, SignatureScheme> = {
 const CURVES = new Set(['prime256v1', 'secp384r1', 'secp521r1']);
 const RSA_BITS_MIN = 2048;
 
-export function hashOf(digest: DigestName, data: Uint8Array): Buffer {
+/** SHA-1 only names a certificate, in the oldest form of that attribute (RFC 2634, ESSCertID). */
+export function hashOf(digest: DigestName | 'sha1', data: Uint8Array): Buffer {
   return createHash(digest).update(data).digest();
 }
 

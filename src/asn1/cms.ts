@@ -135,15 +135,21 @@ export function readAttribute({ attributes }: SignerInfo, type: string): Element
   return value;
 }
 
-/** The digest of the certificate in a signing-certificate attribute (RFC 5035, section 3), first of them. Throws MalformedDer. */
-export function readSigningCertificate(value: Element): { digest: DigestName | undefined; hash: Buffer } {
+/**
+ * The digest by which the signed attributes name the signer's certificate: SigningCertificateV2 (RFC 5035) or, where there
+ * is none, SigningCertificate with SHA-1 (RFC 2634), which some authorities still send alone. RFC 5816 allows both.
+ * undefined for a hash function that is not used here. Throws MalformedDer.
+ */
+export function readSigningCertificate(
+  signer: SignerInfo,
+): { digest: DigestName | 'sha1'; hash: Buffer } | undefined {
+  const isV2 = signer.attributes.has(OID.signingCertificateV2);
+  const value = readAttribute(signer, isV2 ? OID.signingCertificateV2 : OID.signingCertificate);
   const list = new Fields(value).take(TAG.sequence);
   const id = new Fields(new Fields(list).take(TAG.sequence));
-  const algorithm = id.takeIf(TAG.sequence);
-  return {
-    digest: algorithm === undefined ? 'sha256' : readDigestAlgorithm(algorithm),
-    hash: contentOf(id.take(TAG.octetString)),
-  };
+  const algorithm = isV2 ? id.takeIf(TAG.sequence) : undefined;
+  const digest = algorithm === undefined ? (isV2 ? 'sha256' : 'sha1') : readDigestAlgorithm(algorithm);
+  return digest && { digest, hash: contentOf(id.take(TAG.octetString)) };
 }
 
 function attribute(type: string, value: Element): Element {

@@ -15,6 +15,7 @@ export const OID = {
   contentType: '1.2.840.113549.1.9.3',
   messageDigest: '1.2.840.113549.1.9.4',
   extensionRequest: '1.2.840.113549.1.9.14',
+  signingCertificate: '1.2.840.113549.1.9.16.2.12',
   signingCertificateV2: '1.2.840.113549.1.9.16.2.47',
   // RFC 3161
   tstInfo: '1.2.840.113549.1.9.16.1.4',

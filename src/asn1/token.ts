@@ -61,8 +61,8 @@ export type TokenVerdict =
 export interface TokenVerification {
   /** DER, as it came. */
   token: Uint8Array;
-  /** SHA-512, 64 bytes, of what must have been stamped. */
-  messageImprint: Uint8Array;
+  /** The digest of what must have been stamped. */
+  messageImprint: MessageImprint;
   /** Those the verifier trusts. */
   trustedRoots: readonly Certificate[];
   /** DER of certificates that may stand between; the token may bring its own. */
@@ -133,10 +133,10 @@ function verify(input: TokenVerification): VerifiedTimestamp {
 }
 
 function checkInfo(info: TstInfo, { messageImprint, nonce, policy }: TokenVerification): void {
-  if (!isImprintOf(info.imprint, messageImprint)) {
+  if (!isImprint(info.imprint, messageImprint)) {
     throw new Rejected(
       'imprint',
-      'stamps something else: its message imprint is not the SHA-512 it should be',
+      `stamps something else: its message imprint is not the ${messageImprint.algorithm} digest it should be`,
     );
   }
   if (nonce !== undefined && !(info.nonce && bytesEqual(info.nonce, nonce))) {
@@ -146,8 +146,8 @@ function checkInfo(info: TstInfo, { messageImprint, nonce, policy }: TokenVerifi
     throw new Rejected('policy', `issued under policy ${info.policy}`);
 }
 
-function isImprintOf(imprint: MessageImprint | undefined, sha512: Uint8Array): boolean {
-  return imprint?.algorithm === 'sha512' && bytesEqual(imprint.digest, sha512);
+function isImprint(found: MessageImprint | undefined, expected: MessageImprint): boolean {
+  return found?.algorithm === expected.algorithm && bytesEqual(found.digest, expected.digest);
 }
 
 /** Certificates that cannot be read are left out: if one was needed, the chain breaks there. */
@@ -164,13 +164,10 @@ function readPool(ders: readonly Uint8Array[]): Certificate[] {
 
 /** The one certificate the signed attributes name by its digest (RFC 5816, section 2.2.1); the signer's id must agree. */
 function signerCertificate(signer: SignerInfo, pool: readonly Certificate[]): Certificate {
-  if (!signer.attributes.has(OID.signingCertificateV2)) {
-    throw new Rejected('unsupported', 'has no signing-certificate attribute of version 2 (RFC 5816)');
-  }
-  const { digest, hash } = readSigningCertificate(readAttribute(signer, OID.signingCertificateV2));
-  if (digest === undefined)
+  const name = readSigningCertificate(signer);
+  if (name === undefined)
     throw new Rejected('unsupported', 'names its certificate by a hash that is not used here');
-  const found = pool.find(({ der }) => bytesEqual(hashOf(digest, der), hash));
+  const found = pool.find(({ der }) => bytesEqual(hashOf(name.digest, der), name.hash));
   if (found === undefined)
     throw new Rejected('certificate', 'its certificate is neither in it nor beside it');
   if (!isNamedBy(signer.id, found))

@@ -1,0 +1,146 @@
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  contentOf,
+  encodeDer,
+  Fields,
+  generalizedTime,
+  integer,
+  MalformedDer,
+  namedBits,
+  octetString,
+  parseDer,
+  primitive,
+  readBoolean,
+  readGeneralizedTime,
+  readInteger,
+  readNamedBits,
+  sequence,
+  setOf,
+  TAG,
+  unsignedContent,
+} from '../../src/asn1/der.ts';
+
+const hexOf = (element: Parameters<typeof encodeDer>[0]) => encodeDer(element).toString('hex');
+
+t.test('BER that is not DER is refused, and so is everything else', async (t) => {
+  const refused: [what: string, hex: string][] = [
+    ['nothing', ''],
+    ['half a header', '30'],
+    ['too short', '300502010500'],
+    ['something after it', '020105ff'],
+    ['indefinite length', '30800201050000'],
+    ['length in more bytes than needed', '308103020105'],
+    ['leading zeros in the length', '04820003616263'],
+    ['a padded integer', '02020005'],
+    ['a length of 127 bytes', `04ff${'00'.repeat(127)}`],
+    ['a length beyond 32 bits', '0485ffffffffff00'],
+    ['deeper than 32', nested(40)],
+  ];
+  for (const [what, hex] of refused) t.throws(() => parseDer(Buffer.from(hex, 'hex')), MalformedDer, what);
+  t.doesNotThrow(() => parseDer(Buffer.from(nested(20), 'hex')));
+});
+
+function nested(depth: number): string {
+  let der = Buffer.alloc(0);
+  for (let level = 0; level < depth; level++) der = Buffer.concat([Buffer.from([0x30, der.length]), der]);
+  return der.toString('hex');
+}
+
+t.test('whatever is read is written as it was, and any bytes are safe', async () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+      try {
+        return encodeDer(parseDer(bytes)).equals(bytes);
+      } catch (error) {
+        return error instanceof MalformedDer;
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+t.test('integers', async (t) => {
+  for (const [value, hex] of [
+    [0, '020100'],
+    [127, '02017f'],
+    [128, '02020080'],
+    [256, '02020100'],
+    [2 ** 31 - 1, '02047fffffff'],
+  ] as const) {
+    t.equal(hexOf(integer(value)), hex);
+    t.equal(readInteger(parseDer(Buffer.from(hex, 'hex'))), value);
+  }
+  t.equal(unsignedContent(Buffer.from('0000ff', 'hex')).toString('hex'), '00ff');
+  t.equal(unsignedContent(Buffer.alloc(3)).toString('hex'), '00');
+  for (const hex of ['0200', '0201ff', '02050100000000']) {
+    t.throws(() => readInteger(parseDer(Buffer.from(hex, 'hex'))), MalformedDer, hex);
+  }
+});
+
+t.test('booleans, of which DER has two', async (t) => {
+  t.ok(readBoolean(primitive(TAG.boolean, Buffer.from([0xff]))));
+  t.notOk(readBoolean(primitive(TAG.boolean, Buffer.from([0]))));
+  for (const content of [[], [1], [0xff, 0xff]]) {
+    t.throws(() => readBoolean(primitive(TAG.boolean, Buffer.from(content))), MalformedDer);
+  }
+});
+
+t.test('named bits, without trailing zeros', async (t) => {
+  for (const [bits, hex] of [
+    [[0], '03020780'],
+    [[5, 6], '03020106'],
+    [[0, 1], '030206c0'],
+    [[14], '0303010002'],
+    [[25], '03050600000040'],
+  ] as const) {
+    t.equal(hexOf(namedBits(...bits)), hex);
+    t.strictSame(readNamedBits(parseDer(Buffer.from(hex, 'hex'))), bits);
+  }
+  for (const hex of ['0300', '030108'])
+    t.throws(() => readNamedBits(parseDer(Buffer.from(hex, 'hex'))), MalformedDer);
+});
+
+t.test('times: milliseconds without trailing zeros', async (t) => {
+  for (const [iso, text] of [
+    ['2026-03-04T05:06:07.008Z', '20260304050607.008Z'],
+    ['2026-03-04T05:06:07.100Z', '20260304050607.1Z'],
+    ['2026-12-31T23:59:59.000Z', '20261231235959Z'],
+  ] as const) {
+    const element = generalizedTime(Date.parse(iso));
+    t.equal(contentOf(element).toString(), text);
+    t.equal(readGeneralizedTime(element), Date.parse(iso));
+  }
+  const read = (text: string) => readGeneralizedTime(primitive(TAG.generalizedTime, Buffer.from(text)));
+  t.equal(read('20260304050607.0089999Z'), Date.parse('2026-03-04T05:06:07.008Z'), 'rounded down');
+  for (const text of [
+    '20260230000000Z',
+    '20261301000000Z',
+    '20260101240000Z',
+    '20260101000060Z',
+    '202601010000Z',
+  ]) {
+    t.throws(() => read(text), MalformedDer, text);
+  }
+  for (const text of ['20260101000000', '20260101000000+0100', '20260101000000.Z', '260101000000Z', '']) {
+    t.throws(() => read(text), MalformedDer, text);
+  }
+});
+
+t.test('the elements of a set ascend', async (t) => {
+  const set = setOf([octetString(Buffer.from('b')), integer(7), octetString(Buffer.from('a')), sequence()]);
+  t.equal(hexOf(set), '310b0201070401610401623000');
+});
+
+t.test('fields are taken one by one, and none may be left', async (t) => {
+  const element = sequence(integer(1), octetString(Buffer.from('x')));
+  const fields = new Fields(element);
+  t.equal(fields.takeIf(TAG.octetString), undefined);
+  t.equal(readInteger(fields.take(TAG.integer)), 1);
+  t.throws(() => fields.end(), MalformedDer);
+  t.throws(() => fields.take(TAG.integer), MalformedDer);
+  t.equal(fields.rest().length, 1);
+  fields.end();
+  t.throws(() => new Fields(integer(1)), MalformedDer);
+  t.throws(() => contentOf(element), MalformedDer);
+});

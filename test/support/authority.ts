@@ -1,0 +1,95 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { pino } from 'pino';
+import type { AuthorityAlgorithm } from '../../src/asn1/algorithm.ts';
+import type { Certificate } from '../../src/asn1/certificate.ts';
+import { parseResponse } from '../../src/asn1/response.ts';
+import { encodeQuery, type MessageImprint } from '../../src/asn1/timestamp.ts';
+import { sha512 } from '../../src/base/bytes.ts';
+import { type BuiltInAuthority, openAuthority, type TimestampUnit } from '../../src/tsa/authority.ts';
+import { issueRoot, issueTimestampingCertificate, type KeyInUse } from '../../src/tsa/pki.ts';
+import { TimestampUnavailable } from '../../src/tsa/unavailable.ts';
+
+export const DAY_MS = 86_400_000;
+/** When the tests' certificates begin, and a moment within them. */
+export const BEGIN = Date.parse('2026-01-01T00:00:00Z');
+export const NOON = Date.parse('2026-03-04T12:00:00.120Z');
+export const POLICY = '1.3.6.1.4.1.99999.1.2';
+
+export const DOCUMENT = Buffer.from('what is stamped');
+export const IMPRINT: MessageImprint = { algorithm: 'sha512', digest: sha512(DOCUMENT) };
+export const SILENT = pino({ level: 'silent' });
+
+/** A key whose private half is at hand, as an HSM's never is. */
+export function softKey(algorithm: AuthorityAlgorithm): KeyInUse {
+  const pair =
+    algorithm === 'rsa-3072'
+      ? generateKeyPairSync('rsa', { modulusLength: 3072 })
+      : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
+  return { key: { algorithm, spki }, sign: async (message) => sign('sha256', message, pair.privateKey) };
+}
+
+/** A clock that stands, can be set, and can be distrusted. */
+export class HeldClock {
+  readonly accuracyMs: number;
+  time: number;
+  trusted = true;
+
+  constructor(time = NOON, accuracyMs = 1000) {
+    this.time = time;
+    this.accuracyMs = accuracyMs;
+  }
+
+  now(): number {
+    if (!this.trusted) throw new TimestampUnavailable('clock_unsynchronized', 'held to be wrong');
+    return this.time;
+  }
+}
+
+export interface Pki {
+  rootKey: KeyInUse;
+  root: Certificate;
+  unitKey: KeyInUse;
+  unit: TimestampUnit;
+  certificate: Certificate;
+}
+
+/** A root and one time-stamping unit below it, the latter valid for a year. */
+export async function makePki(algorithm: AuthorityAlgorithm = 'ecdsa-p256'): Promise<Pki> {
+  const [rootKey, unitKey] = [softKey(algorithm), softKey(algorithm)];
+  const root = await issueRoot(
+    {
+      subject: { country: 'DE', organization: 'Muster & Söhne', commonName: 'Root' },
+      notBefore: BEGIN,
+      notAfter: BEGIN + 9000 * DAY_MS,
+    },
+    rootKey,
+  );
+  const certificate = await issueTimestampingCertificate(
+    {
+      subject: { organization: 'Muster & Söhne', organizationalUnit: 'Time', commonName: 'TSU 1' },
+      key: unitKey.key,
+      issuer: root,
+      notBefore: BEGIN,
+      notAfter: BEGIN + 365 * DAY_MS,
+    },
+    rootKey,
+  );
+  const unit = { signer: { ...unitKey, ready: true }, chain: [certificate, root] };
+  return { rootKey, root, unitKey, unit, certificate };
+}
+
+export function makeAuthority(units: readonly TimestampUnit[], clock = new HeldClock()): BuiltInAuthority {
+  return openAuthority({ units, policy: POLICY, clock, logger: SILENT });
+}
+
+/** A token over {@link IMPRINT}, or over another. */
+export async function makeToken(
+  authority: BuiltInAuthority,
+  query: Partial<Parameters<typeof encodeQuery>[0]> = {},
+): Promise<Buffer> {
+  const response = await authority.answerQuery(encodeQuery({ imprint: IMPRINT, certReq: true, ...query }));
+  const { token, failures, text } = parseResponse(response);
+  if (token === undefined) throw new Error(`no token: ${failures.join()} ${text}`);
+  return token;
+}
