@@ -36,18 +36,23 @@ const TUNNEL: Refusal = {
 export function answerTransportFailures(server: Server, logger: Logger): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
-  server.prependListener('request', remember);
-  server.prependListener('checkContinue', remember);
+  for (const event of ['request', 'checkContinue', 'checkExpectation'])
+    server.prependListener(event, remember);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const answer = latest.get(socket);
-    const isMidAnswer = answer?.headersSent === true && !answer.writableFinished;
-    if (isMidAnswer || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else refuse(socket, REFUSALS[error.code ?? ''] ?? NOT_HTTP, logger);
+    const isOpen = answer !== undefined && !answer.writableFinished;
+    const refusal = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    // What came before the fault is answered first: else the refusal would pass for the answer to it.
+    else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, logger));
+    else if (isOpen && answer.headersSent) socket.destroy();
+    else refuse(socket, refusal, logger);
   });
   server.on('connect', (_req, socket) => refuse(socket, TUNNEL, logger));
 }
 
 function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, logger: Logger): void {
+  if (!socket.writable) return;
   const requestId = newRequestId();
   const traceId = randomBytes(16).toString('hex');
   const { status } = ERROR_KINDS[code];
