@@ -1,10 +1,14 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
 import { parseJsonCreate } from '../job/fields.ts';
+import { parseUniqueJson } from '../manifest/jcs.ts';
 import { askForBody } from './body.ts';
 import type { RequestContext } from './state.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;
+/** Under which koa-body keeps the text of what it parsed. */
+const UNPARSED = Symbol.for('unparsedBody');
+type Unparsed = { [UNPARSED]?: string };
 
 const parseBody = koaBody({
   json: true,
@@ -13,6 +17,7 @@ const parseBody = koaBody({
   multipart: false,
   urlencoded: false,
   text: false,
+  includeUnparsed: true,
   onError: (error) => {
     throw bodyFailure(error);
   },
@@ -41,9 +46,22 @@ async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown
   }, timeoutMs);
   try {
     await Promise.race([parseBody(ctx, async () => {}), late.promise]);
+    requireUniqueMembers(ctx.request.body as Unparsed);
     return ctx.request.body;
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** Of a member named twice JSON.parse keeps the last, in silence: another reader might have taken the first. */
+function requireUniqueMembers(body: Unparsed): void {
+  try {
+    parseUniqueJson(body[UNPARSED] || '{}');
+  } catch {
+    throw new ServiceError(
+      'duplicate_parameter',
+      'The JSON body names a member more than once. Name it once.',
+    );
   }
 }
 
