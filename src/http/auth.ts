@@ -21,7 +21,8 @@ const CHALLENGE = 'Bearer realm="pdfseald"';
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
     const credential = await credentialOf(ctx, options);
-    ctx.state.caller = callerOf(credential, options);
+    const confirm = async () => void (await credentialOf(ctx, options));
+    ctx.state.caller = { ...callerOf(credential, options), confirm };
     if (scope && !credential.scopes.includes(scope)) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
       throw new ServiceError(
@@ -66,7 +67,10 @@ function isLive({ expiresAt, revokedAt }: Credential, now: number): boolean {
   return (expiresAt === undefined || now < expiresAt) && (revokedAt === undefined || now < revokedAt);
 }
 
-function callerOf({ id, clientId, organization }: Credential, { organizations }: AuthOptions): Caller {
+function callerOf(
+  { id, clientId, organization }: Credential,
+  { organizations }: AuthOptions,
+): Omit<Caller, 'confirm'> {
   const partnerOf = Object.entries(organizations)
     .filter(([, { partners }]) => partners.includes(organization))
     .map(([name]) => name);

@@ -58,10 +58,15 @@ export function createSealJob(options: CreateOptions): Middleware {
 }
 
 function requireMediaType({ req }: RequestContext): string {
-  const mediaType = req.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  if (req.headers['content-encoding'] !== undefined) {
-    throw new ServiceError('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
+  const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
+  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Content-Type must be sent once.');
+  if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
+    throw new ServiceError(
+      'unsupported_media_type',
+      'The body must be sent without a Content-Encoding, and with no Transfer-Encoding but chunked.',
+    );
   }
+  const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType === 'multipart/form-data' || mediaType === 'application/json') return mediaType;
   throw new ServiceError(
     'unsupported_media_type',
@@ -69,18 +74,30 @@ function requireMediaType({ req }: RequestContext): string {
   );
 }
 
-/** Holds the idempotency key while the request is received, so that one of two racing repeats is told to wait. */
+/** Node undoes chunking only; any other coding below it is left on the bytes (RFC 9112, section 6.1). */
+function isTransferCoded({ headers }: RequestContext['req']): boolean {
+  return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
+}
+
+/**
+ * Holds the idempotency key while its first request is received, so that one of two racing requests is told to wait.
+ * Repeats of what is accepted bring no new work: any number of them is answered, even while new work is refused.
+ */
 async function receiveOnce(
   ctx: RequestContext,
-  key: string | undefined,
+  name: string | undefined,
   options: CreateOptions,
 ): Promise<Accepted> {
-  if (key === undefined) return receive(ctx, undefined, options);
-  const { clientId } = callerOf(ctx).viewer;
-  const idempotencyKey: IdempotencyKey = { clientId, operation: OPERATION, key };
-  const release = options.reservations.take(idempotencyKey);
+  if (name === undefined) return receive(ctx, undefined, options);
+  const { reservations, store } = options;
+  const key: IdempotencyKey = { clientId: callerOf(ctx).viewer.clientId, operation: OPERATION, key: name };
+  const earlier = await store.idempotency(key);
+  if (earlier) return repeat(ctx, earlier, options);
+  const release = reservations.take(key);
   try {
-    return await receive(ctx, idempotencyKey, options);
+    // Asked again: whoever held the key until now may have been accepted in between.
+    const accepted = await store.idempotency(key);
+    return await (accepted ? repeat(ctx, accepted, options) : receive(ctx, key, options));
   } finally {
     release();
   }
@@ -91,14 +108,10 @@ async function receive(
   key: IdempotencyKey | undefined,
   options: CreateOptions,
 ): Promise<Accepted> {
-  const { store, sealer } = options;
-  const earlier = key && (await store.idempotency(key));
-  // A repeat brings no new work: it is answered even while new work is refused.
-  if (!earlier) sealer.admit('async');
+  const { sealer } = options;
+  sealer.admit('async');
   const { request, document } = await upload(ctx, options);
   const print = fingerprint(request, document.sha256);
-  if (earlier) return replay(earlier, print, store);
-  requireChecksum(request, document);
   sealer.admit(request.mode);
   const job = jobOf(ctx, request, document, options.clock());
   const answer = answerTo(job, options.site);
@@ -120,35 +133,29 @@ async function upload(
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
     const document = await receiving;
+    // An upload can last; a key that was revoked or expired meanwhile creates nothing.
+    await callerOf(ctx).confirm();
     return { request: fields.finish(), document };
   } finally {
     leave();
   }
 }
 
-async function replay(
+async function repeat(
+  ctx: RequestContext,
   entry: IdempotencyEntry,
-  print: string,
-  store: CreateOptions['store'],
+  options: CreateOptions,
 ): Promise<Accepted> {
-  if (entry.fingerprint !== print) {
+  const { request, document } = await upload(ctx, options);
+  if (entry.fingerprint !== fingerprint(request, document.sha256)) {
     throw new ServiceError(
       'idempotency_key_reused',
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
     );
   }
-  const record = await store.job(entry.jobId);
+  const record = await options.store.job(entry.jobId);
   assert(record, `the job ${entry.jobId} of an idempotency entry is not in the store`);
   return { job: record.job, answer: entry.answer, replayed: true };
-}
-
-function requireChecksum({ checksumSha256 }: CreateRequest, { sha256 }: DocumentDigests): void {
-  if (checksumSha256 === undefined || checksumSha256 === sha256) return;
-  throw new ServiceError(
-    'checksum_mismatch',
-    'checksum_sha256 is not the SHA-256 of the bytes received. Nothing was recorded, upload the document again.',
-    { parameter: 'checksum_sha256' },
-  );
 }
 
 function jobOf(ctx: RequestContext, request: CreateRequest, document: DocumentDigests, now: number): Job {

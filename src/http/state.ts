@@ -8,6 +8,8 @@ export interface Caller {
   viewer: Viewer;
   /** Public name of the key, `key_…`. */
   keyId: string;
+  /** Throws ServiceError `invalid_api_key` if the key is no longer live. */
+  confirm(): Promise<void>;
 }
 
 /** What is known of a request while it is answered; its log line is made of this. */

@@ -2,6 +2,7 @@ import t from 'tap';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import { ENVIRONMENT, openTestApp, pdfOf } from '../support/app.ts';
 import type { Client, Envelope, JobBody } from '../support/client.ts';
+import { slowUpload } from '../support/slowUpload.ts';
 import { parseAnswer, Wire } from '../support/wire.ts';
 
 const UNKNOWN_JOB = '/v1/jobs/job_0123';
@@ -62,6 +63,19 @@ t.test('who may pass', async (t) => {
   if (!credential) throw new Error('no credential');
   await store.putCredential({ ...credential, revokedAt: Date.now() });
   t.strictSame(await codeOf(client, `Bearer ${key}`), refused, 'revoked a moment ago');
+});
+
+t.test('a key that is revoked while it uploads creates nothing', async (t) => {
+  const key = await issue({ clientId: 'revoked-in-the-middle' });
+  const upload = await slowUpload(client.as(key), pdfOf('late'));
+  const credential = await store.credential(hashApiKey(key));
+  if (!credential) throw new Error('no credential');
+  await store.putCredential({ ...credential, revokedAt: Date.now() });
+  const answer = await upload.finish();
+  t.equal(answer.status, 401);
+  t.match(answer.headers.get('WWW-Authenticate'), 'error="invalid_token"');
+  const viewer = { clientId: 'revoked-in-the-middle', organization: 'acme', partnerOf: [] };
+  t.strictSame(await store.list({ viewer, limit: 1 }), { records: [] });
 });
 
 t.test('a key of the wrong form is not looked up', async (t) => {

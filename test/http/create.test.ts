@@ -124,6 +124,11 @@ t.test('what is refused, and how', async (t) => {
       () => json({ ...source, preserve_metadata: 'true' }),
       '400 invalid_parameter',
     ],
+    [
+      'JSON with a member twice',
+      () => raw('application/json', `{"visibility":"partner",${JSON.stringify(source).slice(1)}`),
+      '400 duplicate_parameter',
+    ],
     ['JSON unknown field', () => json({ ...source, file: 'x' }), '400 unknown_parameter'],
     ['not JSON', () => raw('application/json', '{"a":'), '400 malformed_json'],
     ['JSON scalar', () => raw('application/json', '42'), '400 malformed_json'],

@@ -128,6 +128,16 @@ t.test('while the first is still being received', async (t) => {
   t.equal(again.text, accepted.text);
 });
 
+t.test('repeats of what was accepted do not wait for each other', async (t) => {
+  const headers = keyed('many-repeats');
+  const document = pdfOf('many');
+  const accepted = await client.seal(document, {}, headers);
+  const first = await slowUpload(client, document, headers);
+  const second = await client.seal(document, {}, headers);
+  t.equal(second.text, accepted.text);
+  t.equal((await first.finish()).text, accepted.text);
+});
+
 t.test('a client that goes away in the middle frees its key and leaves nothing', async (t) => {
   const headers = keyed('gone-away');
   const before = (await client.get('/v1/jobs')).text;

@@ -117,6 +117,33 @@ t.test('bodies that break off', async (t) => {
   t.equal((await client.get('/v1/jobs')).text, '{"jobs":[]}');
 });
 
+t.test('a body whose type or coding is in doubt', async (t) => {
+  const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\n${KEY}Connection: close\r\n`;
+  const type = 'Content-Type: multipart/form-data; boundary=b\r\n';
+  for (const [what, lines] of [
+    ['two types', `${type}Content-Type: application/json\r\nContent-Length: 0\r\n`],
+    ['the same type twice', `${type}${type}Content-Length: 0\r\n`],
+    ['compressed below the chunks', `${type}Transfer-Encoding: gzip, chunked\r\n`],
+  ] as const) {
+    t.equal(codeOf(await send(`${head}${lines}\r\n0\r\n\r\n`)), '415 unsupported_media_type', what);
+  }
+});
+
+t.test('what came before a fault is answered before it', async (t) => {
+  const open = `GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n`;
+  for (const before of [
+    open,
+    open.repeat(3),
+    `${open}${open.replace('\r\n\r\n', '\r\nExpect: x\r\n\r\n')}`,
+  ]) {
+    const wire = new Wire(server.port);
+    wire.send(`${before}no HTTP\r\n\r\n`);
+    await wire.closed;
+    const statuses = wire.received.match(/HTTP\/1\.1 \d{3}/g);
+    t.strictSame(statuses, [...before.matchAll(/GET/g)].map(() => 'HTTP/1.1 200').concat('HTTP/1.1 400'));
+  }
+});
+
 t.test('a body that stands still', async (t) => {
   const app = await openTestApp(t, { bodyIdleTimeoutMs: 200 });
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\nContent-Length: 1000\r\n`;
