@@ -55,11 +55,14 @@ export class Lane {
     }
     this.#chunks.splice(0, whole);
     this.pendingBytes -= filled;
-    this.#makeRoom();
+    if (this.pendingBytes === 0) this.#makeRoom();
     return filled;
   }
 
-  /** Resolves when bytes were taken, or when no more will be. */
+  /**
+   * Resolves when nothing is pending any more, or when nothing more will be taken. Not sooner: a crowded lane loses less at
+   * a time than the chunk that would take its place.
+   */
   room(): Promise<void> {
     this.#room ??= Promise.withResolvers();
     return this.#room.promise;
@@ -71,18 +74,17 @@ export class Lane {
       this.state = hashed.state;
     } else {
       this.#digests.resolve({ sha256: hashed.sha256, sha512: hashed.sha512, bytes: this.#bytes });
-      this.close();
+      this.#drop();
     }
   }
 
+  /** Drops what is pending; whoever asks for the digests is told the error, unless they were known by now. */
   fail(error: unknown): void {
     this.#digests.reject(error);
-    this.close();
+    this.#drop();
   }
 
-  /** Drops what is pending. The digests, if they were not known by now, never will be. */
-  close(): void {
-    this.#digests.reject(new Error('the document was abandoned'));
+  #drop(): void {
     this.closed = true;
     this.#chunks = [];
     this.pendingBytes = 0;

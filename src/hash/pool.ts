@@ -139,8 +139,7 @@ class WorkerPool implements HashPool {
   }
 
   #abort(lane: Lane): void {
-    this.#pendingBytes -= lane.pendingBytes;
-    lane.close();
+    if (!lane.closed) this.#fail(lane, new Error('the document was abandoned'));
     this.#lanes.delete(lane);
   }
 
