@@ -10,6 +10,8 @@ import type { HashTask, HashWorkerData } from './worker.ts';
 const SLAB_BYTES = 256 * 1024;
 /** Two tasks per worker: one under way, one at hand when it is done. */
 const SLABS_PER_WORKER = 2;
+/** Bytes that are worth a message of their own; less than that goes along with whatever is sent next. */
+const TASK_BYTES_MIN = SLAB_BYTES / 2;
 /** A document in a crowded task gets at least this much of it. */
 const SHARE_BYTES_MIN = 16 * 1024;
 /** From here on a document waits, and all of them together (then each keeps one chunk at most). */
@@ -161,13 +163,23 @@ class WorkerPool implements HashPool {
   }
 
   #dispatch(): void {
-    // Spread over the free slabs, so that two large documents keep two workers busy.
-    const lanesPerTask = Math.ceil(this.#queue.length / this.#freeSlabs.length);
-    while (this.#queue.length > 0) {
+    const tasks = this.#tasksDue();
+    const lanesPerTask = Math.ceil(this.#queue.length / tasks);
+    for (let sent = 0; sent < tasks && this.#queue.length > 0; sent += 1) {
       const slab = this.#freeSlabs.pop();
-      if (slab === undefined) return;
-      void this.#hash(slab, lanesPerTask);
+      if (slab !== undefined) void this.#hash(slab, lanesPerTask);
     }
+  }
+
+  /**
+   * An idle worker gets whatever there is, a busy one only what is worth it: what comes in while it is busy becomes its
+   * next task. So small documents share messages, and two large ones still keep two workers busy.
+   */
+  #tasksDue(): number {
+    const busy = this.#slabs.length - this.#freeSlabs.length;
+    const atOnce = busy < this.#piscina.maxThreads ? 1 : 0;
+    const worthIt = Math.floor(this.#pendingBytes / TASK_BYTES_MIN);
+    return Math.min(this.#freeSlabs.length, Math.max(atOnce, worthIt));
   }
 
   async #hash(slab: number, lanesMax: number): Promise<void> {
