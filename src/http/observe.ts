@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { v7 as uuidv7 } from 'uuid';
+import { newUuid } from '../base/uuid.ts';
 import type { Middleware, RequestContext } from './state.ts';
 import { traceIdOf } from './trace.ts';
 
 /** `req_` and a UUIDv7, as on the `X-Request-Id` header, in the envelope and in the log. */
 export function newRequestId(): string {
-  return `req_${uuidv7().replaceAll('-', '')}`;
+  return `req_${newUuid()}`;
 }
 
 /** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomIdBytes } from '../base/random.ts';
 
 const TRACEPARENT =
   /^(?<version>[0-9a-f]{2})-(?<traceId>[0-9a-f]{32})-(?<parentId>[0-9a-f]{16})-[0-9a-f]{2}(?<more>-.*)?$/;
@@ -10,7 +10,7 @@ const TRACEPARENT =
 export function traceIdOf(traceparents: readonly string[] = []): string {
   const [traceparent] = traceparents;
   const lent = traceparents.length === 1 && traceparent ? parseTraceparent(traceparent) : undefined;
-  return lent ?? randomBytes(16).toString('hex');
+  return lent ?? randomIdBytes(16).toString('hex');
 }
 
 function parseTraceparent(text: string): string | undefined {

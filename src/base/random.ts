@@ -1,0 +1,16 @@
+import { randomBytes } from 'node:crypto';
+
+const DRAWN_BYTES = 4096;
+
+let drawn = Buffer.alloc(0);
+
+/**
+ * `count` random bytes for identifiers, from what was drawn from the system in bulk: a draw of 16 bytes costs as much as one
+ * of 4096. Not for secrets: those should not lie in memory before they are needed.
+ */
+export function randomIdBytes(count: number): Buffer {
+  if (drawn.length < count) drawn = randomBytes(Math.max(DRAWN_BYTES, count));
+  const bytes = drawn.subarray(0, count);
+  drawn = drawn.subarray(count);
+  return bytes;
+}
