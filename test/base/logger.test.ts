@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/logger.ts';
 
@@ -62,4 +64,13 @@ t.test('what is thrown may be anything', async (t) => {
   const { logger, lines } = capture();
   logger.error({ err: 'a string' });
   t.match(JSON.parse(lines[0] ?? ''), { err: { type: 'string', message: 'a string' } });
+});
+
+t.test('no line is lost, however the process ends', async (t) => {
+  const program = join(import.meta.dirname, 'chatter.ts');
+  const linesBefore = { return: 3, exit: 3, fatal: 4 };
+  for (const [end, count] of Object.entries(linesBefore)) {
+    const { stdout } = spawnSync(process.execPath, [program, end], { encoding: 'utf8' });
+    t.equal(stdout.split('\n').length - 1, count, end);
+  }
 });
