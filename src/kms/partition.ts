@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
-import { type HeldKey, verifyKeySignature } from './algorithm.ts';
+import { type HeldKey, type VerifySignature, verifierOf } from './algorithm.ts';
 import { isPinRefusal, type PartitionState, SignerFailure, stateAfter, toSignerFailure } from './failure.ts';
 import { pinFileVersion } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
@@ -48,6 +48,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Resolves once the first child is ready (undefined) or has failed. Never rejects. */
   readonly started: Promise<SignerFailure | undefined>;
 
+  readonly #verify: VerifySignature;
   readonly #token: TokenOptions;
   readonly #times: PartitionTimes;
   readonly #logger: Logger;
@@ -70,6 +71,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   constructor(key: Key, token: TokenOptions, times: PartitionTimes, logger: Logger, onChange: () => void) {
     this.key = key;
+    this.#verify = verifierOf(key);
     this.#token = token;
     this.#times = times;
     this.#logger = logger.child({ region: key.region, keyLabel: key.keyLabel });
@@ -162,7 +164,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #signVerified(signer: SignerProcess, message: Uint8Array): Promise<Uint8Array> {
     const signature = await signer.sign(message, this.#times.signTimeoutMs);
-    if (!verifyKeySignature(this.key, message, signature)) {
+    if (!(await this.#verify(message, signature))) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
     this.#lastUseAt = systemClock();

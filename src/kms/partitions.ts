@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import type { LogKey, SignatureAlgorithm } from '../log/keys.ts';
-import { type HeldKey, type KeyAlgorithm, type PublicKey, verifyKeySignature } from './algorithm.ts';
+import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './algorithm.ts';
 import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import { probeMessage } from './probe.ts';
@@ -200,9 +200,10 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
   found: PublicKey<Algorithm>,
 ): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
   const key = { region, keyLabel, ...found };
+  const verify = verifierOf(key);
   const sign = async (message: Uint8Array) => {
     const signature = await signer.sign(message, START_TIMEOUT_MS);
-    if (verifyKeySignature(key, message, signature)) return signature;
+    if (await verify(message, signature)) return signature;
     throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
   };
   await sign(probeMessage());
