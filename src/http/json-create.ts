@@ -6,9 +6,6 @@ import { askForBody } from './body.ts';
 import type { RequestContext } from './state.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;
-/** Under which koa-body keeps the text of what it parsed. */
-const UNPARSED = Symbol.for('unparsedBody');
-type Unparsed = { [UNPARSED]?: string };
 
 const parseBody = koaBody({
   json: true,
@@ -46,7 +43,7 @@ async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown
   }, timeoutMs);
   try {
     await Promise.race([parseBody(ctx, async () => {}), late.promise]);
-    requireUniqueMembers(ctx.request.body as Unparsed);
+    requireUniqueMembers(ctx.request.rawBody);
     return ctx.request.body;
   } finally {
     clearTimeout(timer);
@@ -54,9 +51,9 @@ async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown
 }
 
 /** Of a member named twice JSON.parse keeps the last, in silence: another reader might have taken the first. */
-function requireUniqueMembers(body: Unparsed): void {
+function requireUniqueMembers(json: string | undefined): void {
   try {
-    parseUniqueJson(body[UNPARSED] || '{}');
+    if (json) parseUniqueJson(json);
   } catch {
     throw new ServiceError(
       'duplicate_parameter',
