@@ -1,0 +1,194 @@
+import { EventEmitter, once } from 'node:events';
+import type { Logger } from 'pino';
+import { type Clock, systemClock, toTimestamp } from '../base/clock.ts';
+import { type ClockSource, readSynchronization, type Synchronization } from './synchronization.ts';
+import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
+
+export interface TrustedClockOptions {
+  source: ClockSource;
+  /** What tokens promise, in milliseconds: a clock that may be wrong by more stamps nothing. */
+  accuracyMs: number;
+  /** Newest `sealed_at` of the log, milliseconds since the epoch: no time before it is believed. */
+  lastSealedAt: number;
+  logger: Logger;
+  /** How often the source is asked. */
+  intervalMs?: number;
+  /** For tests: the wall clock, and a clock that nobody sets, in milliseconds. */
+  clock?: Clock;
+  monotonicMs?: () => number;
+}
+
+export interface ClockStatus {
+  trust: ClockSource['trust'];
+  /** undefined while the clock is trusted. */
+  trouble?: TimestampTrouble;
+  detail: string;
+  errorBoundMs?: number;
+}
+
+interface Fault {
+  trouble: TimestampTrouble;
+  detail: string;
+}
+
+const INTERVAL_MS = 10_000;
+/** A reading counts for so many intervals. */
+const READING_INTERVALS_MAX = 3;
+/** What a clock may drift between readings (RFC 5905, section 4: PHI). */
+const DRIFT_PER_MS = 15e-6;
+/**
+ * After a step, the source is believed no earlier than this: chrony learns of it only by its next measurements, and reports
+ * its old, good opinion of the clock until then.
+ */
+const STEP_HOLD_MS = 30_000;
+
+/** Asks the source once, and then for as long as the clock is open. A clock that is not trusted opens all the same. */
+export async function openTrustedClock(options: TrustedClockOptions): Promise<TrustedClock> {
+  const clock = new TrustedClock(options);
+  await clock.read();
+  return clock;
+}
+
+/**
+ * The system clock, for as long as there is reason to believe it. Four things are watched: whether it is synchronized, how
+ * wrong it can be, whether somebody set it (it then parts from the monotonic clock), and whether it is behind the log.
+ */
+export class TrustedClock {
+  readonly accuracyMs: number;
+  readonly #source: ClockSource;
+  readonly #logger: Logger;
+  readonly #intervalMs: number;
+  readonly #clock: Clock;
+  readonly #monotonicMs: () => number;
+  readonly #changes = new EventEmitter().setMaxListeners(0);
+  readonly #timer: NodeJS.Timeout;
+
+  #floor: number;
+  #reading: (Synchronization & { atMs: number }) | undefined;
+  #readFailure = 'not asked yet';
+  /** Wall clock minus monotonic clock, when last believed. */
+  #offsetMs: number | undefined;
+  /** Since when, on the monotonic clock, the wall clock is elsewhere. */
+  #steppedAtMs: number | undefined;
+  #trouble: TimestampTrouble | undefined;
+
+  /** Use {@link openTrustedClock}. */
+  constructor(options: TrustedClockOptions) {
+    this.accuracyMs = options.accuracyMs;
+    this.#source = options.source;
+    this.#logger = options.logger;
+    this.#intervalMs = options.intervalMs ?? INTERVAL_MS;
+    this.#clock = options.clock ?? systemClock;
+    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
+    this.#floor = options.lastSealedAt;
+    this.#timer = setInterval(() => void this.read(), this.#intervalMs).unref();
+  }
+
+  /** Milliseconds since the epoch. Throws TimestampUnavailable when the clock cannot be trusted. */
+  now(): number {
+    const wall = this.#clock();
+    const fault = this.#judge(wall);
+    if (fault !== undefined) throw new TimestampUnavailable(fault.trouble, `the clock: ${fault.detail}`);
+    return wall;
+  }
+
+  isTrusted(): boolean {
+    return this.#judge(this.#clock()) === undefined;
+  }
+
+  /** Resolves as soon as the clock is trusted, or when the signal aborts. Never rejects. */
+  async recovered(signal: AbortSignal): Promise<void> {
+    while (!this.isTrusted() && !signal.aborted) {
+      await once(this.#changes, 'read', { signal }).catch(() => {});
+    }
+  }
+
+  /** The log sealed at this time: from now on, no earlier one is believed. */
+  raiseFloor(sealedAt: number): void {
+    this.#floor = Math.max(this.#floor, sealedAt);
+  }
+
+  status(): ClockStatus {
+    const fault = this.#judge(this.#clock());
+    const bound = this.#errorBoundMs();
+    return {
+      trust: this.#source.trust,
+      ...(fault && { trouble: fault.trouble }),
+      detail: fault?.detail ?? this.#reading?.detail ?? this.#readFailure,
+      ...(bound !== undefined && { errorBoundMs: bound }),
+    };
+  }
+
+  /** Asks the source now. Never rejects; not for use by others than the timer and tests. */
+  async read(): Promise<void> {
+    try {
+      this.#reading = { ...(await readSynchronization(this.#source)), atMs: this.#monotonicMs() };
+    } catch (error) {
+      this.#reading = undefined;
+      this.#readFailure = `${this.#source.trust} cannot be asked: ${firstLine(error)}`;
+    }
+    this.#watchOffset(this.#clock(), this.#reading?.synchronized ?? false);
+    this.#report();
+    this.#changes.emit('read');
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #judge(wall: number): Fault | undefined {
+    this.#watchOffset(wall, false);
+    const reading = this.#reading;
+    if (reading === undefined) return { trouble: 'clock_unknown', detail: this.#readFailure };
+    if (this.#monotonicMs() - reading.atMs > READING_INTERVALS_MAX * this.#intervalMs) {
+      return { trouble: 'clock_unknown', detail: `${this.#source.trust} has not answered for too long` };
+    }
+    if (!reading.synchronized) return { trouble: 'clock_unsynchronized', detail: reading.detail };
+    const bound = this.#errorBoundMs();
+    if (bound !== undefined && bound > this.accuracyMs) {
+      const detail = `may be wrong by ${Math.ceil(bound)} ms, more than the ${this.accuracyMs} ms that tokens promise`;
+      return { trouble: 'clock_imprecise', detail };
+    }
+    if (this.#steppedAtMs !== undefined) return { trouble: 'clock_stepped', detail: 'it was set' };
+    // Within the accuracy two times are the same, and a clock that is disciplined goes back a little now and then.
+    if (wall + this.accuracyMs < this.#floor) {
+      const detail = `it says ${toTimestamp(wall)}, but the log was sealed at ${toTimestamp(this.#floor)}`;
+      return { trouble: 'clock_backwards', detail };
+    }
+    return undefined;
+  }
+
+  /** Corrections of the rate move both clocks alike; only a step parts them. */
+  #watchOffset(wall: number, synchronized: boolean): void {
+    const now = this.#monotonicMs();
+    const offset = wall - now;
+    this.#offsetMs ??= synchronized ? offset : undefined;
+    if (this.#offsetMs === undefined) return;
+    if (Math.abs(offset - this.#offsetMs) <= this.accuracyMs) this.#steppedAtMs = undefined;
+    else this.#steppedAtMs ??= now;
+    if (synchronized && this.#steppedAtMs !== undefined && now - this.#steppedAtMs >= STEP_HOLD_MS) {
+      this.#offsetMs = offset;
+      this.#steppedAtMs = undefined;
+    }
+  }
+
+  #errorBoundMs(): number | undefined {
+    const { errorBoundMs, atMs = 0 } = this.#reading ?? {};
+    if (errorBoundMs === undefined) return undefined;
+    return errorBoundMs + (this.#monotonicMs() - atMs) * DRIFT_PER_MS;
+  }
+
+  /** Says once that the clock is not trusted any more, and once that it is again. */
+  #report(): void {
+    const { trouble, detail } = this.status();
+    if (trouble === this.#trouble) return;
+    this.#trouble = trouble;
+    if (trouble === undefined) this.#logger.info({ detail }, 'the clock is trusted again');
+    else this.#logger.error({ trouble, detail }, 'the clock is not trusted: nothing is time-stamped');
+  }
+}
+
+function firstLine(error: unknown): string {
+  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
+  return line.slice(0, 200);
+}
