@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import {
+  type Certificate,
+  describeSubject,
+  parseCertificate,
+  timestampingFault,
+} from '../asn1/certificate.ts';
+import { findChain } from '../asn1/chain.ts';
+import { MalformedDer } from '../asn1/der.ts';
+import {
+  type DistinguishedName,
+  encodeRequestInfo,
+  encodeRootTbs,
+  encodeSigned,
+  encodeTimestampingTbs,
+  type SigningKey,
+} from '../asn1/issue.ts';
+import { readCertificateFile } from '../asn1/pem.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
+
+/** A key in the HSM for as long as it may be used; signatures are already verified. */
+export interface KeyInUse {
+  key: SigningKey;
+  sign(message: Uint8Array): Promise<Uint8Array>;
+}
+
+export interface IssueOptions {
+  subject: DistinguishedName;
+  /** Milliseconds since the epoch; rounded down to whole seconds, as certificates have them. */
+  notBefore: number;
+  notAfter: number;
+}
+
+const SERIAL_BYTES = 16;
+
+/** A self-signed root for sites without a certificate authority. It issues end certificates only. */
+export async function issueRoot(options: IssueOptions, { key, sign }: KeyInUse): Promise<Certificate> {
+  const tbs = encodeRootTbs({ ...options, ...terms(options), key });
+  return parseCertificate(encodeSigned(tbs, key, await sign(tbs)));
+}
+
+/** A certificate for a time-stamping key. Throws OperatorError when the issuer cannot give one of that validity. */
+export async function issueTimestampingCertificate(
+  options: IssueOptions & { key: SigningKey; issuer: Certificate },
+  { key: issuerKey, sign }: KeyInUse,
+): Promise<Certificate> {
+  const { issuer } = options;
+  if (toBase64(issuer.spki) !== issuerKey.spki) {
+    throw new OperatorError(
+      `${describeSubject(issuer)} is a certificate of another key than the one that signs`,
+    );
+  }
+  const period = terms(options);
+  if (period.notAfter > issuer.notAfter) {
+    throw new OperatorError(`the new certificate would outlive ${describeSubject(issuer)}, which issues it`);
+  }
+  const tbs = encodeTimestampingTbs({ ...options, ...period, issuerKey });
+  const certificate = parseCertificate(encodeSigned(tbs, issuerKey, await sign(tbs)));
+  const found = findChain(certificate, [], [issuer], certificate.notBefore);
+  if ('fault' in found) throw new OperatorError(`the new certificate would not verify: ${found.fault}`);
+  return certificate;
+}
+
+/** A PKCS#10 request in DER (RFC 2986) for a time-stamping certificate from the site's own authority. */
+export async function requestCertificate(
+  subject: DistinguishedName,
+  { key, sign }: KeyInUse,
+): Promise<Buffer> {
+  const info = encodeRequestInfo({ subject, key });
+  return encodeSigned(info, key, await sign(info));
+}
+
+/** The certificates in the text or bytes of a file. Throws OperatorError that names the file. */
+export function readCertificates(bytes: Uint8Array, file: string): Certificate[] {
+  const certificates = readCertificateFile(bytes).map((der, index) => {
+    try {
+      return parseCertificate(der);
+    } catch (cause) {
+      if (!(cause instanceof MalformedDer)) throw cause;
+      throw new OperatorError(`${file}: certificate ${index + 1} cannot be read: ${cause.message}`, {
+        cause,
+      });
+    }
+  });
+  if (certificates.length === 0) throw new OperatorError(`${file}: there is no certificate in it`);
+  return certificates;
+}
+
+/**
+ * Out of the certificates an authority sent, in any order: the one of this time-stamping key, then those above it, a
+ * self-signed one last. Throws OperatorError that says what is missing or wrong.
+ */
+export function chainForKey(
+  { spki }: Pick<SigningKey, 'spki'>,
+  certificates: readonly Certificate[],
+  at: number,
+): Certificate[] {
+  const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
+  // The newest, where an old one was left in the file.
+  const [leaf] = own.toSorted((a, b) => b.notBefore - a.notBefore);
+  if (leaf === undefined) throw new OperatorError('none of the certificates is for this key');
+  const fault = timestampingFault(leaf);
+  if (fault !== undefined) throw new OperatorError(`the certificate ${describeSubject(leaf)} ${fault}`);
+  const roots = certificates.filter((certificate) => certificate.x509.checkIssued(certificate.x509));
+  if (roots.length === 0)
+    throw new OperatorError('the root is missing: add the self-signed certificate at the top');
+  const found = findChain(leaf, certificates, roots, at);
+  if ('fault' in found) throw new OperatorError(`the certificates are no chain: ${found.fault}`);
+  return found.chain;
+}
+
+function terms({ notBefore, notAfter }: IssueOptions): {
+  serial: Buffer;
+  notBefore: number;
+  notAfter: number;
+} {
+  const seconds = (epochMs: number) => Math.floor(epochMs / 1000) * 1000;
+  // The sign bit off and the next one on: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
+  const serial = randomBytes(SERIAL_BYTES);
+  serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
+  return { serial, notBefore: seconds(notBefore), notAfter: seconds(notAfter) };
+}
