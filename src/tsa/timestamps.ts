@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { ClockStatus, TrustedClock } from './clock.ts';
+import { requestStamp, type Stamp, type TimestampAuthority } from './stamp.ts';
+import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
+
+export interface TimestampsOptions {
+  /** In order of preference; the built-in one among them only where it is wanted. */
+  authorities: readonly TimestampAuthority[];
+  clock: TrustedClock;
+  logger: Logger;
+  /** For tests: milliseconds on a clock that nobody sets. */
+  monotonicMs?: Clock;
+}
+
+export interface AuthorityStatus {
+  name: string;
+  /** Verified tokens it gave since the program started. */
+  tokens: number;
+  failures: number;
+  /** Its newest failure, if it has not given a token since. */
+  trouble?: TimestampTrouble;
+  /** When the first certificate behind its newest token ends; milliseconds since the epoch. */
+  notAfter?: number;
+}
+
+interface Member {
+  authority: TimestampAuthority;
+  status: AuthorityStatus;
+  /** Asked only after all others until then. */
+  avoidUntilMs: number;
+}
+
+/** How long an authority that failed comes after the others, so that its time-out is not waited for again and again. */
+const AVOID_MS = 30_000;
+/** Pauses after every one of them failed. */
+const PAUSE_MS_MIN = 250;
+const PAUSE_MS_MAX = 5_000;
+
+/** Gets time-stamps from the first authority that gives a good one. Never goes without: no token is a failure. */
+export class Timestamps {
+  readonly #members: Member[];
+  readonly #clock: TrustedClock;
+  readonly #logger: Logger;
+  readonly #monotonicMs: Clock;
+  #pauseMs = 0;
+  #pausedUntilMs = 0;
+
+  constructor({ authorities, clock, logger, monotonicMs }: TimestampsOptions) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#monotonicMs = monotonicMs ?? (() => performance.now());
+    this.#members = authorities.map((authority) => ({
+      authority,
+      status: { name: authority.name, tokens: 0, failures: 0 },
+      avoidUntilMs: 0,
+    }));
+  }
+
+  /**
+   * A verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs. Throws
+   * TimestampUnavailable when no authority gives one, or our own clock cannot judge it.
+   */
+  async stamp(digest: Uint8Array): Promise<Stamp> {
+    this.#clock.now();
+    let last: TimestampUnavailable | undefined;
+    for (const member of this.#inOrder()) {
+      try {
+        const stamp = await requestStamp(member.authority, digest, this.#clock);
+        this.#succeed(member, stamp);
+        return stamp;
+      } catch (error) {
+        if (!(error instanceof TimestampUnavailable)) throw error;
+        this.#fail(member, error);
+        last = error;
+      }
+    }
+    this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, PAUSE_MS_MIN), PAUSE_MS_MAX);
+    this.#pausedUntilMs = this.#monotonicMs() + this.#pauseMs;
+    throw last ?? new TimestampUnavailable('authority_unreachable', 'no time-stamp authority is configured');
+  }
+
+  /** Whether a stamp is worth trying: the clock is trusted, and not all authorities failed just now. */
+  canStamp(): boolean {
+    return this.#clock.isTrusted() && this.#monotonicMs() >= this.#pausedUntilMs;
+  }
+
+  /** Resolves as soon as {@link canStamp}, or when the signal aborts. Never rejects. */
+  async recovered(signal: AbortSignal): Promise<void> {
+    while (!this.canStamp() && !signal.aborted) {
+      await this.#clock.recovered(signal);
+      const pauseMs = Math.ceil(this.#pausedUntilMs - this.#monotonicMs());
+      if (pauseMs > 0) await sleep(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** In order of preference. */
+  status(): { clock: ClockStatus; authorities: AuthorityStatus[] } {
+    return { clock: this.#clock.status(), authorities: this.#members.map(({ status }) => ({ ...status })) };
+  }
+
+  #inOrder(): Member[] {
+    const now = this.#monotonicMs();
+    const avoided = (member: Member) => Number(member.avoidUntilMs > now);
+    return this.#members.toSorted((a, b) => avoided(a) - avoided(b));
+  }
+
+  #succeed(member: Member, { timestamp }: Stamp): void {
+    const { name, tokens, failures, trouble } = member.status;
+    if (trouble !== undefined) this.#logger.info({ authority: name }, 'time-stamp authority answers again');
+    member.status = { name, tokens: tokens + 1, failures, notAfter: timestamp.notAfter };
+    member.avoidUntilMs = 0;
+    this.#pauseMs = 0;
+  }
+
+  /** Logs a failure once, however often the same one repeats. */
+  #fail(member: Member, { trouble, message }: TimestampUnavailable): void {
+    const { status } = member;
+    if (status.trouble !== trouble) {
+      this.#logger.warn(
+        { authority: status.name, trouble, detail: message },
+        'no time-stamp from this authority',
+      );
+    }
+    member.status = { ...status, failures: status.failures + 1, trouble };
+    member.avoidUntilMs = this.#monotonicMs() + AVOID_MS;
+  }
+}
