@@ -35,10 +35,14 @@ const TUNNEL: Refusal = {
 /** Answers what never becomes a request: with the envelope too, written straight to the socket. */
 export function answerTransportFailures(server: Server, logger: Logger): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
+  const faulty = new WeakSet<Duplex>();
   const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
   for (const event of ['request', 'checkContinue', 'checkExpectation'])
     server.prependListener(event, remember);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // After the first fault every further byte is one.
+    if (faulty.has(socket) && socket.writable) return;
+    faulty.add(socket);
     const answer = latest.get(socket);
     const isOpen = answer !== undefined && !answer.writableFinished;
     const refusal = REFUSALS[error.code ?? ''] ?? NOT_HTTP;

@@ -1,9 +1,10 @@
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import { openTestApp } from '../support/app.ts';
 import type { Envelope } from '../support/client.ts';
 import { exchange, parseAnswer, Wire, type WireAnswer } from '../support/wire.ts';
 
-const { client, server, log, fatal } = await openTestApp(t, { server: { headerTimeoutMs: 700 } });
+const { client, server, store, log, fatal } = await openTestApp(t, { server: { headerTimeoutMs: 700 } });
 const codeOf = (answer: WireAnswer) => `${answer.status} ${(JSON.parse(answer.text) as Envelope).error.code}`;
 const send = (request: string) => exchange(server.port, request, client.check);
 const get = (target: string, headers = '') =>
@@ -142,6 +143,25 @@ t.test('what came before a fault is answered before it', async (t) => {
     const statuses = wire.received.match(/HTTP\/1\.1 \d{3}/g);
     t.strictSame(statuses, [...before.matchAll(/GET/g)].map(() => 'HTTP/1.1 200').concat('HTTP/1.1 400'));
   }
+});
+
+t.test('after a fault nothing is read, however much comes', async (t) => {
+  const answered = Promise.withResolvers<{ records: [] }>();
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  t.teardown(() => process.off('warning', onWarning));
+  t.intercept(store, 'list', { value: () => answered.promise });
+  const wire = new Wire(server.port);
+  wire.send(`GET /v1/jobs HTTP/1.1\r\nHost: a\r\n${KEY}\r\n`);
+  for (let n = 0; n < 20; n++) {
+    wire.send('no HTTP\r\n\r\n');
+    await setTimeout(5);
+  }
+  answered.resolve({ records: [] });
+  await wire.closed;
+  t.strictSame(wire.received.match(/HTTP\/1\.1 \d{3}/g), ['HTTP/1.1 200', 'HTTP/1.1 400']);
+  t.strictSame(warnings, [], 'nothing piles up');
 });
 
 t.test('a body that stands still', async (t) => {
