@@ -252,7 +252,9 @@ export class Sealer {
     await Promise.all(
       failing.map(async (pending) => {
         pending.failing = true;
-        await this.#options.store.fail(pending.job.id, failure, { releaseKey: pending.held });
+        // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
+        const releaseKey = pending.job.mode === 'blocking';
+        await this.#options.store.fail(pending.job.id, failure, { releaseKey });
         this.#settle(pending, { kind: 'failed', failure });
       }),
     );

@@ -180,6 +180,18 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
   t.match(await sealer.settled(young.id, NEVER), { kind: 'sealed' });
 });
 
+t.test('a blocking create given up after its caller left does not keep its key', async (t) => {
+  const { open, site, path, setTime } = await makeHouse(t);
+  site.tokens.forEach(takeToken);
+  const store = await openStore({ path });
+  const [job] = jobs(1, { mode: 'blocking', acceptedAt: 10_000 }) as [Job];
+  await store.accept(job, entryOf(job));
+  setTime(20_000);
+  const { sealer } = await open({ store, giveUpAfterMs: 1000 });
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });
+  t.equal(await store.idempotency(entryOf(job)), undefined, 'a repeat is a new request');
+});
+
 t.test('a caller that stops waiting hears nothing more, and the job goes on', async (t) => {
   const { open, site, trust } = await makeHouse(t);
   const { sealer, store } = await open();
