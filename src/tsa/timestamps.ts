@@ -71,7 +71,7 @@ export class Timestamps {
         this.#succeed(member, stamp);
         return stamp;
       } catch (error) {
-        if (!(error instanceof TimestampUnavailable)) throw error;
+        if (!(error instanceof TimestampUnavailable) || error.isOurClock) throw error;
         this.#fail(member, error);
         last = error;
       }

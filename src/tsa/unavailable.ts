@@ -21,4 +21,9 @@ export class TimestampUnavailable extends Error {
     this.name = 'TimestampUnavailable';
     this.trouble = trouble;
   }
+
+  /** Whether no authority is to blame. */
+  get isOurClock(): boolean {
+    return this.trouble.startsWith('clock_');
+  }
 }

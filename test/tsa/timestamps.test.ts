@@ -423,6 +423,24 @@ t.test('when all fail, there is a pause that grows, and no token in the place of
   await t.rejects(none.timestamps.stamp(DIGEST), { message: /no time-stamp authority is configured/ });
 });
 
+t.test('a clock that fails meanwhile is not held against the authority', async (t) => {
+  const { unit } = await makePki();
+  const builtIn = makeAuthority([unit]);
+  let wall = NOON;
+  const stepping: TimestampAuthority = {
+    name: 'stepping',
+    roots: builtIn.roots,
+    intermediates: [],
+    answerQuery: async (query) => {
+      wall += 10_000;
+      return builtIn.answerQuery(query);
+    },
+  };
+  const { timestamps } = await openBench(t, [stepping], () => wall);
+  await t.rejects(timestamps.stamp(DIGEST), { trouble: 'clock_stepped', message: /it was set/ });
+  t.strictSame(timestamps.status().authorities, [{ name: 'stepping', tokens: 0, failures: 0 }]);
+});
+
 t.test('without a clock nobody is asked', async (t) => {
   const { root } = await makePki();
   const url = await serve(t, () => t.fail('asked'));
