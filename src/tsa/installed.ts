@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
+import { type Certificate, describeSubject } from '../asn1/certificate.ts';
+import { assert } from '../base/assert.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
+import { chainForKey, readCertificates } from './pki.ts';
+
+/** A time-stamping key as the configuration names it. */
+export interface KeyName {
+  region: string;
+  keyLabel: string;
+}
+
+/** A time-stamping key as its certificate describes it. */
+export interface CertifiedKey extends KeyName {
+  algorithm: AuthorityAlgorithm;
+  /** Base64 of the DER SubjectPublicKeyInfo. */
+  spki: string;
+}
+
+export interface Installed {
+  key: CertifiedKey;
+  /** The key's own certificate, those above it, and the self-signed root last. */
+  chain: Certificate[];
+}
+
+/** Where the certificates of a key stand: a PEM file with its chain. */
+export function certificateFile(dir: string, { region, keyLabel }: KeyName): string {
+  return join(dir, `${region}-${keyLabel}.pem`);
+}
+
+/**
+ * The certificates installed for a key, whole and each valid when the last of them began: whether they still are is for
+ * whoever stamps to say, since old receipts need the root of an expired one too. Throws OperatorError with the remedy when
+ * there are none, or none that could ever be used.
+ */
+export function readInstalled(dir: string, name: KeyName): Installed {
+  const file = certificateFile(dir, name);
+  const certificates = readCertificates(readBytes(file, name), file);
+  try {
+    return inspect(name, certificates);
+  } catch (cause) {
+    if (!(cause instanceof OperatorError)) throw cause;
+    throw new OperatorError(`${file}: ${cause.message}; ${REMEDY}`, { cause });
+  }
+}
+
+const REMEDY = 'install one with `pdfseal hsm install-certificate`';
+
+function inspect(name: KeyName, certificates: readonly Certificate[]): Installed {
+  const [leaf] = certificates;
+  assert(leaf !== undefined, 'a file without a certificate was refused already');
+  const key = { ...name, algorithm: algorithmOf(leaf), spki: toBase64(leaf.spki) };
+  const begun = Math.max(...certificates.map(({ notBefore }) => notBefore));
+  return { key, chain: chainForKey(key, certificates, begun) };
+}
+
+/** The algorithm a certified key signs with. Throws OperatorError for one this service never makes. */
+export function algorithmOf(certificate: Certificate): AuthorityAlgorithm {
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = certificate.publicKey;
+  if (type === 'ec' && details?.namedCurve === 'prime256v1') return 'ecdsa-p256';
+  if (type === 'rsa' && details?.modulusLength === 3072) return 'rsa-3072';
+  throw new OperatorError(`${describeSubject(certificate)} is for a key that is neither P-256 nor RSA-3072`);
+}
+
+function readBytes(file: string, { region, keyLabel }: KeyName): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause)) throw cause;
+    const what =
+      cause.code === 'ENOENT'
+        ? `the time-stamping key ${region}/${keyLabel} has no certificate: there is no ${file}; ${REMEDY}`
+        : `cannot read ${file}, the certificate of the time-stamping key ${region}/${keyLabel} (${cause.code})`;
+    throw new OperatorError(what, { cause });
+  }
+}
