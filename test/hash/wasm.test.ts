@@ -32,6 +32,15 @@ t.test('FIPS 180-4 example vectors', async (t) => {
   });
 });
 
+t.test('the example vectors come out of several pieces as out of one', async (t) => {
+  const rest = { bytes: Buffer.from('bc'), last: true };
+  const [whole, inPieces] = engine.hash([
+    { bytes: Buffer.from('abc'), last: true },
+    { state: stateAfter(Buffer.from('a')), ...rest },
+  ]);
+  t.same(inPieces, whole);
+});
+
 t.test('a document cut anywhere, between pieces of another, has the same digests', async (t) => {
   const property = fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(700), (data, at) => {
     const state = stateAfter(data.subarray(0, at));
