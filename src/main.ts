@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=16
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { systemClock } from './base/clock.ts';
