@@ -7,6 +7,7 @@ import { OperatorError } from './base/errors.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
 import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
+import type { ClockSource } from './tsa/synchronization.ts';
 
 /** What one daemon is told, deep-frozen. Every part gets its own piece; paths are absolute. */
 export interface Config {
@@ -18,6 +19,8 @@ export interface Config {
   readonly storeDir: string;
   readonly lockFile: string;
   readonly trustFile: string;
+  /** The certificates of the built-in authority's keys. */
+  readonly certificatesDir: string;
   readonly drainTimeoutMs: number;
   readonly http: {
     readonly host: string;
@@ -40,9 +43,30 @@ export interface Config {
     readonly signTimeoutMs: number;
     readonly partitions: PartitionOptions[];
   };
+  readonly timestamp: {
+    /** In the order of preference; `built-in` is our own. None means receipts without a time-stamp. */
+    readonly authorities: readonly string[];
+    readonly accuracyMs: number;
+    /** Object identifier of the built-in authority's policy. */
+    readonly policy: string;
+    /** The keys of the built-in authority. */
+    readonly keys: readonly PartitionOptions[];
+    readonly remotes: Readonly<Record<string, RemoteConfig>>;
+  };
+  /** Who vouches for the system clock. */
+  readonly clock: ClockSource;
   /** For each organisation, those that see its jobs of visibility `partner`. */
   readonly organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
   readonly logging: { readonly level: string };
+}
+
+/** An external RFC 3161 authority. */
+export interface RemoteConfig {
+  readonly url: string;
+  readonly timeoutMs: number;
+  readonly rootsFile: string;
+  readonly policy?: string;
+  readonly tlsCaFile?: string;
 }
 
 /** `hsm: 'unused'` for commands that never sign: PKCS#11 modules and PIN files need not be there. */
@@ -119,7 +143,7 @@ function describeFound(input: unknown): string {
 
 function toConfig(tables: ConfigTables, file: string): Config {
   const folder = dirname(resolve(file));
-  const { environment, http, limits, blocking, sealing, hash, log, kms, organizations, logging } = tables;
+  const { environment, http, limits, blocking, sealing, hash, log, kms, timestamp } = tables;
   const stateDir = resolve(folder, tables.state_dir);
   return {
     file: resolve(file),
@@ -128,6 +152,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
     storeDir: join(stateDir, 'store'),
     lockFile: join(stateDir, 'lock'),
     trustFile: join(stateDir, 'trust.json'),
+    certificatesDir: join(stateDir, 'certificates'),
     drainTimeoutMs: tables.drain_timeout,
     http: {
       ...http.listen,
@@ -147,8 +172,18 @@ function toConfig(tables: ConfigTables, file: string): Config {
       signTimeoutMs: kms.sign_timeout,
       partitions: kms.partitions.map((partition) => toPartition(partition, environment, folder)),
     },
-    organizations,
-    logging,
+    timestamp: {
+      authorities: timestamp.authorities,
+      accuracyMs: timestamp.accuracy,
+      policy: timestamp.policy,
+      keys: timestamp.keys.map((key) => toPartition(key, environment, folder)),
+      remotes: Object.fromEntries(
+        Object.entries(timestamp.remotes).map(([name, remote]) => [name, toRemote(remote, folder)]),
+      ),
+    },
+    clock: toClockSource(tables.clock, folder),
+    organizations: tables.organizations,
+    logging: tables.logging,
   };
 }
 
@@ -171,6 +206,25 @@ function toPartition(
   };
 }
 
+function toRemote(table: ConfigTables['timestamp']['remotes'][string], folder: string): RemoteConfig {
+  return {
+    url: table.url,
+    timeoutMs: table.timeout,
+    rootsFile: resolve(folder, table.roots_file),
+    ...(table.policy !== undefined && { policy: table.policy }),
+    ...(table.tls_ca_file !== undefined && { tlsCaFile: resolve(folder, table.tls_ca_file) }),
+  };
+}
+
+function toClockSource({ trust, program }: ConfigTables['clock'], folder: string): ClockSource {
+  return trust === 'system'
+    ? { trust }
+    : { trust, program: resolve(folder, program ?? CLOCK_PROGRAMS[trust]) };
+}
+
+/** Where Debian has them. */
+const CLOCK_PROGRAMS = { chrony: '/usr/bin/chronyc', timedatectl: '/usr/bin/timedatectl' };
+
 /** Where systemd keeps the credentials of the daemon's unit while it runs; readable to root. */
 function unitCredentials(environment: string): string {
   return `/run/credentials/pdfseald@${environment}.service`;
@@ -181,20 +235,32 @@ function formatAddress({ host, port }: { host: string; port: number }): string {
 }
 
 function checkHsmFiles(config: Config, tables: ConfigTables, text: string): void {
-  const faults = config.kms.partitions.flatMap(({ module, pinFile }, index) => {
-    const pinKey = tables.kms.partitions[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
+  const faults = [
+    ...hsmFaults(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
+    ...hsmFaults(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
+  ];
+  if (faults.length === 0) return;
+  throw new OperatorError(
+    faults.map(({ path, found, expected }) => fault(config.file, text, path, found, expected)).join('\n'),
+  );
+}
+
+function hsmFaults(
+  list: KeyPath,
+  tables: ConfigTables['kms']['partitions'],
+  tokens: readonly PartitionOptions[],
+): { path: KeyPath; found: string; expected: string }[] {
+  return tokens.flatMap(({ module, pinFile }, index) => {
+    const pinKey = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
     return [
       { key: 'module', file: module, expected: 'the PKCS#11 module, readable to this user' },
       { key: pinKey, file: pinFile, expected: PIN_EXPECTED[pinKey] },
     ].flatMap(({ key, file, expected }) => {
       const why = unreadable(file);
-      const path = ['kms', 'partitions', index, key];
-      return why === undefined
-        ? []
-        : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
+      const found = `cannot read ${file} (${why})`;
+      return why === undefined ? [] : [{ path: [...list, index, key], found, expected }];
     });
   });
-  if (faults.length > 0) throw new OperatorError(faults.join('\n'));
 }
 
 const PIN_EXPECTED = {

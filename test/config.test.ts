@@ -5,7 +5,7 @@ import { OperatorError } from '../src/base/errors.ts';
 import { configSchema } from '../src/config/schema.ts';
 import { loadConfig, parseConfig } from '../src/config.ts';
 
-const MINIMAL = `
+const MINIMAL = `timestamp.authorities = []
 environment = "test"
 state_dir = "state"
 [log]
@@ -26,6 +26,12 @@ t.test('the shipped files load', async (t) => {
   t.match(production, {
     http: { host: '127.0.0.1', port: 8400, publicUrl: 'https://seal.example.com' },
     kms: { quorum: 1, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
+    timestamp: {
+      authorities: ['built-in'],
+      keys: [{ keyLabel: 'timestamp-2026' }],
+      remotes: { acme: { timeoutMs: 5000, rootsFile: '/etc/pdfseal/acme-tsa-roots.pem' } },
+    },
+    clock: { trust: 'chrony', program: '/usr/bin/chronyc' },
     organizations: { acme: { partners: ['beta'] } },
   });
 });
@@ -69,6 +75,34 @@ t.test('addresses', async (t) => {
   const at = (http: string) => parseConfig(`${MINIMAL}\n[http]\n${http}`, 'c.toml').http;
   t.match(at('listen = "[::1]:0"'), { host: '::1', port: 0, publicUrl: 'http://[::1]:0' });
   t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
+});
+
+t.test('authorities', async (t) => {
+  const AUTHORITIES = 'timestamp.authorities = []';
+  const refused: [list: string, expected: RegExp][] = [
+    ['["built-in"]', /expected a key for the built-in authority: \[\[timestamp.keys\]\]/],
+    ['["acme"]', /timestamp\.authorities\[0\]: found "acme"; expected "built-in" or the name/],
+    ['["__proto__"]', /timestamp\.authorities\[0\]/],
+    ['"built-in"', /expected a list in the order of preference/],
+  ];
+  for (const [list, expected] of refused) {
+    const text = MINIMAL.replace(AUTHORITIES, `timestamp.authorities = ${list}`);
+    t.throws(() => parseConfig(text, 'c.toml'), { message: expected }, list);
+  }
+  t.throws(
+    () => parseConfig(MINIMAL.replace(AUTHORITIES, ''), 'c.toml'),
+    { message: /timestamp/ },
+    'going without is said explicitly',
+  );
+  const remote = '\n[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/"\nroots_file = "roots.pem"\n';
+  const twice = MINIMAL.replace(AUTHORITIES, 'timestamp.authorities = ["acme", "acme"]') + remote;
+  t.throws(() => parseConfig(twice, 'c.toml'), { message: /each authority once/ });
+  const clock = (text: string) => parseConfig(`${MINIMAL}\n[clock]\n${text}`, '/etc/c.toml').clock;
+  t.strictSame(clock('trust = "system"'), { trust: 'system' });
+  t.strictSame(clock('trust = "timedatectl"\nprogram = "bin/t"'), {
+    trust: 'timedatectl',
+    program: '/etc/bin/t',
+  });
 });
 
 t.test('what is wrong is named: file, line, key, what was found and what is expected', async (t) => {
@@ -187,7 +221,7 @@ t.test('every fault is told at once, a line each', async (t) => {
       .split('\n')
       .map((line) => line.split(': ')[1])
       .sort(),
-    ['environment', 'kms', 'log', 'state', 'state_dir'],
+    ['environment', 'kms', 'log', 'state', 'state_dir', 'timestamp'],
   );
 });
 

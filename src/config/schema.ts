@@ -1,9 +1,14 @@
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
+import { BUILT_IN, consistent } from './consistency.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
 export const NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+const CLOCK_TRUSTS = ['chrony', 'timedatectl', 'system'] as const;
+/** Means pdfseald's own authority and nothing more; a site with a practice statement has a policy of its own. */
+const DEFAULT_POLICY = '2.25.212174945492328153639561231497824086053';
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
@@ -78,6 +83,16 @@ function listenAddress(found: unknown): { host: string; port: number } | undefin
   return host === undefined || port === undefined ? undefined : { host, port };
 }
 
+function authorityUrl(found: unknown): string | undefined {
+  if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
+  const { protocol, username, password } = new URL(found);
+  return /^https?:$/.test(protocol) && username === '' && password === '' ? found : undefined;
+}
+
+function oid(what: string) {
+  return text(`${what}: an object identifier such as "1.3.6.1.4.1.32473.1"`, /^[012](\.(0|[1-9]\d{0,39}))+$/);
+}
+
 function publicUrl(found: unknown): string | undefined {
   if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
   const url = new URL(found);
@@ -108,6 +123,28 @@ const partition = table({
 
 const partners = z.array(text('the name of an organization', NAME_PATTERN), {
   error: 'a list of organizations that may see jobs of visibility "partner": ["beta"]',
+});
+
+const remote = table({
+  url: key('the http(s) URL of an RFC 3161 authority', authorityUrl),
+  timeout: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
+  roots_file: path('a PEM file with the root certificates its tokens chain up to'),
+  policy: oid('the policy to ask for').optional(),
+  tls_ca_file: path('a PEM file with the certificate authorities of its TLS').optional(),
+});
+
+const remotes = z.record(
+  text('a name in lower case, digits and dashes: [timestamp.remotes.acme]', NAME_PATTERN),
+  remote,
+  { error: 'a table for each external authority: [timestamp.remotes.acme]' },
+);
+
+const timestampKeys = z
+  .array(partition, { error: 'one [[timestamp.keys]] table for each key of the built-in authority' })
+  .max(16, { error: 'at most 16 [[timestamp.keys]] tables' });
+
+const authorityNames = z.array(text('the name of an authority', NAME_PATTERN), {
+  error: `a list in the order of preference: "${BUILT_IN}", names of [timestamp.remotes]; [] for none`,
 });
 
 /**
@@ -164,6 +201,19 @@ export const configSchema = table({
       .min(1, { error: 'one [[kms.partitions]] table for each partition, at least one' })
       .max(16, { error: 'at most 16 [[kms.partitions]] tables' }),
   }),
+  timestamp: table({
+    authorities: authorityNames,
+    accuracy: duration('what the built-in authority promises', '1ms', '1m').prefault('1s'),
+    policy: oid('the policy of the built-in authority').prefault(DEFAULT_POLICY),
+    keys: timestampKeys.prefault([]),
+    remotes: remotes.prefault({}),
+  }),
+  clock: table({
+    trust: key('"chrony", "timedatectl" or "system"', (found) =>
+      CLOCK_TRUSTS.find((trust) => trust === found),
+    ).prefault('chrony'),
+    program: path('chronyc or timedatectl').optional(),
+  }).prefault({}),
   organizations: z
     .record(
       text('an organization name in lower case, digits and dashes: [organizations.acme]', NAME_PATTERN),
@@ -177,41 +227,6 @@ export const configSchema = table({
     ).prefault('info'),
   }).prefault({}),
 }).check(consistent);
-
-/** What no single key can say. Each issue carries the key an administrator would change. */
-function consistent(payload: z.core.ParsePayload<{ http: HttpTable; kms: KmsTable }>): void {
-  const { http, kms } = payload.value;
-  const refuse = (path: (string | number)[], message: string, input: unknown = undefined): void => {
-    payload.issues.push({ code: 'custom', path, message, input });
-  };
-  if (http.uploads_per_client_max > http.uploads_max) {
-    refuse(['http', 'uploads_per_client_max'], 'at most http.uploads_max', http.uploads_per_client_max);
-  }
-  if (kms.quorum > kms.partitions.length) {
-    refuse(['kms', 'quorum'], `at most the number of partitions, ${kms.partitions.length}`, kms.quorum);
-  }
-  for (const [index, one] of kms.partitions.entries()) {
-    const at = ['kms', 'partitions', index];
-    if ((one.token_label === undefined) === (one.token_serial === undefined)) {
-      refuse(
-        [...at, 'token_label'],
-        'either token_label or token_serial, and only one of them',
-        one.token_label,
-      );
-    }
-    if ((one.pin_file === undefined) === (one.pin_credential === undefined)) {
-      refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', one.pin_file);
-    }
-    const same = kms.partitions.findIndex(
-      (other) => other.region === one.region && other.key_label === one.key_label,
-    );
-    if (same !== index)
-      refuse([...at, 'key_label'], 'region and key_label together to name one partition only', one.key_label);
-  }
-}
-
-type HttpTable = { uploads_max: number; uploads_per_client_max: number };
-type KmsTable = { quorum: number; partitions: z.output<typeof partition>[] };
 
 /** The file as it was read, defaults filled in: durations in milliseconds, sizes in bytes. */
 export type ConfigTables = z.output<typeof configSchema>;

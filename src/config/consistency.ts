@@ -1,0 +1,69 @@
+import type { z } from 'zod';
+import type { KeyPath } from './toml.ts';
+
+/** The name of the built-in authority among `timestamp.authorities`. */
+export const BUILT_IN = 'built-in';
+
+/** As much of the file as the checks between its keys look at. */
+interface Tables {
+  http: { uploads_max: number; uploads_per_client_max: number };
+  kms: { quorum: number; partitions: TokenTable[] };
+  timestamp: { authorities: string[]; keys: TokenTable[]; remotes: Record<string, unknown> };
+}
+
+interface TokenTable {
+  region: string;
+  key_label: string;
+  token_label?: string | undefined;
+  token_serial?: string | undefined;
+  pin_file?: string | undefined;
+  pin_credential?: string | undefined;
+}
+
+type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
+
+/** What no single key can say. Each issue carries the key an administrator would change. */
+export function consistent(payload: z.core.ParsePayload<Tables>): void {
+  const { http, kms, timestamp } = payload.value;
+  const refuse: Refuse = (path, message, input) => {
+    payload.issues.push({ code: 'custom', path: [...path], message, input });
+  };
+  if (http.uploads_per_client_max > http.uploads_max) {
+    refuse(['http', 'uploads_per_client_max'], 'at most http.uploads_max', http.uploads_per_client_max);
+  }
+  if (kms.quorum > kms.partitions.length) {
+    refuse(['kms', 'quorum'], `at most the number of partitions, ${kms.partitions.length}`, kms.quorum);
+  }
+  checkTokens(['kms', 'partitions'], kms.partitions, refuse);
+  checkTokens(['timestamp', 'keys'], timestamp.keys, refuse);
+  checkAuthorities(timestamp, refuse);
+}
+
+function checkTokens(list: KeyPath, tokens: TokenTable[], refuse: Refuse): void {
+  for (const [index, token] of tokens.entries()) {
+    const { token_label, token_serial, pin_file, pin_credential, region, key_label } = token;
+    const at = [...list, index];
+    if ((token_label === undefined) === (token_serial === undefined)) {
+      refuse([...at, 'token_label'], 'either token_label or token_serial, and only one of them', token_label);
+    }
+    if ((pin_file === undefined) === (pin_credential === undefined)) {
+      refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', pin_file);
+    }
+    const first = tokens.findIndex((other) => other.region === region && other.key_label === key_label);
+    if (first !== index) {
+      refuse([...at, 'key_label'], 'region and key_label together to name one partition only', key_label);
+    }
+  }
+}
+
+function checkAuthorities({ authorities, keys, remotes }: Tables['timestamp'], refuse: Refuse): void {
+  for (const [index, name] of authorities.entries()) {
+    const at = ['timestamp', 'authorities', index];
+    if (authorities.indexOf(name) !== index) refuse(at, 'each authority once', name);
+    else if (name === BUILT_IN && keys.length === 0) {
+      refuse(at, 'a key for the built-in authority: [[timestamp.keys]]', name);
+    } else if (name !== BUILT_IN && !Object.hasOwn(remotes, name)) {
+      refuse(at, `"${BUILT_IN}" or the name of a [timestamp.remotes] table`, name);
+    }
+  }
+}
