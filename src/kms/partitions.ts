@@ -99,17 +99,30 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /**
    * One verified signature of every healthy partition, in the order of the configuration; as slow as the slowest, and
-   * never slower than `signTimeoutMs`. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * never slower than twice `signTimeoutMs`. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
   async sign(message: Uint8Array): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
-    const signatures = await Promise.all(this.#members.map((member) => member.sign(message)));
-    const given = this.#members.flatMap(({ key }, index) => {
-      const signature = signatures[index];
+    const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
+    await this.#collect(message, signatures);
+    // One may have returned while another was lost: at no time were too few healthy, so nobody need be refused.
+    if (signatures.size < this.#quorum) await this.#collect(message, signatures);
+    if (signatures.size < this.#quorum) throw belowQuorum();
+    return this.#members.flatMap(({ key }) => {
+      const signature = signatures.get(key);
       return signature === undefined ? [] : [{ ...key, signature }];
     });
-    if (given.length < this.#quorum) throw belowQuorum();
-    return given;
+  }
+
+  /** Asks every partition that is healthy now and has not signed yet. */
+  async #collect(message: Uint8Array, signatures: Map<HeldKey<Algorithm>, Uint8Array>): Promise<void> {
+    const asked = this.#members.filter((member) => member.ready && !signatures.has(member.key));
+    await Promise.all(
+      asked.map(async (member) => {
+        const signature = await member.sign(message);
+        if (signature !== undefined) signatures.set(member.key, signature);
+      }),
+    );
   }
 
   /** Each partition by itself, in the order of the configuration. */

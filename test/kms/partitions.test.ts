@@ -114,6 +114,20 @@ t.test('a module that hangs holds up one message, once', async (t) => {
   t.match(site.log(), /"code":"timed_out"/, 'reported');
 });
 
+t.test('one that returns in time stands in for one that is lost meanwhile', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
+  const partitions = await site.open({ quorum: 2 });
+  const returnToken = takeToken(item(site.tokens, 0));
+  t.strictSame(await signers(partitions), ['region-1', 'region-2']);
+  const pid = pidOf(partitions, 1);
+  process.kill(pid, 'SIGSTOP');
+  const signing = signers(partitions);
+  returnToken();
+  await until('the first is back', () => statesOf(partitions)[0] === 'ready');
+  process.kill(pid, 'SIGKILL');
+  t.strictSame(await signing, ['region-0', 'region-2'], 'never were two of them lost');
+});
+
 t.test('a stopped child is killed and replaced', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const partitions = await site.open({ signTimeoutMs: 500 });
