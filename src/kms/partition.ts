@@ -10,7 +10,7 @@ import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionTimes {
   signTimeoutMs: number;
-  /** Loading the module, finding the token, logging in. */
+  /** Each step of a start: loading the module and finding the token, logging in, finding the key. */
   startTimeoutMs: number;
   /** A partition that signed nothing for so long is asked for a probe signature. */
   probeIntervalMs: number;
@@ -32,9 +32,15 @@ export interface PartitionStatus {
   pid?: number;
 }
 
-/** Pauses between a child's end and the next one: short enough to be back within 2 s of a token's return. */
+/** From one start to the next while starts fail: short enough to be back within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
+
+/** A step of a start that takes so long, and so many times what the last good start took, hangs. */
+const HANG_MS_MIN = 1500;
+const HANG_FACTOR = 3;
+/** Of the starts that may hang, every so many-th is waited for: the token may have become slow. */
+const PATIENT_START_EVERY = 50;
 
 /** How often a refused PIN's file is looked at (not read). */
 const PIN_FILE_INTERVAL_MS = 500;
@@ -63,6 +69,10 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #signatures = 0;
   #starts = 0;
   #backoffMs = BACKOFF_MS_MIN;
+  /** When the newest child was started, on the monotonic clock. */
+  #startedAtMs = 0;
+  /** How long the last start that went well took. */
+  #goodStartMs = 0;
   #lastUseAt = 0;
   /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
   #signer: SignerProcess | undefined;
@@ -130,9 +140,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
     });
     this.#signer = signer;
     this.#starts += 1;
+    this.#startedAtMs = performance.now();
     const probing = setInterval(() => void this.#probeIfIdle(), this.#times.probeIntervalMs);
     try {
       await this.#open(signer);
+      this.#goodStartMs = performance.now() - this.#startedAtMs;
       this.#enter('ready');
       this.#started.resolve(undefined);
       await signer.lost;
@@ -150,20 +162,34 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return failure;
   }
 
+  /**
+   * How long a step of the start may take: all the time there is the first time. Later it is given up sooner, for a child
+   * that hangs would go on hanging after the token's return.
+   */
+  #stepTimeoutMs(): number {
+    const { startTimeoutMs } = this.#times;
+    if (this.#starts % PATIENT_START_EVERY === 1) return startTimeoutMs;
+    return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, HANG_MS_MIN), startTimeoutMs);
+  }
+
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
   async #open(signer: SignerProcess): Promise<void> {
-    const found = await signer.open(this.#token, this.#times.startTimeoutMs);
+    const timeoutMs = this.#stepTimeoutMs();
+    await signer.connect(this.#token, 'read', timeoutMs);
+    // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
+    await signer.logIn(this.#times.startTimeoutMs);
+    const found = await signer.findKey(timeoutMs);
     if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
       throw new SignerFailure(
         'key_changed',
         `the token presents another ${found.algorithm} key than the log knows`,
       );
     }
-    await this.#signVerified(signer, probeMessage());
+    await this.#signVerified(signer, probeMessage(), Math.min(timeoutMs, this.#times.signTimeoutMs));
   }
 
-  async #signVerified(signer: SignerProcess, message: Uint8Array): Promise<Uint8Array> {
-    const signature = await signer.sign(message, this.#times.signTimeoutMs);
+  async #signVerified(signer: SignerProcess, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    const signature = await signer.sign(message, timeoutMs);
     if (!(await this.#verify(message, signature))) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
@@ -181,12 +207,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const signer = this.#signer;
     if (signer === undefined || !this.ready) return undefined;
     try {
-      return await this.#signVerified(signer, message);
+      return await this.#signVerified(signer, message, this.#times.signTimeoutMs);
     } catch (error) {
       // One failure condemns the child: a token that vanished and came back serves only those who start afresh.
       const failure = toSignerFailure(error);
       signer.kill(failure);
-      this.#enter(stateAfter(failure), failure);
+      // Unless it is gone and another signs already: then this is old news.
+      if (this.#signer === signer) this.#enter(stateAfter(failure), failure);
       return undefined;
     }
   }
@@ -199,7 +226,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
     if (isPinRefusal(failure.code)) return this.#pinFileChange(failure.pinFileVersion);
-    await this.#sleep(this.#backoffMs);
+    const spentMs = performance.now() - this.#startedAtMs;
+    await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));
     this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);
   }
 

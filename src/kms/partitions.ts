@@ -6,7 +6,7 @@ import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './a
 import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import { probeMessage } from './probe.ts';
-import type { TokenOptions } from './protocol.ts';
+import type { TokenAccess, TokenOptions } from './protocol.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 /** One entry of `kms.partitions`. */
@@ -164,8 +164,8 @@ export function initKey<Algorithm extends KeyAlgorithm>(
   options: PartitionOptions,
   algorithm: Algorithm,
 ): Promise<HeldKey<Algorithm>> {
-  return withSigner(options, async (signer) => {
-    const { spki } = await signer.generate(options, algorithm, GENERATE_TIMEOUT_MS);
+  return withSigner(options, 'write', async (signer) => {
+    const { spki } = await signer.generateKey(algorithm, GENERATE_TIMEOUT_MS);
     return (await provenKey(options, signer, { algorithm, spki })).key;
   });
 }
@@ -186,18 +186,21 @@ export function useKey<Result>(
   options: PartitionOptions,
   use: (key: HeldKey, sign: Sign) => Promise<Result>,
 ): Promise<Result> {
-  return withSigner(options, async (signer) => {
-    const { key, sign } = await provenKey(options, signer, await signer.open(options, START_TIMEOUT_MS));
+  return withSigner(options, 'read', async (signer) => {
+    const { key, sign } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
     return use(key, sign);
   });
 }
 
 async function withSigner<Result>(
   options: PartitionOptions,
+  access: TokenAccess,
   use: (signer: SignerProcess) => Promise<Result>,
 ): Promise<Result> {
   const signer = new SignerProcess(options, options.region, () => {});
   try {
+    await signer.connect(options, access, START_TIMEOUT_MS);
+    await signer.logIn(START_TIMEOUT_MS);
     return await use(signer);
   } catch (cause) {
     if (!(cause instanceof SignerFailure)) throw cause;

@@ -13,16 +13,25 @@ export interface TokenOptions {
   environment?: Record<string, string>;
 }
 
-/** What the parent may ask of a signer. The PIN is in none of it: the child reads it from `token.pinFile`. */
+export type TokenAccess = 'read' | 'write';
+
+/**
+ * What the parent may ask of a signer, in this order. The PIN is in none of it: the child reads it from `token.pinFile`.
+ * Logging in is a step of its own because it is the one that must not be tried again lightly.
+ */
 export type SignerRequest =
-  | { kind: 'open'; token: TokenOptions }
-  | { kind: 'generate'; token: TokenOptions; algorithm: KeyAlgorithm }
+  | { kind: 'connect'; token: TokenOptions; access: TokenAccess }
+  | { kind: 'logIn' }
+  | { kind: 'findKey' }
+  | { kind: 'generateKey'; algorithm: KeyAlgorithm }
   | { kind: 'sign'; message: Uint8Array }
   | { kind: 'close' };
 
 export interface SignerAnswers {
-  open: PublicKey;
-  generate: PublicKey;
+  connect: undefined;
+  logIn: undefined;
+  findKey: PublicKey;
+  generateKey: PublicKey;
   /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */
   sign: Uint8Array;
   close: undefined;

@@ -15,21 +15,29 @@ let key: TokenKey | undefined;
 
 function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
   switch (request.kind) {
-    case 'open':
-      token = Token.open(request.token, 'read');
-      key = token.findKey();
+    case 'connect':
+      token = Token.open(request.token, request.access);
+      return undefined;
+    case 'logIn':
+      opened(token).logIn();
+      return undefined;
+    case 'findKey':
+      key = opened(token).findKey();
       return key.publicKey;
-    case 'generate':
-      token = Token.open(request.token, 'write');
-      key = token.generateKey(request.algorithm);
+    case 'generateKey':
+      key = opened(token).generateKey(request.algorithm);
       return key.publicKey;
     case 'sign':
-      if (key === undefined) throw new SignerFailure('signer_error', 'asked to sign before a key was opened');
-      return key.sign(request.message);
+      return opened(key).sign(request.message);
     case 'close':
       token?.close();
       return undefined;
   }
+}
+
+function opened<T>(thing: T | undefined): T {
+  if (thing === undefined) throw new SignerFailure('signer_error', 'asked for what was not opened before');
+  return thing;
 }
 
 function replyTo(id: number, request: SignerRequest): SignerReply {

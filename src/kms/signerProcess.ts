@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { SignerFailure } from './failure.ts';
-import type { SignerAnswers, SignerReply, SignerRequest, TokenOptions } from './protocol.ts';
+import type { SignerAnswers, SignerReply, SignerRequest, TokenAccess, TokenOptions } from './protocol.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
 const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));
@@ -66,12 +66,21 @@ export class SignerProcess {
     return this.#child.pid;
   }
 
-  open(token: TokenOptions, timeoutMs: number): Promise<PublicKey> {
-    return this.#ask({ kind: 'open', token }, timeoutMs);
+  /** Loads the module and finds the token. */
+  connect(token: TokenOptions, access: TokenAccess, timeoutMs: number): Promise<undefined> {
+    return this.#ask({ kind: 'connect', token, access }, timeoutMs);
   }
 
-  generate(token: TokenOptions, algorithm: KeyAlgorithm, timeoutMs: number): Promise<PublicKey> {
-    return this.#ask({ kind: 'generate', token, algorithm }, timeoutMs);
+  logIn(timeoutMs: number): Promise<undefined> {
+    return this.#ask({ kind: 'logIn' }, timeoutMs);
+  }
+
+  findKey(timeoutMs: number): Promise<PublicKey> {
+    return this.#ask({ kind: 'findKey' }, timeoutMs);
+  }
+
+  generateKey(algorithm: KeyAlgorithm, timeoutMs: number): Promise<PublicKey> {
+    return this.#ask({ kind: 'generateKey', algorithm }, timeoutMs);
   }
 
   sign(message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {

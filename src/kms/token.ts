@@ -5,7 +5,7 @@ import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import { isPinRefusal, SignerFailure } from './failure.ts';
 import { readPin } from './pinFile.ts';
-import type { TokenOptions } from './protocol.ts';
+import type { TokenAccess, TokenOptions } from './protocol.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
@@ -57,28 +57,40 @@ const HISTORY: typeof PROTECTION = [
 ];
 
 /**
- * One token with its user logged in, through one session: PKCS#11 allows one operation per session, and every call here
- * blocks. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
+ * One token through one session, its user logged in or about to be: PKCS#11 allows one operation per session, and every
+ * call here blocks. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
  */
 export class Token {
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
   readonly #keyLabel: string;
+  readonly #pinFile: string;
 
-  private constructor(module: pkcs11.PKCS11, session: Buffer, keyLabel: string) {
+  private constructor(module: pkcs11.PKCS11, session: Buffer, { keyLabel, pinFile }: TokenOptions) {
     this.#module = module;
     this.#session = session;
     this.#keyLabel = keyLabel;
+    this.#pinFile = pinFile;
   }
 
-  /** Loads the module, finds the token and logs in, with one attempt at the PIN. Writable only to make keys. */
-  static open(options: TokenOptions, access: 'read' | 'write'): Token {
+  /** Loads the module, finds the token and opens the session, without a PIN. Writable only to make keys. */
+  static open(options: TokenOptions, access: TokenAccess): Token {
     const module = loadModule(options.module);
     const slot = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
-    logIn(module, session, options.pinFile);
-    return new Token(module, session, options.keyLabel);
+    return new Token(module, session, options);
+  }
+
+  /** One attempt at the PIN. */
+  logIn(): void {
+    const pin = readPin(this.#pinFile);
+    try {
+      this.#module.C_Login(this.#session, pkcs11.CKU_USER, pin.value);
+    } catch (error) {
+      if (!(error instanceof pkcs11.Pkcs11Error) || !isPinRefusal(error.message)) throw error;
+      throw new SignerFailure(error.message, `the token refused the PIN in ${this.#pinFile}`, pin.version);
+    }
   }
 
   /** The one key pair with the configured label. */
@@ -254,14 +266,4 @@ function findToken(module: pkcs11.PKCS11, { tokenLabel, tokenSerial }: TokenOpti
   if (found === undefined) throw new SignerFailure('token_not_found', 'the module has no such token');
   if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
   return found;
-}
-
-function logIn(module: pkcs11.PKCS11, session: Buffer, pinFile: string): void {
-  const pin = readPin(pinFile);
-  try {
-    module.C_Login(session, pkcs11.CKU_USER, pin.value);
-  } catch (error) {
-    if (!(error instanceof pkcs11.Pkcs11Error) || !isPinRefusal(error.message)) throw error;
-    throw new SignerFailure(error.message, `the token refused the PIN in ${pinFile}`, pin.version);
-  }
 }

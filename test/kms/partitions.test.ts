@@ -128,6 +128,18 @@ t.test('one that returns in time stands in for one that is lost meanwhile', asyn
   t.strictSame(await signing, ['region-0', 'region-2'], 'never were two of them lost');
 });
 
+t.test('a child that hangs while it starts is not waited for when the token is back', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const partitions = await site.open({ startTimeoutMs: 60_000 });
+  const mend = hangModule(item(site.tokens, 0));
+  process.kill(pidOf(partitions), 'SIGKILL');
+  await until('the next child hangs', () => partitions.status()[0]?.lastError === 'timed_out');
+  await until('and the next', () => partitions.status()[0]?.pid !== undefined);
+  mend();
+  await allReady(partitions);
+  t.strictSame(await signers(partitions), ['region-0']);
+});
+
 t.test('a stopped child is killed and replaced', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const partitions = await site.open({ signTimeoutMs: 500 });

@@ -1,9 +1,16 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { initKey } from '../../src/kms/partitions.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
+  refusedLogins,
+  setFault,
+  withoutFaults,
+} from '../support/faultyModule.ts';
 import { allReady, item, MESSAGE, makeSite, NEVER, pidOf, signers, statesOf } from '../support/site.ts';
 import { makeToken } from '../support/softhsm.ts';
-import { destroyKey, mismatchHalves, takeToken, tokenFolder } from '../support/tamper.ts';
+import { changePin, destroyKey, mismatchHalves, takeToken, tokenFolder } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
 t.test('a wrong PIN is tried once, until the file changes', async (t) => {
@@ -32,6 +39,21 @@ t.test('a wrong PIN is tried once, until the file changes', async (t) => {
   writeFileSync(pinFile, pin);
   await partitions.recovered(NEVER);
   t.equal(item(partitions.status(), 0).restarts, restarts + 2);
+});
+
+t.test('a token that is slow to refuse a PIN is not asked twice', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
+  const partitions = await site.open({ partitions: [token] });
+  const writePin = changePin(withoutFaults(token));
+  setFault(token, { loginDelayMs: 2500 });
+  process.kill(pidOf(partitions), 'SIGKILL');
+  await until('the PIN refused', () => statesOf(partitions)[0] === 'pin_refused');
+  t.equal(refusedLogins(token), 1);
+  setFault(token, undefined);
+  writePin();
+  await allReady(partitions);
+  t.equal(refusedLogins(token), 1);
 });
 
 t.test('a wrong PIN, a changed or a lost key, a missing module refuse the start', async (t) => {

@@ -1,6 +1,7 @@
 /** What can happen to a token behind the daemon's back, done to the real one of `softhsm.ts`. */
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
@@ -74,6 +75,14 @@ export function findObjects(
   const found = module.C_FindObjects(session, 10);
   module.C_FindObjectsFinal(session);
   return found;
+}
+
+/** Gives the token's user another PIN. What is logged in stays so; call the result to write the PIN to the PIN file. */
+export function changePin(token: PartitionOptions): () => void {
+  const pin = randomBytes(12).toString('hex');
+  const old = readFileSync(token.pinFile, 'utf8').trimEnd();
+  editToken(token, (module, session) => module.C_SetPIN(session, old, pin));
+  return () => writeFileSync(token.pinFile, `${pin}\n`);
 }
 
 /** Removes the partition's key pair. */
