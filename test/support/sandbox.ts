@@ -24,6 +24,8 @@ export interface SandboxOptions {
   tail?: string;
   /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
   code?: 'src' | 'dist';
+  /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
+  equip?: (partition: PartitionOptions) => PartitionOptions;
   /** Where to make the folder; default: the system's temporary folder. */
   parent?: string;
 }
@@ -184,12 +186,18 @@ export class Daemon {
 
 /** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const { regions = ['local'], algorithm = 'ed25519', code = 'src', parent = tmpdir() } = options;
+  const {
+    regions = ['local'],
+    algorithm = 'ed25519',
+    code = 'src',
+    parent = tmpdir(),
+    equip = asItIs,
+  } = options;
   const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
   try {
-    const partitions = regions.map((region) =>
-      makeToken(dir, { label: `token-${region}`, region, keyLabel: 'sandbox-2026' }),
-    );
+    const partitions = regions
+      .map((region) => makeToken(dir, { label: `token-${region}`, region, keyLabel: 'sandbox-2026' }))
+      .map(equip);
     const sandbox = new Sandbox(dir, await freePort(), partitions, code);
     writeFileSync(sandbox.configFile, configText(sandbox, options));
     if (options.init ?? true) await sandbox.init('--algorithm', algorithm);
@@ -198,6 +206,10 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
     rmSync(dir, { recursive: true, force: true });
     throw error;
   }
+}
+
+function asItIs(partition: PartitionOptions): PartitionOptions {
+  return partition;
 }
 
 function configText(sandbox: Sandbox, { head = '', tables = {}, tail = '', quorum }: SandboxOptions): string {

@@ -1,0 +1,74 @@
+/** Everything that can happen to a partition of a running daemon, each undone by what it returns. */
+import { readFileSync } from 'node:fs';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { type ModuleFault, setFault, withoutFaults } from './faultyModule.ts';
+import type { Daemon } from './sandbox.ts';
+import { changePin, hangModule, takeToken } from './tamper.ts';
+
+export interface Fault {
+  name: string;
+  /** Lasts until the result is called. */
+  strike(partition: PartitionOptions, daemon: Daemon): () => void;
+}
+
+export const TOKEN_VANISHES: Fault = { name: 'token vanishes', strike: takeToken };
+export const CHILD_KILLED: Fault = { name: 'child killed', strike: keepKilling };
+export const CHILD_HANGS: Fault = { name: 'child hangs in the module', strike: hangModule };
+/** Longer than any time-out: who signs while this lasts never comes back. */
+export const SIGNATURE_HANGS = moduleFault('signature hangs', { signDelayMs: 600_000 });
+export const MODULE_CRASHES = moduleFault('module crashes', 'crash');
+export const GARBAGE_SIGNED = moduleFault('garbage signatures', 'garbage');
+/** Only a new child opens a session. */
+export const NO_SESSION_LEFT: Fault = {
+  name: 'session limit reached',
+  strike(partition, daemon) {
+    setFault(partition, 'sessions');
+    killSigner(partition, daemon);
+    return () => setFault(partition, undefined);
+  },
+};
+/** Only a new child logs in. */
+export const PIN_CHANGED: Fault = {
+  name: 'PIN changed',
+  strike(partition, daemon) {
+    const writePin = changePin(withoutFaults(partition));
+    killSigner(partition, daemon);
+    return writePin;
+  },
+};
+
+function moduleFault(name: string, fault: ModuleFault): Fault {
+  return {
+    name,
+    strike(partition) {
+      setFault(partition, fault);
+      return () => setFault(partition, undefined);
+    },
+  };
+}
+
+/** Shorter than any child needs to come up. */
+const KILL_INTERVAL_MS = 20;
+
+function keepKilling(partition: PartitionOptions, daemon: Daemon): () => void {
+  killSigner(partition, daemon);
+  const killing = setInterval(() => killSigner(partition, daemon), KILL_INTERVAL_MS);
+  return () => clearInterval(killing);
+}
+
+/** SIGKILL to the partition's child, if it has one. */
+export function killSigner({ region }: PartitionOptions, { pid }: Daemon): void {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+  for (const child of children.map(Number).filter((one) => argumentsOf(one).includes(region))) {
+    process.kill(child, 'SIGKILL');
+  }
+}
+
+/** Empty for a process that has just ended. */
+function argumentsOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}
