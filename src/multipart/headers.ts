@@ -18,6 +18,9 @@ const IDENTITY_ENCODINGS = ['7bit', '8bit', 'binary'];
 const UTF8_CHARSETS = ['utf-8', 'utf8', 'us-ascii'];
 const FILE_TYPES = ['application/pdf', 'application/octet-stream'];
 const HEADERS_MAX = 16;
+const PLAIN_TEXT = parseParameters('text/plain');
+/** Most text is, and need not be decoded then. */
+const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -32,14 +35,15 @@ export function boundaryOf(contentType: string | undefined): string {
 
 /** Reads a part's headers; throws ServiceError `malformed_multipart`. */
 export function parsePartHeaders(headers: PartHeaders): Part {
-  if (Object.values(headers).flat().length > HEADERS_MAX) throw malformed('a part has too many headers');
+  if (countOf(headers) > HEADERS_MAX) throw malformed('a part has too many headers');
   const disposition = parseParameters(only(headers, 'content-disposition') ?? '');
   const name = disposition?.parameters.get('name');
   if (disposition?.value !== 'form-data' || !name) {
     throw malformed('every part needs one header Content-Disposition: form-data; name="…"');
   }
   requireIdentityEncoding(only(headers, 'content-transfer-encoding'));
-  const type = parseParameters(only(headers, 'content-type') ?? 'text/plain');
+  const contentType = only(headers, 'content-type');
+  const type = contentType === undefined ? PLAIN_TEXT : parseParameters(contentType);
   if (type === undefined) throw malformed('a part has a Content-Type that cannot be read');
   if (type.value.startsWith('multipart/'))
     throw malformed('a part may not be multipart itself (RFC 7578, section 4.3)');
@@ -61,6 +65,12 @@ export function malformed(why: string): ServiceError {
   return new ServiceError('malformed_multipart', `The multipart/form-data body is malformed: ${why}.`);
 }
 
+function countOf(headers: PartHeaders): number {
+  let count = 0;
+  for (const name in headers) count += headers[name]?.length ?? 0;
+  return count;
+}
+
 function only(headers: PartHeaders, name: string): string | undefined {
   const values = headers[name] ?? [];
   if (values.length > 1) throw malformed(`a part has more than one ${name} header`);
@@ -79,9 +89,13 @@ function parseParameters(text: string): { value: string; parameters: Map<string,
     const [, name, quoted, token] = match;
     if (name === undefined) continue;
     if (parameters.has(name.toLowerCase())) return undefined;
-    parameters.set(name.toLowerCase(), quoted?.replaceAll(/\\(.)/g, '$1') ?? token ?? '');
+    parameters.set(name.toLowerCase(), withoutEscapes(quoted) ?? token ?? '');
   }
   return { value, parameters };
+}
+
+function withoutEscapes(quoted: string | undefined): string | undefined {
+  return quoted?.includes('\\') ? quoted.replaceAll(/\\(.)/g, '$1') : quoted;
 }
 
 /** RFC 7578, section 4.7: encodings are deprecated; to undo one silently would seal other bytes than were sent. */
@@ -102,7 +116,7 @@ function hasFilename(parameters: Map<string, string>): boolean {
 }
 
 function decodeName(bytes: string): string {
-  const name = decodeUtf8(Buffer.from(bytes, 'latin1'));
+  const name = PRINTABLE_ASCII.test(bytes) ? bytes : decodeUtf8(Buffer.from(bytes, 'latin1'));
   if (name === undefined) throw malformed('the name of a part is not UTF-8');
   return name;
 }
