@@ -1,27 +1,27 @@
 import type { Logger } from 'pino';
-import { assert } from './base/assert.ts';
 import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
+import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
-import { belowQuorum, type PartitionSignature, type Partitions } from './kms/partitions.ts';
-import { encodeCheckpoint, parseCheckpoint } from './log/checkpoint.ts';
-import { noteKeyId } from './log/keys.ts';
-import { encodeNote, parseNote } from './log/note.ts';
-import type { Tile } from './log/tiles.ts';
-import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from './log/tree.ts';
-import { leafData, manifestOf } from './manifest/manifest.ts';
-import { kmsKeyId, receiptAlgorithm } from './manifest/receipt.ts';
-import type { Batch, IdempotencyEntry, Leaf, SealedBatch, Store } from './store/store.ts';
+import { belowQuorum, type Partitions } from './kms/partitions.ts';
+import { parseCheckpoint } from './log/checkpoint.ts';
+import { parseNote } from './log/note.ts';
+import { type Edge, loadEdge, rootOf } from './log/tree.ts';
+import type { Batch, IdempotencyEntry, SealedBatch, Store } from './store/store.ts';
+import type { Timestamping } from './timestamping.ts';
+import { TimestampUnavailable } from './tsa/unavailable.ts';
 
 export interface SealerOptions {
   store: Store;
   partitions: Pick<Partitions, 'sign' | 'canSign' | 'recovered'>;
+  /** Absent: receipts carry no time-stamp, as the configuration says. */
+  timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
   /** Accepted jobs that may wait; one more is refused with `queue_full`. */
   queueJobsMax: number;
   /** Jobs that share one checkpoint at most. */
   batchJobsMax: number;
-  /** How long a job may wait for the HSM before it fails, in milliseconds from its acceptance. */
+  /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds from its acceptance. */
   giveUpAfterMs: number;
   clock: Clock;
   logger: Logger;
@@ -33,7 +33,7 @@ export interface SealerOptions {
 interface Pending {
   job: Job;
   phase: 'queued' | 'sealing';
-  /** Whether a caller holds a connection open for the outcome: such a job fails at once when the HSM cannot sign. */
+  /** Whether a caller holds a connection open for the outcome: such a job fails at once when nothing can be sealed. */
   held: boolean;
   /** Its failure is being written: whoever waits hears of it, even past the time-out. */
   failing: boolean;
@@ -42,16 +42,6 @@ interface Pending {
 
 function pendingJob(job: Job, phase: Pending['phase'], held: boolean): Pending {
   return { job, phase, held, failing: false, waiters: new Set() };
-}
-
-/** Everything a checkpoint commits to, made in memory before any key signs it. */
-interface Draft {
-  pending: Pending[];
-  leaves: Leaf[];
-  tiles: Tile[];
-  edge: Edge;
-  sealedAt: number;
-  text: string;
 }
 
 const RETRY_AFTER_SECONDS = 2;
@@ -87,7 +77,7 @@ export class Sealer {
 
   /**
    * Refuses work that could not be done, before any of it is received: throws ServiceError `queue_full`, and for a
-   * blocking create `kms_partition_unavailable` while too few partitions can sign.
+   * blocking create `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
     if (this.#pending.size >= this.#options.queueJobsMax) {
@@ -95,7 +85,8 @@ export class Sealer {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       });
     }
-    if (mode === 'blocking' && !this.#options.partitions.canSign()) throw belowQuorum();
+    const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
+    if (obstacle) throw obstacle;
   }
 
   /** Makes the job durable and queues it. Once this resolves, the job survives any crash. */
@@ -161,10 +152,18 @@ export class Sealer {
 
   async #run(): Promise<void> {
     while (!this.#closing) {
+      const obstacle = this.#obstacle();
       if (this.#queue.length === 0) await this.#nextWake();
-      else if (this.#options.partitions.canSign()) await this.#sealBatch();
-      else await this.#waitForPartitions();
+      else if (obstacle) await this.#waitUntilClear(obstacle);
+      else await this.#sealBatch();
     }
+  }
+
+  /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
+  #obstacle(): ServiceError | undefined {
+    const { partitions, timestamping } = this.#options;
+    if (!partitions.canSign()) return belowQuorum();
+    return timestamping && !timestamping.canStamp() ? unstampable() : undefined;
   }
 
   #nextWake(): Promise<void> {
@@ -173,82 +172,74 @@ export class Sealer {
   }
 
   async #sealBatch(): Promise<void> {
-    const draft = this.#draft(this.#queue.slice(0, this.#options.batchJobsMax));
-    const signatures = await this.#sign(draft);
-    if (!signatures) return;
+    const { store, timestamping } = this.#options;
+    const pending = this.#queue.slice(0, this.#options.batchJobsMax);
+    const draft = this.#draft(pending);
+    const batch = await this.#evidence(draft);
+    if (!batch) return;
     // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
     // If we stop after it, receipts and tiles are read from the store.
-    await this.#options.store.commitBatch(sealedBatch(draft, signatures, this.#edge.size));
-    this.#queue = this.#queue.slice(draft.pending.length);
-    this.#sealedAt = draft.sealedAt;
-    const firstLeaf = this.#edge.size;
+    await store.commitBatch(batch);
+    this.#queue = this.#queue.slice(pending.length);
     this.#edge = draft.edge;
-    for (const [n, pending] of draft.pending.entries()) {
-      this.#settle(pending, { kind: 'sealed', leafIndex: firstLeaf + n });
+    this.#sealedAt = draft.sealedAt;
+    timestamping?.sealed(draft.sealedAt);
+    for (const [n, one] of pending.entries()) {
+      this.#settle(one, { kind: 'sealed', leafIndex: draft.firstLeaf + n });
     }
   }
 
-  /** Manifests → leaves → tree → checkpoint text. Pure but for the phase; a crash costs nothing but the work. */
   #draft(pending: Pending[]): Draft {
     const { clock, store } = this.#options;
-    const { environment, logOrigin } = store.identity;
-    // The log's time never goes back, even where the clock does.
-    const sealedAt = Math.max(clock(), this.#sealedAt);
-    const leaves = pending.map(({ job }) => ({
-      jobId: job.id,
-      data: leafData(manifestOf(job, environment, sealedAt)),
-    }));
-    const { edge, tiles } = appendLeaves(
-      this.#edge,
-      leaves.map((leaf) => leafHash(leaf.data)),
-    );
-    const text = encodeCheckpoint({ origin: logOrigin, treeSize: edge.size, root: rootOf(edge) });
     for (const one of pending) one.phase = 'sealing';
-    return { pending, leaves, tiles, edge, sealedAt, text };
+    const jobs = pending.map(({ job }) => job);
+    // The log's time never goes back, even where the clock does.
+    return draftBatch(store.identity, this.#edge, jobs, Math.max(clock(), this.#sealedAt));
   }
 
-  /** Every healthy partition signs; undefined when too few can, and then the jobs simply stay in the queue. */
-  async #sign(draft: Draft): Promise<Note | undefined> {
+  /**
+   * Every healthy partition signs the checkpoint, then it is stamped; undefined when either cannot be had, and then the
+   * jobs simply stay in the queue.
+   */
+  async #evidence(draft: Draft): Promise<SealedBatch | undefined> {
+    const { partitions, timestamping, store, logger } = this.#options;
     try {
-      const signatures = await this.#options.partitions.sign(Buffer.from(draft.text));
-      return signedNote(draft.text, this.#options.store.identity.logOrigin, signatures);
+      const signatures = await partitions.sign(Buffer.from(draft.text));
+      const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
+      return sealedBatch(draft, checkpoint, await timestamping?.stamp(checkpoint.note));
     } catch (error) {
-      if (!(error instanceof ServiceError && error.code === 'kms_partition_unavailable')) throw error;
-      this.#options.logger.warn(
-        { err: error, jobs: draft.pending.length },
-        'too few partitions signed the checkpoint',
-      );
-      await this.#failUnsealable();
+      const obstacle = obstacleOf(error);
+      if (!obstacle) throw error;
+      logger.warn({ err: error, jobs: draft.leaves.length }, 'a batch could not be sealed; its jobs wait');
+      await this.#failUnsealable(obstacle);
       return undefined;
     }
   }
 
-  async #waitForPartitions(): Promise<void> {
+  async #waitUntilClear(obstacle: ServiceError): Promise<void> {
+    const { partitions, timestamping, giveUpAfterMs, clock } = this.#options;
     // Taken first: a job queued while others are failed below must not be missed.
     const wake = this.#nextWake();
-    await this.#failUnsealable();
+    await this.#failUnsealable(obstacle);
     const [oldest] = this.#queue;
     if (!oldest) return;
     const stop = new AbortController();
-    const patienceMs = oldest.job.acceptedAt + this.#options.giveUpAfterMs - this.#options.clock();
+    const patienceMs = oldest.job.acceptedAt + giveUpAfterMs - clock();
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
-    await Promise.race([wake, this.#options.partitions.recovered(stop.signal)]);
+    const clear = Promise.all([partitions.recovered(stop.signal), timestamping?.recovered(stop.signal)]);
+    await Promise.race([wake, clear]);
     clearTimeout(timer);
     stop.abort();
   }
 
-  /** While nothing can be signed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */
-  async #failUnsealable(): Promise<void> {
+  /** While nothing can be sealed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */
+  async #failUnsealable({ code, message }: ServiceError): Promise<void> {
     const now = this.#options.clock();
     const unsealable = ({ job, held }: Pending) =>
       held || now - job.acceptedAt >= this.#options.giveUpAfterMs;
     const failing = this.#queue.filter(unsealable);
     this.#queue = this.#queue.filter((pending) => !unsealable(pending));
-    const failure: Failure = {
-      code: 'kms_partition_unavailable',
-      message: belowQuorum().message,
-      failedAt: now,
-    };
+    const failure: Failure = { code, message, failedAt: now };
     await Promise.all(
       failing.map(async (pending) => {
         pending.failing = true;
@@ -266,34 +257,18 @@ export class Sealer {
   }
 }
 
-interface Note {
-  checkpoint: string;
-  /** The first partition, in config order, that signed. */
-  first: PartitionSignature;
+function unstampable(): ServiceError {
+  return new ServiceError(
+    'timestamp_unavailable',
+    'No time-stamp can be had at the moment, and nothing was sealed. Repeat the request later.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
 }
 
-function signedNote(text: string, origin: string, signatures: PartitionSignature[]): Note {
-  const [first] = signatures;
-  assert(first, 'a quorum of no signatures');
-  const lines = signatures.map((one) => ({
-    name: origin,
-    keyId: noteKeyId(origin, one),
-    signature: one.signature,
-  }));
-  return { checkpoint: encodeNote(text, lines), first };
-}
-
-function sealedBatch(draft: Draft, { checkpoint, first }: Note, firstLeaf: number): SealedBatch {
-  return {
-    firstLeaf,
-    treeSize: draft.edge.size,
-    sealedAt: draft.sealedAt,
-    checkpoint,
-    algorithm: receiptAlgorithm(first.algorithm),
-    kmsKeyId: kmsKeyId(first),
-    leaves: draft.leaves,
-    tiles: draft.tiles,
-  };
+/** What passes by itself; anything else is a fault of ours. */
+function obstacleOf(error: unknown): ServiceError | undefined {
+  if (error instanceof TimestampUnavailable) return unstampable();
+  return error instanceof ServiceError && error.code === 'kms_partition_unavailable' ? error : undefined;
 }
 
 /**

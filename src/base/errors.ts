@@ -43,6 +43,7 @@ export type ErrorCode =
   // 500, 503
   | 'internal_error'
   | 'kms_partition_unavailable'
+  | 'timestamp_unavailable'
   | 'queue_full'
   | 'shutting_down';
 

@@ -172,6 +172,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'Too few key-management partitions can sign at the moment',
     remedy: REPEAT_LATER,
   },
+  timestamp_unavailable: {
+    status: 503,
+    title: 'No time-stamp can be had at the moment',
+    remedy: REPEAT_LATER,
+  },
   queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },
   shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
 };

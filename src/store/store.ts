@@ -120,6 +120,16 @@ export interface Batch {
   /** `algorithm` and `kms_key_id` of the receipts. */
   algorithm: string;
   kmsKeyId: string;
+  /** What proves the time of the checkpoint; absent where no authority is configured. */
+  timestamp?: BatchTimestamp;
+}
+
+/** A time-stamp over SHA-512 of the whole signed checkpoint. */
+export interface BatchTimestamp {
+  /** Base64 of the DER of the RFC 3161 token. */
+  token: string;
+  /** Base64 DER of the certificates that lead from the token's to a root, the root left out. */
+  certificates: string[];
 }
 
 export interface Leaf {

@@ -22,6 +22,8 @@ export interface SandboxOptions {
   tables?: Partial<Record<TableName, string>>;
   /** More TOML at the end, such as `[organizations.acme]`. */
   tail?: string;
+  /** Whether receipts carry a time-stamp of the built-in authority, its key on the first token. Default: none. */
+  stamped?: boolean;
   /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
   code?: 'src' | 'dist';
   /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
@@ -212,7 +214,10 @@ function asItIs(partition: PartitionOptions): PartitionOptions {
   return partition;
 }
 
-function configText(sandbox: Sandbox, { head = '', tables = {}, tail = '', quorum }: SandboxOptions): string {
+function configText(
+  sandbox: Sandbox,
+  { head = '', tables = {}, tail = '', quorum, stamped = false }: SandboxOptions,
+): string {
   const kms = quorum === undefined ? '' : `quorum = ${quorum}\n`;
   return `environment = "sandbox"
 state_dir = "state"
@@ -225,22 +230,24 @@ origin = "seal.example.com/sandbox/2026"
 ${tables.log ?? ''}
 [kms]
 ${kms}${tables.kms ?? ''}
-${sandbox.partitions.map(partitionText).join('')}
+${sandbox.partitions.map((partition) => tokenText('kms.partitions', partition)).join('')}
+[timestamp]
+authorities = ${stamped ? '["built-in"]' : '[]'}
+${sandbox.partitions
+  .slice(0, stamped ? 1 : 0)
+  .map((partition) => tokenText('timestamp.keys', { ...partition, keyLabel: 'timestamp-2026' }))
+  .join('')}
+[clock]
+trust = "system"
 ${(['limits', 'blocking', 'sealing', 'hash', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }
 
-function partitionText({
-  region,
-  module,
-  tokenLabel,
-  keyLabel,
-  pinFile,
-  environment = {},
-}: PartitionOptions): string {
+function tokenText(table: string, options: PartitionOptions): string {
+  const { region, module, tokenLabel, keyLabel, pinFile, environment = {} } = options;
   const variables = Object.entries(environment).map(([name, value]) => `${name} = "${value}"`);
-  return `[[kms.partitions]]
+  return `[[${table}]]
 region = "${region}"
 module = "${module}"
 token_label = "${tokenLabel}"

@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { AuthorityAlgorithm } from './asn1/algorithm.ts';
+import { sha512, toBase64 } from './base/bytes.ts';
+import { openPartitions, type PartitionOptions } from './kms/partitions.ts';
+import type { BatchTimestamp } from './store/store.ts';
+import { type BuiltInAuthority, openAuthority } from './tsa/authority.ts';
+import { openTrustedClock, type TrustedClock } from './tsa/clock.ts';
+import { readInstalled } from './tsa/installed.ts';
+import { readCertificates } from './tsa/pki.ts';
+import { RemoteAuthority } from './tsa/remote.ts';
+import type { TimestampAuthority } from './tsa/stamp.ts';
+import type { ClockSource } from './tsa/synchronization.ts';
+import { Timestamps } from './tsa/timestamps.ts';
+
+export interface RemoteOptions {
+  url: string;
+  timeoutMs: number;
+  /** PEM files. */
+  rootsFile: string;
+  tlsCaFile?: string;
+  policy?: string;
+}
+
+export interface TimestampingOptions {
+  /** Names in the order of preference: `built-in`, or one of `remotes`. */
+  authorities: readonly string[];
+  remotes: Readonly<Record<string, RemoteOptions>>;
+  /** The keys of the built-in authority, and where their certificates are installed. */
+  keys: readonly PartitionOptions[];
+  certificatesDir: string;
+  policy: string;
+  accuracyMs: number;
+  clock: ClockSource;
+  signTimeoutMs: number;
+  /** `sealed_at` of the newest batch: no earlier time is believed. */
+  lastSealedAt: number;
+  logger: Logger;
+}
+
+/** What stamps checkpoints: a clock that is watched, and the authorities in their order. */
+export class Timestamping {
+  /** Absent where the built-in authority is not among those configured. */
+  readonly authority: BuiltInAuthority | undefined;
+  readonly #clock: TrustedClock;
+  readonly #timestamps: Timestamps;
+
+  constructor(clock: TrustedClock, timestamps: Timestamps, authority: BuiltInAuthority | undefined) {
+    this.authority = authority;
+    this.#clock = clock;
+    this.#timestamps = timestamps;
+  }
+
+  /** A verified token over SHA-512 of the signed checkpoint. Throws TimestampUnavailable. */
+  async stamp(note: string): Promise<BatchTimestamp> {
+    const { token, timestamp } = await this.#timestamps.stamp(sha512(Buffer.from(note)));
+    // The root is what a verifier has already; a copy from us would prove nothing.
+    return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
+  }
+
+  canStamp(): boolean {
+    return this.#timestamps.canStamp();
+  }
+
+  /** Resolves as soon as {@link canStamp}, or when the signal aborts. Never rejects. */
+  recovered(signal: AbortSignal): Promise<void> {
+    return this.#timestamps.recovered(signal);
+  }
+
+  /** Tells the clock what the log says: from now on no time before this is believed. */
+  sealed(sealedAt: number): void {
+    this.#clock.raiseFloor(sealedAt);
+  }
+}
+
+/**
+ * Opens clock, keys and authorities. Closing is the caller's: what is given to `adopt` is closed in reverse order. Throws
+ * OperatorError for a key without certificate, a file that is none, a changed or lost key.
+ */
+export async function openTimestamping(
+  options: TimestampingOptions,
+  adopt: (close: () => void | Promise<void>) => void,
+): Promise<Timestamping> {
+  const { authorities, accuracyMs, logger, lastSealedAt } = options;
+  const clock = await openTrustedClock({ source: options.clock, accuracyMs, lastSealedAt, logger });
+  adopt(() => clock.close());
+  const builtIn = authorities.includes(BUILT_IN) ? await openBuiltIn(options, clock, adopt) : undefined;
+  const inOrder = authorities.flatMap((name): TimestampAuthority[] => {
+    if (name === BUILT_IN) return builtIn ? [builtIn] : [];
+    const remote = options.remotes[name];
+    return remote ? [openRemote(name, remote)] : [];
+  });
+  return new Timestamping(clock, new Timestamps({ authorities: inOrder, clock, logger }), builtIn);
+}
+
+const BUILT_IN = 'built-in';
+
+async function openBuiltIn(
+  { keys, certificatesDir, policy, signTimeoutMs, logger }: TimestampingOptions,
+  clock: TrustedClock,
+  adopt: (close: () => Promise<void>) => void,
+): Promise<BuiltInAuthority> {
+  const installed = keys.map((token) => readInstalled(certificatesDir, token));
+  const partitions = await openPartitions<AuthorityAlgorithm>({
+    partitions: [...keys],
+    keys: installed.map(({ key }) => key),
+    quorum: 1,
+    signTimeoutMs,
+    logger,
+  });
+  adopt(() => partitions.close());
+  const units = partitions.signers.map((signer, index) => ({
+    signer,
+    chain: installed[index]?.chain ?? [],
+  }));
+  return openAuthority({ units, policy, clock, logger });
+}
+
+function openRemote(
+  name: string,
+  { url, timeoutMs, rootsFile, tlsCaFile, policy }: RemoteOptions,
+): RemoteAuthority {
+  const roots = readCertificates(readFileSync(rootsFile), rootsFile);
+  return new RemoteAuthority({
+    name,
+    url: new URL(url),
+    timeoutMs,
+    roots,
+    ...(policy !== undefined && { policy }),
+    ...(tlsCaFile !== undefined && { ca: readFileSync(tlsCaFile, 'utf8') }),
+  });
+}
