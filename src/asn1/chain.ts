@@ -2,8 +2,11 @@ import { bytesEqual } from '../base/bytes.ts';
 import { type Certificate, describeSubject, issuingFault, isValidAt } from './certificate.ts';
 import { MalformedDer } from './der.ts';
 
-/** From the certificate to a root, both included; or why there is no such way. */
-export type ChainResult = { chain: Certificate[] } | { fault: string };
+/**
+ * From the certificate to a root, both included; or why there is no such way: `untrusted` where nothing is wrong with any
+ * certificate, but no trusted root stands above them.
+ */
+export type ChainResult = { chain: Certificate[] } | { fault: string; untrusted: boolean };
 
 const CHAIN_LENGTH_MAX = 8;
 
@@ -41,9 +44,9 @@ export function findChain(
   };
 
   const chain = climb([], leaf);
-  return chain === undefined
-    ? { fault: faults[0] ?? `${describeSubject(leaf)}: no trusted root issued it` }
-    : { chain };
+  if (chain !== undefined) return { chain };
+  const [fault = `${describeSubject(leaf)}: no trusted root issued it`] = faults;
+  return { fault, untrusted: faults.length === 0 };
 }
 
 /** Why `issuer` cannot have issued `subject`, whatever names they have. */

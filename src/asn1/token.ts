@@ -43,7 +43,10 @@ export interface VerifiedTimestamp {
   notAfter: number;
 }
 
-/** What is wrong with a token; `unsupported` alone may be the fault of this program. */
+/**
+ * What is wrong with a token. Two say nothing against it: `unsupported` may be the fault of this program, and `untrusted` that of
+ * the verifier, who does not know the authority.
+ */
 export type TokenFault =
   | 'malformed'
   | 'unsupported'
@@ -52,7 +55,8 @@ export type TokenFault =
   | 'policy'
   | 'certificate'
   | 'signature'
-  | 'chain';
+  | 'chain'
+  | 'untrusted';
 
 export type TokenVerdict =
   | { outcome: 'good'; timestamp: VerifiedTimestamp }
@@ -120,7 +124,7 @@ function verify(input: TokenVerification): VerifiedTimestamp {
   const fault = timestampingFault(certificate);
   if (fault !== undefined) throw new Rejected('certificate', `${describeSubject(certificate)} ${fault}`);
   const found = findChain(certificate, pool, input.trustedRoots, input.at ?? info.genTime);
-  if ('fault' in found) throw new Rejected('chain', found.fault);
+  if ('fault' in found) throw new Rejected(found.untrusted ? 'untrusted' : 'chain', found.fault);
   return {
     genTime: info.genTime,
     ...(info.accuracyMs !== undefined && { accuracyMs: info.accuracyMs }),
