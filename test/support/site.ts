@@ -54,7 +54,7 @@ export function item<T>(list: readonly T[], index: number): T {
   return found;
 }
 
-export function pidOf(partitions: Partitions, index = 0): number {
+export function pidOf(partitions: Pick<Partitions, 'status'>, index = 0): number {
   const { pid } = item(partitions.status(), index);
   if (pid === undefined) throw new Error('no child');
   return pid;

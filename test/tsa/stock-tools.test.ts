@@ -8,50 +8,18 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { parseResponse } from '../../src/asn1/response.ts';
 import { parseTimestampToken, verifyTimestampToken } from '../../src/asn1/token.ts';
 import { sha512 } from '../../src/base/bytes.ts';
-import { initKey, openPartitions, useKey } from '../../src/kms/partitions.ts';
-import { openAuthority } from '../../src/tsa/authority.ts';
-import { openTrustedClock } from '../../src/tsa/clock.ts';
-import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
-import { DAY_MS, DOCUMENT, POLICY, SILENT } from '../support/authority.ts';
+import { DOCUMENT, POLICY } from '../support/authority.ts';
+import { openHsmAuthority } from '../support/hsmAuthority.ts';
 import { openssl } from '../support/openssl.ts';
-import { makeToken as makeHsm } from '../support/softhsm.ts';
 
 for (const algorithm of AUTHORITY_ALGORITHMS) {
   t.test(algorithm, async (t) => {
     const dir = t.testdir({ document: DOCUMENT });
     const file = (name: string) => join(dir, name);
 
-    const hsm = makeHsm(dir, { label: 'vault', region: 'eu', keyLabel: 'root' });
-    const unitToken = { ...hsm, keyLabel: 'time' };
-    await initKey(hsm, algorithm);
-    const key = await initKey(unitToken, algorithm);
-    const validity = { notBefore: Date.now(), notAfter: Date.now() + 100 * DAY_MS };
-    const [root, certificate] = await useKey(hsm, async ({ spki }, sign) => {
-      const rootKey = { key: { algorithm, spki }, sign };
-      const root = await issueRoot({ subject: { commonName: 'Root' }, ...validity }, rootKey);
-      const options = { subject: { commonName: 'TSU' }, key, issuer: root, ...validity };
-      return [root, await issueTimestampingCertificate(options, rootKey)] as const;
-    });
+    const { authority, root, certificate } = await openHsmAuthority(t, algorithm);
     writeFileSync(file('root.pem'), encodePem('CERTIFICATE', root.der));
     writeFileSync(file('unit.pem'), encodePem('CERTIFICATE', certificate.der));
-
-    const partitions = await openPartitions({
-      partitions: [unitToken],
-      keys: [key],
-      quorum: 1,
-      signTimeoutMs: 5000,
-      logger: SILENT,
-    });
-    t.teardown(() => partitions.close());
-    const clock = await openTrustedClock({
-      source: { trust: 'system' },
-      accuracyMs: 1000,
-      lastSealedAt: 0,
-      logger: SILENT,
-    });
-    t.teardown(() => clock.close());
-    const units = partitions.signers.map((signer) => ({ signer, chain: [certificate, root] }));
-    const authority = openAuthority({ units, policy: POLICY, clock, logger: SILENT });
 
     const stamp = async (...options: string[]): Promise<Buffer> => {
       openssl('ts', '-query', '-data', file('document'), ...options, '-out', file('query'));
