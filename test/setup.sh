@@ -19,7 +19,7 @@ npm() {
 
 install_debian_packages() {
   missing=
-  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3; do
+  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
   done
   [ -n "$missing" ] || return 0

@@ -17,6 +17,7 @@ import { getCheckpoint, getTile } from './log.ts';
 import { observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
+import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
 
 /** What the API is made of; each part is opened and closed by the caller. */
 export interface AppParts {
@@ -31,6 +32,8 @@ export interface AppParts {
   blockingTimeoutMs: number;
   /** Whether the log is served without an API key. */
   logPublic: boolean;
+  /** Answers `POST /v1/timestamp`; without it there is nothing at that path. */
+  authority?: TimestampOptions['authority'] | undefined;
   clock: AuthOptions['clock'];
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
@@ -83,6 +86,10 @@ function routesOf(parts: AppParts): ApiRouter {
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
+  if (parts.authority) {
+    const timestamp = { authority: parts.authority, bodyTimeoutMs: parts.intake.bodyIdleTimeoutMs };
+    router.post('/v1/timestamp', requireKey(auth, 'jobs:create'), answerTimestampQuery(timestamp));
+  }
   router.get('/v1/jobs', mayRead, listJobs(jobs));
   router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));
   router.get('/v1/jobs/:job_id/receipt.json', mayRead, getReceipt(jobs));

@@ -1,6 +1,35 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { ServiceError } from '../base/errors.ts';
 import type { Middleware, RequestContext } from './state.ts';
+
+/**
+ * The media type of the body, in lower case and one of those accepted. Throws ServiceError `unsupported_media_type`, with
+ * `remedy` as its message where the type is another one.
+ */
+export function requireMediaType<Type extends string>(
+  { req }: RequestContext,
+  accepted: readonly Type[],
+  remedy: string,
+): Type {
+  const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
+  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Content-Type must be sent once.');
+  if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
+    throw new ServiceError(
+      'unsupported_media_type',
+      'The body must be sent without a Content-Encoding, and with no Transfer-Encoding but chunked.',
+    );
+  }
+  const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
+  const found = accepted.find((type) => type === mediaType);
+  if (found !== undefined) return found;
+  throw new ServiceError('unsupported_media_type', remedy);
+}
+
+/** Node undoes chunking only; any other coding below it is left on the bytes (RFC 9112, section 6.1). */
+function isTransferCoded({ headers }: IncomingMessage): boolean {
+  return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
+}
 
 /** Tells a client that waits for it to send its body (RFC 9110, section 10.1.1). */
 export function askForBody({ req, res }: RequestContext): void {

@@ -7,7 +7,7 @@ import { newJobId } from '../job/id.ts';
 import type { DocumentDigests, Job, Outcome } from '../job/job.ts';
 import type { Sealer } from '../sealer.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
-import { askForBody } from './body.ts';
+import { askForBody, requireMediaType } from './body.ts';
 import { type Reservations, readIdempotencyKey } from './idempotency.ts';
 import { createFromSource } from './json-create.ts';
 import type { UploadSlots } from './limits.ts';
@@ -34,6 +34,8 @@ interface Accepted {
 }
 
 const OPERATION = 'createSealJob';
+const MEDIA_TYPES = ['multipart/form-data', 'application/json'] as const;
+const HOW_TO_SEND = 'Content-Type must be multipart/form-data, or application/json with a source_url.';
 const RETRY_AFTER_SECONDS = 1;
 
 /**
@@ -42,7 +44,7 @@ const RETRY_AFTER_SECONDS = 1;
  */
 export function createSealJob(options: CreateOptions): Middleware {
   return async (ctx) => {
-    const mediaType = requireMediaType(ctx);
+    const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
     const key = readIdempotencyKey(ctx.req);
     if (mediaType === 'application/json') return createFromSource(ctx, options.intake.bodyIdleTimeoutMs);
     const accepted = await receiveOnce(ctx, key, options);
@@ -55,28 +57,6 @@ export function createSealJob(options: CreateOptions): Middleware {
     if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
     else answerJob(ctx, accepted.answer);
   };
-}
-
-function requireMediaType({ req }: RequestContext): string {
-  const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
-  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Content-Type must be sent once.');
-  if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
-    throw new ServiceError(
-      'unsupported_media_type',
-      'The body must be sent without a Content-Encoding, and with no Transfer-Encoding but chunked.',
-    );
-  }
-  const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
-  if (mediaType === 'multipart/form-data' || mediaType === 'application/json') return mediaType;
-  throw new ServiceError(
-    'unsupported_media_type',
-    'Content-Type must be multipart/form-data, or application/json with a source_url.',
-  );
-}
-
-/** Node undoes chunking only; any other coding below it is left on the bytes (RFC 9112, section 6.1). */
-function isTransferCoded({ headers }: RequestContext['req']): boolean {
-  return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { Scope } from '../store/store.ts';
+import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { ERROR_KINDS } from './errors.ts';
 import { listParameters, SCHEMAS, type Schema } from './openapi-schemas.ts';
 
@@ -38,6 +39,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'unsupported_media_type',
   'too_many_uploads',
   'kms_partition_unavailable',
+  'timestamp_unavailable',
   'queue_full',
 ];
 
@@ -57,6 +59,7 @@ export function describeApi(publicUrl: string): object {
       '/jobs': { get: listSealJobs },
       '/jobs/{job_id}': { parameters: [jobIdParameter], get: getSealJob },
       '/jobs/{job_id}/receipt.json': { parameters: [jobIdParameter], get: getSealReceipt },
+      '/timestamp': { post: createTimestamp },
       '/log/checkpoint': { get: getCheckpoint },
       '/log/tile/{path}': { parameters: [tilePathParameter], get: getTile },
       '/openapi.json': { get: getOpenapi },
@@ -195,6 +198,32 @@ const getSealReceipt = {
     },
     304: { description: 'The receipt that is held already is the one.', headers: EVERY_ANSWER },
     ...failures([...SCOPED, 'job_not_found', 'receipt_not_ready', 'receipt_unavailable']),
+  },
+};
+
+const createTimestamp = {
+  operationId: 'createTimestamp',
+  summary: 'Stamp a digest with the time (RFC 3161), where the service has a time-stamp authority',
+  ...secured('jobs:create'),
+  requestBody: {
+    required: true,
+    description: 'A TimeStampReq in DER over a SHA-256, SHA-384 or SHA-512 digest.',
+    content: { 'application/timestamp-query': { schema: { maxLength: QUERY_BYTES_MAX } } },
+  },
+  responses: {
+    200: {
+      description: 'A TimeStampResp in DER. Its status tells whether the query is granted or rejected.',
+      headers: EVERY_ANSWER,
+      content: { 'application/timestamp-reply': {} },
+    },
+    ...failures([
+      ...SCOPED,
+      'body_timeout',
+      'not_found',
+      'body_too_large',
+      'unsupported_media_type',
+      'queue_full',
+    ]),
   },
 };
 

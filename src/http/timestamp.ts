@@ -1,0 +1,73 @@
+import { ServiceError } from '../base/errors.ts';
+import { RequestBody } from '../multipart/body.ts';
+import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/authority.ts';
+import { askForBody, requireMediaType } from './body.ts';
+import type { Middleware, RequestContext } from './state.ts';
+
+export interface TimestampOptions {
+  authority: Pick<BuiltInAuthority, 'answerQuery'>;
+  /** How long a query may take to arrive, milliseconds. */
+  bodyTimeoutMs: number;
+}
+
+/**
+ * How many queries are stamped at once. An HSM signs one after the other, and the time-stamp of a batch of jobs comes after
+ * those that are there already: at 70 ms each, these delay it by little more than a second.
+ */
+export const QUERIES_MAX = 16;
+
+const QUERY_TYPE = 'application/timestamp-query';
+const REPLY_TYPE = 'application/timestamp-reply';
+const RETRY_AFTER_SECONDS = 1;
+
+/**
+ * `POST /v1/timestamp`: the built-in authority by HTTP (RFC 3161, section 3.4). A query that arrived is answered with 200 and
+ * a TimeStampResp, also when that rejects it; whatever fails before is told with the error envelope.
+ */
+export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOptions): Middleware {
+  let stamping = 0;
+  return async (ctx) => {
+    requireMediaType(ctx, [QUERY_TYPE], `Content-Type must be ${QUERY_TYPE}, with the query in DER.`);
+    const query = await readQuery(ctx, bodyTimeoutMs);
+    if (stamping >= QUERIES_MAX) {
+      const message =
+        'The time-stamp authority has as many queries as it can take. Repeat the request later.';
+      throw new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    }
+    stamping += 1;
+    try {
+      ctx.body = await authority.answerQuery(query);
+      ctx.type = REPLY_TYPE;
+    } finally {
+      stamping -= 1;
+    }
+  };
+}
+
+async function readQuery(ctx: RequestContext, timeoutMs: number): Promise<Buffer> {
+  if (Number(ctx.req.headers['content-length'] ?? 0) > QUERY_BYTES_MAX) throw tooLong();
+  const body = new RequestBody(ctx.req, timeoutMs);
+  // All of it, not each piece: a query fits into one packet.
+  const timer = setTimeout(() => body.fail(tooSlow()), timeoutMs);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  askForBody(ctx);
+  try {
+    await body.read((chunk) => {
+      bytes += chunk.length;
+      if (bytes > QUERY_BYTES_MAX) throw tooLong();
+      chunks.push(chunk);
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks);
+}
+
+function tooLong(): ServiceError {
+  return new ServiceError('body_too_large', `A query may have ${QUERY_BYTES_MAX} bytes at most.`);
+}
+
+function tooSlow(): ServiceError {
+  return new ServiceError('body_timeout', 'The query did not arrive in time. Send it again.');
+}
