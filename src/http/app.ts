@@ -34,6 +34,8 @@ export interface AppParts {
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`; without it there is nothing at that path. */
   authority?: TimestampOptions['authority'] | undefined;
+  /** Whether the sealer completes no job without a time-stamp. Left out: it asks for none. */
+  timestamped?: boolean | undefined;
   clock: AuthOptions['clock'];
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
@@ -82,6 +84,7 @@ function routesOf(parts: AppParts): ApiRouter {
     intake: parts.intake,
     site,
     blockingTimeoutMs: parts.blockingTimeoutMs,
+    capabilities: capabilitiesOf(parts),
     clock,
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
@@ -99,6 +102,10 @@ function routesOf(parts: AppParts): ApiRouter {
   router.get('/v1/errors', serveErrorIndex);
   router.get('/v1/errors/:code', serveErrorPage);
   return router;
+}
+
+function capabilitiesOf({ timestamped }: AppParts): string[] {
+  return ['receipt.sha512', 'receipt.inclusion_proof', ...(timestamped ? ['receipt.timestamp'] : [])];
 }
 
 const pass: Middleware = (_ctx, next) => next();

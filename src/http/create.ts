@@ -22,6 +22,8 @@ export interface CreateOptions {
   intake: IntakeOptions;
   site: Site;
   blockingTimeoutMs: number;
+  /** What the receipts of new jobs will offer. */
+  capabilities: string[];
   clock: Clock;
 }
 
@@ -93,7 +95,7 @@ async function receive(
   const { request, document } = await upload(ctx, options);
   const print = fingerprint(request, document.sha256);
   sealer.admit(request.mode);
-  const job = jobOf(ctx, request, document, options.clock());
+  const job = jobOf(ctx, request, document, options);
   const answer = answerTo(job, options.site);
   const entry = key && { ...key, fingerprint: print, jobId: job.id, answer, acceptedAt: job.acceptedAt };
   // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
@@ -138,7 +140,12 @@ async function repeat(
   return { job: record.job, answer: entry.answer, replayed: true };
 }
 
-function jobOf(ctx: RequestContext, request: CreateRequest, document: DocumentDigests, now: number): Job {
+function jobOf(
+  ctx: RequestContext,
+  request: CreateRequest,
+  document: DocumentDigests,
+  { capabilities, clock }: CreateOptions,
+): Job {
   const { clientId, organization } = callerOf(ctx).viewer;
   return {
     id: newJobId(),
@@ -153,8 +160,8 @@ function jobOf(ctx: RequestContext, request: CreateRequest, document: DocumentDi
     source: 'upload',
     document,
     scan: { verdict: 'not_configured' },
-    capabilities: ['receipt.sha512', 'receipt.inclusion_proof'],
-    acceptedAt: now,
+    capabilities,
+    acceptedAt: clock(),
   };
 }
 

@@ -74,7 +74,8 @@ const sealJob = object(['id', 'phase', 'environment', 'trace_id', 'capabilities'
   capabilities: {
     type: 'array',
     items: { type: 'string' },
-    description: 'What the receipt offers, such as `receipt.sha512` and `receipt.inclusion_proof`.',
+    description:
+      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`.',
   },
   created_at: time,
   error: { $ref: '#/components/schemas/Error' },

@@ -22,7 +22,7 @@ import { QUERIES_MAX } from '../../src/http/timestamp.ts';
 import { QUERY_BYTES_MAX } from '../../src/tsa/authority.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { DOCUMENT, IMPRINT, POLICY } from '../support/authority.ts';
-import type { Answer, Client, Envelope } from '../support/client.ts';
+import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import { openHsmAuthority } from '../support/hsmAuthority.ts';
 import { openssl } from '../support/openssl.ts';
 import { pidOf } from '../support/site.ts';
@@ -161,9 +161,11 @@ t.test('only so many are stamped at once', async (t) => {
   t.equal(parseResponse((await ask(client, QUERY)).bytes).status, 'granted', 'and there is room again');
 });
 
-t.test('without an authority there is nothing at the path', async (t) => {
-  const { client } = await openTestApp(t);
+t.test('an app that stamps for its jobs only', async (t) => {
+  const { client } = await openTestApp(t, { app: { timestamped: true } });
   t.equal(codeOf(await ask(client, QUERY)), '404 not_found');
+  const { capabilities } = (await client.seal(pdfOf('a'))).json<JobBody>();
+  t.strictSame(capabilities, ['receipt.sha512', 'receipt.inclusion_proof', 'receipt.timestamp']);
 });
 
 function head(client: Client, headers: string): string {
