@@ -149,7 +149,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   unsupported_media_type: {
     status: 415,
     title: 'The Content-Type is not supported here',
-    remedy: 'Send multipart/form-data with a file, without Content-Encoding.',
+    remedy: 'Send the Content-Type that the message names, without Content-Encoding.',
   },
   headers_too_large: {
     status: 431,
