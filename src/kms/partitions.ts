@@ -6,7 +6,7 @@ import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './a
 import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import { probeMessage } from './probe.ts';
-import type { TokenAccess, TokenOptions } from './protocol.ts';
+import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 /** One entry of `kms.partitions`. */
@@ -153,6 +153,9 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 }
 
+/** A key as it is found on a token. */
+export type KeyInspection = HeldKey & KeyProtection;
+
 /** Signs with the partition's key; verified. Throws SignerFailure. */
 export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
 
@@ -189,6 +192,14 @@ export function useKey<Result>(
   return withSigner(options, 'read', async (signer) => {
     const { key, sign } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
     return use(key, sign);
+  });
+}
+
+/** A key, proven by a signature, and how its token keeps it. Throws OperatorError when there is none. */
+export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
+  return withSigner(options, 'read', async (signer) => {
+    const { key } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
+    return { ...key, ...(await signer.inspectKey(START_TIMEOUT_MS)) };
   });
 }
 

@@ -13,6 +13,14 @@ export interface TokenOptions {
   environment?: Record<string, string>;
 }
 
+/** What a token says of a private key it holds. */
+export interface KeyProtection {
+  /** Attributes by which the key could leave the token, such as `CKA_EXTRACTABLE = true`; none for a key as made here. */
+  exposures: string[];
+  /** Whether it was made in the token and could never leave it; false for one that was brought there, by a restore for one. */
+  wasAlwaysInside: boolean;
+}
+
 export type TokenAccess = 'read' | 'write';
 
 /**
@@ -24,6 +32,7 @@ export type SignerRequest =
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
+  | { kind: 'inspectKey' }
   | { kind: 'sign'; message: Uint8Array }
   | { kind: 'close' };
 
@@ -32,6 +41,7 @@ export interface SignerAnswers {
   logIn: undefined;
   findKey: PublicKey;
   generateKey: PublicKey;
+  inspectKey: KeyProtection;
   /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */
   sign: Uint8Array;
   close: undefined;

@@ -27,6 +27,8 @@ function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
     case 'generateKey':
       key = opened(token).generateKey(request.algorithm);
       return key.publicKey;
+    case 'inspectKey':
+      return opened(key).inspect();
     case 'sign':
       return opened(key).sign(request.message);
     case 'close':

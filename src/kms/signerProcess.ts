@@ -4,7 +4,14 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { SignerFailure } from './failure.ts';
-import type { SignerAnswers, SignerReply, SignerRequest, TokenAccess, TokenOptions } from './protocol.ts';
+import type {
+  KeyProtection,
+  SignerAnswers,
+  SignerReply,
+  SignerRequest,
+  TokenAccess,
+  TokenOptions,
+} from './protocol.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
 const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));
@@ -81,6 +88,11 @@ export class SignerProcess {
 
   generateKey(algorithm: KeyAlgorithm, timeoutMs: number): Promise<PublicKey> {
     return this.#ask({ kind: 'generateKey', algorithm }, timeoutMs);
+  }
+
+  /** What the token says of the key that was found. */
+  inspectKey(timeoutMs: number): Promise<KeyProtection> {
+    return this.#ask({ kind: 'inspectKey' }, timeoutMs);
   }
 
   sign(message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {

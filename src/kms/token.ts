@@ -5,7 +5,7 @@ import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import { isPinRefusal, SignerFailure } from './failure.ts';
 import { readPin } from './pinFile.ts';
-import type { TokenAccess, TokenOptions } from './protocol.ts';
+import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
@@ -174,16 +174,12 @@ export class Token {
   }
 
   #checkProtection(privateKey: Buffer): void {
-    for (const [name, type, value] of [...PROTECTION, ...HISTORY]) {
-      if ((this.#attribute(privateKey, type)[0] === 1) !== value) {
-        throw new SignerFailure('key_unprotected', `the new private key has ${name} = ${!value}`);
-      }
-    }
+    const [unmet] = unmetBy(privateKey, [...PROTECTION, ...HISTORY], this.#module, this.#session);
+    if (unmet !== undefined) throw new SignerFailure('key_unprotected', `the new private key has ${unmet}`);
   }
 
   #attribute(object: Buffer, type: number): Buffer {
-    const [attribute] = this.#module.C_GetAttributeValue(this.#session, object, [{ type }]);
-    return attribute?.value ?? Buffer.alloc(0);
+    return readAttribute(object, type, this.#module, this.#session);
   }
 
   #publicTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
@@ -225,6 +221,13 @@ export class TokenKey {
     this.publicKey = publicKey;
   }
 
+  /** What the token says of the private key. */
+  inspect(): KeyProtection {
+    const unmet = (expected: typeof PROTECTION) =>
+      unmetBy(this.#handle, expected, this.#module, this.#session);
+    return { exposures: unmet(PROTECTION), wasAlwaysInside: unmet(HISTORY).length === 0 };
+  }
+
   /**
    * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
    * the parent does that.
@@ -237,6 +240,23 @@ export class TokenKey {
     const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
     return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
   }
+}
+
+function readAttribute(object: Buffer, type: number, module: pkcs11.PKCS11, session: Buffer): Buffer {
+  const [attribute] = module.C_GetAttributeValue(session, object, [{ type }]);
+  return attribute?.value ?? Buffer.alloc(0);
+}
+
+/** Those attributes of the object that are not as they should be, as they are. */
+function unmetBy(
+  object: Buffer,
+  expected: typeof PROTECTION,
+  module: pkcs11.PKCS11,
+  session: Buffer,
+): string[] {
+  return expected
+    .filter(([, type, value]) => (readAttribute(object, type, module, session)[0] === 1) !== value)
+    .map(([name, , value]) => `${name} = ${!value}`);
 }
 
 /** A small CK_ULONG, in the byte order of every machine this runs on. */

@@ -1,8 +1,8 @@
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import t from 'tap';
-import { encodeRsaSpki } from '../../src/kms/encoding.ts';
-import { initKey, openPartitions, readKey, useKey } from '../../src/kms/partitions.ts';
+import { EC_PARAMS, encodeRsaSpki } from '../../src/kms/encoding.ts';
+import { initKey, inspectKey, openPartitions, readKey, useKey } from '../../src/kms/partitions.ts';
 import { item, makeSite } from '../support/site.ts';
 import { makeToken } from '../support/softhsm.ts';
 import { editToken, findObjects, mismatchHalves } from '../support/tamper.ts';
@@ -105,4 +105,40 @@ t.test('each partition of an authority signs by itself', async (t) => {
   }
   await partitions.close();
   t.equal(await item(partitions.signers, 0).sign(MESSAGE), undefined, 'none once closed');
+});
+
+t.test('what a token says of its keys', async (t) => {
+  const token = makeToken(t.testdir(), NAMES);
+  const key = await initKey(token, 'ecdsa-p256');
+  t.strictSame(await inspectKey(token), { ...key, exposures: [], wasAlwaysInside: true });
+
+  const open = { ...token, keyLabel: 'open' };
+  editToken(token, (module, session) => {
+    const common = [
+      { type: pkcs11.CKA_LABEL, value: 'open' },
+      { type: pkcs11.CKA_TOKEN, value: true },
+    ];
+    const curve = { type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p256'] };
+    module.C_GenerateKeyPair(
+      session,
+      { mechanism: pkcs11.CKM_EC_KEY_PAIR_GEN },
+      [...common, curve],
+      [
+        ...common,
+        { type: pkcs11.CKA_SIGN, value: true },
+        { type: pkcs11.CKA_SENSITIVE, value: false },
+        { type: pkcs11.CKA_EXTRACTABLE, value: true },
+      ],
+    );
+  });
+  t.match(await inspectKey(open), {
+    keyLabel: 'open',
+    algorithm: 'ecdsa-p256',
+    exposures: ['CKA_SENSITIVE = false', 'CKA_EXTRACTABLE = true'],
+    wasAlwaysInside: false,
+  });
+  await t.rejects(inspectKey({ ...token, keyLabel: 'none' }), {
+    name: 'OperatorError',
+    message: /key_not_found/,
+  });
 });
