@@ -13,7 +13,9 @@ import { openPartitions } from './kms/partitions.ts';
 import { openSealer } from './sealer.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
+import type { Store } from './store/store.ts';
 import { startSweeping } from './sweep.ts';
+import { openTimestamping, type Timestamping } from './timestamping.ts';
 
 const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
 
@@ -77,6 +79,7 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  const timestamping = await openTimestampingOf(config, store, logger, parts);
   const pool = parts.adopt(
     await openHashPool({
       workers: config.hash.workers,
@@ -88,6 +91,7 @@ async function serve(config: Config): Promise<void> {
     await openSealer({
       store,
       partitions,
+      ...(timestamping && { timestamping }),
       queueJobsMax: config.limits.queueJobsMax,
       ...config.sealing,
       clock: systemClock,
@@ -111,6 +115,8 @@ async function serve(config: Config): Promise<void> {
     uploadsPerClientMax: config.http.uploadsPerClientMax,
     blockingTimeoutMs: config.blocking.timeoutMs,
     logPublic: config.log.public,
+    timestamped: timestamping !== undefined,
+    authority: timestamping?.authority,
     clock: systemClock,
     logger,
     onFatal,
@@ -135,6 +141,29 @@ async function serve(config: Config): Promise<void> {
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
   logger.info('stopped');
+}
+
+async function openTimestampingOf(
+  config: Config,
+  store: Store,
+  logger: Logger,
+  parts: AsyncDisposableStack,
+): Promise<Timestamping | undefined> {
+  const { timestamp, clock, certificatesDir, kms } = config;
+  if (timestamp.authorities.length === 0) {
+    logger.warn('timestamp.authorities is empty: receipts carry no time-stamp');
+    return undefined;
+  }
+  const head = await store.head();
+  const options = {
+    ...timestamp,
+    clock,
+    certificatesDir,
+    signTimeoutMs: kms.signTimeoutMs,
+    lastSealedAt: head?.sealedAt ?? 0,
+    logger,
+  };
+  return openTimestamping(options, (close) => parts.defer(close));
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */
