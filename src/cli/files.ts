@@ -47,10 +47,15 @@ async function digest(
 
 /** Text of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
 export function readTextFile(path: string, bytesMax: number): string {
+  return readSmallFile(path, bytesMax).toString('utf8');
+}
+
+/** Bytes of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
+export function readSmallFile(path: string, bytesMax: number): Buffer {
   if (sizeOf(path) > bytesMax)
     throw new OperatorError(`${path} is larger than the ${bytesMax} bytes that are read`);
   try {
-    return readFileSync(path, 'utf8');
+    return readFileSync(path);
   } catch (cause) {
     throw unusable('read', path, cause);
   }

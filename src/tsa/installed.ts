@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { type Certificate, describeSubject } from '../asn1/certificate.ts';
@@ -29,6 +29,22 @@ export interface Installed {
 /** Where the certificates of a key stand: a PEM file with its chain. */
 export function certificateFile(dir: string, { region, keyLabel }: KeyName): string {
   return join(dir, `${region}-${keyLabel}.pem`);
+}
+
+/** Where certificates go that were replaced: the receipts stamped under them need their roots. */
+export function retiredDir(dir: string): string {
+  return join(dir, 'retired');
+}
+
+/** The roots above all that was ever installed in `dir` and was replaced since. Throws OperatorError. */
+export function readRetiredRoots(dir: string): Certificate[] {
+  const retired = retiredDir(dir);
+  if (!existsSync(retired)) return [];
+  return readdirSync(retired)
+    .filter((name) => name.endsWith('.pem'))
+    .sort()
+    .flatMap((name) => readCertificates(readFileSync(join(retired, name)), join(retired, name)))
+    .filter(({ x509 }) => x509.checkIssued(x509));
 }
 
 /**
