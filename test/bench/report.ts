@@ -1,4 +1,5 @@
 import { bytes, number, ratio, table } from './format.ts';
+import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
 import type { Machine } from './machine.ts';
 import type { SealerReport } from './sealer.ts';
@@ -13,15 +14,17 @@ export interface Results {
   roundMs: number;
   http?: HttpCell[];
   sealer?: SealerReport;
+  hsm?: HsmReport;
 }
 
 export function renderResults(results: Results): string {
-  const { http, sealer, rounds, roundMs } = results;
+  const { http, sealer, hsm, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
     ...(http ? ['', 'Blocking seals over HTTP (pdfseald: WASM engine)', renderHttp(http)] : []),
     ...(sealer ? ['', renderSealer(sealer)] : []),
+    ...(hsm ? ['', renderHsm(hsm)] : []),
   ].join('\n');
 }
 

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { describeMachine } from './machine.ts';
 import { type Results, renderResults } from './report.ts';
@@ -8,24 +9,39 @@ import { benchSealer, type SealerPlan } from './sealer.ts';
 import { startServers } from './servers.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the two parts; results.json is left alone
+  --only       one of the three parts; results.json is left alone
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
 
-type Plan = Pick<Results, 'rounds' | 'roundMs'> & { http: HttpPlan; sealer: SealerPlan };
+type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
+  http: HttpPlan;
+  sealer: SealerPlan;
+  hsm: HsmPlan;
+};
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
+  const brief = rounds === 1;
   const documentBytes = [10_000, 100_000, 1_000_000, 20_000_000];
   return {
     rounds,
     roundMs,
     http: { documentBytes, connections, rounds, roundMs },
     sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
+    hsm: {
+      loads: [
+        ...[10_000, 100_000, 1_000_000].map((size) => ({ documentBytes: size, connections: 64 })),
+        { documentBytes: 10_000, connections: 256 },
+      ],
+      rounds,
+      roundMs,
+      quorums: brief ? [2] : [1, 2],
+      faults: brief ? 2 : 8,
+    },
   };
 }
 
@@ -36,8 +52,10 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
     rounds: plan.rounds,
     roundMs: plan.roundMs,
   };
-  if (only !== 'sealer') results.http = await runHttp(plan.http, workspace);
-  if (only !== 'http') results.sealer = await benchSealer(plan.sealer, workspace, progress);
+  const runs = (part: string) => only === undefined || only === part;
+  if (runs('http')) results.http = await runHttp(plan.http, workspace);
+  if (runs('hsm')) results.hsm = await benchHsm(plan.hsm, workspace, progress);
+  if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
   return results;
 }
 

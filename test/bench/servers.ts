@@ -1,7 +1,7 @@
 import { type ChildProcess, type ForkOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { openSandbox } from '../support/sandbox.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { makeToken } from '../support/softhsm.ts';
 import { until } from '../support/until.ts';
 import { Connection } from './connection.ts';
@@ -10,18 +10,22 @@ import { nextMessage, type Workspace } from './workspace.ts';
 
 /** pdfseald and its two peers, each a process of its own on the same Node. */
 export async function startServers(workspace: Workspace): Promise<Server[]> {
-  return [await startDaemon(workspace), await startObvious(workspace), await startBare(workspace)];
+  const daemon = await startDaemon(workspace, { regions: ['north', 'south'] });
+  return [daemon, await startObvious(workspace), await startBare(workspace)];
 }
 
 /** As on the first line of `main.ts`: V8's own limit lets the young generation grow to 128 MB. */
 const NODE_FLAGS = ['--max-semi-space-size=16'];
 
 /**
- * The whole daemon, as an administrator would run it: compiled, two partitions, hash workers as by default, a line per request
- * on standard output. That goes nowhere: the bench, busy enough, should not have to read it.
+ * The whole daemon, as an administrator would run it: compiled, hash workers as by default, a line per request on standard
+ * output. That goes nowhere: the bench, busy enough, should not have to read it.
  */
-async function startDaemon(workspace: Workspace): Promise<Server> {
-  const sandbox = await openSandbox({ parent: workspace.dir, regions: ['north', 'south'] });
+export async function startDaemon(
+  workspace: Workspace,
+  options: SandboxOptions,
+): Promise<Server & Pick<Sandbox, 'partitions'>> {
+  const sandbox = await openSandbox({ parent: workspace.dir, ...options });
   const apiKey = await sandbox.issueKey('bench');
   const main = join(import.meta.dirname, '../../dist/main.js');
   const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', sandbox.configFile], {
@@ -29,7 +33,8 @@ async function startDaemon(workspace: Workspace): Promise<Server> {
   });
   workspace.onClose(() => terminate(daemon));
   await until('pdfseald listens', () => isListening(sandbox.port, daemon));
-  return { name: 'pdfseald', pid: daemon.pid ?? 0, port: sandbox.port, apiKey };
+  const { partitions, port } = sandbox;
+  return { name: 'pdfseald', pid: daemon.pid ?? 0, port, apiKey, partitions };
 }
 
 async function isListening(port: number, daemon: ChildProcess): Promise<boolean> {

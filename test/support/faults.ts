@@ -8,7 +8,7 @@ import { changePin, hangModule, takeToken } from './tamper.ts';
 export interface Fault {
   name: string;
   /** Lasts until the result is called. */
-  strike(partition: PartitionOptions, daemon: Daemon): () => void;
+  strike(partition: PartitionOptions, daemon: Pick<Daemon, 'pid'>): () => void;
 }
 
 export const TOKEN_VANISHES: Fault = { name: 'token vanishes', strike: takeToken };
@@ -37,6 +37,18 @@ export const PIN_CHANGED: Fault = {
   },
 };
 
+/** Each of them. */
+export const FAULTS: readonly Fault[] = [
+  CHILD_KILLED,
+  CHILD_HANGS,
+  TOKEN_VANISHES,
+  SIGNATURE_HANGS,
+  MODULE_CRASHES,
+  GARBAGE_SIGNED,
+  NO_SESSION_LEFT,
+  PIN_CHANGED,
+];
+
 function moduleFault(name: string, fault: ModuleFault): Fault {
   return {
     name,
@@ -50,14 +62,14 @@ function moduleFault(name: string, fault: ModuleFault): Fault {
 /** Shorter than any child needs to come up. */
 const KILL_INTERVAL_MS = 20;
 
-function keepKilling(partition: PartitionOptions, daemon: Daemon): () => void {
+function keepKilling(partition: PartitionOptions, daemon: Pick<Daemon, 'pid'>): () => void {
   killSigner(partition, daemon);
   const killing = setInterval(() => killSigner(partition, daemon), KILL_INTERVAL_MS);
   return () => clearInterval(killing);
 }
 
 /** SIGKILL to the partition's child, if it has one. */
-export function killSigner({ region }: PartitionOptions, { pid }: Daemon): void {
+export function killSigner({ region }: PartitionOptions, { pid }: Pick<Daemon, 'pid'>): void {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
   for (const child of children.map(Number).filter((one) => argumentsOf(one).includes(region))) {
     process.kill(child, 'SIGKILL');

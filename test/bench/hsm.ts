@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { FAULTS, type Fault } from '../support/faults.ts';
+import { behindFaulty, buildFaultyModule, type ModuleFault, setFault } from '../support/faultyModule.ts';
+import { bytes, number, ratio, table } from './format.ts';
+import { openLoad, type Server } from './http.ts';
+import type { LoadResult } from './load.ts';
+import { startDaemon } from './servers.ts';
+import { type Latency, latencyOf, medianOf } from './stats.ts';
+import type { Workspace } from './workspace.ts';
+
+export interface HsmPlan {
+  loads: HsmLoad[];
+  rounds: number;
+  roundMs: number;
+  /** Of three partitions. */
+  quorums: number[];
+  /** How many of the faults to play. */
+  faults: number;
+}
+
+export interface HsmLoad {
+  documentBytes: number;
+  connections: number;
+}
+
+type Figures = Latency & { sealsPerSecond: number; slowestMs: number };
+
+/** Medians of the rounds, with and without the delay. */
+export interface DelayRow extends HsmLoad {
+  prompt: Figures;
+  slow: Figures;
+}
+
+/** One fault of one partition, from before it strikes until the partition is back. */
+export interface EventRow {
+  quorum: number;
+  fault: string;
+  normal: Figures;
+  during: Figures;
+}
+
+export interface HsmReport {
+  delays: DelayRow[];
+  events: EventRow[];
+}
+
+/** What a small USB HSM takes for a signature. */
+const DELAY_MS = 70;
+const EVENT_LOAD: HsmLoad = { documentBytes: 10_000, connections: 64 };
+const EVENT_SIGN_TIMEOUT_MS = 1000;
+/** How long there is load before the fault, with it, and while the partition returns. */
+const [BEFORE_MS, STRUCK_MS, RETURN_MS] = [500, 1250, 2000];
+const EVENT_MS = BEFORE_MS + STRUCK_MS + RETURN_MS;
+
+/**
+ * What the HSM's pace and its failures cost clients: seals per second where each signature takes 70 ms in the one session
+ * there is, and latencies while one of three partitions is lost. Every request must end in a seal.
+ */
+export async function benchHsm(
+  plan: HsmPlan,
+  workspace: Workspace,
+  progress: (line: string) => void,
+): Promise<HsmReport> {
+  const module = buildFaultyModule(workspace.folder('module'));
+  const equip = (partition: PartitionOptions) => behindFaulty(partition, module);
+  const load = openLoad(workspace);
+  const seal: Seal = async ({ port, apiKey }, order, durationMs) =>
+    figuresOf(await load({ port, apiKey, ...order, durationMs }));
+
+  const single = await startDaemon(workspace, { regions: ['local'], equip });
+  const delays: DelayRow[] = [];
+  for (const order of plan.loads) {
+    progress(`hsm: ${order.documentBytes} bytes, ${order.connections} connections, with and without a delay`);
+    delays.push(await measureDelay(plan, order, single, seal));
+  }
+  const events: EventRow[] = [];
+  for (const quorum of plan.quorums) {
+    const tables = { kms: `sign_timeout = "${EVENT_SIGN_TIMEOUT_MS}ms"` };
+    const daemon = await startDaemon(workspace, { regions: ['eu', 'us', 'ap'], quorum, tables, equip });
+    await seal(daemon, EVENT_LOAD, EVENT_MS / 2);
+    const normal = await seal(daemon, EVENT_LOAD, EVENT_MS);
+    for (const [turn, fault] of FAULTS.slice(0, plan.faults).entries()) {
+      progress(`hsm: quorum ${quorum} of 3, ${fault.name}`);
+      const [during] = await Promise.all([
+        seal(daemon, EVENT_LOAD, EVENT_MS),
+        playFault(fault, turn, daemon),
+      ]);
+      events.push({ quorum, fault: fault.name, normal, during });
+    }
+  }
+  return { delays, events };
+}
+
+type Seal = (server: Server, order: HsmLoad, durationMs: number) => Promise<Figures>;
+
+async function measureDelay(
+  { rounds, roundMs }: HsmPlan,
+  order: HsmLoad,
+  server: Server & { partitions: PartitionOptions[] },
+  seal: Seal,
+): Promise<DelayRow> {
+  const prompt: Figures[] = [];
+  const slow: Figures[] = [];
+  const run = async (into: Figures[], fault: ModuleFault | undefined) => {
+    for (const partition of server.partitions) setFault(partition, fault);
+    into.push(await seal(server, order, roundMs));
+  };
+  await seal(server, order, roundMs / 2);
+  for (let round = 0; round < rounds; round++) {
+    await run(prompt, undefined);
+    await run(slow, { signDelayMs: DELAY_MS });
+  }
+  for (const partition of server.partitions) setFault(partition, undefined);
+  return { ...order, prompt: medianOf(prompt), slow: medianOf(slow) };
+}
+
+async function playFault(
+  fault: Fault,
+  turn: number,
+  daemon: Server & { partitions: PartitionOptions[] },
+): Promise<void> {
+  const partition = daemon.partitions[turn % daemon.partitions.length];
+  if (!partition) throw new Error('a daemon without partitions');
+  await sleep(BEFORE_MS);
+  const mend = fault.strike(partition, daemon);
+  await sleep(STRUCK_MS);
+  mend();
+}
+
+function figuresOf({ latenciesMs, seconds }: LoadResult): Figures {
+  const slowestMs = latenciesMs.reduce((slowest, one) => Math.max(slowest, one), 0);
+  return { sealsPerSecond: latenciesMs.length / seconds, slowestMs, ...latencyOf(latenciesMs) };
+}
+
+const DELAY_COLUMNS = [
+  'document, connections',
+  'signature',
+  'seals/s',
+  'p50 ms',
+  'p99 ms',
+  'rate to prompt',
+  'at most',
+];
+const EVENT_COLUMNS = ['one of three', 'quorum', 'seals/s', 'p50 ms', 'p99 ms', 'bound', 'slowest ms'];
+
+export function renderHsm({ delays, events }: HsmReport): string {
+  return [
+    `A slow HSM: ${DELAY_MS} ms for each signature, one session. No seal is quicker than its signature, so n connections`,
+    `that wait for their answers get n / ${DELAY_MS} ms at most: the last column, and what it is to the prompt rate.`,
+    table(DELAY_COLUMNS, delays.flatMap(delayRows)),
+    '',
+    `A partition is lost and returns under ${EVENT_LOAD.connections} connections; p99 is held to twice the normal one and the`,
+    `signer's time-out, ${EVENT_SIGN_TIMEOUT_MS} ms`,
+    table(EVENT_COLUMNS, events.flatMap(eventRows)),
+  ].join('\n');
+}
+
+function delayRows({ documentBytes, connections, prompt, slow }: DelayRow): string[][] {
+  const most = (connections * 1000) / DELAY_MS;
+  const cells = (own: Figures) => [
+    ...[own.sealsPerSecond, own.p50Ms, own.p99Ms].map(number),
+    ratio(own.sealsPerSecond, prompt.sealsPerSecond),
+  ];
+  return [
+    [`${bytes(documentBytes)}, ${connections}`, 'prompt', ...cells(prompt), ''],
+    ['', `${DELAY_MS} ms`, ...cells(slow), `${number(most)}, ${ratio(most, prompt.sealsPerSecond)}`],
+  ];
+}
+
+/** The normal figures once for each quorum. */
+function eventRows({ fault, quorum, during, normal }: EventRow, index: number, all: EventRow[]): string[][] {
+  const row = (name: string, own: Figures, bound: string) => {
+    const latencies = [own.sealsPerSecond, own.p50Ms, own.p99Ms].map(number);
+    return [name, `${quorum}`, ...latencies, bound, number(own.slowestMs)];
+  };
+  const event = row(fault, during, number(2 * normal.p99Ms + EVENT_SIGN_TIMEOUT_MS));
+  return all[index - 1]?.quorum === quorum ? [event] : [row('(none)', normal, ''), event];
+}
