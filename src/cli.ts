@@ -14,8 +14,13 @@ interface Entry {
 const COMMANDS: Entry[] = [
   {
     name: 'init',
-    summary: 'make the log keys, the store and the trust file of an environment',
+    summary: 'make the keys, certificates, store and trust file of an environment',
     load: async () => (await import('./cli/init.ts')).initCommand(),
+  },
+  {
+    name: 'hsm',
+    summary: 'look after keys in the HSM and their certificates',
+    load: async () => (await import('./cli/hsm.ts')).hsmCommand(),
   },
   {
     name: 'keys',

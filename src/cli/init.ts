@@ -1,72 +1,144 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command, Option } from 'commander';
+import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
-import { SignerFailure } from '../kms/failure.ts';
-import { initKey, type PartitionOptions, readKey } from '../kms/partitions.ts';
-import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
+import type { HeldKey } from '../kms/algorithm.ts';
+import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import { createStore } from '../store/lmdb.ts';
 import { acquireLock } from '../store/lock.ts';
+import { certificateFile } from '../tsa/installed.ts';
+import { certifyKeys } from './authorityCertificates.ts';
 import { writeFileAtomically } from './files.ts';
+import { parseValidityArgument, VALIDITY_DEFAULT_MS } from './hsmCertificates.ts';
+import {
+  asAuthorityKey,
+  asLogKey,
+  configuredKeys,
+  findKey,
+  type KeyPurpose,
+  makeKey,
+  rootBeside,
+  type WantedKey,
+} from './hsmKeys.ts';
 import { configOption } from './options.ts';
+import { parseNamePart } from './subject.ts';
 import { note, print } from './terminal.ts';
 import { trustOf } from './trust.ts';
 
 interface InitOptions {
   config: string;
   algorithm: SignatureAlgorithm;
+  timestampAlgorithm: AuthorityAlgorithm;
   useExistingKeys?: true;
+  externalCa?: true;
+  organizationName?: string;
+  rootValidity: number;
+  certificateValidity: number;
 }
 
 export function initCommand(): Command {
   return new Command('init')
     .description(
-      'Makes what an environment needs, once: a signing key in every HSM partition of the config file, an empty log and ' +
-        'store, and the trust file. Run it as the user the daemon runs as. Nothing that exists is ever overwritten.',
+      'Makes what an environment needs, once: a signing key in every HSM partition of the config file, the keys of its ' +
+        'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the user the ' +
+        'daemon runs as. Nothing that exists is ever overwritten.',
     )
     .addOption(configOption())
     .addOption(
-      new Option('--algorithm <name>', 'algorithm of the keys it makes')
+      new Option('--algorithm <name>', 'algorithm of the log keys it makes')
         .choices(SIGNATURE_ALGORITHMS)
         .default('ed25519'),
     )
+    .addOption(
+      new Option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root')
+        .choices(AUTHORITY_ALGORITHMS)
+        .default('ecdsa-p256'),
+    )
     .option('--use-existing-keys', 'take the keys that partitions hold already, make those that are missing')
+    .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
+    .option('--organization-name <name>', 'organization (O) in root and certificates', parseNamePart)
+    .addOption(
+      new Option('--root-validity <duration>', 'how long the root is valid')
+        .argParser(parseValidityArgument)
+        .default(ROOT_VALIDITY_DEFAULT_MS, '9125d'),
+    )
+    .addOption(
+      new Option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid')
+        .argParser(parseValidityArgument)
+        .default(VALIDITY_DEFAULT_MS, '1825d'),
+    )
     .addHelpText(
       'after',
       `
+Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
+leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
+installs the answer with \`pdfseal hsm install-certificate\`.
+
 Examples:
   pdfseal init --config /etc/pdfseal/sandbox.toml
-  runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --algorithm ecdsa-p256`,
+  runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Muster AG"
+  pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072`,
     )
     .action(init);
 }
 
-async function init({ config: file, algorithm, useExistingKeys }: InitOptions): Promise<void> {
-  const config = loadConfig(file);
-  refuseExisting(config);
+const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
+
+/** Receipts rest on it for decades. */
+const ROOT_VALIDITY_DEFAULT_MS = 9125 * 86_400_000;
+
+async function init(options: InitOptions): Promise<void> {
+  const config = loadConfig(options.config);
+  refuseExisting(config, options);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
   const lock = acquireLock(config.lockFile);
   try {
-    const logKeys = await makeKeys(config, algorithm, useExistingKeys ?? false);
-    const identity = { environment: config.environment, logOrigin: config.log.origin, logKeys };
-    // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
-    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, config.kms.quorum)));
-    await createStore({ path: config.storeDir, identity: { ...identity, createdAt: systemClock() } });
+    await make(config, options);
   } finally {
     lock.release();
   }
+  tellNext(config, options);
+}
+
+async function make(config: Config, options: InitOptions): Promise<void> {
+  const keys = await makeKeys(wantedKeys(config, options), options);
+  const files = await makeCertificates(config, keys, options);
+  const logKeys = keys.filter(({ wanted }) => wanted.purpose === 'log').map(({ key }) => asLogKey(key));
+  const identity = { environment: config.environment, logOrigin: config.log.origin, logKeys };
+  // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
+  if (!lacksCertificates(config))
+    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, config)));
+  await createStore({ path: config.storeDir, identity: { ...identity, createdAt: systemClock() } });
+  for (const file of files) print(`chain  ${file}`);
   print(`log    ${config.log.origin}`);
   print(`store  ${config.storeDir}`);
-  print(`trust  ${config.trustFile}`);
+  if (!lacksCertificates(config)) print(`trust  ${config.trustFile}`);
+}
+
+/** Without them there is no root that a trust file could name. */
+function lacksCertificates({ timestamp, certificatesDir }: Config): boolean {
+  return timestamp.keys.some((key) => !existsSync(certificateFile(certificatesDir, key)));
+}
+
+function tellNext(config: Config, { config: file }: InitOptions): void {
+  if (lacksCertificates(config)) {
+    note(
+      'Next: have every time-stamping key certified, named by --region and --key-label if there are several:',
+    );
+    note(`        pdfseal hsm csr --config ${file} --subject "CN=…,O=…"`);
+    note(`        pdfseal hsm install-certificate FILE --config ${file}`);
+    note(`      make the trust file:   pdfseal trust export --config ${file} --output ${config.trustFile}`);
+  }
   note(`Next: issue an API key:  pdfseal keys issue --config ${file} --client NAME --organization NAME`);
   note(`      and start:         pdfseald --config ${file}`);
 }
 
-function refuseExisting({ stateDir, storeDir }: Config): void {
+function refuseExisting({ stateDir, storeDir, ...config }: Config, options: InitOptions): void {
   if (existsSync(storeDir))
     throw new OperatorError(`${storeDir} exists already: a store is never overwritten`);
   const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
@@ -78,51 +150,86 @@ function refuseExisting({ stateDir, storeDir }: Config): void {
       `${stateDir} belongs to the user with id ${owner}: run this command as that user`,
     );
   }
+  if (options.rootValidity < options.certificateValidity)
+    throw new OperatorError(
+      '--certificate-validity: a certificate cannot outlive its root (--root-validity)',
+    );
+  const files = config.timestamp.keys.map((key) => certificateFile(config.certificatesDir, key));
+  const installed = files.find((file) => existsSync(file));
+  if (installed !== undefined && !options.useExistingKeys) {
+    throw new OperatorError(
+      `${installed} exists already, and nothing is overwritten: move it away, or keep it and its key with --use-existing-keys`,
+    );
+  }
 }
 
-/** The key of every partition, in the order of the config file. Looks at all of them before it makes the first. */
+/** In the order in which they are made: the root comes last, and only where there is something to certify. */
+function wantedKeys(config: Config, { externalCa }: InitOptions): WantedKey[] {
+  const [first] = config.timestamp.keys;
+  const root: WantedKey[] =
+    first === undefined || externalCa ? [] : [{ purpose: 'root', token: rootBeside(first) }];
+  return [...configuredKeys(config), ...root];
+}
+
+interface MadeKey {
+  wanted: WantedKey;
+  key: HeldKey;
+}
+
+/** All the keys, made or found. Looks at every one of them before it makes the first. */
 async function makeKeys(
-  config: Config,
-  algorithm: SignatureAlgorithm,
-  useExisting: boolean,
-): Promise<LogKey[]> {
-  const { partitions } = config.kms;
-  const found: (LogKey | undefined)[] = [];
-  for (const partition of partitions) found.push(await findKey(partition));
+  wanted: WantedKey[],
+  { algorithm, timestampAlgorithm, useExistingKeys }: InitOptions,
+): Promise<MadeKey[]> {
+  const found: (HeldKey | undefined)[] = [];
+  for (const one of wanted) found.push(await findKey(one));
   const existing = found.filter((key) => key !== undefined);
-  if (existing.length > 0 && !useExisting) {
+  if (existing.length > 0 && !useExistingKeys) {
     throw new OperatorError(
       `there is a key already: ${existing.map(kmsKeyId).join(', ')}; --use-existing-keys takes it, if nothing else ever signed with it`,
     );
   }
-  const keys: LogKey[] = [];
-  for (const [index, partition] of partitions.entries()) {
-    const key = found[index] ?? (await makeKey(partition, algorithm, keys.length > 0));
-    print(`key    ${kmsKeyId(key)}  ${key.algorithm}  ${found[index] ? 'found' : 'made'}`);
-    keys.push(key);
+  const made: MadeKey[] = [];
+  for (const [index, one] of wanted.entries()) {
+    const chosen = one.purpose === 'log' ? algorithm : timestampAlgorithm;
+    const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
+    const what = WORDS[one.purpose].padEnd(5);
+    print(`${what}  ${kmsKeyId(key)}  ${key.algorithm}  ${found[index] ? 'found' : 'made'}`);
+    made.push({ wanted: one, key });
   }
-  return keys;
+  return made;
 }
 
-async function makeKey(
-  partition: PartitionOptions,
-  algorithm: SignatureAlgorithm,
+async function makeOne(
+  wanted: WantedKey,
+  algorithm: SignatureAlgorithm | AuthorityAlgorithm,
   othersMade: boolean,
-): Promise<LogKey> {
+): Promise<HeldKey> {
   try {
-    return await initKey(partition, algorithm);
+    return await makeKey(wanted, algorithm);
   } catch (error) {
     if (othersMade) note('The keys above were made; repeat with --use-existing-keys once this is mended:');
     throw error;
   }
 }
 
-async function findKey(partition: PartitionOptions): Promise<LogKey | undefined> {
-  try {
-    return await readKey(partition);
-  } catch (error) {
-    const { cause } = error as OperatorError;
-    if (cause instanceof SignerFailure && cause.code === 'key_not_found') return undefined;
-    throw error;
-  }
+/** The root and what it certifies; the files with the chains. Nothing where another authority does this. */
+async function makeCertificates(
+  config: Config,
+  keys: readonly MadeKey[],
+  { organizationName, rootValidity, certificateValidity }: InitOptions,
+): Promise<string[]> {
+  const root = keys.find(({ wanted }) => wanted.purpose === 'root');
+  if (root === undefined) return [];
+  const own = keys.filter(({ wanted }) => wanted.purpose === 'time-stamp');
+  return certifyKeys(
+    config,
+    own.map(({ key }) => asAuthorityKey(key)),
+    root.wanted.token,
+    {
+      organization: organizationName,
+      rootValidityMs: rootValidity,
+      certificateValidityMs: certificateValidity,
+    },
+  );
 }

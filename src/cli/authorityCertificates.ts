@@ -1,0 +1,165 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { Certificate } from '../asn1/certificate.ts';
+import type { DistinguishedName } from '../asn1/issue.ts';
+import { encodePem } from '../asn1/pem.ts';
+import { sha256, toBase64, toHex } from '../base/bytes.ts';
+import { systemClock } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import type { PartitionOptions } from '../kms/partitions.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+import {
+  type CertifiedKey,
+  certificateFile,
+  type KeyName,
+  readInstalled,
+  retiredDir,
+} from '../tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate, type KeyInUse, readCertificates } from '../tsa/pki.ts';
+import { createFileAtomically, readSmallFile, readTextFile, writeFileAtomically } from './files.ts';
+import { rootBeside, useAuthorityKey } from './hsmKeys.ts';
+import { NAME_CHARACTERS_MAX } from './subject.ts';
+
+/** What certificates of our own making say beside the key. */
+export interface CertificateTerms {
+  organization?: string | undefined;
+  rootValidityMs: number;
+  certificateValidityMs: number;
+}
+
+/** The root a site without a certificate authority made for itself. */
+export interface OwnRoot {
+  token: PartitionOptions;
+  certificate: Certificate;
+}
+
+const FILE_BYTES_MAX = 1 << 20;
+
+/** The certificates in a file a user named. Throws OperatorError. */
+export function readCertificateFile(file: string): Certificate[] {
+  return readCertificates(readSmallFile(file, FILE_BYTES_MAX), file);
+}
+
+/** The root beside the first time-stamping key that has one; undefined where an authority elsewhere issues certificates. */
+export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | undefined {
+  for (const token of timestamp.keys.map(rootBeside)) {
+    const file = certificateFile(certificatesDir, token);
+    const [certificate] = existsSync(file) ? readCertificateFile(file) : [];
+    if (certificate !== undefined) return { token, certificate };
+  }
+  return undefined;
+}
+
+/**
+ * The root and a certificate for each of the keys, as far as they are not there from an earlier attempt. Throws
+ * OperatorError for what is there and is another key's: nothing is overwritten.
+ */
+export async function certifyKeys(
+  config: Config,
+  keys: readonly CertifiedKey[],
+  rootToken: PartitionOptions,
+  terms: CertificateTerms,
+): Promise<string[]> {
+  mkdirSync(config.certificatesDir, { recursive: true });
+  return useAuthorityKey(rootToken, async (rootKey) => {
+    const issuer = await rootOf(config, rootKey, terms);
+    const files: string[] = [];
+    for (const key of keys) files.push(await certifyOnce(config, key, issuer, rootKey, terms));
+    return files;
+  });
+}
+
+async function rootOf(
+  config: Config,
+  { key, sign }: { key: CertifiedKey; sign: KeyInUse['sign'] },
+  { organization, rootValidityMs }: CertificateTerms,
+): Promise<Certificate> {
+  const file = certificateFile(config.certificatesDir, key);
+  const now = systemClock();
+  if (!existsSync(file)) {
+    const subject = { ...nameOf(organization), commonName: commonName(config, 'time-stamping root') };
+    const root = await issueRoot({ subject, notBefore: now, notAfter: now + rootValidityMs }, { key, sign });
+    createFileAtomically(file, encodeChain([root]));
+  }
+  const [root] = readCertificateFile(file);
+  if (root !== undefined && toBase64(root.spki) === key.spki) return root;
+  throw foreign(file, key);
+}
+
+async function certifyOnce(
+  config: Config,
+  key: CertifiedKey,
+  issuer: Certificate,
+  rootKey: KeyInUse,
+  terms: CertificateTerms,
+): Promise<string> {
+  const file = certificateFile(config.certificatesDir, key);
+  if (!existsSync(file)) {
+    const chain = await issueChain(config, key, issuer, rootKey, terms);
+    createFileAtomically(file, encodeChain(chain));
+  }
+  if (readInstalled(config.certificatesDir, key).key.spki === key.spki) return file;
+  throw foreign(file, key);
+}
+
+/** A new certificate of the key, from now on, and the root that issued it. */
+export async function issueChain(
+  config: Config,
+  key: CertifiedKey,
+  issuer: Certificate,
+  rootKey: KeyInUse,
+  { organization, certificateValidityMs }: Omit<CertificateTerms, 'rootValidityMs'>,
+): Promise<Certificate[]> {
+  const subject = {
+    ...nameOf(organization),
+    ...unitName(key),
+    commonName: commonName(config, 'time-stamping'),
+  };
+  const notBefore = systemClock();
+  const notAfter = notBefore + certificateValidityMs;
+  return [await issueTimestampingCertificate({ subject, key, issuer, notBefore, notAfter }, rootKey), issuer];
+}
+
+/**
+ * Puts a chain, leaf first, in the place of what is installed for the key. What was there is kept: the receipts stamped
+ * under it need its root.
+ */
+export function installChain(dir: string, name: KeyName, chain: readonly Certificate[]): string {
+  const file = certificateFile(dir, name);
+  const text = encodeChain(chain);
+  const old = existsSync(file) ? readTextFile(file, FILE_BYTES_MAX) : text;
+  mkdirSync(retiredDir(dir), { recursive: true });
+  if (old !== text) {
+    const version = toHex(sha256(Buffer.from(old))).slice(0, 16);
+    createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.pem`), old);
+  }
+  writeFileAtomically(file, text);
+  return file;
+}
+
+function encodeChain(chain: readonly Certificate[]): string {
+  return chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
+}
+
+/** Names are limited in length; an origin is not. */
+function commonName({ log, environment }: Config, what: string): string {
+  const name = `${log.origin} ${what}`;
+  return name.length <= NAME_CHARACTERS_MAX ? name : `pdfseald ${environment} ${what}`;
+}
+
+function nameOf(organization: string | undefined): Pick<DistinguishedName, 'organization'> {
+  return organization === undefined ? {} : { organization };
+}
+
+/** Tells the units of one authority apart. */
+function unitName(key: KeyName): Pick<DistinguishedName, 'organizationalUnit'> {
+  const name = kmsKeyId(key);
+  return { organizationalUnit: name.length <= NAME_CHARACTERS_MAX ? name : key.keyLabel };
+}
+
+function foreign(file: string, key: KeyName): OperatorError {
+  return new OperatorError(
+    `${file} is a certificate of another key than ${kmsKeyId(key)}, and nothing is overwritten: move it away`,
+  );
+}

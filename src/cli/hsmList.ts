@@ -1,0 +1,105 @@
+import { existsSync } from 'node:fs';
+import { OperatorError } from '../base/errors.ts';
+import { loadConfig } from '../config.ts';
+import { isPinRefusal } from '../kms/failure.ts';
+import { inspectKey, type KeyInspection } from '../kms/partitions.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+import { certificateFile } from '../tsa/installed.ts';
+import { configuredKeys, failureOf, rootBeside, type WantedKey } from './hsmKeys.ts';
+import { EXIT, note, printJson, printTable } from './terminal.ts';
+
+/** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
+interface KeyReport extends WantedKey {
+  state: string;
+  /** What is wrong and what to do, for people. */
+  detail?: string;
+  inspection?: KeyInspection;
+}
+
+/** `pdfseal hsm list`: the keys one after the other, for keys of one token would count wrong PINs together. */
+export async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  const config = loadConfig(file);
+  const roots = config.timestamp.keys
+    .map(rootBeside)
+    .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
+    .map((token) => ({ purpose: 'root' as const, token }));
+  const refusedPinFiles = new Set<string>();
+  const reports: KeyReport[] = [];
+  for (const wanted of [...configuredKeys(config), ...roots]) {
+    reports.push(await inspect(wanted, refusedPinFiles));
+  }
+  if (json) for (const report of reports) printJson(present(report));
+  else printReports(reports);
+  if (reports.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
+}
+
+async function inspect(wanted: WantedKey, refusedPinFiles: Set<string>): Promise<KeyReport> {
+  const { pinFile } = wanted.token;
+  if (refusedPinFiles.has(pinFile)) {
+    const detail = `${kmsKeyId(wanted.token)}: not looked at, because the PIN in ${pinFile} was refused already`;
+    return { ...wanted, state: 'pin_refused', detail };
+  }
+  try {
+    return { ...wanted, ...judge(wanted, await inspectKey(wanted.token)) };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!(error instanceof OperatorError) || failure === undefined) throw error;
+    if (isPinRefusal(failure.code)) refusedPinFiles.add(pinFile);
+    return failure.code === 'key_not_found'
+      ? {
+          ...wanted,
+          state: 'missing',
+          detail: `${error.message}; if it was never made: pdfseal hsm init-key`,
+        }
+      : { ...wanted, state: failure.code, detail: error.message };
+  }
+}
+
+function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<KeyReport, keyof WantedKey> {
+  const { algorithm, exposures } = inspection;
+  const unfit = purpose === 'log' ? 'rsa-3072' : 'ed25519';
+  if (algorithm === unfit) {
+    const detail = `${kmsKeyId(token)}: ${algorithm} is no algorithm of a ${purpose} key; choose another key_label`;
+    return { state: 'key_unsupported', detail, inspection };
+  }
+  if (exposures.length === 0) return { state: 'ready', inspection };
+  const detail = `${kmsKeyId(token)}: the token does not keep the private key to itself (${exposures.join(', ')}); replace it by a key that \`pdfseal hsm init-key\` makes`;
+  return { state: 'exposed', detail, inspection };
+}
+
+function printReports(reports: KeyReport[]): void {
+  printTable(
+    ['PURPOSE', 'KEY', 'ALGORITHM', 'STATE', 'PROTECTION'],
+    reports.map(({ purpose, token, state, inspection }) => [
+      purpose,
+      kmsKeyId(token),
+      inspection?.algorithm ?? '',
+      state,
+      inspection === undefined ? '' : describeProtection(inspection),
+    ]),
+  );
+  for (const { detail } of reports) if (detail !== undefined) note(`pdfseal: ${detail}`);
+}
+
+function describeProtection({ exposures, wasAlwaysInside }: KeyInspection): string {
+  if (exposures.length > 0) return exposures.join(', ');
+  return wasAlwaysInside
+    ? 'made in the token, cannot leave it'
+    : 'cannot leave the token, but was brought there';
+}
+
+function present({ purpose, token, state, detail, inspection }: KeyReport) {
+  return {
+    purpose,
+    region: token.region,
+    key_label: token.keyLabel,
+    state,
+    ...(inspection && {
+      algorithm: inspection.algorithm,
+      protected: inspection.exposures.length === 0,
+      exposures: inspection.exposures,
+      always_inside: inspection.wasAlwaysInside,
+    }),
+    ...(detail !== undefined && { detail }),
+  };
+}
