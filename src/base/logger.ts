@@ -1,14 +1,13 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { LogWriter } from './logWriter.ts';
 
-/** How long a line may wait for others to be written with it. */
-const LINE_DELAY_MS_MAX = 100;
-const LINES_BYTES_MIN = 4096;
+const STDOUT = 1;
 
 /**
  * Structured logs: one JSON object per line, to stdout unless a destination is given. Values are JSON-escaped, so nothing a
  * client sends can start a line of its own.
  */
-export function createLogger(level: string, destination: DestinationStream = standardOutput()): Logger {
+export function createLogger(level: string, destination: DestinationStream = new LogWriter(STDOUT)): Logger {
   const options = {
     level,
     base: null,
@@ -21,19 +20,6 @@ export function createLogger(level: string, destination: DestinationStream = sta
     serializers: { err: describeError },
   };
   return pino(options, destination);
-}
-
-/**
- * A system call per line is a tenth of what a busy daemon does, so lines are written together. What is left is
- * written after a `fatal` and when the process exits, whatever ends it but a SIGKILL.
- */
-function standardOutput(): DestinationStream {
-  return pino.destination({
-    dest: process.stdout.fd,
-    sync: false,
-    minLength: LINES_BYTES_MIN,
-    periodicFlush: LINE_DELAY_MS_MAX,
-  });
 }
 
 /** A net below the rule that none of these is ever handed to the logger. */

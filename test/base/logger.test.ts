@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/logger.ts';
@@ -66,11 +67,26 @@ t.test('what is thrown may be anything', async (t) => {
   t.match(JSON.parse(lines[0] ?? ''), { err: { type: 'string', message: 'a string' } });
 });
 
+const program = join(import.meta.dirname, 'chatter.ts');
+
 t.test('no line is lost, however the process ends', async (t) => {
-  const program = join(import.meta.dirname, 'chatter.ts');
   const linesBefore = { return: 3, exit: 3, fatal: 4 };
   for (const [end, count] of Object.entries(linesBefore)) {
     const { stdout } = spawnSync(process.execPath, [program, end], { encoding: 'utf8' });
     t.equal(stdout.split('\n').length - 1, count, end);
   }
+});
+
+t.test('a process ends, whatever becomes of its lines', async (t) => {
+  const pipe = join(t.testdir(), 'pipe');
+  spawnSync('mkfifo', [pipe]);
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+  for (const path of ['/dev/full', pipe]) {
+    const { status } = spawnSync(process.execPath, [program, 'flood'], {
+      stdio: ['ignore', openSync(path, 'w'), 'inherit'],
+      timeout: 10_000,
+    });
+    t.equal(status, 70, path);
+  }
+  closeSync(reader);
 });

@@ -1,13 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { makeToken } from './softhsm.ts';
+import { until } from './until.ts';
 
 export interface SandboxOptions {
   /** One SoftHSM partition for each; default `['local']`. */
@@ -69,13 +70,16 @@ export class Sandbox {
     this.#code = code;
   }
 
-  /** Starts the daemon and resolves when it listens. It listens on the same port every time. */
-  async start(): Promise<Daemon> {
+  /**
+   * Starts the daemon and resolves when it listens. It listens on the same port every time. Its log goes to the file
+   * descriptor `stdout`; without one it is kept in {@link Daemon.log}.
+   */
+  async start({ stdout }: { stdout?: number } = {}): Promise<Daemon> {
     const child = spawn(process.execPath, [entry('main', this.#code), '--config', this.configFile], {
       env: ENVIRONMENT,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
-    this.#daemon = new Daemon(child);
+    this.#daemon = new Daemon(child, this.port);
     await this.#daemon.listening;
     return this.#daemon;
   }
@@ -139,11 +143,11 @@ export class Daemon {
   readonly #ended: Promise<number | string>;
   #stderr: () => string;
 
-  constructor(child: ChildProcess) {
+  constructor(child: ChildProcess, port: number) {
     this.child = child;
     this.#stderr = child.stderr ? collect(child.stderr) : () => '';
     this.#ended = once(child, 'close').then(([status, signal]) => (status ?? signal) as number | string);
-    this.listening = this.#waitForListening();
+    this.listening = this.#waitForListening(port);
   }
 
   get pid(): number {
@@ -172,18 +176,30 @@ export class Daemon {
     return this.#ended;
   }
 
-  #waitForListening(): Promise<void> {
+  #waitForListening(port: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (!this.child.stdout) throw new Error('the daemon needs its standard output piped');
-      createInterface({ input: this.child.stdout }).on('line', (line) => {
-        const entry = JSON.parse(line) as Record<string, unknown>;
-        this.log.push(entry);
-        if (this.log.length > LOG_LINES_MAX) this.log.shift();
-        if (entry.msg === 'listening') resolve();
-      });
+      if (this.child.stdout) this.#readLog(this.child.stdout, resolve);
+      else until('it listens', () => isListening(port)).then(resolve, reject);
       this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
     });
   }
+
+  #readLog(input: NodeJS.ReadableStream, onListening: () => void): void {
+    createInterface({ input }).on('line', (line) => {
+      const entry = JSON.parse(line) as Record<string, unknown>;
+      this.log.push(entry);
+      if (this.log.length > LOG_LINES_MAX) this.log.shift();
+      if (entry.msg === 'listening') onListening();
+    });
+  }
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('connect', () => socket.destroy());
+  });
 }
 
 /** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */

@@ -1,0 +1,132 @@
+import { constants, fstatSync, openSync, writeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { toTimestamp } from './clock.ts';
+
+/** How long a line may wait for others to be written with it. */
+const LINE_DELAY_MS_MAX = 100;
+const LINES_LENGTH_MIN = 4096;
+/** What may wait for a reader that does not read, in UTF-16 code units. */
+const WAITING_LENGTH_MAX = 1_048_576;
+/** A pipe holds 64 KiB, so a reader gets 6 MiB/s at the least. */
+const RETRY_MS = 10;
+/** How long a process that ends waits for a reader. */
+const LAST_LINES_MS_MAX = 500;
+
+/**
+ * Writes the lines of the log to a file descriptor, several at a time, for a system call per line is a tenth of what a busy daemon
+ * does. What is left is written when the process exits, whatever ends it but a signal nobody handles.
+ *
+ * The log is never worth more than the work it tells of: a full disk or a reader that hangs costs lines, neither time nor
+ * memory. They are counted, and the log says how many are missing as soon as it can be written again.
+ */
+export class LogWriter {
+  readonly #fd: number;
+  #lines: string[] = [];
+  #length = 0;
+  /** Taken from `#lines`, not yet written; it may begin in the middle of a line. */
+  #unwritten: Buffer = Buffer.alloc(0);
+  #isBlocked = false;
+  /** Whether what is in the file ends in the middle of a line, the rest of which was lost. */
+  #isTorn = false;
+  #lost = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(fd: number) {
+    this.#fd = withoutBlocking(fd);
+    process.on('exit', () => this.flushSync());
+  }
+
+  write(line: string): void {
+    if (this.#length + line.length > WAITING_LENGTH_MAX) {
+      this.#lost += 1;
+      return;
+    }
+    this.#lines.push(line);
+    this.#length += line.length;
+    if (this.#length >= LINES_LENGTH_MIN && !this.#isBlocked) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), LINE_DELAY_MS_MAX).unref();
+  }
+
+  /** Writes what can be written within half a second: pino calls this after a `fatal`, when the process is about to end. */
+  flushSync(): void {
+    const sleeper = new Int32Array(new SharedArrayBuffer(4));
+    for (let waitedMs = 0; ; waitedMs += RETRY_MS) {
+      this.#flush();
+      if (!this.#isBlocked || waitedMs >= LAST_LINES_MS_MAX) return;
+      Atomics.wait(sleeper, 0, 0, RETRY_MS);
+    }
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isBlocked = false;
+    try {
+      this.#writeUnwritten();
+      if (this.#lost > 0) this.#reportLost();
+      this.#unwritten = Buffer.from(this.#lines.join(''));
+      this.#lines = [];
+      this.#length = 0;
+      this.#writeUnwritten();
+    } catch (error) {
+      if (isBusy(error)) this.#tryLater();
+      else this.#loseAll();
+    }
+  }
+
+  #writeUnwritten(): void {
+    while (this.#unwritten.length > 0) {
+      const written = writeSync(this.#fd, this.#unwritten);
+      this.#isTorn = this.#unwritten[written - 1] !== NEWLINE;
+      this.#unwritten = this.#unwritten.subarray(written);
+    }
+  }
+
+  #reportLost(): void {
+    const report = { level: 'warn', time: toTimestamp(Date.now()), lines: this.#lost, msg: LINES_LOST };
+    const line = `${this.#isTorn ? '\n' : ''}${JSON.stringify(report)}\n`;
+    this.#isTorn = writeSync(this.#fd, line) < line.length;
+    this.#lost = 0;
+  }
+
+  #tryLater(): void {
+    this.#isBlocked = true;
+    this.#timer = setTimeout(() => this.#flush(), RETRY_MS).unref();
+  }
+
+  #loseAll(): void {
+    this.#lost += this.#lines.length + this.#unwritten.filter((byte) => byte === NEWLINE).length;
+    this.#lines = [];
+    this.#length = 0;
+    this.#unwritten = Buffer.alloc(0);
+  }
+}
+
+const LINES_LOST = 'lines of this log are missing here: they could not be written';
+const NEWLINE = 0x0a;
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
+}
+
+/**
+ * A write that blocks would stop the daemon, or in another thread its exit. A pipe or socket, which may be another user's and
+ * so not opened again, is made non-blocking by libuv when a Socket takes it; a terminal is opened again, for it is shared
+ * with the shell. Files do not block.
+ */
+function withoutBlocking(fd: number): number {
+  const kind = fstatSync(fd);
+  if (kind.isFIFO() || kind.isSocket()) sockets.push(new Socket({ fd, readable: false }).unref());
+  return kind.isCharacterDevice() ? reopened(fd) : fd;
+}
+
+/** Referred to for ever: a Socket that is collected closes its descriptor. */
+const sockets: Socket[] = [];
+
+function reopened(fd: number): number {
+  try {
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch {
+    return fd; // another user's terminal
+  }
+}
