@@ -50,7 +50,14 @@ export interface ReceiptParts {
   job: Job;
   /** Name of the environment, without `env_`. */
   environment: string;
-  batch: { treeSize: number; sealedAt: number; checkpoint: string; algorithm: string; kmsKeyId: string };
+  batch: {
+    treeSize: number;
+    sealedAt: number;
+    checkpoint: string;
+    algorithm: string;
+    kmsKeyId: string;
+    timestamp?: { token: string; certificates: readonly string[] };
+  };
   leafIndex: number;
   /** Inclusion proof of the leaf in the tree of `batch.treeSize` leaves. */
   proof: readonly Uint8Array[];
@@ -92,8 +99,8 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
       tree_size: batch.treeSize,
       inclusion_proof: proof.map(toBase64),
       checkpoint: batch.checkpoint,
-      timestamps: [],
-      certificates: [],
+      timestamps: batch.timestamp === undefined ? [] : [{ type: 'rfc3161', token: batch.timestamp.token }],
+      certificates: [...(batch.timestamp?.certificates ?? [])],
     },
   };
   receipt.receipt_sha512 = receiptDigest(receipt);

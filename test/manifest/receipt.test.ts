@@ -3,13 +3,15 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { encodeCanonical } from '../../src/manifest/jcs.ts';
 import { assembleReceipt, encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
+import { makeAuthority, makePki } from '../support/authority.ts';
 import { makeJob, makeKey, sealJobs } from '../support/sealing.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 const key = makeKey('ed25519', 'eu-1');
 const jobs = [makeJob('job_1', { customerReference: 'order 7' }), makeJob('job_2'), makeJob('job_3')];
-const receipts = await sealJobs({ jobs, environment: 'sandbox', origin, keys: [key], sealedAt });
+const sealing = { jobs, environment: 'sandbox', origin, keys: [key], sealedAt } as const;
+const receipts = await sealJobs(sealing);
 const [receipt] = receipts;
 if (receipt === undefined) throw new Error('nothing was sealed');
 
@@ -36,6 +38,17 @@ t.test('members, in the order they are written', async (t) => {
   t.notOk(Object.hasOwn(receipts[1] ?? {}, 'customer_reference'));
 });
 
+t.test('the time-stamp of the batch, where it has one', async (t) => {
+  const authority = makeAuthority([(await makePki()).unit]);
+  const [stamped] = await sealJobs({ ...sealing, authority });
+  t.match(stamped?.evidence, {
+    timestamps: [{ type: 'rfc3161', token: /^MI/ }],
+    certificates: [/^MI/],
+  });
+  t.equal(stamped?.evidence.checkpoint, receipt.evidence.checkpoint);
+  t.not(stamped?.receipt_sha512, receipt.receipt_sha512);
+});
+
 t.test('receipt_sha512 is over the canonical form of the rest', async (t) => {
   const { receipt_sha512: digest, ...rest } = receipt;
   t.equal(digest, createHash('sha512').update(encodeCanonical(rest)).digest('hex'));
@@ -43,7 +56,7 @@ t.test('receipt_sha512 is over the canonical form of the rest', async (t) => {
 });
 
 t.test('a receipt is the same bytes at every reading', async (t) => {
-  const again = await sealJobs({ jobs, environment: 'sandbox', origin, keys: [key], sealedAt });
+  const again = await sealJobs(sealing);
   t.strictSame(again.map(encodeReceipt), receipts.map(encodeReceipt));
 });
 

@@ -55,11 +55,14 @@ export interface Pki {
 }
 
 /** A root and one time-stamping unit below it, the latter valid for a year. */
-export async function makePki(algorithm: AuthorityAlgorithm = 'ecdsa-p256'): Promise<Pki> {
+export async function makePki(
+  algorithm: AuthorityAlgorithm = 'ecdsa-p256',
+  organization = 'Muster & Söhne',
+): Promise<Pki> {
   const [rootKey, unitKey] = [softKey(algorithm), softKey(algorithm)];
   const root = await issueRoot(
     {
-      subject: { country: 'DE', organization: 'Muster & Söhne', commonName: 'Root' },
+      subject: { country: 'DE', organization, commonName: 'Root' },
       notBefore: BEGIN,
       notAfter: BEGIN + 9000 * DAY_MS,
     },
@@ -67,7 +70,7 @@ export async function makePki(algorithm: AuthorityAlgorithm = 'ecdsa-p256'): Pro
   );
   const certificate = await issueTimestampingCertificate(
     {
-      subject: { organization: 'Muster & Söhne', organizationalUnit: 'Time', commonName: 'TSU 1' },
+      subject: { organization, organizationalUnit: 'Time', commonName: 'TSU 1' },
       key: unitKey.key,
       issuer: root,
       notBefore: BEGIN,

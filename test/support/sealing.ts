@@ -1,4 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { parseSignedData } from '../../src/asn1/cms.ts';
+import { toBase64 } from '../../src/base/bytes.ts';
 import type { Job } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/keys.ts';
@@ -7,6 +9,9 @@ import { inclusionProof } from '../../src/log/proof.ts';
 import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, kmsKeyId, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import { checkpointImprint } from '../../src/manifest/stamping.ts';
+import type { BuiltInAuthority } from '../../src/tsa/authority.ts';
+import { makeToken } from './authority.ts';
 import { growTree } from './tiles.ts';
 
 /** A log key whose private half is at hand, as an HSM's never is. */
@@ -53,24 +58,27 @@ export function makeJob(id: string, overrides: Partial<Job> = {}): Job {
   };
 }
 
-/** Seals the jobs as one batch, the first of its log, in memory. */
+/** Seals the jobs as one batch, the first of its log, in memory; stamped where there is an authority. */
 export async function sealJobs(options: {
   jobs: readonly Job[];
   environment: string;
   origin: string;
   keys: readonly [TestKey, ...TestKey[]];
   sealedAt: number;
+  authority?: BuiltInAuthority;
 }): Promise<Receipt[]> {
   const { jobs, environment, origin, keys, sealedAt } = options;
   const leaves = jobs.map((job) => leafHash(leafData(manifestOf(job, environment, sealedAt))));
   const { edge, shelf } = growTree(leaves, jobs.length);
   const text = encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) });
+  const checkpoint = signNote(origin, text, keys);
   const batch = {
     treeSize: edge.size,
     sealedAt,
-    checkpoint: signNote(origin, text, keys),
+    checkpoint,
     algorithm: receiptAlgorithm(keys[0].algorithm),
     kmsKeyId: kmsKeyId(keys[0]),
+    ...(options.authority && { timestamp: await stampCheckpoint(options.authority, checkpoint) }),
   };
   return Promise.all(
     jobs.map(async (job, leafIndex) => {
@@ -78,4 +86,15 @@ export async function sealJobs(options: {
       return assembleReceipt({ job, environment, batch, leafIndex, proof });
     }),
   );
+}
+
+/** What a batch keeps of a stamp: the certificates beside the token, so that both are needed. */
+export async function stampCheckpoint(
+  authority: BuiltInAuthority,
+  checkpoint: string,
+): Promise<{ token: string; certificates: string[] }> {
+  const imprint = checkpointImprint(checkpoint);
+  const token = await makeToken(authority, { imprint, certReq: false });
+  const { certificates } = parseSignedData(await makeToken(authority, { imprint }));
+  return { token: toBase64(token), certificates: certificates.map(toBase64) };
 }
