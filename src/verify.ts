@@ -1,16 +1,16 @@
-import { bytesEqual, fromBase64 } from './base/bytes.ts';
+import { fromBase64 } from './base/bytes.ts';
 import { OperatorError } from './base/errors.ts';
 import type { DocumentDigests } from './job/job.ts';
-import { type Checkpoint, parseCheckpoint } from './log/checkpoint.ts';
-import { noteKeyId, verifySignature } from './log/keys.ts';
-import { type Note, parseNote } from './log/note.ts';
+import type { Checkpoint } from './log/checkpoint.ts';
 import { verifyInclusion } from './log/proof.ts';
 import { leafHash } from './log/tree.ts';
 import { parseUniqueJson } from './manifest/jcs.ts';
 import { leafData } from './manifest/manifest.ts';
-import { kmsKeyId, receiptAlgorithm } from './manifest/receipt.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from './manifest/received.ts';
-import { parseTrust, type TrustedKey, type TrustedLog, type TrustFile } from './manifest/trust.ts';
+import { parseTrust, type TrustFile } from './manifest/trust.ts';
+import { checkCheckpoint, checkKeyValidity, openCheckpoint, signersOf } from './verify/checkpoint.ts';
+import { type Finding, failed, passed, unknown } from './verify/finding.ts';
+import { checkTimestamps } from './verify/timestamp.ts';
 
 /** Longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
@@ -23,14 +23,8 @@ export type CheckName =
   | 'manifest'
   | 'leaf'
   | 'checkpoint'
-  | 'key-validity'
-  | 'time-stamp';
-
-/** How a check ended, and one line for people why. */
-export interface Finding {
-  outcome: 'passed' | 'failed' | 'unknown';
-  detail: string;
-}
+  | 'time-stamp'
+  | 'key-validity';
 
 export interface Check extends Finding {
   name: CheckName;
@@ -40,19 +34,6 @@ export interface Verdict {
   /** `bad` when any check failed, `good` when all passed, `unknown` when something could not be told. */
   outcome: 'good' | 'bad' | 'unknown';
   checks: Check[];
-}
-
-/** The log's statement that a receipt carries, as far as it can be read. */
-interface Opened {
-  note: Note;
-  checkpoint: Checkpoint;
-}
-
-/** Whose signatures are on a checkpoint: each key once, however many lines it has. */
-interface Signers {
-  keys: TrustedKey[];
-  /** A trusted key named by a line that it did not sign. */
-  forged?: TrustedKey;
 }
 
 /**
@@ -73,14 +54,15 @@ export function verifyReceipt(input: {
   const opened = openCheckpoint(receipt.evidence.checkpoint);
   const signers = opened && log ? signersOf(opened.note, log) : { keys: [] };
   const checkpoint = checkCheckpoint(receipt, opened, log, signers);
+  const timing = checkTimestamps(receipt, input.trust);
   return verdictOn([
     { name: 'receipt', ...checkReceipt(parsed) },
     { name: 'document', ...checkDocument(receipt, input.document) },
     { name: 'manifest', ...checkManifest(receipt) },
     { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
     { name: 'checkpoint', ...checkpoint },
-    { name: 'key-validity', ...checkKeyValidity(receipt, checkpoint, log, signers) },
-    { name: 'time-stamp', ...checkTimestamp(receipt, input.trust) },
+    { name: 'time-stamp', ...timing.finding },
+    { name: 'key-validity', ...checkKeyValidity(checkpoint, log, signers, timing.at) },
   ]);
 }
 
@@ -167,96 +149,7 @@ function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoi
   return passed(`leaf ${evidence.leaf_index} of ${checkpoint.treeSize}`);
 }
 
-function checkCheckpoint(
-  receipt: ReceivedReceipt,
-  opened: Opened | undefined,
-  log: TrustedLog | undefined,
-  signers: Signers,
-): Finding {
-  const { log_origin: origin } = receipt.evidence;
-  if (opened === undefined) return failed('not a signed checkpoint');
-  if (opened.checkpoint.origin !== origin) return failed('log_origin is not the checkpoint’s');
-  if (log === undefined) return unknown(`the trust file does not know the log ${quote(origin)}`);
-  if (receipt.manifest.environment !== log.environment) {
-    return failed(
-      `the log is that of ${log.environment}, the manifest of ${quote(receipt.manifest.environment)}`,
-    );
-  }
-  if (signers.forged) return failed(`the signature of ${kmsKeyId(signers.forged)} is wrong`);
-  if (signers.keys.length < log.quorum) {
-    return failed(`signed by ${signers.keys.length} trusted keys; ${log.quorum} are needed`);
-  }
-  const named = signers.keys.some(
-    (key) => kmsKeyId(key) === receipt.kms_key_id && receiptAlgorithm(key.algorithm) === receipt.algorithm,
-  );
-  if (!named) return failed('kms_key_id and algorithm are of none of the trusted keys that signed');
-  return passed(
-    `${origin} at ${opened.checkpoint.treeSize}, signed by ${signers.keys.map(kmsKeyId).join(', ')}`,
-  );
-}
-
-function checkKeyValidity(
-  { sealed_at }: ReceivedReceipt,
-  checkpoint: Finding,
-  log: TrustedLog | undefined,
-  signers: Signers,
-): Finding {
-  if (checkpoint.outcome !== 'passed' || log === undefined) return unknown('the checkpoint did not pass');
-  const sealedAt = Date.parse(sealed_at);
-  const valid = signers.keys.filter(
-    ({ notBefore = -Infinity, notAfter = Infinity }) => notBefore <= sealedAt && sealedAt <= notAfter,
-  );
-  return valid.length >= log.quorum
-    ? passed(`sealed at ${sealed_at}, within the validity of the keys`)
-    : failed(
-        `at ${sealed_at} only ${valid.length} of the keys that signed were valid; ${log.quorum} are needed`,
-      );
-}
-
-function checkTimestamp({ evidence }: ReceivedReceipt, trust: TrustFile): Finding {
-  if (evidence.timestamps.length + evidence.certificates.length > 0) {
-    return unknown('this version cannot verify time-stamps');
-  }
-  return trust.timestamps === 'required'
-    ? failed('none, and the trust file requires one')
-    : passed('none; sealed_at is the service’s own word');
-}
-
-function openCheckpoint(text: string): Opened | undefined {
-  const note = parseNote(text);
-  const checkpoint = note && parseCheckpoint(note.text);
-  return note && checkpoint && { note, checkpoint };
-}
-
-/**
- * The trusted keys that signed. Lines of unknown keys are passed over; one wrong signature of a known key spoils the note
- * (C2SP signed-note, "Signatures").
- */
-function signersOf({ text, signatures }: Note, log: TrustedLog): Signers {
-  const message = new TextEncoder().encode(text);
-  const keys = new Set<TrustedKey>();
-  for (const { name, keyId, signature } of signatures) {
-    const key = log.keys.find((key) => name === log.origin && bytesEqual(noteKeyId(name, key), keyId));
-    if (key === undefined) continue;
-    if (!verifySignature(key, message, signature)) return { keys: [], forged: key };
-    keys.add(key);
-  }
-  return { keys: [...keys] };
-}
-
 function verdictOn(checks: Check[]): Verdict {
   const outcomes = new Set(checks.map(({ outcome }) => outcome));
   return { outcome: outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good', checks };
-}
-
-function passed(detail: string): Finding {
-  return { outcome: 'passed', detail };
-}
-
-function failed(detail: string): Finding {
-  return { outcome: 'failed', detail };
-}
-
-function unknown(detail: string): Finding {
-  return { outcome: 'unknown', detail };
 }

@@ -44,6 +44,7 @@ async function makeHouse(t: Test) {
   };
   const trust: TrustFile = {
     timestamps: 'optional',
+    timestampAuthorities: [],
     logs: [{ origin: ORIGIN, environment: 'env_test', quorum: 1, keys: site.keys }],
   };
   return { site, path, partitions, open, fatal, trust, setTime: (ms: number) => (now = ms) };

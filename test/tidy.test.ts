@@ -87,7 +87,7 @@ t.test('one file reads the environment, and none passes on what it does not own'
 });
 
 t.test(
-  'what runs in a browser imports nothing of Node but through base/bytes.ts and log/keys.ts',
+  'what verifies offline imports nothing of Node but cryptography, and that in four files',
   async (t) => {
     const importsByPath = new Map(sources.map((source) => [source.path, source]));
     const reached = new Set<string>();
@@ -98,6 +98,10 @@ t.test(
     };
     reach('verify.ts');
     const bound = [...reached].filter((path) => /from 'node:/.test(importsByPath.get(path)?.text ?? ''));
-    t.strictSame(bound.sort(), ['base/bytes.ts', 'log/keys.ts']);
+    t.strictSame(bound.sort(), ['asn1/algorithm.ts', 'asn1/certificate.ts', 'base/bytes.ts', 'log/keys.ts']);
+    for (const path of bound) {
+      const modules = importsByPath.get(path)?.text.match(/(?<=from ')node:[^']+/g);
+      t.strictSame(modules, ['node:crypto'], path);
+    }
   },
 );

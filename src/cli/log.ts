@@ -1,8 +1,11 @@
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
+import type { TrustFile } from '../manifest/trust.ts';
+import type { Store } from '../store/store.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+import { trustOf } from './trust.ts';
 
 export function logCommand(): Command {
   const command = new Command('log').description('The tamper-evident log of an environment.');
@@ -32,7 +35,9 @@ const PROBLEMS_SHOWN_MAX = 20;
 
 async function check({ config, json }: { config: string; json?: true }): Promise<void> {
   try {
-    const report = await withStore(config, 'read', (store, { kms }) => runCheck(store, kms.quorum));
+    const report = await withStore(config, 'read', (store, config) =>
+      runCheck(store, trustOf(store.identity, config)),
+    );
     process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
     if (json) printJson(toJson(report));
     else printReport(report);
@@ -43,10 +48,10 @@ async function check({ config, json }: { config: string; json?: true }): Promise
   }
 }
 
-async function runCheck(store: Parameters<typeof checkLog>[0], quorum: number): Promise<LogReport> {
+async function runCheck(store: Store, trust: TrustFile): Promise<LogReport> {
   const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
   try {
-    return await checkLog(store, { quorum, problemsMax: PROBLEMS_SHOWN_MAX, onLeaves: progress.update });
+    return await checkLog(store, { trust, problemsMax: PROBLEMS_SHOWN_MAX, onLeaves: progress.update });
   } finally {
     progress.stop();
   }

@@ -9,7 +9,6 @@ import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
 import type { Batch, JobQuery, Leaf, Store } from '../store/store.ts';
 import { verifyReceipt } from '../verify.ts';
-import { trustOf } from './trust.ts';
 
 export interface LogReport {
   leaves: number;
@@ -23,7 +22,8 @@ export interface LogReport {
 }
 
 export interface CheckOptions {
-  quorum: number;
+  /** What every receipt must verify under. */
+  trust: TrustFile;
   problemsMax: number;
   /** Told the number of leaves checked so far. */
   onLeaves(leaves: number): void;
@@ -54,12 +54,10 @@ class LogCheck {
   };
   readonly #store: Store;
   readonly #options: CheckOptions;
-  readonly #trust: TrustFile;
 
   constructor(store: Store, options: CheckOptions) {
     this.#store = store;
     this.#options = options;
-    this.#trust = trustOf(store.identity, options.quorum);
   }
 
   /** Does a part of the check; damage that makes reading itself fail is a finding too. */
@@ -165,7 +163,11 @@ class LogCheck {
 
   async #receipt(job: Job, leafIndex: number): Promise<void> {
     const receipt = await readReceipt(this.#store, job, leafIndex);
-    const { outcome, checks } = verifyReceipt({ document: job.document, receipt, trust: this.#trust });
+    const { outcome, checks } = verifyReceipt({
+      document: job.document,
+      receipt,
+      trust: this.#options.trust,
+    });
     if (outcome === 'good') return;
     const found = checks.find((check) => check.outcome !== 'passed');
     this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);

@@ -1,18 +1,56 @@
+import { existsSync } from 'node:fs';
 import { Command } from 'commander';
+import type { Certificate } from '../asn1/certificate.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { BUILT_IN } from '../config/consistency.ts';
+import type { Config } from '../config.ts';
 import { environmentId } from '../manifest/manifest.ts';
-import { encodeTrust, type TrustFile } from '../manifest/trust.ts';
+import { encodeTrust, type TrustedAuthority, type TrustFile } from '../manifest/trust.ts';
 import type { StoreIdentity } from '../store/store.ts';
-import { writeFileAtomically } from './files.ts';
+import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
+import { readCertificates } from '../tsa/pki.ts';
+import { readSmallFile, writeFileAtomically } from './files.ts';
 import { configOption, withStore } from './options.ts';
 import { note } from './terminal.ts';
 
-/** What a verifier of this log's receipts trusts: the keys the log was made with, and how many of them must sign. */
-export function trustOf(identity: Omit<StoreIdentity, 'schema' | 'createdAt'>, quorum: number): TrustFile {
-  const { environment, logOrigin, logKeys } = identity;
+const ROOTS_BYTES_MAX = 1 << 20;
+
+/** The part of the configuration that verifiers have to agree with. */
+type TrustConfig = Pick<Config, 'kms' | 'timestamp' | 'certificatesDir'>;
+
+/**
+ * What a verifier of this log's receipts trusts: the keys the log was made with, how many of them must sign, and who may stamp.
+ * Throws OperatorError when the certificates of an authority are not there.
+ */
+export function trustOf(
+  { environment, logOrigin, logKeys }: Omit<StoreIdentity, 'schema' | 'createdAt'>,
+  config: TrustConfig,
+): TrustFile {
+  const { quorum } = config.kms;
   return {
-    timestamps: 'optional',
+    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'optional',
+    timestampAuthorities: authoritiesOf(config),
     logs: [{ origin: logOrigin, environment: environmentId(environment), quorum, keys: logKeys }],
   };
+}
+
+/** All that are configured, in use or not, and the roots of our own that were replaced: old receipts rest on them. */
+function authoritiesOf({ timestamp, certificatesDir }: TrustConfig): TrustedAuthority[] {
+  const isBuiltInUsed = timestamp.authorities.includes(BUILT_IN);
+  const installed = timestamp.keys
+    .filter((key) => isBuiltInUsed || existsSync(certificateFile(certificatesDir, key)))
+    .flatMap((key) => readInstalled(certificatesDir, key).chain.slice(-1));
+  const remotes = Object.entries(timestamp.remotes).map(([name, { rootsFile }]): [string, Certificate[]] => [
+    name,
+    readCertificates(readSmallFile(rootsFile, ROOTS_BYTES_MAX), rootsFile),
+  ]);
+  return [[BUILT_IN, [...installed, ...readRetiredRoots(certificatesDir)]] as const, ...remotes].flatMap(
+    ([name, roots]) => distinct(roots).map((root) => ({ name, root })),
+  );
+}
+
+function distinct(certificates: readonly Certificate[]): Certificate[] {
+  return [...new Map(certificates.map((each) => [toBase64(each.der), each])).values()];
 }
 
 export function trustCommand(): Command {
@@ -20,7 +58,7 @@ export function trustCommand(): Command {
   command
     .command('export')
     .description(
-      'Writes the trust file: the log, its keys and the quorum. Whoever verifies receipts pins it once, having received ' +
+      'Writes the trust file: the log, its keys, the quorum and the time-stamp authorities. Whoever verifies receipts pins it once, having received ' +
         'it from you in a way that they trust. It holds no secret.',
     )
     .addOption(configOption())
@@ -37,8 +75,8 @@ Examples:
 }
 
 async function exportTrust(options: { config: string; output?: string }): Promise<void> {
-  const text = await withStore(options.config, 'read', async ({ identity }, { kms }) =>
-    encodeTrust(trustOf(identity, kms.quorum)),
+  const text = await withStore(options.config, 'read', async ({ identity }, config) =>
+    encodeTrust(trustOf(identity, config)),
   );
   if (options.output === undefined) process.stdout.write(text);
   else {

@@ -6,6 +6,10 @@ const hex = (bytes: number) => z.string().regex(new RegExp(`^[0-9a-f]{${bytes * 
 const count = z.int().min(0);
 const timestamp = z.iso.datetime({ precision: 3 });
 
+/** More than a receipt ever carries; they bound the work a stranger's receipt can cause. */
+const TIMESTAMPS_MAX = 4;
+const CERTIFICATES_MAX = 32;
+
 /** What verifying reads of a manifest. More may be in it: it is sealed, so nobody but the service put it there. */
 const manifestSchema = z.looseObject({
   schema: z.literal(MANIFEST_SCHEMA),
@@ -31,8 +35,8 @@ const receiptSchema = z.object({
     tree_size: count,
     inclusion_proof: z.array(z.string().length(44)).max(63),
     checkpoint: z.string(),
-    timestamps: z.array(z.object({ type: z.literal('rfc3161'), token: z.string() })),
-    certificates: z.array(z.string()),
+    timestamps: z.array(z.object({ type: z.literal('rfc3161'), token: z.string() })).max(TIMESTAMPS_MAX),
+    certificates: z.array(z.string()).max(CERTIFICATES_MAX),
   }),
 });
 
@@ -68,10 +72,22 @@ export function parseReceipt(value: unknown): ParsedReceipt {
   return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
 }
 
-/** Text of a stranger made safe to print: quoted, shortened, control and formatting characters escaped. */
+/** Text of a stranger made safe to print: quoted, shortened, on one line, control and formatting characters escaped. */
 export function quote(text: string): string {
-  const short = text.length > 80 ? `${text.slice(0, 79)}…` : text;
-  return JSON.stringify(short).replace(/\p{C}/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
+  return escaped(JSON.stringify(shortened(text, 80)));
+}
+
+/** Like {@link quote}, for a sentence with such text in it: without the quotes. */
+export function printable(sentence: string): string {
+  return escaped(shortened(sentence, 300));
+}
+
+function shortened(text: string, charsMax: number): string {
+  return text.length > charsMax ? `${text.slice(0, charsMax - 1)}…` : text;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
 }
 
 function digestOf(receipt: object): string | undefined {

@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
+import { MalformedDer } from '../asn1/der.ts';
+import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { encodeVkey, type LogKey, noteKeyId, parseVkey } from '../log/keys.ts';
@@ -11,7 +14,16 @@ const TRUST_SCHEMA = 'pdfseal-trust/1';
 export interface TrustFile {
   /** Whether a receipt without a time-stamp is good. */
   timestamps: 'required' | 'optional';
+  /** Who may stamp; one authority may have several roots. */
+  timestampAuthorities: TrustedAuthority[];
   logs: TrustedLog[];
+}
+
+export interface TrustedAuthority {
+  /** How verdicts call it. */
+  name: string;
+  /** The certificate its tokens chain up to. */
+  root: Certificate;
 }
 
 export interface TrustedLog {
@@ -44,9 +56,12 @@ const logSchema = z.strictObject({
   keys: z.array(keySchema).min(1),
 });
 
+const authoritySchema = z.strictObject({ name: z.string().min(1), root: z.string() });
+
 const trustSchema = z.strictObject({
   schema: z.literal(TRUST_SCHEMA),
   timestamps: z.enum(['required', 'optional']).default('optional'),
+  timestamp_authorities: z.array(authoritySchema).default([]),
   logs: z.array(logSchema).min(1),
 });
 
@@ -57,20 +72,42 @@ export function parseTrust(text: string): TrustFile {
     const [issue] = parsed.error.issues;
     throw mistake(issue?.path.join('.') || 'file', issue?.message ?? 'malformed');
   }
-  const { timestamps, logs } = parsed.data;
+  const { timestamps, timestamp_authorities: authorities, logs } = parsed.data;
+  if (timestamps === 'required' && authorities.length === 0)
+    throw mistake('timestamps', 'required, but timestamp_authorities names nobody who could give one');
   requireDistinct(
     'logs',
     logs.map((log) => log.origin),
   );
-  return { timestamps, logs: logs.map(readLog) };
+  return {
+    timestamps,
+    timestampAuthorities: authorities.map(readAuthority),
+    logs: logs.map(readLog),
+  };
 }
 
 /** The trust file's text. Throws OperatorError for what {@link parseTrust} would refuse. */
-export function encodeTrust({ timestamps, logs }: TrustFile): string {
-  const wire: z.infer<typeof trustSchema> = { schema: TRUST_SCHEMA, timestamps, logs: logs.map(writeLog) };
+export function encodeTrust({ timestamps, timestampAuthorities, logs }: TrustFile): string {
+  const wire: z.infer<typeof trustSchema> = {
+    schema: TRUST_SCHEMA,
+    timestamps,
+    timestamp_authorities: timestampAuthorities.map(({ name, root }) => ({ name, root: toBase64(root.der) })),
+    logs: logs.map(writeLog),
+  };
   const text = `${JSON.stringify(wire, undefined, 2)}\n`;
   parseTrust(text);
   return text;
+}
+
+function readAuthority({ name, root }: z.infer<typeof authoritySchema>): TrustedAuthority {
+  const der = fromBase64(root);
+  if (der === undefined) throw mistake(`root of ${name}`, 'is not Base64');
+  try {
+    return { name, root: parseCertificate(der) };
+  } catch (cause) {
+    if (!(cause instanceof MalformedDer)) throw cause;
+    throw mistake(`root of ${name}`, `is no certificate: ${cause.message}`);
+  }
 }
 
 function readLog({ origin, environment, quorum, keys }: z.infer<typeof logSchema>): TrustedLog {

@@ -8,6 +8,7 @@ import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { kmsKeyId, receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Databases, openDatabases } from '../../src/store/databases.ts';
 import { counterKey, jobKey, tileKey } from '../../src/store/keys.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
@@ -39,7 +40,7 @@ t.test('a log that holds together', async (t) => {
   const seen: number[] = [];
   const store = await openStore({ path: good, readOnly: true });
   const report = await checkLog(store, {
-    quorum: 1,
+    trust: trusting(1),
     problemsMax: 9,
     onLeaves: (leaves) => seen.push(leaves),
   });
@@ -192,7 +193,7 @@ t.test('every kind of damage is found', async (t) => {
 t.test('fewer signatures than the quorum are not enough', async (t) => {
   const store = await openStore({ path: good, readOnly: true });
   t.teardown(() => store.close());
-  const report = await checkLog(store, { quorum: 2, problemsMax: 1, onLeaves: () => {} });
+  const report = await checkLog(store, { trust: trusting(2), problemsMax: 1, onLeaves: () => {} });
   t.match(report, { problemCount: SIZE, problems: [/does not verify: checkpoint: /] });
 });
 
@@ -207,10 +208,15 @@ t.test('many problems are counted, few named', async (t) => {
   t.equal(report.problems.length, 9);
 });
 
+function trusting(quorum: number): TrustFile {
+  const log = { origin: ORIGIN, environment: 'env_test', quorum, keys: [logKey] };
+  return { timestamps: 'optional', timestampAuthorities: [], logs: [log] };
+}
+
 async function check(path: string): Promise<LogReport> {
   const store = await openStore({ path, readOnly: true });
   try {
-    return await checkLog(store, { quorum: 1, problemsMax: 9, onLeaves: () => {} });
+    return await checkLog(store, { trust: trusting(1), problemsMax: 9, onLeaves: () => {} });
   } finally {
     await store.close();
   }

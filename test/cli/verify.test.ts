@@ -99,7 +99,7 @@ function verify(...args: string[]) {
 
 function trustFor(origin: string): string {
   const log = { origin, environment: 'env_test', quorum: 1, keys: [logKey] };
-  return encodeTrust({ timestamps: 'optional', logs: [log] });
+  return encodeTrust({ timestamps: 'optional', timestampAuthorities: [], logs: [log] });
 }
 
 function digestsOf(text: string) {

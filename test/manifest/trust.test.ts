@@ -2,14 +2,20 @@ import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { encodeVkey } from '../../src/log/keys.ts';
 import { encodeTrust, parseTrust, type TrustFile } from '../../src/manifest/trust.ts';
+import { makePki } from '../support/authority.ts';
 import { makeKey } from '../support/sealing.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const { privateKey: _one, ...one } = makeKey('ed25519', 'eu-1');
 const { privateKey: _two, ...two } = makeKey('ecdsa-p256', 'eu-2');
+const { root } = await makePki();
 
 const trust: TrustFile = {
-  timestamps: 'optional',
+  timestamps: 'required',
+  timestampAuthorities: [
+    { name: 'built-in', root },
+    { name: 'acme', root },
+  ],
   logs: [
     {
       origin,
@@ -25,9 +31,10 @@ const trust: TrustFile = {
 
 t.test('what is exported reads back', async (t) => {
   t.strictSame(parseTrust(encodeTrust(trust)), trust);
-  t.strictSame(parseTrust(encodeTrust({ ...trust, timestamps: 'required' })).timestamps, 'required');
   t.match(JSON.parse(encodeTrust(trust)), {
     schema: 'pdfseal-trust/1',
+    timestamps: 'required',
+    timestamp_authorities: [{ name: 'built-in', root: root.der.toString('base64') }, { name: 'acme' }],
     logs: [
       {
         origin,
@@ -37,15 +44,16 @@ t.test('what is exported reads back', async (t) => {
   });
 });
 
-t.test('time-stamps are optional unless the file says otherwise', async (t) => {
-  const { timestamps: _, ...rest } = JSON.parse(encodeTrust(trust));
-  t.equal(parseTrust(JSON.stringify(rest)).timestamps, 'optional');
+t.test('time-stamps are optional, and nobody may give one, unless the file says otherwise', async (t) => {
+  const { timestamps: _, timestamp_authorities: __, ...rest } = JSON.parse(encodeTrust(trust));
+  t.match(parseTrust(JSON.stringify(rest)), { timestamps: 'optional', timestampAuthorities: [] });
 });
 
 const wire = JSON.parse(encodeTrust(trust));
 const log = wire.logs[0];
 const key = log.keys[0];
 const withKey = (change: object) => ({ ...wire, logs: [{ ...log, keys: [{ ...key, ...change }] }] });
+const withRoot = (root: unknown) => ({ ...wire, timestamp_authorities: [{ name: 'acme', root }] });
 const refused: Record<string, [unknown, RegExp]> = {
   'a later schema': [{ ...wire, schema: 'pdfseal-trust/2' }, /schema/],
   'an unknown member': [{ ...wire, root: 1 }, /root/],
@@ -67,6 +75,14 @@ const refused: Record<string, [unknown, RegExp]> = {
   'a validity that ends before it begins': [
     withKey({ not_after: '2025-01-01T00:00:00Z' }),
     /not_before is later/,
+  ],
+  'time-stamps required of nobody': [{ ...wire, timestamp_authorities: [] }, /timestamps: required, but/],
+  'an authority without a root': [withRoot(undefined), /timestamp_authorities\.0\.root/],
+  'a root that is no Base64': [withRoot('-----BEGIN'), /root of acme: is not Base64/],
+  'a root that is no certificate': [withRoot('AA=='), /root of acme: is no certificate/],
+  'an unknown member of an authority': [
+    { ...wire, timestamp_authorities: [{ name: 'acme', root: '', until: '2030-01-01' }] },
+    /until/,
   ],
   'a list': [[], /file/],
 };

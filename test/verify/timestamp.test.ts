@@ -1,0 +1,342 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { parseSignedData } from '../../src/asn1/cms.ts';
+import { fromBase64, sha256, toBase64 } from '../../src/base/bytes.ts';
+import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
+import { checkpointImprint, STAMPING_TOLERANCE_MS } from '../../src/manifest/stamping.ts';
+import { encodeTrust, type TrustedKey, type TrustFile } from '../../src/manifest/trust.ts';
+import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { type CheckName, type Verdict, verifyReceipt, verifyReceiptText } from '../../src/verify.ts';
+import {
+  BEGIN,
+  DAY_MS,
+  HeldClock,
+  makeAuthority,
+  makePki,
+  makeToken,
+  softKey,
+} from '../support/authority.ts';
+import { makeJob, makeKey, sealJobs, stampCheckpoint, type TestKey } from '../support/sealing.ts';
+
+const origin = 'seal.example.com/sandbox/2026';
+const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
+const ACCURACY_MS = 1000;
+const one = makeKey('ed25519', 'eu-1');
+const two = makeKey('ecdsa-p256', 'eu-2');
+const [pki, remote, stranger] = [
+  await makePki(),
+  await makePki('rsa-3072'),
+  await makePki('ecdsa-p256', 'Fremd'),
+];
+
+function authorityAt(time: number, { unit } = pki) {
+  return makeAuthority([unit], new HeldClock(time, ACCURACY_MS));
+}
+
+function trustedKey({ privateKey: _, ...key }: TestKey, validity: Partial<TrustedKey> = {}): TrustedKey {
+  return { ...key, ...validity };
+}
+
+const required: TrustFile = {
+  timestamps: 'required',
+  timestampAuthorities: [
+    { name: 'acme', root: remote.root },
+    { name: 'built-in', root: pki.root },
+  ],
+  logs: [{ origin, environment: 'env_sandbox', quorum: 2, keys: [trustedKey(one), trustedKey(two)] }],
+};
+const optional: TrustFile = { ...required, timestamps: 'optional' };
+
+/** Receipts of one batch. Batches differ by their jobs. */
+async function seal(batch: string, authority = authorityAt(sealedAt + 200)): Promise<Receipt[]> {
+  const jobs = Array.from({ length: 3 }, (_, n) => makeJob(`job_${batch}${n}`));
+  return sealJobs({ jobs, environment: 'sandbox', origin, keys: [one, two], sealedAt, authority });
+}
+
+const batches = await Promise.all(['a', 'b', 'c'].map((batch) => seal(batch)));
+const [receipt, other] = [batches[0]?.[0], batches[1]?.[0]];
+if (receipt === undefined || other === undefined) throw new Error('nothing was sealed');
+const { evidence } = receipt;
+const { document } = makeJob('any');
+const [stamped] = evidence.timestamps;
+if (stamped === undefined) throw new Error('nothing was stamped');
+
+/** The receipt with other evidence, and what a forger does last. */
+function withEvidence(change: object, of: Receipt = receipt as Receipt): Receipt {
+  const forged = { ...of, evidence: { ...of.evidence, ...change } };
+  return { ...forged, receipt_sha512: receiptDigest(forged) };
+}
+
+function rfc3161(...tokens: (Uint8Array | string)[]): { timestamps: Receipt['evidence']['timestamps'] } {
+  const text = (token: Uint8Array | string) => (typeof token === 'string' ? token : toBase64(token));
+  return { timestamps: tokens.map((token) => ({ type: 'rfc3161', token: text(token) })) };
+}
+
+function verify(received: unknown, trust: TrustFile = required): Verdict {
+  return verifyReceipt({ document, receipt: received, trust });
+}
+
+function notPassed({ checks }: Verdict): CheckName[] {
+  return checks.filter(({ outcome }) => outcome !== 'passed').map(({ name }) => name);
+}
+
+function detailOf({ checks }: Verdict, name: CheckName): string | undefined {
+  return checks.find((check) => check.name === name)?.detail;
+}
+
+t.test('a stamped receipt as it was served is good, and says when and by whom', async (t) => {
+  for (const trust of [required, optional]) {
+    const verdict = verifyReceiptText(encodeReceipt(receipt), encodeTrust(trust), document);
+    t.equal(verdict.outcome, 'good');
+    t.equal(
+      detailOf(verdict, 'time-stamp'),
+      'the checkpoint existed at 2026-03-04T05:06:07.500Z ± 1000 ms, says built-in (O=Muster & Söhne, OU=Time, CN=TSU 1)',
+    );
+    t.equal(detailOf(verdict, 'key-validity'), '2026-03-04T05:06:07.500Z is within the validity of the keys');
+  }
+});
+
+const untold: CheckName[] = ['time-stamp', 'key-validity'];
+const imprint = checkpointImprint(evidence.checkpoint);
+const strangers = await makeToken(authorityAt(sealedAt, stranger), { imprint });
+const remotes = await makeToken(authorityAt(sealedAt, remote), { imprint });
+const weak = await makeToken(authorityAt(sealedAt), {
+  imprint: { algorithm: 'sha256', digest: sha256(Buffer.from(evidence.checkpoint)) },
+});
+const ofText = await makeToken(authorityAt(sealedAt), {
+  imprint: checkpointImprint(`${evidence.checkpoint.split('\n\n')[0]}\n`),
+});
+const swappedLines = evidence.checkpoint.replace(/^(— .*)\n(— .*)\n$/m, '$2\n$1\n');
+const reordered = await sealJobs({
+  jobs: [makeJob('job_a0'), makeJob('job_a1'), makeJob('job_a2')],
+  environment: 'sandbox',
+  origin,
+  keys: [two, one],
+  sealedAt,
+});
+
+/** What the evidence is changed to, the outcome where time-stamps are required, and the checks that must not pass. */
+const changes: Record<string, [object, Verdict['outcome'], CheckName[]]> = {
+  'a token of another authority that is trusted': [rfc3161(remotes), 'good', []],
+  'two tokens, both good': [rfc3161(stamped.token, remotes), 'good', []],
+  'a certificate more than needed': [
+    { certificates: [...evidence.certificates, toBase64(stranger.root.der), 'AA=='] },
+    'good',
+    [],
+  ],
+  'no token': [{ timestamps: [], certificates: [] }, 'bad', ['time-stamp']],
+  'certificates, but no token': [{ timestamps: [] }, 'bad', ['time-stamp']],
+  'the token of another batch': [{ timestamps: other.evidence.timestamps }, 'bad', untold],
+  'the token of another batch beside the right one': [
+    { timestamps: [...evidence.timestamps, ...other.evidence.timestamps] },
+    'bad',
+    untold,
+  ],
+  'a token of a stranger': [rfc3161(strangers), 'unknown', untold],
+  'a token of a stranger beside the right one': [rfc3161(stamped.token, strangers), 'unknown', untold],
+  'a stranger’s token, root and all': [
+    { ...rfc3161(strangers), certificates: [toBase64(stranger.root.der)] },
+    'unknown',
+    untold,
+  ],
+  'a token over a shorter digest of the same checkpoint': [rfc3161(weak), 'bad', untold],
+  'a token over the checkpoint without its signatures': [rfc3161(ofText), 'bad', untold],
+  'the same signatures in another order': [{ checkpoint: swappedLines }, 'bad', untold],
+  'no certificates': [{ certificates: [] }, 'bad', untold],
+  'a certificate that is no Base64': [{ certificates: [...evidence.certificates, '*'] }, 'bad', untold],
+  'a token that is no Base64': [rfc3161(`${stamped.token}*`), 'bad', untold],
+  'an empty token': [rfc3161(''), 'bad', untold],
+  'a certificate in the place of a token': [rfc3161(pki.root.der), 'bad', untold],
+  'more tokens than there can be': [{ timestamps: Array(5).fill(stamped) }, 'bad', ['receipt']],
+  'more certificates than there can be': [{ certificates: Array(33).fill('AA==') }, 'bad', ['receipt']],
+};
+for (const [name, [change, outcome, checks]] of Object.entries(changes)) {
+  t.test(`evidence: ${name}`, async (t) => {
+    const verdict = verify(withEvidence(change));
+    t.strictSame([verdict.outcome, notPassed(verdict)], [outcome, checks], verdict);
+    if (name !== 'no token')
+      t.equal(verify(withEvidence(change), optional).outcome, outcome, 'where none is required, too');
+  });
+}
+
+t.test('without a token, where none is required, sealed_at is the service’s own word', async (t) => {
+  const [unstamped] = reordered;
+  t.equal(verify(unstamped, optional).outcome, 'good');
+  t.equal(verify(unstamped).outcome, 'bad');
+  t.match(detailOf(verify(unstamped, optional), 'time-stamp'), /own word/);
+});
+
+t.test('an authority counts while the trust file names it, and as long as it is named', async (t) => {
+  const nobody = { ...optional, timestampAuthorities: [] };
+  t.equal(verify(receipt, nobody).outcome, 'unknown');
+  t.match(detailOf(verify(receipt, nobody), 'time-stamp'), /^the trust file does not know who stamped it: /);
+  const pinned = [{ name: 'unit', root: pki.certificate }];
+  t.equal(verify(receipt, { ...required, timestampAuthorities: pinned }).outcome, 'good');
+});
+
+t.test('sealed_at lies within what the token bears out, to the millisecond', async (t) => {
+  const reach = ACCURACY_MS + STAMPING_TOLERANCE_MS;
+  for (const [distance, outcome] of [
+    [reach, 'good'],
+    [-reach, 'good'],
+    [reach + 1, 'bad'],
+    [-reach - 1, 'bad'],
+  ] as const) {
+    const [received] = await seal('a', authorityAt(sealedAt + distance));
+    const verdict = verify(received);
+    t.equal(verdict.outcome, outcome, `${distance}`);
+    if (outcome === 'bad') {
+      t.strictSame(notPassed(verdict), untold);
+      t.match(detailOf(verdict, 'time-stamp'), /more than 10 minutes from sealed_at$/);
+    }
+  }
+});
+
+t.test('keys are judged at the time of the token', async (t) => {
+  const genTime = sealedAt + 200;
+  for (const [validity, outcome] of [
+    [{ notBefore: genTime, notAfter: genTime }, 'good'],
+    [{ notBefore: genTime + 1 }, 'bad'],
+    [{ notAfter: genTime - 1 }, 'bad'],
+  ] as const) {
+    const logs = required.logs.map((log) => ({ ...log, keys: [trustedKey(one, validity), trustedKey(two)] }));
+    const verdict = verify(receipt, { ...required, logs });
+    t.equal(verdict.outcome, outcome);
+    t.strictSame(notPassed(verdict), outcome === 'good' ? [] : ['key-validity']);
+  }
+});
+
+t.test('of two tokens the earlier tells when the keys must have been valid', async (t) => {
+  const late = await makeToken(authorityAt(sealedAt + 60_000), { imprint });
+  const keys = [trustedKey(one, { notAfter: sealedAt + 1000 }), trustedKey(two)];
+  const trust = { ...required, logs: required.logs.map((log) => ({ ...log, keys })) };
+  t.equal(verify(withEvidence(rfc3161(late, stamped.token)), trust).outcome, 'good');
+  t.strictSame(notPassed(verify(withEvidence(rfc3161(late)), trust)), ['key-validity']);
+});
+
+t.test('who has a retired key cannot date back what he seals with it', async (t) => {
+  const keys = [trustedKey(one, { notAfter: sealedAt + DAY_MS }), trustedKey(two)];
+  const trust = { ...required, logs: required.logs.map((log) => ({ ...log, keys })) };
+  const [forged] = await seal('z', authorityAt(sealedAt + 30 * DAY_MS));
+  t.strictSame(notPassed(verify(forged, trust)), untold);
+  const [honest] = await seal('z');
+  t.equal(verify(honest, trust).outcome, 'good');
+});
+
+t.test('certificates are judged at the time of the token, not at that of reading', async (t) => {
+  const key = softKey('ecdsa-p256');
+  const certificate = await issueTimestampingCertificate(
+    {
+      subject: { commonName: 'for a day' },
+      key: key.key,
+      issuer: pki.root,
+      notBefore: BEGIN,
+      notAfter: BEGIN + DAY_MS,
+    },
+    pki.rootKey,
+  );
+  const brief = { ...pki, unit: { signer: { ...key, ready: true }, chain: [certificate, pki.root] } };
+  const options = { jobs: [makeJob('job_1')], environment: 'sandbox', origin, keys: [one, two] } as const;
+  const authority = authorityAt(BEGIN + 1000, brief);
+  const [old] = await sealJobs({ ...options, sealedAt: BEGIN + 1000, authority });
+  t.equal(verify(old).outcome, 'good', 'years later');
+  const expired = makeAuthority(
+    [{ ...brief.unit, chain: [{ ...certificate, notAfter: Infinity }, pki.root] }],
+    {
+      time: BEGIN + 2 * DAY_MS,
+      accuracyMs: ACCURACY_MS,
+      trusted: true,
+      now: () => BEGIN + 2 * DAY_MS,
+    },
+  );
+  const [late] = await sealJobs({ ...options, sealedAt: BEGIN + 2 * DAY_MS, authority: expired });
+  t.strictSame([verify(late).outcome, notPassed(verify(late))], ['bad', untold]);
+  t.match(detailOf(verify(late), 'time-stamp'), /CN=for a day is not valid at 2026-01-03/);
+});
+
+t.test('no text of a stranger reaches the terminal as it is', async (t) => {
+  const key = softKey('ecdsa-p256');
+  const certificate = await issueTimestampingCertificate(
+    {
+      subject: { commonName: 'good\u202e\u0007\u2028' },
+      key: key.key,
+      issuer: stranger.root,
+      notBefore: BEGIN,
+      notAfter: BEGIN + DAY_MS * 100,
+    },
+    stranger.rootKey,
+  );
+  const nasty = {
+    ...stranger,
+    unit: { signer: { ...key, ready: true }, chain: [certificate, stranger.root] },
+  };
+  const timestamp = await stampCheckpoint(authorityAt(sealedAt, nasty), evidence.checkpoint);
+  const verdict = verify(withEvidence({ ...rfc3161(timestamp.token), certificates: timestamp.certificates }));
+  t.equal(verdict.outcome, 'unknown');
+  t.match(detailOf(verdict, 'time-stamp'), /CN=good/);
+  for (const { detail } of verdict.checks) t.notMatch(detail, /[\p{C}\u2028]/u);
+});
+
+t.test('evidence of different batches never goes together', async (t) => {
+  const receipts = batches.flat();
+  const some = fc.constantFrom(...receipts);
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(some, some, some, some, (base, stamp, certificates, log) => {
+        const { timestamps } = stamp.evidence;
+        const { checkpoint, tree_size } = log.evidence;
+        const forged = withEvidence(
+          { timestamps, certificates: certificates.evidence.certificates, checkpoint, tree_size },
+          base,
+        );
+        const sameBatch = [stamp, log].every(
+          ({ evidence }) => evidence.checkpoint === base.evidence.checkpoint,
+        );
+        return (verify(forged).outcome === 'good') === sameBatch;
+      }),
+      { numRuns: 1000 },
+    ),
+  );
+});
+
+t.test('no token that is changed where it was signed passes, and none makes it throw', async (t) => {
+  const der = fromBase64(stamped.token);
+  if (der === undefined) throw new Error('not Base64');
+  const { content, signer } = parseSignedData(der);
+  const change = fc.record({
+    at: fc.nat(der.length - 1),
+    drop: fc.integer({ min: 0, max: 3 }),
+    put: fc.uint8Array({ maxLength: 3 }),
+  });
+  let passed = 0;
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(change, ({ at, drop, put }) => {
+        const mutated = Buffer.concat([der.subarray(0, at), put, der.subarray(at + drop)]);
+        const verdict = verify(withEvidence(rfc3161(mutated)));
+        if (verdict.outcome !== 'good') return true;
+        passed += 1;
+        const read = parseSignedData(mutated);
+        return read.content.equals(content) && read.signer.signedBytes.equals(signer.signedBytes);
+      }),
+      { numRuns: 10_000 },
+    ),
+  );
+  t.ok(passed > 0, 'what is not changed at all passes');
+});
+
+t.test('no certificate that is changed passes for the one that was', async (t) => {
+  const [first = ''] = evidence.certificates;
+  const der = fromBase64(first);
+  if (der === undefined) throw new Error('not Base64');
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(fc.nat(der.length - 1), fc.integer({ min: 1, max: 255 }), (at, mask) => {
+        const mutated = Buffer.from(der);
+        mutated.writeUInt8(mutated.readUInt8(at) ^ mask, at);
+        return verify(withEvidence({ certificates: [toBase64(mutated)] })).outcome === 'bad';
+      }),
+      { numRuns: 1000 },
+    ),
+  );
+});
