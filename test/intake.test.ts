@@ -72,6 +72,11 @@ t.test('what else is a good form', async (t) => {
       'a filename with escapes',
       form(PRIVATE, disposition('form-data; name="file"; filename="a\\"; name=\\".pdf"')),
     ],
+    ['a folded header', form(PRIVATE, disposition('form-data;\r\n name=file;\r\n\tfilename="a.pdf"'))],
+    [
+      'a header of its own',
+      form(PRIVATE, { ...file(PDF), headers: `X-1: ${'y'.repeat(9000)}\r\n${file('').headers}` }),
+    ],
     ['a filename in latin1', form(PRIVATE, disposition('Form-Data;NAME=file;filename="\xe4.pdf"'))],
     [
       'a file by its type',
@@ -113,6 +118,8 @@ const refused = (code: string, parameter: string | undefined, ...parts: TestPart
 const withHeader = (header: string): TestPart => ({ headers: `${file('').headers}\r\n${header}`, body: PDF });
 const good = form(PRIVATE, file(PDF)).toString('latin1');
 
+const BASE64 = 'Content-Transfer-Encoding: base64';
+
 const REFUSALS = [
   malformed('an empty body', ''),
   malformed('only a closing boundary cut short', `--${BOUNDARY}-`),
@@ -150,6 +157,18 @@ const REFUSALS = [
   ),
   malformed('a name that is not UTF-8', form(field('\xff', 'x'))),
   malformed('an attachment', form({ headers: 'Content-Disposition: attachment; name=file', body: 'x' })),
+  malformed('a line without a colon before base64', form(withHeader(`bad\r\n${BASE64}`))),
+  malformed('a bare line feed before base64', form(withHeader(`X: a\nb\r\n${BASE64}`))),
+  malformed('a bare carriage return before base64', form(withHeader(`X: a\rb\r\n${BASE64}`))),
+  malformed('a nameless header before base64', form(withHeader(`: x\r\n${BASE64}`))),
+  malformed('a space before a colon', form(withHeader(BASE64.replace(':', ' :')))),
+  malformed('a fold before any header', form({ ...file(PDF), headers: ` x\r\n${file('').headers}` })),
+  malformed(
+    'too many bytes of headers before base64',
+    form(withHeader(`X: ${'y'.repeat(90_000)}\r\n${BASE64}`)),
+  ),
+  malformed('one byte of headers too many', form(withHeader(`X: ${'y'.repeat(16_384)}`))),
+  malformed('text after a delimiter', good.replace(BOUNDARY, `${BOUNDARY}x`)),
   malformed('two dispositions', form(withHeader('Content-Disposition: form-data; name=mode'))),
   malformed('base64', form(withHeader('Content-Transfer-Encoding: base64'))),
   malformed('quoted-printable', form(withHeader('Content-Transfer-Encoding: Quoted-Printable'))),

@@ -1,4 +1,5 @@
 import { Dicer } from '@fastify/busboy';
+import { watchHeaders } from './headerBlock.ts';
 import { malformed, type Part, type PartHeaders, parsePartHeaders } from './headers.ts';
 
 /** Where the bytes of one part go. May throw; then the form has failed. */
@@ -27,6 +28,7 @@ export class FormParser {
     this.finished = this.#outcome.promise;
     this.#open = open;
     this.#dicer = new Dicer({ boundary });
+    watchHeaders(this.#dicer, (error) => this.#fail(error));
     this.#dicer.on('part', (stream) => this.#guard(() => this.#readPart(stream)));
     this.#dicer.on('error', () => this.#fail(malformed('it ends before its closing boundary')));
     this.#dicer.on('finish', () => {
