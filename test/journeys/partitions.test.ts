@@ -79,13 +79,16 @@ async function openHouse(t: Test, quorum: number, algorithm: SignatureAlgorithm)
   return { sandbox, daemon, client, traffic, quorum };
 }
 
-/** The newest state the daemon reported of the partition. */
-function stateOf({ daemon }: House, { region }: PartitionOptions): unknown {
-  return daemon.log.findLast((entry) => entry.region === region && entry.state !== undefined)?.state;
+/** Codes of the failures the daemon reported of the partition from that time on. */
+function failuresOf(daemon: Daemon, { region }: PartitionOptions, since: number): unknown[] {
+  return daemon.log
+    .filter((entry) => entry.region === region && Date.parse(String(entry.time)) >= since)
+    .map(({ code }) => code);
 }
 
-function stateIsReady(house: House, partition: PartitionOptions): boolean {
-  return stateOf(house, partition) === 'ready';
+/** By the newest state the daemon reported of the partition. */
+function isReady({ daemon }: House, { region }: PartitionOptions): boolean {
+  return daemon.log.findLast((entry) => entry.region === region)?.state === 'ready';
 }
 
 /** A partition of its own for each fault, starting with another one every time. */
@@ -102,21 +105,22 @@ async function play(t: Test, house: House, victims: Victim[]): Promise<void> {
   const bearable = sandbox.partitions.length - victims.length >= house.quorum;
   const struckAt = Date.now();
   const mends = victims.map(({ fault, partition }) => fault.strike(partition, daemon));
-  for (const { partition } of victims) {
-    await until(`${partition.region} is lost`, () => !stateIsReady(house, partition));
+  for (const { partition, fault } of victims) {
+    const reported = () => failuresOf(daemon, partition, struckAt).includes(fault.code);
+    await until(`${partition.region} is lost to ${fault.code}`, reported);
   }
   const noticedAt = Date.now();
   if (bearable) await until('others sign', () => traffic.since(noticedAt, 'blocking').length >= 5);
   else await refusedAndKept(t, house, noticedAt);
   for (const victim of victims.filter(({ fault }) => fault === PIN_CHANGED)) {
-    await triedOnce(t, house, victim);
+    await triedOnce(t, victim);
   }
 
   const mendedAt = Date.now();
   for (const mend of mends) mend();
   await until('a job is sealed', () => traffic.since(mendedAt, 'blocking').some(isServed));
   const resumedAt = Math.min(...traffic.since(mendedAt, 'blocking').filter(isServed).map(answerTime));
-  await until('all partitions are back', () => sandbox.partitions.every((one) => stateIsReady(house, one)));
+  await until('all partitions are back', () => sandbox.partitions.every((one) => isReady(house, one)));
   const backAt = Date.now();
   const answers = traffic.since(struckAt);
   if (bearable)
@@ -163,8 +167,7 @@ async function refusedAndKept(t: Test, { client, traffic }: House, since: number
   }
 }
 
-async function triedOnce(t: Test, house: House, { partition }: Victim): Promise<void> {
-  await until('the PIN is refused', () => stateOf(house, partition) === 'pin_refused');
+async function triedOnce(t: Test, { partition }: Victim): Promise<void> {
   const refused = refusedLogins(partition);
   await sleep(PIN_PATIENCE_MS);
   t.equal(refusedLogins(partition), refused, 'the refused PIN is not tried again');

@@ -7,20 +7,31 @@ import { changePin, hangModule, takeToken } from './tamper.ts';
 
 export interface Fault {
   name: string;
+  /** What the daemon reports of it in the end. */
+  code: string;
   /** Lasts until the result is called. */
   strike(partition: PartitionOptions, daemon: Pick<Daemon, 'pid'>): () => void;
 }
 
-export const TOKEN_VANISHES: Fault = { name: 'token vanishes', strike: takeToken };
-export const CHILD_KILLED: Fault = { name: 'child killed', strike: keepKilling };
-export const CHILD_HANGS: Fault = { name: 'child hangs in the module', strike: hangModule };
+export const TOKEN_VANISHES: Fault = {
+  name: 'token vanishes',
+  code: 'token_not_found',
+  strike: takeToken,
+};
+export const CHILD_KILLED: Fault = { name: 'child killed', code: 'signer_died', strike: keepKilling };
+export const CHILD_HANGS: Fault = {
+  name: 'child hangs in the module',
+  code: 'timed_out',
+  strike: hangModule,
+};
 /** Longer than any time-out: who signs while this lasts never comes back. */
-export const SIGNATURE_HANGS = moduleFault('signature hangs', { signDelayMs: 600_000 });
-export const MODULE_CRASHES = moduleFault('module crashes', 'crash');
-export const GARBAGE_SIGNED = moduleFault('garbage signatures', 'garbage');
+export const SIGNATURE_HANGS = moduleFault('signature hangs', 'timed_out', { signDelayMs: 600_000 });
+export const MODULE_CRASHES = moduleFault('module crashes', 'signer_died', 'crash');
+export const GARBAGE_SIGNED = moduleFault('garbage signatures', 'signature_invalid', 'garbage');
 /** Only a new child opens a session. */
 export const NO_SESSION_LEFT: Fault = {
   name: 'session limit reached',
+  code: 'CKR_SESSION_COUNT',
   strike(partition, daemon) {
     setFault(partition, 'sessions');
     killSigner(partition, daemon);
@@ -30,6 +41,7 @@ export const NO_SESSION_LEFT: Fault = {
 /** Only a new child logs in. */
 export const PIN_CHANGED: Fault = {
   name: 'PIN changed',
+  code: 'CKR_PIN_INCORRECT',
   strike(partition, daemon) {
     const writePin = changePin(withoutFaults(partition));
     killSigner(partition, daemon);
@@ -49,9 +61,10 @@ export const FAULTS: readonly Fault[] = [
   PIN_CHANGED,
 ];
 
-function moduleFault(name: string, fault: ModuleFault): Fault {
+function moduleFault(name: string, code: string, fault: ModuleFault): Fault {
   return {
     name,
+    code,
     strike(partition) {
       setFault(partition, fault);
       return () => setFault(partition, undefined);
