@@ -19,6 +19,9 @@ t.test('every command has help with its exit status or examples', async (t) => {
     'verify',
     'log check',
     'trust export',
+    'hsm init-key',
+    'hsm install-certificate',
+    'hsm certificates',
   ];
   for (const command of commands) {
     const { status, stdout, stderr } = pdfseal(...command.split(' '), '--help');
@@ -40,6 +43,8 @@ t.test('wrong usage', async (t) => {
     [['nothing'], /unknown command 'nothing'/],
     [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
+    [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],
+    [['init', '--config', 'x', '--root-validity', '36526d'], /a hundred years/],
     [['jobs', 'list'], /required option '--config <file>'/],
     [
       ['jobs', 'list', '--config', 'x', '--phase', 'hashing'],

@@ -1,0 +1,100 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Certificate } from '../../src/asn1/certificate.ts';
+import { encodePem } from '../../src/asn1/pem.ts';
+import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { DAY_MS, softKey } from '../support/authority.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { item } from '../support/site.ts';
+
+const NAME = { region: 'local', keyLabel: 'timestamp-2026' };
+
+t.test('certificates: validity, days left, and an exit status for scripts', async (t) => {
+  const sandbox = await openSandbox({
+    stamped: true,
+    init: false,
+    tail: '[timestamp.remotes.acme]\nurl = "https://tsa.example.com"\nroots_file = "acme.pem"',
+  });
+  t.teardown(() => sandbox.close());
+  const dir = join(sandbox.dir, 'state/certificates');
+  mkdirSync(dir, { recursive: true });
+  const install = (file: string, ...certificates: Certificate[]) =>
+    writeFileSync(file, certificates.map(({ der }) => encodePem('CERTIFICATE', der)).join(''));
+  const list = async () => {
+    const args = ['hsm', 'certificates', '--config', sandbox.configFile];
+    const { status, stdout } = await sandbox.pdfseal([...args, '--json']);
+    return {
+      status,
+      rows: stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    };
+  };
+
+  const [rootKey, unitKey] = [softKey('ecdsa-p256'), softKey('ecdsa-p256')];
+  const now = Date.now();
+  const root = await issueRoot(
+    { subject: { commonName: 'Root' }, notBefore: now - 10 * DAY_MS, notAfter: now + 100.5 * DAY_MS },
+    rootKey,
+  );
+  const unit = (fromDays: number, toDays: number) => {
+    const validity = { notBefore: now + fromDays * DAY_MS, notAfter: now + toDays * DAY_MS };
+    const options = { subject: { commonName: 'Unit' }, key: unitKey.key, issuer: root, ...validity };
+    return issueTimestampingCertificate(options, rootKey);
+  };
+  const acmeRoot = { authority: 'acme', role: 'root', state: 'valid', subject: 'CN=Root', days_left: 100 };
+  const builtInRoot = { ...acmeRoot, authority: 'built-in local/timestamp-2026' };
+  const builtIn = { authority: 'built-in local/timestamp-2026', role: 'time-stamping', subject: 'CN=Unit' };
+
+  t.match(await list(), {
+    status: 1,
+    rows: [
+      { state: 'missing', detail: /hsm install-certificate/ },
+      { authority: 'acme', state: 'missing', detail: /acme\.pem/ },
+    ],
+  });
+  install(join(sandbox.dir, 'acme.pem'), root, root);
+  for (const [fromDays, toDays, state, days_left] of [
+    [-1, 30.5, 'valid', 30],
+    [-9, -1.5, 'expired', -2],
+    [5, 30.5, 'not_yet_valid', 30],
+  ] as const) {
+    install(certificateFile(dir, NAME), await unit(fromDays, toDays), root);
+    t.match(
+      await list(),
+      {
+        status: state === 'valid' ? 0 : 1,
+        rows: [{ ...builtIn, state, days_left }, builtInRoot, acmeRoot, acmeRoot],
+      },
+      state,
+    );
+  }
+  const { stdout } = await sandbox.pdfseal(['hsm', 'certificates', '--config', sandbox.configFile]);
+  t.match(
+    stdout,
+    /^AUTHORITY .*DAYS LEFT .*\nbuilt-in local\/timestamp-2026 +time-stamping +not_yet_valid .* 30 +CN=Unit\n/,
+  );
+});
+
+t.test('certify: a new certificate from the same root', async (t) => {
+  const sandbox = await openSandbox({ stamped: true, init: false });
+  t.teardown(() => sandbox.close());
+  const certify = (validity: string) =>
+    sandbox.pdfseal(['hsm', 'certify', '--config', sandbox.configFile, '--validity', validity]);
+  await sandbox.init('--organization-name', 'Muster AG');
+  const chain = () => readInstalled(join(sandbox.dir, 'state/certificates'), NAME).chain;
+  const before = chain();
+  const { status, stderr } = await certify('30d');
+  t.equal(status, 0, stderr);
+  const [leaf, root] = [item(chain(), 0), item(chain(), 1)];
+  t.notSame(leaf.der, item(before, 0).der);
+  t.same(root.der, item(before, 1).der);
+  t.match(leaf.x509.toLegacyObject().subject, { O: 'Muster AG' }, 'of the root’s organization');
+  t.equal(leaf.notAfter - leaf.notBefore, 30 * DAY_MS);
+  const outliving = await certify('36525d');
+  t.match(outliving, { status: 1, stderr: /would outlive O=Muster AG, .*time-stamping root/ });
+  t.same(item(chain(), 0).der, leaf.der);
+});
