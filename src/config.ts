@@ -30,6 +30,7 @@ export interface Config {
     readonly publicUrl: string;
     readonly headerTimeoutMs: number;
     readonly bodyIdleTimeoutMs: number;
+    readonly bodyBytesPerSecondMin: number;
     readonly uploadsMax: number;
     readonly uploadsPerClientMax: number;
   };
@@ -159,6 +160,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
       publicUrl: http.public_url ?? `http://${formatAddress(http.listen)}`,
       headerTimeoutMs: http.header_timeout,
       bodyIdleTimeoutMs: http.body_idle_timeout,
+      bodyBytesPerSecondMin: http.body_rate_min,
       uploadsMax: http.uploads_max,
       uploadsPerClientMax: http.uploads_per_client_max,
     },

@@ -13,6 +13,8 @@ export interface IntakeOptions {
   documentBytesMax: number;
   /** How long a body may stand still, milliseconds. */
   bodyIdleTimeoutMs: number;
+  /** What must arrive on the average of any such time, bytes per second. */
+  bodyBytesPerSecondMin: number;
 }
 
 /**
@@ -38,7 +40,10 @@ export async function receiveUpload(
 ): Promise<DocumentDigests> {
   const boundary = boundaryOf(req.headers['content-type']);
   refuseAnnouncedSize(req, options.documentBytesMax);
-  const body = new RequestBody(req, options.bodyIdleTimeoutMs);
+  const body = new RequestBody(req, {
+    idleTimeoutMs: options.bodyIdleTimeoutMs,
+    bytesPerSecondMin: options.bodyBytesPerSecondMin,
+  });
   const upload = new Upload(fields, options, (room) => body.hold(room));
   const form = new FormParser(boundary, (part) => upload.open(part));
   form.finished.catch((error) => body.fail(error));

@@ -108,6 +108,7 @@ async function serve(config: Config): Promise<void> {
       pool,
       documentBytesMax: config.limits.documentBytesMax,
       bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
+      bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
     },
     publicUrl: config.http.publicUrl,
     organizations: config.organizations,

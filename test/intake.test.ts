@@ -368,6 +368,41 @@ t.test('a body that trickles is not', async (t) => {
   t.match(await answerOf(socket), { document: digestsOf(PDF) });
 });
 
+t.test('a body that only drips is given up', async (t) => {
+  const { port } = await openUploads(t, { pool, bodyIdleTimeoutMs: 500, bodyBytesPerSecondMin: 1000 });
+  const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': 1_000_000 });
+  socket.write(form(PRIVATE, file(pdfOf(10_000))).subarray(0, -100));
+  const drip = setInterval(() => socket.write('x'), 50);
+  t.teardown(() => clearInterval(drip));
+  t.match(await answerOf(socket), { code: 'body_timeout', message: /1000 bytes per second/ });
+});
+
+t.test('the time in which the service does not read is not the sender’s', async (t) => {
+  const room = Promise.withResolvers<void>();
+  const slow = (): Hasher => {
+    const hasher = pool.hasher();
+    let held = false;
+    const update = (chunk: Uint8Array) => {
+      const due = hasher.update(chunk);
+      if (held) return due;
+      held = true;
+      return Promise.all([due, room.promise]).then(() => {});
+    };
+    return { update, digest: () => hasher.digest(), abort: () => hasher.abort() };
+  };
+  const options = { bodyIdleTimeoutMs: 200, bodyBytesPerSecondMin: 10_000 };
+  const { port, received } = await openUploads(t, { pool: { hasher: slow }, ...options });
+  const document = pdfOf(50_000);
+  const body = form(PRIVATE, file(document));
+  const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': body.length });
+  socket.write(body.subarray(0, 1000));
+  await sleep(1000);
+  t.strictSame(received, [], 'it is not blamed');
+  room.resolve();
+  socket.write(body.subarray(1000));
+  t.match(await answerOf(socket), { document: digestsOf(document) });
+});
+
 t.test('a client that goes away leaves nothing', async (t) => {
   const open = new Set<Hasher>();
   const watched = () => {

@@ -165,6 +165,7 @@ export const configSchema = table({
     public_url: key('the http(s) URL clients use, without /v1, query and credentials', publicUrl).optional(),
     header_timeout: duration('how long request headers may take', '1s', '5m').prefault('10s'),
     body_idle_timeout: duration('how long an upload may pause', '1s', '10m').prefault('30s'),
+    body_rate_min: size('what must arrive of an upload per second', '0B', '1GiB').prefault('1KiB'),
     uploads_max: integer('uploads received at the same time', 1, 65_536).prefault(1024),
     uploads_per_client_max: integer('uploads of one client at the same time', 1, 65_536).prefault(512),
   }).prefault({}),

@@ -46,7 +46,7 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
 
 async function readQuery(ctx: RequestContext, timeoutMs: number): Promise<Buffer> {
   if (Number(ctx.req.headers['content-length'] ?? 0) > QUERY_BYTES_MAX) throw tooLong();
-  const body = new RequestBody(ctx.req, timeoutMs);
+  const body = new RequestBody(ctx.req, { idleTimeoutMs: timeoutMs });
   // All of it, not each piece: a query fits into one packet.
   const timer = setTimeout(() => body.fail(tooSlow()), timeoutMs);
   const chunks: Buffer[] = [];

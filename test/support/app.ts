@@ -82,6 +82,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
       pool,
       documentBytesMax: options.documentBytesMax ?? 4 * 1024 * 1024,
       bodyIdleTimeoutMs: options.bodyIdleTimeoutMs ?? 10_000,
+      bodyBytesPerSecondMin: 0,
     },
     publicUrl: PUBLIC_URL,
     organizations: { acme: { partners: ['beta'] } },

@@ -36,7 +36,12 @@ export interface UploadServerOptions extends Partial<IntakeOptions> {
 /** The intake behind nothing but node:http, closed with the test. */
 export async function openUploads(test: Test, options: UploadServerOptions): Promise<UploadServer> {
   const { signal, delayMs = 0, ...overrides } = options;
-  const intake: IntakeOptions = { documentBytesMax: 1024 * 1024, bodyIdleTimeoutMs: 20_000, ...overrides };
+  const intake: IntakeOptions = {
+    documentBytesMax: 1024 * 1024,
+    bodyIdleTimeoutMs: 20_000,
+    bodyBytesPerSecondMin: 0,
+    ...overrides,
+  };
   const received: Received[] = [];
   const server = createServer(async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
