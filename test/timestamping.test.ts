@@ -1,0 +1,161 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { encodePem } from '../src/asn1/pem.ts';
+import { newJobId } from '../src/job/id.ts';
+import { initKey, useKey } from '../src/kms/partitions.ts';
+import { readReceipt } from '../src/receipts.ts';
+import { openSealer } from '../src/sealer.ts';
+import { createStore, openStore } from '../src/store/lmdb.ts';
+import { openTimestamping, type TimestampingOptions } from '../src/timestamping.ts';
+import { certificateFile } from '../src/tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate } from '../src/tsa/pki.ts';
+import { verifyReceipt } from '../src/verify.ts';
+import { DAY_MS, POLICY } from './support/authority.ts';
+import { makeJob } from './support/sealing.ts';
+import { makeSite, NEVER } from './support/site.ts';
+import { makeToken } from './support/softhsm.ts';
+import { takeToken } from './support/tamper.ts';
+import { until } from './support/until.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+const LOGGER = pino({ level: 'silent' });
+
+/** A log partition, and a time-stamping key with its certificates on another token. */
+async function makeHouse(t: Test) {
+  const site = await makeSite(t, 'ed25519');
+  const dir = t.testdirName;
+  const token = makeToken(dir, { label: 'time', region: 'eu', keyLabel: 'timestamp' });
+  const key = await initKey(token, 'ecdsa-p256');
+  const rootToken = { ...token, keyLabel: 'root' };
+  await initKey(rootToken, 'ecdsa-p256');
+  const validity = { notBefore: Date.now() - DAY_MS, notAfter: Date.now() + DAY_MS };
+  const chain = await useKey(rootToken, async ({ spki }, sign) => {
+    const rootKey = { key: { algorithm: 'ecdsa-p256', spki }, sign } as const;
+    const root = await issueRoot({ subject: { commonName: 'Root' }, ...validity }, rootKey);
+    const options = { subject: { commonName: 'Unit' }, key, issuer: root, ...validity };
+    return [await issueTimestampingCertificate(options, rootKey), root] as const;
+  });
+  const certificatesDir = join(dir, 'certificates');
+  mkdirSync(certificatesDir);
+  const pem = chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
+  writeFileSync(certificateFile(certificatesDir, token), pem);
+
+  const open = async (options: Partial<TimestampingOptions> = {}) =>
+    openTimestamping(
+      {
+        authorities: ['built-in'],
+        remotes: {},
+        keys: [token],
+        certificatesDir,
+        policy: POLICY,
+        accuracyMs: 1000,
+        clock: { trust: 'system' },
+        signTimeoutMs: 5000,
+        lastSealedAt: 0,
+        logger: LOGGER,
+        ...options,
+      },
+      (close) => t.teardown(close),
+    );
+  const path = join(dir, 'store');
+  const identity = { environment: 'test', logOrigin: ORIGIN, logKeys: site.keys, createdAt: Date.now() };
+  await createStore({ path, identity });
+  const store = await openStore({ path });
+  const seal = async (options: Partial<TimestampingOptions> = {}) => {
+    const sealer = await openSealer({
+      store,
+      partitions: await site.open(),
+      timestamping: await open(options),
+      queueJobsMax: 100,
+      batchJobsMax: 100,
+      giveUpAfterMs: 3_600_000,
+      clock: Date.now,
+      logger: LOGGER,
+      onFatal: (error) => t.fail(String(error)),
+    });
+    t.teardown(() => sealer.close());
+    return sealer;
+  };
+  const trust = {
+    timestamps: 'required' as const,
+    timestampAuthorities: [{ name: 'built-in', root: chain[1] }],
+    logs: [{ origin: ORIGIN, environment: 'env_test', quorum: 1, keys: site.keys }],
+  };
+  return { dir, token, chain, open, seal, store, trust };
+}
+
+t.test('a sealed job carries a time-stamp that verifies, and the log tells the clock', async (t) => {
+  const { seal, store, trust } = await makeHouse(t);
+  const sealer = await seal();
+  const job = makeJob(newJobId(), { acceptedAt: Date.now() });
+  await sealer.accept(job);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  const receipt = await readReceipt(store, job, 0);
+  t.equal(receipt.evidence.timestamps.length, 1);
+  t.match(verifyReceipt({ document: job.document, receipt, trust }), { outcome: 'good' });
+  const stranger = { ...trust, timestampAuthorities: [] };
+  t.not(verifyReceipt({ document: job.document, receipt, trust: stranger }).outcome, 'good');
+});
+
+t.test('without a token nothing is completed; it goes on by itself when the authority is back', async (t) => {
+  const { seal, store, token, trust } = await makeHouse(t);
+  const sealer = await seal();
+  const giveBack = takeToken(token);
+  const [held, waiting] = [
+    makeJob(newJobId()),
+    makeJob(newJobId(), { mode: 'async', acceptedAt: Date.now() }),
+  ];
+  await sealer.accept(waiting);
+  await sealer.accept(held);
+  t.match(await sealer.settled(held.id, NEVER), {
+    kind: 'failed',
+    failure: { code: 'timestamp_unavailable' },
+  });
+  t.equal(sealer.phase({ job: waiting }), 'sealing');
+  t.equal(await store.head(), undefined, 'a signature without a stamp is not committed');
+  giveBack();
+  t.match(await sealer.settled(waiting.id, NEVER), { kind: 'sealed', leafIndex: 0 });
+  const receipt = await readReceipt(store, waiting, 0);
+  t.match(verifyReceipt({ document: waiting.document, receipt, trust }), { outcome: 'good' });
+});
+
+t.test('a clock behind the log stamps nothing', async (t) => {
+  const { seal } = await makeHouse(t);
+  const sealer = await seal({ lastSealedAt: Date.now() + DAY_MS });
+  t.throws(() => sealer.admit('blocking'), { code: 'timestamp_unavailable', retryAfterSeconds: Number });
+  t.doesNotThrow(() => sealer.admit('async'));
+});
+
+t.test('the next authority stamps where the first cannot, and only those named are asked', async (t) => {
+  const { open, dir, chain } = await makeHouse(t);
+  let asked = 0;
+  const server = createServer((_req, res) => {
+    asked++;
+    res.writeHead(503).end();
+  }).listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  t.teardown(() => server.close());
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const { port } = server.address() as AddressInfo;
+  const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 1000, rootsFile } };
+  const both = await open({ authorities: ['acme', 'built-in'], remotes });
+  t.match(await both.stamp('a note'), { token: String });
+  t.equal(asked, 1);
+  const alone = await open({ authorities: ['acme'], remotes });
+  t.equal(alone.authority, undefined);
+  await t.rejects(alone.stamp('a note'), { name: 'TimestampUnavailable' });
+  t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
+});
+
+t.test('a key without a certificate is refused with the remedy', async (t) => {
+  const { open, dir } = await makeHouse(t);
+  await t.rejects(open({ certificatesDir: dir }), {
+    name: 'OperatorError',
+    message: /eu\/timestamp has no certificate.*`pdfseal hsm install-certificate`/,
+  });
+});
