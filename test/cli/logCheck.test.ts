@@ -14,7 +14,8 @@ import { counterKey, jobKey, tileKey } from '../../src/store/keys.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import { encodeJob, encodeRecord, encodeSealed, parseRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
-import { makeJob, makeKey, signNote } from '../support/sealing.ts';
+import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
+import { makeJob, makeKey, signNote, stampCheckpoint } from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
@@ -23,6 +24,8 @@ const BATCHES = [1, 2, 250, 30];
 const SIZE = BATCHES.reduce((sum, leaves) => sum + leaves);
 const key = makeKey('ed25519', 'one');
 const { privateKey: _privateKey, ...logKey } = key;
+const pki = await makePki();
+const authority = makeAuthority([pki.unit], new HeldClock(SEALED_AT));
 
 const dir = t.testdir();
 const good = join(dir, 'good');
@@ -109,6 +112,14 @@ t.test('every kind of damage is found', async (t) => {
           checkpoint: sign(textOf(checkpoint).replace('\n3\n', '\n4\n')),
         })),
       /^checkpoint 3 says size 4/,
+    ],
+    [
+      'the time-stamp of another checkpoint',
+      (databases) => {
+        const { timestamp } = batchIn(databases, 1);
+        return editBatch(databases, 3, () => ({ ...(timestamp && { timestamp }) }));
+      },
+      /^the receipt of job_\w+ does not verify: time-stamp: the token is no proof: stamps something else/,
     ],
     [
       'no checkpoint',
@@ -210,7 +221,8 @@ t.test('many problems are counted, few named', async (t) => {
 
 function trusting(quorum: number): TrustFile {
   const log = { origin: ORIGIN, environment: 'env_test', quorum, keys: [logKey] };
-  return { timestamps: 'optional', timestampAuthorities: [], logs: [log] };
+  const timestampAuthorities = [{ name: 'built-in', root: pki.root }];
+  return { timestamps: 'optional', timestampAuthorities, logs: [log] };
 }
 
 async function check(path: string): Promise<LogReport> {
@@ -242,13 +254,16 @@ async function seal(store: Store, edge: Edge, batch: Job[]): Promise<Edge> {
     leaves.map(({ data }) => leafHash(data)),
   );
   const treeSize = grown.edge.size;
+  const checkpoint = sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) }));
   await store.commitBatch({
     firstLeaf: edge.size,
     treeSize,
     sealedAt: SEALED_AT,
-    checkpoint: sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) })),
+    checkpoint,
     algorithm: receiptAlgorithm(key.algorithm),
     kmsKeyId: kmsKeyId(key),
+    // The first two alone: a log may have been without an authority for a while.
+    ...(treeSize <= 3 && { timestamp: await stampCheckpoint(authority, checkpoint) }),
     leaves,
     tiles: grown.tiles,
   });
@@ -285,8 +300,12 @@ async function flip(database: Databases['leaves'], at: Buffer, byte: number): Pr
 }
 
 async function editBatch({ batches }: Databases, treeSize: number, edit: (batch: Batch) => Partial<Batch>) {
-  const batch = parseRecord<Batch>(batches.getBinary(counterKey(treeSize)) ?? Buffer.alloc(0));
+  const batch = batchIn({ batches }, treeSize);
   await batches.put(counterKey(treeSize), encodeRecord({ ...batch, ...edit(batch) }));
+}
+
+function batchIn({ batches }: Pick<Databases, 'batches'>, treeSize: number): Batch {
+  return parseRecord<Batch>(batches.getBinary(counterKey(treeSize)) ?? Buffer.alloc(0));
 }
 
 /** Removes every index entry that ends with the job's key. */

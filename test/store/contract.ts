@@ -321,7 +321,11 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     const { store, reopen } = await makeStore(t);
     const accepted = sampleJobs(9);
     await Promise.all(accepted.map((job) => store.accept(job)));
-    const batches = [sampleBatch(0, accepted.slice(0, 3)), sampleBatch(3, accepted.slice(3, 8))];
+    const timestamp = { token: 'AA==', certificates: ['AQ==', 'Ag=='] };
+    const batches = [
+      sampleBatch(0, accepted.slice(0, 3)),
+      { ...sampleBatch(3, accepted.slice(3, 8)), timestamp },
+    ];
     for (const batch of batches) await store.commitBatch(batch);
     const [first, second] = batches.map(({ leaves: _, tiles: __, ...batch }) => batch);
     for await (const opened of thenReopened(store, reopen)) {

@@ -1,0 +1,82 @@
+import { join } from 'node:path';
+import t from 'tap';
+import type { Certificate } from '../../src/asn1/certificate.ts';
+import { encodePem } from '../../src/asn1/pem.ts';
+import { OperatorError } from '../../src/base/errors.ts';
+import { trustOf } from '../../src/cli/trust.ts';
+import { type Config, parseConfig } from '../../src/config.ts';
+import { makePki } from '../support/authority.ts';
+import { makeKey } from '../support/sealing.ts';
+
+const { privateKey: _privateKey, ...logKey } = makeKey('ed25519', 'eu');
+const identity = { environment: 'test', logOrigin: 'seal.example.com/test/2026', logKeys: [logKey] };
+const [own, other, before, acme] = [await makePki(), await makePki(), await makePki(), await makePki()];
+
+const dir = t.testdir({
+  installed: {
+    'eu-timestamp.pem': pem(own.certificate, own.root),
+    'us-timestamp.pem': pem(own.certificate, own.root),
+    'ap-timestamp.pem': pem(other.certificate, other.root),
+    retired: { 'eu-timestamp-0123456789abcdef.pem': pem(before.certificate, before.root) },
+  },
+  'acme.pem': pem(acme.root, acme.root),
+});
+
+function pem(...certificates: Certificate[]): string {
+  return certificates.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
+}
+
+function configOf(authorities: string[], certificates: string, extra = ''): Config {
+  const token = (list: string, region: string, label: string) => `
+[[${list}]]
+region = "${region}"
+module = "/usr/lib/hsm.so"
+token_label = "token"
+key_label = "${label}"
+pin_file = "pin"`;
+  const regions = ['eu', 'us', 'ap'];
+  const text = `
+environment = "test"
+state_dir = "state"
+[log]
+origin = "${identity.logOrigin}"
+[timestamp]
+authorities = ${JSON.stringify(authorities)}
+${extra}
+${token('kms.partitions', 'eu', 'log')}
+${regions.map((region) => token('timestamp.keys', region, 'timestamp')).join('\n')}`;
+  return { ...parseConfig(text, join(dir, 'test.toml')), certificatesDir: join(dir, certificates) };
+}
+
+function rootsOf(config: Config): [string, Buffer][] {
+  return trustOf(identity, config).timestampAuthorities.map(({ name, root }) => [name, root.der]);
+}
+
+const REMOTE = '[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/tsa"\nroots_file = "acme.pem"';
+
+t.test('every root that ever was ours, and those of the others, each once', async (t) => {
+  const ours = [own, other, before].map(({ root }) => ['built-in', root.der]);
+  const config = configOf(['acme', 'built-in'], 'installed', REMOTE);
+  t.strictSame(rootsOf(config), [...ours, ['acme', acme.root.der]]);
+  t.match(trustOf(identity, config), { timestamps: 'required', logs: [{ quorum: 1, keys: [logKey] }] });
+});
+
+t.test('whoever is not used any more stays trusted: old receipts rest on it', async (t) => {
+  t.equal(rootsOf(configOf(['acme'], 'installed', REMOTE)).length, 4);
+  const none = configOf([], 'installed', REMOTE);
+  t.match(trustOf(identity, none), { timestamps: 'optional' });
+  t.equal(rootsOf(none).length, 4);
+});
+
+t.test('certificates are missed where they are used', async (t) => {
+  t.strictSame(rootsOf(configOf([], 'nowhere')), []);
+  t.throws(() => rootsOf(configOf(['built-in'], 'nowhere')), {
+    name: OperatorError.name,
+    message: /install-certificate/,
+  });
+  const lost = REMOTE.replace('acme.pem', 'lost.pem');
+  t.throws(() => rootsOf(configOf(['acme'], 'installed', lost)), {
+    name: OperatorError.name,
+    message: /lost\.pem/,
+  });
+});
