@@ -107,7 +107,7 @@ function digestsOf(document: Buffer): DocumentDigests {
 t.setTimeout(600_000);
 
 t.test(`killed ${KILLS} times under load, it keeps every promise`, async (t) => {
-  const sandbox = await openSandbox({ regions: ['eu', 'us'], code: 'dist' });
+  const sandbox = await openSandbox({ regions: ['eu', 'us'], code: 'dist', stamped: true });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
