@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { InvalidArgumentError } from 'commander';
 import type { Certificate } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { encodePem } from '../asn1/pem.ts';
@@ -17,8 +18,9 @@ import {
   retiredDir,
 } from '../tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse, readCertificates } from '../tsa/pki.ts';
-import { createFileAtomically, readSmallFile, readTextFile, writeFileAtomically } from './files.ts';
+import { createFileAtomically, readSmallFile, readTextFile, unusable, writeFileAtomically } from './files.ts';
 import { rootBeside, useAuthorityKey } from './hsmKeys.ts';
+import { parseDurationArgument } from './options.ts';
 import { NAME_CHARACTERS_MAX } from './subject.ts';
 
 /** What certificates of our own making say beside the key. */
@@ -35,6 +37,17 @@ export interface OwnRoot {
 }
 
 const FILE_BYTES_MAX = 1 << 20;
+
+const DAY_MS = 86_400_000;
+export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
+const VALIDITY_MS_MAX = 36_525 * DAY_MS;
+
+/** Argument parser: milliseconds a certificate is valid. */
+export function parseValidityArgument(text: string): number {
+  const milliseconds = parseDurationArgument(text);
+  if (milliseconds >= DAY_MS && milliseconds <= VALIDITY_MS_MAX) return milliseconds;
+  throw new InvalidArgumentError('Expected from 1d to 36525d, a hundred years.');
+}
 
 /** The certificates in a file a user named. Throws OperatorError. */
 export function readCertificateFile(file: string): Certificate[] {
@@ -61,7 +74,7 @@ export async function certifyKeys(
   rootToken: PartitionOptions,
   terms: CertificateTerms,
 ): Promise<string[]> {
-  mkdirSync(config.certificatesDir, { recursive: true });
+  makeFolder(config.certificatesDir);
   return useAuthorityKey(rootToken, async (rootKey) => {
     const issuer = await rootOf(config, rootKey, terms);
     const files: string[] = [];
@@ -128,14 +141,38 @@ export async function issueChain(
 export function installChain(dir: string, name: KeyName, chain: readonly Certificate[]): string {
   const file = certificateFile(dir, name);
   const text = encodeChain(chain);
-  const old = existsSync(file) ? readTextFile(file, FILE_BYTES_MAX) : text;
-  mkdirSync(retiredDir(dir), { recursive: true });
-  if (old !== text) {
-    const version = toHex(sha256(Buffer.from(old))).slice(0, 16);
-    createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.pem`), old);
-  }
+  makeFolder(dir);
+  if (existsSync(file)) retire(dir, file, text);
   writeFileAtomically(file, text);
   return file;
+}
+
+function retire(dir: string, file: string, successor: string): void {
+  const text = readTextFile(file, FILE_BYTES_MAX);
+  if (text === successor) return;
+  const version = toHex(sha256(Buffer.from(text))).slice(0, 16);
+  // What never could be used stands behind no receipt, and must not be in the way of the roots that do.
+  const ending = isReadable(file) ? 'pem' : 'unreadable';
+  makeFolder(retiredDir(dir));
+  createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.${ending}`), text);
+}
+
+function isReadable(file: string): boolean {
+  try {
+    return readCertificateFile(file).length > 0;
+  } catch (error) {
+    if (error instanceof OperatorError) return false;
+    throw error;
+  }
+}
+
+/** Not the folders above it: those have rights that `pdfseal init` gives them. */
+function makeFolder(dir: string): void {
+  try {
+    if (!existsSync(dir)) mkdirSync(dir);
+  } catch (cause) {
+    throw unusable('write', dir, cause);
+  }
 }
 
 function encodeChain(chain: readonly Certificate[]): string {

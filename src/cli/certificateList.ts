@@ -1,3 +1,4 @@
+import { Command } from 'commander';
 import { type Certificate, describeSubject } from '../asn1/certificate.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -5,6 +6,7 @@ import { type Config, loadConfig } from '../config.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { readInstalled } from '../tsa/installed.ts';
 import { readCertificateFile } from './authorityCertificates.ts';
+import { configOption, jsonOption } from './options.ts';
 import { EXIT, note, printJson, printTable } from './terminal.ts';
 
 const DAY_MS = 86_400_000;
@@ -19,8 +21,26 @@ interface Entry {
 
 type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
-/** `pdfseal hsm certificates` */
-export function listCertificates({ config: file, json }: { config: string; json?: true }): void {
+export function certificatesCommand(): Command {
+  return new Command('certificates')
+    .description(
+      'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
+        'authority and the roots of external ones. Needs no HSM.',
+    )
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Exit status: 0 all are there and valid · 1 one is missing, expired or not yet valid
+
+Example:
+  pdfseal hsm certificates --config /etc/pdfseal/production.toml`,
+    )
+    .action(listCertificates);
+}
+
+function listCertificates({ config: file, json }: { config: string; json?: true }): void {
   const now = systemClock();
   const entries = entriesOf(loadConfig(file, { hsm: 'unused' }));
   if (json) for (const entry of entries) printJson(present(entry, now));

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename } from 'node:path';
-import { OperatorError } from '../base/errors.ts';
+import { OperatorError, systemReason } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { showProgress } from './terminal.ts';
 
@@ -109,7 +109,7 @@ function withDraft<T>(path: string, text: string, publish: (draft: string) => T)
 /** The error for a file a user named, of what the system said; any other cause is a bug, and is thrown as it is. */
 export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
   if (cause instanceof Error && 'code' in cause) {
-    return new OperatorError(`cannot ${verb} ${path} (${cause.code})`, { cause });
+    return new OperatorError(`cannot ${verb} ${path} (${systemReason(cause)})`, { cause });
   }
   throw cause;
 }

@@ -4,35 +4,36 @@ import { AUTHORITY_ALGORITHMS } from '../asn1/algorithm.ts';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm } from '../kms/algorithm.ts';
+import { initKey } from '../kms/partitions.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
-import { listCertificates } from './certificateList.ts';
-import { certifyKey, installCertificate, parseValidityArgument, printRequest } from './hsmCertificates.ts';
-import { configuredKeys, type KeyChoice, makeKey, pickKey, type WantedKey } from './hsmKeys.ts';
-import { listKeys } from './hsmList.ts';
-import { configOption, jsonOption, withStore } from './options.ts';
-import { parseNamePart, parseSubjectArgument } from './subject.ts';
+import { certificatesCommand } from './certificateList.ts';
+import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
+import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
+import { listCommand } from './hsmList.ts';
+import { jsonOption, withStore } from './options.ts';
 import { note, print, printJson } from './terminal.ts';
 
 export function hsmCommand(): Command {
-  const command = new Command('hsm').description(
-    'The keys of an environment in their HSM partitions, and the certificates of those that stamp time. A key is named by ' +
-      'its --region and --key-label in the config file; what is the only one of its kind need not be named.',
-  );
-  addKeyCommands(command);
-  addCertificateCommands(command);
-  return command;
+  return new Command('hsm')
+    .description(
+      'The keys of an environment in their HSM partitions, and the certificates of those that stamp time. A key is named by ' +
+        'its --region and --key-label in the config file; what is the only one of its kind need not be named.',
+    )
+    .addCommand(initKeyCommand())
+    .addCommand(listCommand())
+    .addCommand(csrCommand())
+    .addCommand(installCertificateCommand())
+    .addCommand(certifyCommand())
+    .addCommand(certificatesCommand());
 }
 
-function addKeyCommands(command: Command): void {
-  withKey(
-    command
-      .command('init-key')
-      .description(
-        'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
-          'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',
-      ),
-  )
+function initKeyCommand(): Command {
+  return withKeyOptions(new Command('init-key'))
+    .description(
+      'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
+        'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',
+    )
     .addOption(
       new Option(
         '--algorithm <name>',
@@ -48,118 +49,7 @@ The algorithm, if you do not say: ed25519 for a log key, ecdsa-p256 for a time-s
 Example:
   pdfseal hsm init-key --config production.toml --region eu-west --key-label tsa-2027 --algorithm rsa-3072`,
     )
-    .action(initKey);
-  command
-    .command('list')
-    .description(
-      'Opens every key of the config file in its token, has it sign, and checks that the token says it cannot leave: ' +
-        'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 every key is there, signs and is protected · 1 one is not (standard error says why)
-
-Examples:
-  pdfseal hsm list --config /etc/pdfseal/production.toml
-  pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r 'select(.state != "ready") | .detail'`,
-    )
-    .action(listKeys);
-}
-
-function addCertificateCommands(command: Command): void {
-  withKey(
-    command
-      .command('csr')
-      .description(
-        'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
-          'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
-      ),
-  )
-    .requiredOption('--subject <name>', 'such as "CN=Time-stamping 1,O=Muster AG,C=DE"', parseSubjectArgument)
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Example:
-  pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Muster AG" >tsa.csr`,
-    )
-    .action(printRequest);
-  withKey(
-    command
-      .command('install-certificate')
-      .description(
-        'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
-          'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
-          'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today. ' +
-          'What was installed before is kept beside it.',
-      )
-      .argument('<file...>', 'files with certificates'),
-  )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-The running daemon goes on with the certificates it has: start it again.
-
-Example:
-  pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026`,
-    )
-    .action(installCertificate);
-  withKey(
-    command
-      .command('certify')
-      .description(
-        'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
-          'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',
-      ),
-  )
-    .option(
-      '--organization-name <name>',
-      'organization (O) in the certificate (default: the root’s)',
-      parseNamePart,
-    )
-    .option(
-      '--validity <duration>',
-      'how long (default 1825d, at most as long as the root)',
-      parseValidityArgument,
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-The running daemon goes on with the certificate it has: start it again.
-
-Example:
-  pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Muster AG"`,
-    )
-    .action(certifyKey);
-  command
-    .command('certificates')
-    .description(
-      'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
-        'authority and the roots of external ones. Needs no HSM.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 all are there and valid · 1 one is missing, expired or not yet valid
-
-Example:
-  pdfseal hsm certificates --config /etc/pdfseal/production.toml`,
-    )
-    .action(listCertificates);
-}
-
-function withKey(command: Command): Command {
-  return command
-    .addOption(configOption())
-    .option('--region <name>', 'region of the key')
-    .option('--key-label <label>', 'label of the key');
+    .action(makeKey);
 }
 
 interface InitKeyOptions extends KeyChoice {
@@ -168,7 +58,7 @@ interface InitKeyOptions extends KeyChoice {
   json?: true;
 }
 
-async function initKey({ config: file, algorithm, json, ...choice }: InitKeyOptions): Promise<void> {
+async function makeKey({ config: file, algorithm, json, ...choice }: InitKeyOptions): Promise<void> {
   const config = loadConfig(file);
   const wanted = pickKey(configuredKeys(config), choice);
   const suitable = wanted.purpose === 'log' ? SIGNATURE_ALGORITHMS : AUTHORITY_ALGORITHMS;
@@ -179,7 +69,7 @@ async function initKey({ config: file, algorithm, json, ...choice }: InitKeyOpti
     );
   }
   if (wanted.purpose === 'log' && existsSync(config.storeDir)) await refuseKnown(file, wanted);
-  const key = await makeKey(wanted, chosen);
+  const key = await initKey(wanted.token, chosen);
   if (json)
     printJson({ purpose: wanted.purpose, region: key.region, key_label: key.keyLabel, algorithm: chosen });
   else print(`key    ${kmsKeyId(key)}  ${chosen}  made`);

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { type Certificate, describeSubject } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { encodePem } from '../asn1/pem.ts';
@@ -8,29 +8,42 @@ import { type Config, loadConfig } from '../config.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { KeyName } from '../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../tsa/pki.ts';
-import { findOwnRoot, installChain, issueChain, readCertificateFile } from './authorityCertificates.ts';
-import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey } from './hsmKeys.ts';
-import { parseDurationArgument } from './options.ts';
+import {
+  findOwnRoot,
+  installChain,
+  issueChain,
+  parseValidityArgument,
+  readCertificateFile,
+  VALIDITY_DEFAULT_MS,
+} from './authorityCertificates.ts';
+import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
+import { jsonOption } from './options.ts';
+import { parseNamePart, parseSubjectArgument } from './subject.ts';
 import { note, print, printJson } from './terminal.ts';
-
-const DAY_MS = 86_400_000;
-export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
-const VALIDITY_MS_MAX = 36_525 * DAY_MS;
-
-/** Argument parser: milliseconds a certificate is valid. */
-export function parseValidityArgument(text: string): number {
-  const milliseconds = parseDurationArgument(text);
-  if (milliseconds >= DAY_MS && milliseconds <= VALIDITY_MS_MAX) return milliseconds;
-  throw new InvalidArgumentError('Expected from 1d to 36525d, a hundred years.');
-}
 
 interface KeyOptions extends KeyChoice {
   config: string;
   json?: true;
 }
 
-/** `pdfseal hsm csr` */
-export async function printRequest(options: KeyOptions & { subject: DistinguishedName }): Promise<void> {
+export function csrCommand(): Command {
+  return withKeyOptions(new Command('csr'))
+    .description(
+      'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
+        'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
+    )
+    .requiredOption('--subject <name>', 'such as "CN=Time-stamping 1,O=Example Corp,C=DE"', parseSubjectArgument)
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Example:
+  pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Example Corp" >tsa.csr`,
+    )
+    .action(printRequest);
+}
+
+async function printRequest(options: KeyOptions & { subject: DistinguishedName }): Promise<void> {
   const token = pickTimestampKey(loadConfig(options.config), options);
   const request = await useAuthorityKey(token, (key) => requestCertificate(options.subject, key));
   const csr = encodePem('CERTIFICATE REQUEST', request);
@@ -38,8 +51,28 @@ export async function printRequest(options: KeyOptions & { subject: Distinguishe
   else process.stdout.write(csr);
 }
 
-/** `pdfseal hsm install-certificate` */
-export async function installCertificate(files: string[], options: KeyOptions): Promise<void> {
+export function installCertificateCommand(): Command {
+  return withKeyOptions(new Command('install-certificate'))
+    .description(
+      'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
+        'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
+        'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today. ' +
+        'What was installed before is kept beside it.',
+    )
+    .argument('<file...>', 'files with certificates')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+The running daemon goes on with the certificates it has: start it again.
+
+Example:
+  pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026`,
+    )
+    .action(installCertificate);
+}
+
+async function installCertificate(files: string[], options: KeyOptions): Promise<void> {
   const config = loadConfig(options.config);
   const token = pickTimestampKey(config, options);
   const certificates = files.flatMap(readCertificateFile);
@@ -49,8 +82,35 @@ export async function installCertificate(files: string[], options: KeyOptions): 
   report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
 }
 
-/** `pdfseal hsm certify` */
-export async function certifyKey(
+export function certifyCommand(): Command {
+  return withKeyOptions(new Command('certify'))
+    .description(
+      'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
+        'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',
+    )
+    .option(
+      '--organization-name <name>',
+      'organization (O) in the certificate (default: the root’s)',
+      parseNamePart,
+    )
+    .option(
+      '--validity <duration>',
+      'how long (default 1825d, at most as long as the root)',
+      parseValidityArgument,
+    )
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+The running daemon goes on with the certificate it has: start it again.
+
+Example:
+  pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"`,
+    )
+    .action(certifyKey);
+}
+
+async function certifyKey(
   options: KeyOptions & { organizationName?: string; validity?: number },
 ): Promise<void> {
   const config = loadConfig(options.config);

@@ -1,12 +1,14 @@
+import type { Command } from 'commander';
 import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
-import type { HeldKey, KeyAlgorithm } from '../kms/algorithm.ts';
+import type { HeldKey } from '../kms/algorithm.ts';
 import { SignerFailure } from '../kms/failure.ts';
-import { initKey, type PartitionOptions, type Sign, useKey } from '../kms/partitions.ts';
+import { type PartitionOptions, type Sign, useKey } from '../kms/partitions.ts';
 import type { LogKey } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { CertifiedKey } from '../tsa/installed.ts';
+import { configOption } from './options.ts';
 
 /** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';
@@ -36,6 +38,13 @@ export interface KeyChoice {
   keyLabel?: string;
 }
 
+export function withKeyOptions(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .option('--region <name>', 'region of the key')
+    .option('--key-label <label>', 'label of the key');
+}
+
 /** Throws OperatorError, with the names there are, unless exactly one of the keys is meant. */
 export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyChoice): WantedKey {
   const [found, second] = keys.filter(
@@ -58,14 +67,6 @@ export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | 
     if (failureOf(error)?.code === 'key_not_found') return undefined;
     throw error;
   }
-}
-
-/** Makes the key in its token. Throws OperatorError, also when there is one already. */
-export function makeKey<Algorithm extends KeyAlgorithm>(
-  { token }: WantedKey,
-  algorithm: Algorithm,
-): Promise<HeldKey<Algorithm>> {
-  return initKey(token, algorithm);
 }
 
 /** Signs with a time-stamping key or a root for as long as `use` runs. */

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
 import { isPinRefusal } from '../kms/failure.ts';
@@ -6,6 +7,7 @@ import { inspectKey, type KeyInspection } from '../kms/partitions.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificateFile } from '../tsa/installed.ts';
 import { configuredKeys, failureOf, rootBeside, type WantedKey } from './hsmKeys.ts';
+import { configOption, jsonOption } from './options.ts';
 import { EXIT, note, printJson, printTable } from './terminal.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
@@ -16,8 +18,28 @@ interface KeyReport extends WantedKey {
   inspection?: KeyInspection;
 }
 
-/** `pdfseal hsm list`: the keys one after the other, for keys of one token would count wrong PINs together. */
-export async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
+export function listCommand(): Command {
+  return new Command('list')
+    .description(
+      'Opens every key of the config file in its token, has it sign, and checks that the token says it cannot leave: ' +
+        'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
+    )
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Exit status: 0 every key is there, signs and is protected · 1 one is not (standard error says why)
+
+Examples:
+  pdfseal hsm list --config /etc/pdfseal/production.toml
+  pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r 'select(.state != "ready") | .detail'`,
+    )
+    .action(listKeys);
+}
+
+/** One after the other: keys of one token would count wrong PINs together. */
+async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
   const config = loadConfig(file);
   const roots = config.timestamp.keys
     .map(rootBeside)

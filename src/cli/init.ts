@@ -6,22 +6,21 @@ import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import type { HeldKey } from '../kms/algorithm.ts';
+import { initKey } from '../kms/partitions.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import { createStore } from '../store/lmdb.ts';
 import { acquireLock } from '../store/lock.ts';
 import { certificateFile } from '../tsa/installed.ts';
-import { certifyKeys } from './authorityCertificates.ts';
+import { certifyKeys, parseValidityArgument, VALIDITY_DEFAULT_MS } from './authorityCertificates.ts';
 import { writeFileAtomically } from './files.ts';
-import { parseValidityArgument, VALIDITY_DEFAULT_MS } from './hsmCertificates.ts';
 import {
   asAuthorityKey,
   asLogKey,
   configuredKeys,
   findKey,
   type KeyPurpose,
-  makeKey,
   rootBeside,
   type WantedKey,
 } from './hsmKeys.ts';
@@ -81,7 +80,7 @@ installs the answer with \`pdfseal hsm install-certificate\`.
 
 Examples:
   pdfseal init --config /etc/pdfseal/sandbox.toml
-  runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Muster AG"
+  runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"
   pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072`,
     )
     .action(init);
@@ -206,7 +205,7 @@ async function makeOne(
   othersMade: boolean,
 ): Promise<HeldKey> {
   try {
-    return await makeKey(wanted, algorithm);
+    return await initKey(wanted.token, algorithm);
   } catch (error) {
     if (othersMade) note('The keys above were made; repeat with --use-existing-keys once this is mended:');
     throw error;

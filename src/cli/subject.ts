@@ -16,7 +16,7 @@ const ATTRIBUTE = /\s*(\w+)\s*=((?:\\.|[^\\,])*)(?:,(?=.)|$)/gsy;
 export const NAME_CHARACTERS_MAX = 64;
 
 /**
- * Argument parser: a subject such as `CN=Time-stamping 1,O=Muster AG,C=DE`, each attribute once, a comma within a value as
+ * Argument parser: a subject such as `CN=Time-stamping 1,O=Example Corp,C=DE`, each attribute once, a comma within a value as
  * `\,`. The order does not matter: certificates name the country first and the common name last.
  */
 export function parseSubjectArgument(text: string): DistinguishedName {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Certificate } from '../../src/asn1/certificate.ts';
@@ -84,7 +84,7 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.teardown(() => sandbox.close());
   const certify = (validity: string) =>
     sandbox.pdfseal(['hsm', 'certify', '--config', sandbox.configFile, '--validity', validity]);
-  await sandbox.init('--organization-name', 'Muster AG');
+  await sandbox.init('--organization-name', 'Example Corp');
   const chain = () => readInstalled(join(sandbox.dir, 'state/certificates'), NAME).chain;
   const before = chain();
   const { status, stderr } = await certify('30d');
@@ -92,9 +92,16 @@ t.test('certify: a new certificate from the same root', async (t) => {
   const [leaf, root] = [item(chain(), 0), item(chain(), 1)];
   t.notSame(leaf.der, item(before, 0).der);
   t.same(root.der, item(before, 1).der);
-  t.match(leaf.x509.toLegacyObject().subject, { O: 'Muster AG' }, 'of the root’s organization');
+  t.match(leaf.x509.toLegacyObject().subject, { O: 'Example Corp' }, 'of the root’s organization');
   t.equal(leaf.notAfter - leaf.notBefore, 30 * DAY_MS);
+  const dir = join(sandbox.dir, 'state/certificates');
+  t.match(readdirSync(join(dir, 'retired')), [/^local-timestamp-2026-[0-9a-f]{16}\.pem$/]);
   const outliving = await certify('36525d');
-  t.match(outliving, { status: 1, stderr: /would outlive O=Muster AG, .*time-stamping root/ });
+  t.match(outliving, { status: 1, stderr: /would outlive O=Example Corp, .*time-stamping root/ });
   t.same(item(chain(), 0).der, leaf.der);
+
+  writeFileSync(certificateFile(dir, NAME), 'damaged');
+  t.equal((await certify('30d')).status, 0, 'what cannot be read is mended');
+  const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);
+  t.equal(exported.status, 0, 'and stands in nobody’s way');
 });
