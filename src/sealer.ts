@@ -206,7 +206,7 @@ export class Sealer {
     try {
       const signatures = await partitions.sign(Buffer.from(draft.text));
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      return sealedBatch(draft, checkpoint, await timestamping?.stamp(checkpoint.note));
+      return sealedBatch(draft, checkpoint, await timestamping?.stamp(checkpoint.note, draft.sealedAt));
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from './asn1/algorithm.ts';
-import { sha512, toBase64 } from './base/bytes.ts';
+import { toBase64 } from './base/bytes.ts';
 import { openPartitions, type PartitionOptions } from './kms/partitions.ts';
+import { bearsOut, checkpointImprint } from './manifest/stamping.ts';
 import type { BatchTimestamp } from './store/store.ts';
 import { type BuiltInAuthority, openAuthority } from './tsa/authority.ts';
 import { openTrustedClock, type TrustedClock } from './tsa/clock.ts';
@@ -12,6 +13,7 @@ import { RemoteAuthority } from './tsa/remote.ts';
 import type { TimestampAuthority } from './tsa/stamp.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
 import { Timestamps } from './tsa/timestamps.ts';
+import { TimestampUnavailable } from './tsa/unavailable.ts';
 
 export interface RemoteOptions {
   url: string;
@@ -51,9 +53,15 @@ export class Timestamping {
     this.#timestamps = timestamps;
   }
 
-  /** A verified token over SHA-512 of the signed checkpoint. Throws TimestampUnavailable. */
-  async stamp(note: string): Promise<BatchTimestamp> {
-    const { token, timestamp } = await this.#timestamps.stamp(sha512(Buffer.from(note)));
+  /**
+   * A verified token over the signed checkpoint. Throws TimestampUnavailable, also when so much time has passed since
+   * `sealedAt` that no verifier would take the token as its proof: the process was suspended in between.
+   */
+  async stamp(note: string, sealedAt: number): Promise<BatchTimestamp> {
+    const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest);
+    if (!bearsOut(timestamp, sealedAt)) {
+      throw new TimestampUnavailable('token_invalid', 'the time-stamp is of another time than the batch');
+    }
     // The root is what a verifier has already; a copy from us would prove nothing.
     return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
   }

@@ -144,11 +144,17 @@ t.test('the next authority stamps where the first cannot, and only those named a
   const { port } = server.address() as AddressInfo;
   const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 1000, rootsFile } };
   const both = await open({ authorities: ['acme', 'built-in'], remotes });
-  t.match(await both.stamp('a note'), { token: String });
+  t.match(await both.stamp('a note', Date.now()), { token: String });
   t.equal(asked, 1);
+  const long = Date.now() - DAY_MS;
+  await t.rejects(
+    both.stamp('a note', long),
+    { name: 'TimestampUnavailable' },
+    'a token that proves another time',
+  );
   const alone = await open({ authorities: ['acme'], remotes });
   t.equal(alone.authority, undefined);
-  await t.rejects(alone.stamp('a note'), { name: 'TimestampUnavailable' });
+  await t.rejects(alone.stamp('a note', Date.now()), { name: 'TimestampUnavailable' });
   t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
 });
 
