@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { z } from 'zod';
 import { credentialsDirectory } from './base/env.ts';
-import { OperatorError } from './base/errors.ts';
+import { OperatorError, systemReason } from './base/errors.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
 import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
@@ -96,7 +96,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
-    const why = reasonOf(cause);
+    const why = systemReason(cause);
     throw new OperatorError(`${file}: cannot read the config file (${why}); name it with --config FILE`, {
       cause,
     });
@@ -276,12 +276,8 @@ function unreadable(path: string): string | undefined {
     accessSync(path, constants.R_OK);
     return statSync(path).isFile() ? undefined : 'not a file';
   } catch (cause) {
-    return reasonOf(cause);
+    return systemReason(cause);
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
 function deepFreeze<T>(value: T): T {

@@ -230,7 +230,7 @@ t.test('files the HSM needs', async (t) => {
   const file = join(dir, 'c.toml');
   t.match(
     messageOf(() => loadConfig(file)),
-    /c\.toml:11: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(ENOENT\)/,
+    /c\.toml:11: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(no such file or directory\)/,
   );
   t.doesNotThrow(() => loadConfig(file, { hsm: 'unused' }));
   mkdirSync(join(dir, 'pin'));
@@ -240,7 +240,7 @@ t.test('files the HSM needs', async (t) => {
   );
   t.match(
     messageOf(() => loadConfig(join(dir, 'none.toml'))),
-    /none\.toml: cannot read the config file \(ENOENT\)/,
+    /none\.toml: cannot read the config file \(no such file or directory\)/,
   );
 });
 

@@ -1,3 +1,5 @@
+import { getSystemErrorMessage } from 'node:util';
+
 /**
  * Every failure a caller can meet, by its stable code. The table in `http/errors.ts` gives each its status, type and
  * remedy; a code missing there does not compile.
@@ -82,4 +84,12 @@ export class OperatorError extends Error {
     super(message, options);
     this.name = 'OperatorError';
   }
+}
+
+/** What the system said, in its own words: "permission denied". For messages to administrators. */
+export function systemReason(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  return 'errno' in cause && typeof cause.errno === 'number'
+    ? getSystemErrorMessage(cause.errno)
+    : cause.message;
 }

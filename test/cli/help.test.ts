@@ -63,7 +63,7 @@ t.test('wrong usage', async (t) => {
 t.test('a config file that is not right is told in a line, without a stack', async (t) => {
   const { status, stderr } = pdfseal('jobs', 'list', '--config', 'none.toml');
   t.equal(status, 1);
-  t.equal(stderr, 'pdfseal: none.toml: cannot read the config file (ENOENT); name it with --config FILE\n');
+  t.equal(stderr, 'pdfseal: none.toml: cannot read the config file (no such file or directory); name it with --config FILE\n');
 });
 
 t.test('version', async (t) => t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }));

@@ -65,7 +65,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.match({ status, stdout }, { status: 1, stdout: /^c.pdf.receipt.json {2}job_\w+\n$/ });
     t.match(
       stderr,
-      /^pdfseal: bad.pdf: not_a_pdf: .*\npdfseal: none.pdf: cannot read none.pdf \(ENOENT\)\n$/,
+      /^pdfseal: bad.pdf: not_a_pdf: .*\npdfseal: none.pdf: cannot read none.pdf \(no such file or directory\)\n$/,
     );
     t.notOk(existsSync(join(dir, 'bad.pdf.receipt.json')));
     t.strictSame(

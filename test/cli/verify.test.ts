@@ -64,13 +64,13 @@ t.test('exit status and one line per check', async (t) => {
       ['none.pdf', 'receipt.json', '--trust', 'trust.json'],
       2,
       /^$/,
-      /^pdfseal: cannot read none.pdf \(ENOENT\)\n$/,
+      /^pdfseal: cannot read none.pdf \(no such file or directory\)\n$/,
     ],
     [
       ['a.pdf', 'none.json', '--trust', 'trust.json'],
       2,
       /^$/,
-      /^pdfseal: cannot read none.json \(ENOENT\)\n$/,
+      /^pdfseal: cannot read none.json \(no such file or directory\)\n$/,
     ],
     [['a.pdf', '.', '--trust', 'trust.json'], 2, /^$/, /^pdfseal: cannot read \. \(EISDIR\)\n$/],
     [
