@@ -1,7 +1,17 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { OperatorError } from '../base/errors.ts';
+import { OperatorError, systemReason } from '../base/errors.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { LmdbStore } from './lmdbStore.ts';
@@ -60,9 +70,7 @@ export async function openStore({
   readOnly = false,
   clock = systemClock,
 }: OpenStoreOptions): Promise<Store> {
-  if (!existsSync(join(path, 'data.mdb'))) {
-    throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``);
-  }
+  assertIsThere(path);
   const databases = openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path);
@@ -71,6 +79,21 @@ export async function openStore({
   } catch (error) {
     await databases.root.close();
     throw error;
+  }
+}
+
+/** A store that is not ours to read is there all the same: nobody must be told to make another. */
+function assertIsThere(path: string): void {
+  const file = join(path, 'data.mdb');
+  try {
+    statSync(file);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT')
+      throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``, { cause });
+    throw new OperatorError(
+      `cannot open ${file} (${systemReason(cause)}): run this as the user that owns the folder`,
+      { cause },
+    );
   }
 }
 
@@ -108,11 +131,15 @@ function readIdentity({ identity }: Databases, path: string): StoreIdentity {
   return found;
 }
 
+/** What the administrator calls it. */
+const CONFIG_KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
+
 function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
-  const actual = identity[field as 'environment' | 'logOrigin'];
+  const known = field as keyof typeof CONFIG_KEYS;
+  const actual = identity[known];
   if (actual === expected) return;
   throw new OperatorError(
-    `the store in ${path} is for ${field} "${actual}", the configuration says "${expected}": check state_dir`,
+    `the store in ${path} is for ${CONFIG_KEYS[known]} "${actual}", the configuration says "${expected}": check state_dir`,
   );
 }
 

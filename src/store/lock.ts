@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { OperatorError } from '../base/errors.ts';
+import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { OperatorError, systemReason } from '../base/errors.ts';
 
 /** Proof that this process alone writes to the state folder. */
 export interface DaemonLock {
@@ -29,7 +30,10 @@ function openLockFile(path: string): number {
   try {
     return openSync(path, 'a+', 0o600);
   } catch (error) {
-    throw new OperatorError(`the lock file cannot be opened: ${String(error)}`, { cause: error });
+    const remedy = existsSync(dirname(path))
+      ? 'run this as the user that owns the folder'
+      : 'make state folder and store with `pdfseal init`';
+    throw new OperatorError(`cannot open ${path} (${systemReason(error)}): ${remedy}`, { cause: error });
   }
 }
 

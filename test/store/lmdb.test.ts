@@ -31,6 +31,12 @@ t.test('opening', async (t) => {
   const refused = (message: RegExp) => ({ name: 'OperatorError', message });
 
   await t.rejects(openStore({ path }), refused(/pdfseal init/), 'there is no store');
+  const beyond = join(t.testdir({ file: '' }), 'file');
+  await t.rejects(
+    openStore({ path: beyond }),
+    refused(/cannot open .*: run this as the user that owns/),
+    'a store that cannot be looked at is not called missing',
+  );
   mkdirSync(`${path}.new`, { recursive: true }); // what an interrupted creation leaves
   writeFileSync(join(`${path}.new`, 'data.mdb'), 'half a store');
   await createStore({ path, identity });
@@ -49,7 +55,7 @@ t.test('opening', async (t) => {
   );
   await t.rejects(
     openStore({ path, expected: { logOrigin: 'other' } }),
-    refused(/logOrigin "seal.example.com/),
+    refused(/is for log\.origin "seal.example.com/),
   );
 
   await rewriteIdentity(path, { ...identity, schema: 2 });

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { OperatorError } from '../../src/base/errors.ts';
 import { acquireLock } from '../../src/store/lock.ts';
 import { Child } from './child.ts';
 
@@ -32,5 +31,13 @@ t.test('the lock goes with its process, killed or not, though children of it liv
 });
 
 t.test('a state folder that is not there is an error of the operator', async (t) => {
-  t.throws(() => acquireLock(join(t.testdir(), 'missing', 'lock')), OperatorError);
+  t.throws(() => acquireLock(join(t.testdir(), 'missing', 'lock')), {
+    name: 'OperatorError',
+    message: /no such file or directory\): make state folder and store with `pdfseal init`/,
+  });
+  const folder = t.testdir({ lock: {} });
+  t.throws(() => acquireLock(join(folder, 'lock')), {
+    name: 'OperatorError',
+    message: /cannot open .*lock \(.*\): run this as the user that owns the folder/,
+  });
 });
