@@ -89,9 +89,13 @@ const RFC_3339 =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 function readTime(value: string, name: string): number {
-  const epochMs = RFC_3339.test(value) ? Date.parse(value) : Number.NaN;
-  if (Number.isFinite(epochMs)) return epochMs;
+  if (RFC_3339.test(value) && isInCalendar(value.slice(0, 10))) return Date.parse(value);
   throw invalid(name, 'an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL)');
+}
+
+/** JavaScript takes the 31st of February for the 3rd of March. */
+function isInCalendar(date: string): boolean {
+  return new Date(date).toISOString().startsWith(date);
 }
 
 function invalid(name: string, expected: string): ServiceError {

@@ -105,6 +105,7 @@ t.test('filters', async (t) => {
     [{ created_from: a.created_at }, [b, a]],
     [{ created_to: a.created_at }, []],
     [{ created_from: a.created_at, created_to: b.created_at }, [a]],
+    [{ created_from: '2024-02-29T23:59:59+02:00', created_to: '2024-12-31T00:00:00Z' }, []],
     [{ created_from: '2000-01-01T00:00:00+02:00', created_to: '2000-01-02T00:00:00.123456-02:30' }, []],
   ];
   for (const [query, expected] of cases) {
@@ -129,6 +130,8 @@ t.test('queries that are refused', async (t) => {
     ['created_from=yesterday', 'invalid_parameter'],
     ['created_from=2026-01-02', 'invalid_parameter'],
     ['created_from=2026-02-31T25:00:00Z', 'invalid_parameter'],
+    ['created_from=2026-02-31T05:00:00Z', 'invalid_parameter'],
+    ['created_to=2026-02-29T05:00:00Z', 'invalid_parameter'],
     ['created_to=2026-01-02T03:04:05', 'invalid_parameter'],
     ['Limit=1', 'unknown_parameter'],
     ['__proto__=1', 'unknown_parameter'],
