@@ -23,22 +23,26 @@ interface Pending extends Write {
 
 /** Upper bound of one transaction; lmdb-js blocks the thread at 300,000 operations not yet done. */
 const GROUP_CHANGES_MAX = 50_000;
+/** lmdb-js never tells of a transaction that it could not begin; and a disk that takes this long will take no more. */
+const COMMIT_MS_MAX = 60_000;
 
 /**
  * Group commit: one transaction is on its way to the disk at a time, and what is written meanwhile becomes the next
  * one. So the cost of a flush is shared by all who wait for it, and there is no timer.
  *
- * A commit that fails leaves its fate unknown to us (its meta page may be on disk): every write in it and everything
+ * A commit that fails, or never ends, leaves its fate unknown to us (its meta page may be on disk): every write in it and everything
  * after it, reads included, gets {@link UnknownOutcome}, until the process ends and the store is opened anew.
  */
 export class Commits {
   readonly #root: RootDatabase;
+  readonly #commitMsMax: number;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   #failure: UnknownOutcome | undefined;
 
-  constructor(root: RootDatabase) {
+  constructor(root: RootDatabase, commitMsMax = COMMIT_MS_MAX) {
     this.#root = root;
+    this.#commitMsMax = commitMsMax;
   }
 
   /** Resolves when the write is on disk: true, or false when its condition forbade it. */
@@ -66,9 +70,9 @@ export class Commits {
     while (this.#pending.length > 0) {
       const group = this.#nextGroup();
       try {
-        await this.#commit(group);
+        await this.#inTime(this.#commit(group).catch(rejectWithCause));
       } catch (error) {
-        await this.#break(error, group);
+        this.#break(error, group);
       }
     }
     this.#draining = undefined;
@@ -94,8 +98,19 @@ export class Commits {
     for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
   }
 
-  async #break(error: unknown, group: Pending[]): Promise<void> {
-    this.#failure = new UnknownOutcome(await causeOf(error));
+  async #inTime(commit: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<never>();
+    const reason = new Error(`a commit took more than ${this.#commitMsMax / 1000} s`);
+    const timer = setTimeout(() => late.reject(reason), this.#commitMsMax);
+    try {
+      await Promise.race([commit, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #break(cause: unknown, group: Pending[]): void {
+    this.#failure = new UnknownOutcome(cause);
     const lost = [...group, ...this.#pending];
     this.#pending = [];
     for (const write of lost) write.reject(this.#failure);
@@ -116,7 +131,7 @@ function enqueue({ changes, unless }: Write): Promise<boolean> {
 }
 
 /** lmdb-js says "commit failed" and delivers the reason (no space, file too large, …) by a promise that rejects later. */
-async function causeOf(error: unknown): Promise<unknown> {
-  if (!(error instanceof Error) || !('commitError' in error)) return error;
-  return Promise.resolve(error.commitError).catch((reason: unknown) => reason);
+async function rejectWithCause(error: unknown): Promise<never> {
+  if (error instanceof Error && 'commitError' in error) await error.commitError;
+  throw error;
 }

@@ -1,10 +1,13 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type Change, Commits } from '../../src/store/commits.ts';
 import { openDatabases } from '../../src/store/databases.ts';
+import { Child } from './child.ts';
 
 function open(t: Test) {
-  const databases = openDatabases(join(t.testdir(), 'store'), { readOnly: false });
+  const path = join(t.testdir(), 'store');
+  const databases = openDatabases(path, { readOnly: false });
   t.teardown(() => databases.root.close());
   const put = (key: string, value = key): Change => ({
     database: databases.tiles,
@@ -13,7 +16,7 @@ function open(t: Test) {
   });
   const get = (key: string) => databases.tiles.getBinary(Buffer.from(key))?.toString();
   const transactions = () => databases.tiles.getStats().lastTxnId ?? 0;
-  return { databases, commits: new Commits(databases.root), put, get, transactions };
+  return { path, databases, commits: new Commits(databases.root), put, get, transactions };
 }
 
 t.test('what is written in one turn shares one transaction', async (t) => {
@@ -62,4 +65,19 @@ t.test('a great many changes are split between transactions, never one write', a
   await Promise.all(['a', 'b', 'c'].map((name) => commits.write({ changes: changes(name) })));
   t.equal(transactions(), before + 3);
   t.equal(get('c29999'), 'c29999');
+});
+
+t.test('a commit that does not end is given up, and nothing is served after it', async (t) => {
+  const { path, databases, put } = open(t);
+  const holder = new Child('transactionHolder.ts', path);
+  t.teardown(() => holder.kill());
+  await holder.line('holding');
+  const commits = new Commits(databases.root, 200);
+  const stuck = commits.write({ changes: [put('a')] });
+  const behind = sleep(50).then(() => commits.write({ changes: [put('b')] }));
+  const unknown = { name: 'UnknownOutcome', cause: { message: 'a commit took more than 0.2 s' } };
+  await Promise.all([t.rejects(stuck, unknown), t.rejects(behind, unknown)]);
+  await t.rejects(commits.write({ changes: [put('c')] }), unknown);
+  t.throws(() => commits.assertIntact(), unknown);
+  await holder.kill();
 });

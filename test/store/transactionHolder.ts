@@ -1,0 +1,9 @@
+// Begins a transaction and does not end it.
+import { openDatabases } from '../../src/store/databases.ts';
+
+const [path = ''] = process.argv.slice(2);
+const { root } = openDatabases(path, { readOnly: false });
+root.transactionSync(() => {
+  process.stdout.write('holding\n');
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000);
+});
