@@ -84,7 +84,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#verify = verifierOf(key);
     this.#token = token;
     this.#times = times;
-    this.#logger = logger.child({ region: key.region, keyLabel: key.keyLabel });
+    this.#logger = logger.child({ region: key.region, key_label: key.keyLabel });
     this.#onChange = onChange;
     this.started = this.#started.promise;
     this.#ended = this.#supervise();
@@ -256,7 +256,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
     else if (state === 'unavailable')
       this.#logger.warn(record, 'HSM partition unavailable, its signer is replaced');
-    else this.#logger.error(record, `HSM partition ${state}`);
+    else this.#logger.error(record, 'HSM partition is of no use until somebody mends it');
     this.#onChange();
   }
 }
