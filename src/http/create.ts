@@ -46,6 +46,7 @@ const RETRY_AFTER_SECONDS = 1;
  */
 export function createSealJob(options: CreateOptions): Middleware {
   return async (ctx) => {
+    refuseQuery(ctx);
     const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
     const key = readIdempotencyKey(ctx.req);
     if (mediaType === 'application/json') return createFromSource(ctx, options.intake.bodyIdleTimeoutMs);
@@ -59,6 +60,17 @@ export function createSealJob(options: CreateOptions): Middleware {
     if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
     else answerJob(ctx, accepted.answer);
   };
+}
+
+/** A field in the wrong place must not be overlooked: `?mode=blocking` would seal asynchronously. */
+function refuseQuery({ querystring }: RequestContext): void {
+  const [name] = new URLSearchParams(querystring).keys();
+  if (name === undefined) return;
+  const shown = JSON.stringify(name.slice(0, 64));
+  throw new ServiceError(
+    'unknown_parameter',
+    `There is no query parameter ${shown}. Send the fields of a job in the body.`,
+  );
 }
 
 /**

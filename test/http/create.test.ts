@@ -73,6 +73,12 @@ t.test('what is refused, and how', async (t) => {
   };
   const raw = (type: string, body: string, headers: Record<string, string> = {}) =>
     client.request('POST', '/v1/jobs/seal', { headers: { 'Content-Type': type, ...headers }, body });
+  const withQuery = (query: string) => {
+    const body = new FormData();
+    body.append('visibility', 'private');
+    body.append('file', new Blob([good]), 'a.pdf');
+    return client.request('POST', `/v1/jobs/seal?${query}`, { body });
+  };
   const json = (body: unknown) => raw('application/json', JSON.stringify(body));
   const source = {
     source_url: 'https://a.example/b.pdf',
@@ -89,6 +95,8 @@ t.test('what is refused, and how', async (t) => {
     ],
     ['visibility unknown', () => client.seal(good, { visibility: 'public' }), '400 invalid_parameter'],
     ['unknown field', () => client.seal(good, { preserve_metdata: 'true' }), '400 unknown_parameter'],
+    ['a field in the query', () => withQuery('mode=blocking'), '400 unknown_parameter'],
+    ['anything in the query', () => withQuery('=&x'), '400 unknown_parameter'],
     ['boolean', () => client.seal(good, { preserve_metadata: 'yes' }), '400 invalid_parameter'],
     [
       'source_url beside the file',
