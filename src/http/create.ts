@@ -225,9 +225,14 @@ async function settledInTime(
   }
 }
 
+const QUOTED = /"((?:[^"\\]|\\.)*)"/g;
+
 /** `Prefer: wait=N` in milliseconds; the first one counts, and what cannot be read is ignored (RFC 7240, section 2). */
 function preferredWaitMs(ctx: RequestContext): number | undefined {
-  const [, seconds] = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?=[,;]|$)/i.exec(ctx.get('Prefer')) ?? [];
+  // Quoted text may hold what looks like a preference.
+  const header = ctx.get('Prefer').replaceAll(QUOTED, (_, text) => (/^\d+$/.test(text) ? text : '?'));
+  if (header.includes('"')) return undefined;
+  const [, seconds] = /(?:^|,)\s*wait\s*=\s*(\d{1,6})\s*(?=[,;]|$)/i.exec(header) ?? [];
   return seconds === undefined ? undefined : Number(seconds) * 1000;
 }
 
