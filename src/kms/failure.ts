@@ -72,7 +72,8 @@ const REMEDIES: Record<string, string> = {
   pin_file_invalid: 'it must hold the PIN and nothing else',
 };
 
-const PIN_REMEDY = 'correct the PIN file before anything else: the PIN was tried once, and each start and command tries it again';
+const PIN_REMEDY =
+  'correct the PIN file before anything else: the PIN was tried once, and each start and command tries it again';
 
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
 export function remedyFor(failure: SignerFailure): string | undefined {
