@@ -1,17 +1,33 @@
+import { assert } from '../base/assert.ts';
+import { bytesEqual, sha256 } from '../base/bytes.ts';
 import type { Failure, Job, Outcome } from '../job/job.ts';
 import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keys.ts';
 import type { Leaf } from './store.ts';
 
+/** Enough to notice damage. It is no seal: whoever can write here can make a new one. */
+const CHECKSUM_BYTES = 8;
+
 /**
- * How records look on disk: JSON, because it keeps every string code unit for code unit, lone surrogates included, and
- * V8 reads it faster than anything written in JavaScript.
+ * How records look on disk: a checksum, the first 8 bytes of SHA-256 over the rest; then JSON, because it keeps every string code
+ * unit for code unit, lone surrogates included, and V8 reads it faster than anything written in JavaScript.
+ *
+ * LMDB has no checksums of its own, and not all of a record is in a manifest: who made a job is not.
  */
 export function encodeRecord(record: unknown): Buffer {
-  return Buffer.from(JSON.stringify(record));
+  const json = Buffer.from(JSON.stringify(record));
+  return Buffer.concat([checksumOf(json), json]);
 }
 
-export function parseRecord<T>(bytes: Uint8Array): T {
-  return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as T;
+/** Throws BrokenInvariant when these are not the bytes that were written; `what` names them. */
+export function parseRecord<T>(bytes: Uint8Array, what = 'a record'): T {
+  const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).subarray(CHECKSUM_BYTES);
+  const isWhole = bytesEqual(checksumOf(json), bytes.subarray(0, CHECKSUM_BYTES));
+  assert(isWhole, `${what} in the store is damaged: its checksum is wrong`);
+  return JSON.parse(json.toString()) as T;
+}
+
+function checksumOf(json: Uint8Array): Uint8Array {
+  return sha256(json).subarray(0, CHECKSUM_BYTES);
 }
 
 /**
@@ -53,11 +69,14 @@ type EncodedJob = [
 ];
 
 export function parseJob(key: Uint8Array, encoded: Uint8Array): Job {
-  const [head, [sha256, sha512, bytes], scan, capabilities, acceptedAt, others] =
-    parseRecord<EncodedJob>(encoded);
+  const id = parseJobKey(key);
+  const [head, [sha256, sha512, bytes], scan, capabilities, acceptedAt, others] = parseRecord<EncodedJob>(
+    encoded,
+    id,
+  );
   const [clientId, organization, traceId, mode, visibility, preserveMetadata, source] = head;
   return {
-    id: parseJobKey(key),
+    id,
     clientId,
     organization,
     traceId,

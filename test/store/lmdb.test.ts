@@ -5,6 +5,7 @@ import type { Clock } from '../../src/base/clock.ts';
 import { Commits } from '../../src/store/commits.ts';
 import { openDatabases } from '../../src/store/databases.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from './child.ts';
 import { storeContract } from './contract.ts';
 import { billing, identity, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
@@ -69,7 +70,7 @@ t.test('opening', async (t) => {
 
 async function rewriteIdentity(path: string, content: object): Promise<void> {
   const databases = openDatabases(path, { readOnly: false });
-  const value = Buffer.from(JSON.stringify(content));
+  const value = encodeRecord(content);
   const change = { database: databases.identity, key: Buffer.from('identity'), value };
   await new Commits(databases.root).write({ changes: [change] });
   await databases.root.close();

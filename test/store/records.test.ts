@@ -1,0 +1,45 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { BrokenInvariant } from '../../src/base/assert.ts';
+import { jobKey } from '../../src/store/keys.ts';
+import {
+  encodeFailed,
+  encodeJob,
+  encodeRecord,
+  parseJob,
+  parseOutcome,
+  parseRecord,
+} from '../../src/store/records.ts';
+import { sampleJob } from './samples.ts';
+
+const job = sampleJob({ purpose: 'invoice', customerReference: '\ud800 \0 é', visibility: 'partner' });
+const key = jobKey(job.id) ?? Buffer.alloc(0);
+
+t.test('a job comes back as it was', async (t) => {
+  t.same(parseJob(key, encodeJob(job)), job);
+});
+
+t.test('no byte of a record changes unnoticed', async (t) => {
+  const encoded = encodeJob(job);
+  const damaged = fc.property(fc.nat(encoded.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
+    const bytes = Buffer.from(encoded);
+    bytes.writeUInt8(bytes.readUInt8(at) ^ change, at);
+    t.throws(() => parseJob(key, bytes), BrokenInvariant);
+  });
+  fc.assert(damaged, { numRuns: 200 });
+});
+
+t.test('nor is one cut short or swapped for something else', async (t) => {
+  const encoded = encodeJob(job);
+  const named = {
+    name: 'BrokenInvariant',
+    message: `${job.id} in the store is damaged: its checksum is wrong`,
+  };
+  for (const bytes of [encoded.subarray(0, -1), encoded.subarray(0, 5), Buffer.alloc(0), Buffer.from('[]')]) {
+    t.throws(() => parseJob(key, bytes), named);
+  }
+  const failed = encodeFailed({ code: 'internal_error', message: 'gone', failedAt: 1 });
+  failed.writeUInt8(failed.readUInt8(20) ^ 1, 20);
+  t.throws(() => parseOutcome(failed), BrokenInvariant);
+  t.throws(() => parseRecord(encodeRecord({ a: 1 }).subarray(1)), BrokenInvariant);
+});
