@@ -52,6 +52,11 @@ export class IdempotencyEntries {
     }
   }
 
+  /** The job whose entry is stored there; undefined when there is none any more. */
+  jobOf(key: Uint8Array): string | undefined {
+    return this.#stored(key)?.jobId;
+  }
+
   /** What frees the key again: nothing, if it has passed to another job meanwhile. */
   release(releaseKey: Uint8Array): Change[] {
     const { acceptedAtMs, idempotency: key } = parseExpiryKey(releaseKey);

@@ -3,16 +3,14 @@ import type { Job, JobRecord, Outcome } from '../job/job.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
-import { JOB_KEY_END, jobKey, NOTHING, parseJobKey } from './keys.ts';
+import { jobKey, NOTHING, parseJobKey } from './keys.ts';
 import { Postings } from './postings.ts';
 import { encodeJob, parseJob, parseOutcome } from './records.ts';
-import { type IdempotencyEntry, type JobPage, type JobQuery, maySee } from './store.ts';
+import { scanKeys } from './scan.ts';
+import { type IdempotencyEntry, type JobPage, type JobQuery, maySee, type Reference } from './store.ts';
 
 /** Jobs a listing looks at before it ends its page, found enough or not: some milliseconds of work. */
 const CANDIDATES_MAX = 1000;
-
-/** Jobs read in one go by a scan of everything; the event loop gets its turn between. */
-const SCAN_JOBS = 500;
 
 export class Jobs {
   readonly #databases: Databases;
@@ -84,21 +82,20 @@ export class Jobs {
     return { records };
   }
 
-  /** Page by page, so that no long read keeps old pages of the store from being used again. */
   async *all(): AsyncIterable<JobRecord> {
-    let start: Uint8Array = Buffer.alloc(1);
-    for (;;) {
-      this.#commits.assertIntact();
-      const entries = Array.from(
-        this.#databases.jobs.getKeys({ start, end: JOB_KEY_END, exclusiveStart: true, limit: SCAN_JOBS }),
-      );
-      for (const key of entries) {
-        const record = this.#record(key);
-        if (record !== undefined) yield record;
-      }
-      start = entries.at(-1) ?? start;
-      if (entries.length < SCAN_JOBS) return;
-      await new Promise((resolve) => setImmediate(resolve));
+    for await (const key of scanKeys(this.#databases.jobs, this.#commits)) {
+      const record = this.#record(key);
+      if (record !== undefined) yield record;
+    }
+  }
+
+  async *references(): AsyncIterable<Reference> {
+    for await (const key of scanKeys(this.#databases.outcomes, this.#commits)) {
+      yield { kind: 'outcome', jobId: parseJobKey(key) };
+    }
+    for await (const key of scanKeys(this.#databases.idempotency, this.#commits)) {
+      const jobId = this.#idempotency.jobOf(key);
+      if (jobId !== undefined) yield { kind: 'idempotency', jobId };
     }
   }
 

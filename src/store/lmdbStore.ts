@@ -15,6 +15,7 @@ import type {
   JobPage,
   JobQuery,
   Leaf,
+  Reference,
   SealedBatch,
   Store,
   StoreIdentity,
@@ -100,6 +101,10 @@ export class LmdbStore implements Store {
 
   jobs(): AsyncIterable<JobRecord> {
     return this.#intact(this.#jobs).all();
+  }
+
+  references(): AsyncIterable<Reference> {
+    return this.#intact(this.#jobs).references();
   }
 
   async credential(keyHash: string): Promise<Credential | undefined> {

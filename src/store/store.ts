@@ -70,6 +70,9 @@ export interface Store {
   /** Every job, in the order of ids, for checks and exports. */
   jobs(): AsyncIterable<JobRecord>;
 
+  /** Every outcome and every idempotency entry, by the job it is of, in no order, for checks. */
+  references(): AsyncIterable<Reference>;
+
   credential(keyHash: string): Promise<Credential | undefined>;
   credentials(): Promise<Credential[]>;
   /** Adds or replaces the credential with this `keyHash`. */
@@ -143,6 +146,12 @@ export interface SealedBatch extends Batch {
   leaves: Leaf[];
   /** Every tile the batch changed, as it is now. */
   tiles: Tile[];
+}
+
+/** What is kept of a job beside its record. The job must be in the store. */
+export interface Reference {
+  kind: 'outcome' | 'idempotency';
+  jobId: string;
 }
 
 /** Whose jobs a caller may see (decisions, section 3). */

@@ -23,7 +23,7 @@ export type MakeStore = (t: Test, clock?: Clock) => Promise<{ store: Store; reop
 
 /** What every implementation of {@link Store} must pass. */
 export function storeContract(t: Test, makeStore: MakeStore): void {
-  for (const suite of [jobs, listing, idempotency, sealing, failing, credentials]) {
+  for (const suite of [jobs, listing, idempotency, references, sealing, failing, credentials]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
   }
 }
@@ -305,6 +305,25 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
       left.map((entry) => entry?.jobId),
       accepted.map(({ id }, n) => (n < 7 ? undefined : id)),
     );
+  });
+}
+
+async function references(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('every outcome and every idempotency entry tells its job', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS);
+    const accepted = sampleJobs(1203);
+    await Promise.all(accepted.map((job, n) => store.accept(job, n < 600 ? sampleEntry(job) : undefined)));
+    await store.commitBatch(sampleBatch(0, accepted.slice(0, 1100)));
+    const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
+    await store.fail(accepted[1100]?.id ?? '', failure);
+    await store.sweepIdempotency(START_MS + 10, 10);
+    const ids = accepted.map(({ id }) => id);
+    for await (const opened of thenReopened(store, reopen)) {
+      const found = { outcome: [] as string[], idempotency: [] as string[] };
+      for await (const { kind, jobId } of opened.references()) found[kind].push(jobId);
+      t.same(found.outcome.sort(), ids.slice(0, 1101));
+      t.same(found.idempotency.sort(), ids.slice(10, 600));
+    }
   });
 }
 
