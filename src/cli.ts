@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help, type Option } from 'commander';
 import { OperatorError, ServiceError } from './base/errors.ts';
 import { packageVersion } from './base/version.ts';
 import { EXIT, EXIT_HELP, note } from './cli/terminal.ts';
@@ -65,8 +65,12 @@ async function main(args: string[]): Promise<void> {
   for (const { name, summary, load } of COMMANDS) {
     program.addCommand((name === called ? await load() : new Command(name)).summary(summary));
   }
-  for (const command of withSubcommands(program))
-    command.exitOverride().showHelpAfterError('(--help says more)');
+  for (const command of withSubcommands(program)) {
+    command
+      .exitOverride()
+      .showHelpAfterError('(--help says more)')
+      .configureHelp({ optionDescription: describeOption });
+  }
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
@@ -76,6 +80,12 @@ async function main(args: string[]): Promise<void> {
 
 function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
+}
+
+/** Commander tells defaults and choices, but not what cannot be left out. */
+function describeOption(option: Option): string {
+  const description = new Help().optionDescription(option);
+  return option.mandatory ? `${description} (required)` : description;
 }
 
 /** Says what went wrong, in one line where somebody outside of this program can mend it; the exit status. */

@@ -43,11 +43,9 @@ export class ApiClient {
   readonly #base: URL;
   readonly #apiKey: string;
 
-  /** `url` with or without `/v1`. Throws OperatorError when it is not an http(s) URL. */
-  constructor(url: string, apiKey: string) {
-    const base = URL.parse(url);
-    if (!base || !/^https?:$/.test(base.protocol))
-      throw new OperatorError(`${url} is not an http or https URL`);
+  /** `url`: http or https, with or without `/v1`. */
+  constructor(url: URL, apiKey: string) {
+    const base = new URL(url);
     base.pathname = `${base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1`;
     this.#base = base;
     this.#apiKey = apiKey;

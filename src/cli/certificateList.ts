@@ -23,6 +23,7 @@ type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
 export function certificatesCommand(): Command {
   return new Command('certificates')
+    .summary('list the certificates and the days left')
     .description(
       'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
         'authority and the roots of external ones. Needs no HSM.',

@@ -30,6 +30,7 @@ export function hsmCommand(): Command {
 
 function initKeyCommand(): Command {
   return withKeyOptions(new Command('init-key'))
+    .summary('make one key of the config file in its token')
     .description(
       'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
         'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',

@@ -28,11 +28,16 @@ interface KeyOptions extends KeyChoice {
 
 export function csrCommand(): Command {
   return withKeyOptions(new Command('csr'))
+    .summary('print a certificate request for a time-stamping key')
     .description(
       'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
         'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
     )
-    .requiredOption('--subject <name>', 'such as "CN=Time-stamping 1,O=Example Corp,C=DE"', parseSubjectArgument)
+    .requiredOption(
+      '--subject <name>',
+      'such as "CN=Time-stamping 1,O=Example Corp,C=DE"',
+      parseSubjectArgument,
+    )
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -53,6 +58,7 @@ async function printRequest(options: KeyOptions & { subject: DistinguishedName }
 
 export function installCertificateCommand(): Command {
   return withKeyOptions(new Command('install-certificate'))
+    .summary('install what your certificate authority sent')
     .description(
       'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
         'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
@@ -84,6 +90,7 @@ async function installCertificate(files: string[], options: KeyOptions): Promise
 
 export function certifyCommand(): Command {
   return withKeyOptions(new Command('certify'))
+    .summary('certify a time-stamping key with the root in the HSM')
     .description(
       'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
         'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',

@@ -20,6 +20,7 @@ interface KeyReport extends WantedKey {
 
 export function listCommand(): Command {
   return new Command('list')
+    .summary('have every key sign, and check how its token keeps it')
     .description(
       'Opens every key of the config file in its token, has it sign, and checks that the token says it cannot leave: ' +
         'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',

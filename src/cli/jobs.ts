@@ -6,7 +6,14 @@ import { environmentId } from '../manifest/manifest.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { readReceipt } from '../receipts.ts';
 import type { JobQuery, Store } from '../store/store.ts';
-import { configOption, jsonOption, parseCountArgument, parseNameArgument, withStore } from './options.ts';
+import {
+  configOption,
+  jsonOption,
+  parseCountArgument,
+  parseDigestArgument,
+  parseNameArgument,
+  withStore,
+} from './options.ts';
 import { print, printJson, printTable } from './terminal.ts';
 
 const LIMIT_DEFAULT = 50;
@@ -27,7 +34,7 @@ export function jobsCommand(): Command {
     .description('Lists jobs, newest first.')
     .addOption(configOption())
     .option('--client <name>', 'only those of this client', parseNameArgument)
-    .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)')
+    .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)', parseDigestArgument)
     .option('--customer-reference <text>', 'only those with exactly this reference')
     .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
     .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
@@ -73,7 +80,6 @@ async function list({ config, client, phase, limit, json, ...filters }: ListOpti
   await withStore(config, 'read', async (store) => {
     const query = {
       ...filters,
-      ...(filters.documentSha256 !== undefined && { documentSha256: filters.documentSha256.toLowerCase() }),
       ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
     };
     const clients = client === undefined ? await clientsOf(store) : [client];

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { hashApiKey, newApiKey } from '../job/apikey.ts';
@@ -26,7 +26,11 @@ export function keysCommand(): Command {
     .addOption(configOption())
     .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
     .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
-    .option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`, parseScopes, SCOPES_DEFAULT)
+    .addOption(
+      new Option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`)
+        .argParser(parseScopes)
+        .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
+    )
     .option(
       '--expires <duration>',
       'how long it is valid, such as 90d (default: until revoked)',
@@ -53,7 +57,11 @@ Examples:
     .description('Makes a key that takes the place of another one, which stays valid for the overlap.')
     .argument('<key_id>', 'id of the key to replace, key_…')
     .addOption(configOption())
-    .option('--overlap <duration>', 'how long the old key stays valid', parseDurationArgument, DAY_MS)
+    .addOption(
+      new Option('--overlap <duration>', 'how long the old key stays valid')
+        .argParser(parseDurationArgument)
+        .default(DAY_MS, '1d'),
+    )
     .option(
       '--expires <duration>',
       'how long the new key is valid (default: as long as the old one was issued for)',
@@ -127,7 +135,7 @@ async function rotate(keyId: string, { config, overlap, expires, json }: RotateO
     if (stateOf(old, now) !== 'active')
       throw new OperatorError(`${keyId} is ${stateOf(old, now)}: issue a new key`);
     if (old.replacedBy !== undefined)
-      throw new OperatorError(`${keyId} is already replaced by ${old.replacedBy}`);
+      throw new OperatorError(`${keyId} is replaced by ${old.replacedBy} already: revoke it to end it now`);
     const lifetimeMs = expires ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);

@@ -11,6 +11,7 @@ export function logCommand(): Command {
   const command = new Command('log').description('The tamper-evident log of an environment.');
   command
     .command('check')
+    .summary('derive the whole log again and compare it with the store')
     .description(
       'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
         'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +

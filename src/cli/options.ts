@@ -52,3 +52,9 @@ export function parseCountArgument(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Expected a whole number from 1.');
 }
+
+/** Argument parser: a SHA-256 in hexadecimal, of which the result is in lower case. */
+export function parseDigestArgument(text: string): string {
+  if (/^[0-9A-Fa-f]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError('Expected 64 hexadecimal characters, as sha256sum prints them.');
+}

@@ -108,7 +108,8 @@ class Attempts {
         return answer;
       const { code, message } = problemOf(answer);
       if (!mayPass(answer, code)) throw new Refused(code, message);
-      await this.#pause(retryAfterSeconds(answer) ?? Math.min(2 ** pauses, PAUSE_SECONDS_MAX), message);
+      const why = answer instanceof ConnectionFailure ? message : `${code}: ${message}`;
+      await this.#pause(retryAfterSeconds(answer) ?? Math.min(2 ** pauses, PAUSE_SECONDS_MAX), why);
     }
   }
 
@@ -142,7 +143,7 @@ class Attempts {
   #outOfTime(why: string): Refused {
     return new Refused(
       'timed_out',
-      `no receipt within ${this.#options.patienceMs / 1000} s: ${why}; run it again to go on`,
+      `no receipt within ${this.#options.patienceMs / 1000} s (${why}); run it again to go on`,
     );
   }
 }
@@ -166,7 +167,7 @@ function problemOf(answer: ApiAnswer | ConnectionFailure): { code: string; messa
   if (answer instanceof ConnectionFailure) return { code: 'connection_failed', message: answer.message };
   const { error } = parseObject(answer.text) as { error?: { code?: unknown; message?: unknown } };
   if (typeof error?.code === 'string' && typeof error.message === 'string') {
-    return { code: error.code, message: `${error.code}: ${error.message}` };
+    return { code: error.code, message: error.message };
   }
   return {
     code: 'unexpected_answer',

@@ -10,7 +10,7 @@ import { Refused, submitDocument } from './submission.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
 
 interface SubmitOptions {
-  url: string;
+  url: URL;
   keyFile?: string;
   visibility: Visibility;
   purpose?: string;
@@ -35,7 +35,7 @@ export function submitCommand(): Command {
         'the same job and receipt, for 48 hours.',
     )
     .argument('<document...>', 'PDF files')
-    .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com')
+    .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com', parseUrl)
     .option(
       '--key-file <file>',
       'file that holds the API key (default: environment variable PDFSEAL_API_KEY)',
@@ -56,11 +56,10 @@ export function submitCommand(): Command {
       'for one document: instead of the key derived from document and options',
       parseIdempotencyKey,
     )
-    .option(
-      '--timeout <duration>',
-      'how long to try and wait for each document',
-      parseDurationArgument,
-      PATIENCE_MS_DEFAULT,
+    .addOption(
+      new Option('--timeout <duration>', 'how long to try and wait for each document')
+        .argParser(parseDurationArgument)
+        .default(PATIENCE_MS_DEFAULT, '10m'),
     )
     .option('--force', 'replace an existing, different receipt file')
     .addOption(jsonOption())
@@ -74,11 +73,9 @@ Examples:
     .action(submit);
 }
 
-async function submit(documents: string[], options: SubmitOptions): Promise<void> {
+async function submit(documents: string[], options: SubmitOptions, command: Command): Promise<void> {
   if (options.idempotencyKey !== undefined && documents.length > 1) {
-    throw new OperatorError(
-      '--idempotency-key is for one document; leave it out to have one derived for each',
-    );
+    command.error('error: --idempotency-key is for one document; leave it out to have one derived for each');
   }
   const client = new ApiClient(options.url, readApiKey(options.keyFile));
   for (const path of documents) {
@@ -104,7 +101,7 @@ async function submitOne(client: ApiClient, path: string, options: SubmitOptions
       onSent: progress.update,
       onWait: (why, seconds) => {
         progress.stop();
-        if (!options.json) note(`${path}: ${why}; again in ${Math.ceil(seconds)} s`);
+        if (!options.json) note(`${path}: ${why} (again in ${Math.ceil(seconds)} s)`);
       },
     });
     progress.stop();
@@ -140,7 +137,7 @@ function storeReceipt(path: string, receipt: string, jobId: string, force: boole
 function reportFailure(path: string, error: OperatorError, json: true | undefined): void {
   const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
   if (json) printJson({ document: path, job_id: jobId, error: { code, message: error.message } });
-  else note(`pdfseal: ${path}: ${error.message}`);
+  else note(`pdfseal: ${path}: ${error instanceof Refused ? `${code}: ` : ''}${error.message}`);
 }
 
 function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetadata }: SubmitOptions) {
@@ -164,6 +161,12 @@ function readApiKey(keyFile: string | undefined): string {
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key is not one line of visible ASCII characters');
   return apiKey;
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new InvalidArgumentError('Expected an http or https URL.');
 }
 
 function parseIdempotencyKey(text: string): string {

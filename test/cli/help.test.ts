@@ -37,6 +37,19 @@ t.test('every command has help with its exit status or examples', async (t) => {
   t.match(stdout, /Exit status: 0 done/);
 });
 
+t.test('help fits a terminal, says what is required, and shows defaults as they are typed', async (t) => {
+  const lines = pdfseal('hsm', '--help').stdout.split('\n');
+  t.strictSame(
+    lines.filter((line) => line.length > 110),
+    [],
+  );
+  const flowed = (...args: string[]) => pdfseal(...args, '--help').stdout.replaceAll(/\s+/g, ' ');
+  t.match(flowed('keys', 'rotate'), /--overlap <duration> how long the old key stays valid \(default: 1d\)/);
+  t.match(flowed('keys', 'issue'), /\(default: jobs:create,jobs:read\)/);
+  t.match(flowed('keys', 'issue'), /--organization <name> organization of the client \(required\)/);
+  t.match(flowed('submit'), /--timeout <duration> .*\(default: 10m\)/);
+});
+
 t.test('wrong usage', async (t) => {
   const cases: [args: string[], message: RegExp][] = [
     [['keys', 'rotat'], /unknown command 'rotat'/],
@@ -50,7 +63,16 @@ t.test('wrong usage', async (t) => {
       ['jobs', 'list', '--config', 'x', '--phase', 'hashing'],
       /Allowed choices are queued, completed, failed/,
     ],
+    [['jobs', 'list', '--config', 'x', '--document-sha256', 'ab'], /Expected 64 hexadecimal characters/],
     [['submit', 'a.pdf', '--url', 'http://x', '--visibility', 'public'], /Allowed choices are private/],
+    [
+      ['submit', 'a.pdf', '--url', '127.0.0.1:8400', '--visibility', 'private'],
+      /Expected an http or https URL/,
+    ],
+    [
+      ['submit', 'a', 'b', '--url', 'http://x', '--visibility', 'private', '--idempotency-key', '12345678'],
+      /--idempotency-key is for one document/,
+    ],
   ];
   for (const [args, message] of cases) {
     const { status, stdout, stderr } = pdfseal(...args);
@@ -63,7 +85,10 @@ t.test('wrong usage', async (t) => {
 t.test('a config file that is not right is told in a line, without a stack', async (t) => {
   const { status, stderr } = pdfseal('jobs', 'list', '--config', 'none.toml');
   t.equal(status, 1);
-  t.equal(stderr, 'pdfseal: none.toml: cannot read the config file (no such file or directory); name it with --config FILE\n');
+  t.equal(
+    stderr,
+    'pdfseal: none.toml: cannot read the config file (no such file or directory); name it with --config FILE\n',
+  );
 });
 
 t.test('version', async (t) => t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }));

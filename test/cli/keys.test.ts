@@ -69,7 +69,7 @@ t.test('API keys, in the running daemon', async (t) => {
     const replaced = await listed(old.id);
     t.equal(replaced.replaced_by, next.id);
     t.ok(Date.parse(replaced.expires_at) - Date.parse(next.created_at) <= 3_600_000);
-    t.match(await keys('rotate', old.id), { status: 1, stderr: /already replaced by key_/ });
+    t.match(await keys('rotate', old.id), { status: 1, stderr: /is replaced by key_\w+ already: revoke it/ });
 
     const last = parse(await keys('rotate', next.id, '--overlap', '0s', '--json'));
     t.strictSame([await statusWith(next.api_key), await statusWith(last.api_key)], [401, 200]);

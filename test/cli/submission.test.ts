@@ -124,10 +124,10 @@ t.test('refusals end it, in the service’s words', async (t) => {
 });
 
 t.test('patience ends', async (t) => {
-  const away = new ApiClient('http://127.0.0.1:1', 'seal_test');
+  const away = new ApiClient(new URL('http://127.0.0.1:1'), 'seal_test');
   await t.rejects(submit(t, [], { client: away, patienceMs: 100 }), {
     code: 'timed_out',
-    message: /no receipt within 0.1 s: .*; run it again/,
+    message: /no receipt within 0.1 s \(.*\); run it again/,
   });
   await t.rejects(submit(t, [refusal(503, 'queue_full', { 'Retry-After': '3600' })]), {
     code: 'timed_out',
@@ -143,7 +143,7 @@ t.test('an early refusal is heard though the document is still on its way', asyn
     response.writeHead(401, { Connection: 'close' });
     response.end(JSON.stringify({ error: { code: 'invalid_api_key', message: 'no' } }));
   });
-  const client = new ApiClient(await listen(t, server), 'seal_test');
+  const client = new ApiClient(new URL(await listen(t, server)), 'seal_test');
   const options = { ...DEFAULTS, client, onSent: () => {}, onWait: () => {} };
   await t.rejects(submitDocument(join(dir, 'large.pdf'), document, options), { code: 'invalid_api_key' });
 });
@@ -152,7 +152,7 @@ t.test('a document that changes meanwhile is not sent', async (t) => {
   const path = documentPath(t);
   const document = await digestFile(path);
   const server = createServer((request) => request.resume());
-  const client = new ApiClient(await listen(t, server), 'seal_test');
+  const client = new ApiClient(new URL(await listen(t, server)), 'seal_test');
   const options = { ...DEFAULTS, client, onSent: () => {}, onWait: () => {} };
   await t.rejects(submitDocument(path, { ...document, bytes: document.bytes + 1 }, options), {
     message: /changed while it was sent/,
@@ -186,7 +186,7 @@ async function submit(
     const answer = answers[seen.length - 1] ?? { status: 500 };
     give(response, answer === 'receipt' ? { status: 200, body: receipt } : answer);
   });
-  const client = new ApiClient(await listen(t, server), 'seal_test');
+  const client = new ApiClient(new URL(await listen(t, server)), 'seal_test');
   const path = documentPath(t);
   const submitted = await submitDocument(path, await digestFile(path), {
     ...DEFAULTS,

@@ -68,6 +68,8 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
       /^pdfseal: bad.pdf: not_a_pdf: .*\npdfseal: none.pdf: cannot read none.pdf \(no such file or directory\)\n$/,
     );
     t.notOk(existsSync(join(dir, 'bad.pdf.receipt.json')));
+    const { error } = JSON.parse((await submit('bad.pdf', '--json')).stdout);
+    t.match(error, { code: 'not_a_pdf', message: /^file / }, 'the code is not told twice');
     t.strictSame(
       readdirSync(dir).filter((name) => name.endsWith('.new')),
       [],
