@@ -210,7 +210,8 @@ export class Sealer {
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;
-      logger.warn({ err: error, jobs: draft.leaves.length }, 'a batch could not be sealed; its jobs wait');
+      const jobs = draft.leaves.length;
+      logger.warn({ error_code: obstacle.code, jobs }, 'a batch could not be sealed; its jobs wait');
       await this.#failUnsealable(obstacle);
       return undefined;
     }
