@@ -87,7 +87,8 @@ export function verifyReceiptText(
     : verifyReceipt({ document, receipt, trust });
 }
 
-function parseReceiptJson(text: string): unknown {
+/** What the text of a receipt holds, not checked; undefined for no JSON, a member named twice, or too much of it. */
+export function parseReceiptJson(text: string): unknown {
   if (text.length > RECEIPT_LENGTH_MAX) return undefined;
   try {
     return parseUniqueJson(text);
@@ -146,7 +147,7 @@ function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoi
     proof.length === evidence.inclusion_proof.length &&
     verifyInclusion(evidence.leaf_index, checkpoint.treeSize, leaf, proof, checkpoint.root);
   if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
-  return passed(`leaf ${evidence.leaf_index} of ${checkpoint.treeSize}`);
+  return passed(`leaf_index ${evidence.leaf_index} in the tree of ${checkpoint.treeSize}`);
 }
 
 function verdictOn(checks: Check[]): Verdict {

@@ -72,7 +72,12 @@ t.test('exit status and one line per check', async (t) => {
       /^$/,
       /^pdfseal: cannot read none.json \(no such file or directory\)\n$/,
     ],
-    [['a.pdf', '.', '--trust', 'trust.json'], 2, /^$/, /^pdfseal: cannot read \. \(illegal operation on a directory\)\n$/],
+    [
+      ['a.pdf', '.', '--trust', 'trust.json'],
+      2,
+      /^$/,
+      /^pdfseal: cannot read \. \(illegal operation on a directory\)\n$/,
+    ],
     [
       ['a.pdf', 'huge.json', '--trust', 'trust.json'],
       2,
