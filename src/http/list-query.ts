@@ -42,7 +42,9 @@ export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery 
     const read = Object.hasOwn(READERS, name) ? READERS[name] : undefined;
     if (!read) throw unknownParameter(name);
     if (seen.has(name)) {
-      throw new ServiceError('duplicate_parameter', `${name} is given more than once`, { parameter: name });
+      throw new ServiceError('duplicate_parameter', `${name} was sent more than once. Send it once.`, {
+        parameter: name,
+      });
     }
     seen.add(name);
     Object.assign(query, read(value, name));
@@ -82,7 +84,7 @@ function readReference(value: string, name: string): string {
 function readChoice<const T extends string>(choices: readonly T[], value: string, name: string): T {
   const choice = choices.find((one) => one === value);
   if (choice !== undefined) return choice;
-  throw invalid(name, `one of ${choices.join(', ')}`);
+  throw invalid(name, `one of: ${choices.join(', ')}`);
 }
 
 const RFC_3339 =
@@ -99,7 +101,7 @@ function isInCalendar(date: string): boolean {
 }
 
 function invalid(name: string, expected: string): ServiceError {
-  return new ServiceError('invalid_parameter', `${name} must be ${expected}`, { parameter: name });
+  return new ServiceError('invalid_parameter', `${name} must be ${expected}.`, { parameter: name });
 }
 
 function unknownParameter(name: string): ServiceError {
