@@ -27,7 +27,10 @@ export function keysCommand(): Command {
     .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
     .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
     .addOption(
-      new Option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`)
+      new Option(
+        '--scopes <list>',
+        `comma-separated, of ${SCOPES.join(', ')} (the last two open nothing yet)`,
+      )
         .argParser(parseScopes)
         .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
     )
