@@ -2,12 +2,12 @@ import { bytesEqual } from '../base/bytes.ts';
 import type { Job } from '../job/job.ts';
 import { parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
-import { TILE_WIDTH, tilePath } from '../log/tiles.ts';
+import { HASH_BYTES, levelWidth, TILE_WIDTH, tilePath, tileWidth } from '../log/tiles.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../log/tree.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
-import type { Batch, JobQuery, Leaf, Store } from '../store/store.ts';
+import type { Batch, JobQuery, Leaf, Store, Viewer } from '../store/store.ts';
 import { verifyReceipt } from '../verify.ts';
 
 export interface LogReport {
@@ -38,7 +38,9 @@ export async function checkLog(store: Store, options: CheckOptions): Promise<Log
   const check = new LogCheck(store, options);
   const size = (await store.head())?.treeSize ?? 0;
   await check.guarded('the log', () => check.batches(size));
+  await check.guarded('what is behind its end', () => check.end(size));
   await check.guarded('the jobs', () => check.jobs(size));
+  await check.guarded('what is kept of jobs', () => check.references());
   return check.report;
 }
 
@@ -84,6 +86,38 @@ class LogCheck {
         );
       }
       edge = await this.#batch(edge, batch, leaves);
+    }
+  }
+
+  /** Behind the newest checkpoint there is nothing; a daemon that goes on meanwhile moves it. */
+  async end(size: number): Promise<void> {
+    const leaves = await this.#store.leaves(size, Number.MAX_SAFE_INTEGER);
+    const tiles = await this.#tilesBehind(size);
+    if (((await this.#store.head())?.treeSize ?? 0) !== size) return;
+    if (leaves.length > 0) this.#problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
+    for (const path of tiles) this.#problem(`${path} reaches behind the newest checkpoint, ${size}`);
+  }
+
+  /** On each level the last tile, which must be as wide as the tree is, and the one after it, which must not be there. */
+  async #tilesBehind(size: number): Promise<string[]> {
+    const paths: string[] = [];
+    for (let level = 0; level === 0 || levelWidth(level - 1, size) > 0; level++) {
+      const last = Math.floor(levelWidth(level, size) / TILE_WIDTH);
+      for (const index of [last, last + 1]) {
+        const bytes = (await this.#store.tile(level, index))?.length ?? 0;
+        if (bytes > tileWidth(level, index, size) * HASH_BYTES)
+          paths.push(tilePath({ level, index, width: TILE_WIDTH }));
+      }
+    }
+    return paths;
+  }
+
+  /** Outcomes and idempotency entries are of jobs that are there. */
+  async references(): Promise<void> {
+    for await (const { kind, jobId } of this.#store.references()) {
+      if ((await this.#store.job(jobId)) !== undefined) continue;
+      const what = kind === 'outcome' ? 'an outcome' : 'an idempotency entry';
+      this.#problem(`${what} is of ${jobId}, which is not in the store`);
     }
   }
 
@@ -173,18 +207,19 @@ class LogCheck {
     this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
   }
 
-  /** A job must be found by whoever made it, by its document and by its reference. */
+  /** A job must be found by everyone who may see it, by its document and by its reference. */
   async #indexes(job: Job): Promise<void> {
-    const { id, clientId, organization, customerReference } = job;
-    const viewer = { clientId, organization, partnerOf: [] };
+    const { id, customerReference } = job;
     const queries: [string, Partial<JobQuery>][] = [
-      ['client', {}],
-      ['document_sha256', { documentSha256: job.document.sha256 }],
+      ['', {}],
+      [' and document_sha256', { documentSha256: job.document.sha256 }],
     ];
-    if (customerReference !== undefined) queries.push(['customer_reference', { customerReference }]);
-    for (const [name, filter] of queries) {
-      const { records } = await this.#store.list({ viewer, limit: 1, before: idAfter(id), ...filter });
-      if (records[0]?.job.id !== id) this.#problem(`${id} is not found by its ${name}`);
+    if (customerReference !== undefined) queries.push([' and customer_reference', { customerReference }]);
+    for (const [circle, viewer] of viewersOf(job)) {
+      for (const [by, filter] of queries) {
+        const { records } = await this.#store.list({ viewer, limit: 1, before: idAfter(id), ...filter });
+        if (records[0]?.job.id !== id) this.#problem(`${id} is not found by its ${circle}${by}`);
+      }
     }
   }
 
@@ -221,6 +256,17 @@ class LogCheck {
 }
 
 const PAGE = 1000;
+/** No client and no organization has this name. */
+const NOBODY = '';
+
+/** One viewer for each circle that may see the job, and of no other circle. */
+function viewersOf({ clientId, organization, visibility }: Job): [circle: string, viewer: Viewer][] {
+  const nobody: Viewer = { clientId: NOBODY, organization: NOBODY, partnerOf: [] };
+  const viewers: [string, Viewer][] = [['client', { ...nobody, clientId }]];
+  if (visibility !== 'private') viewers.push(['organization', { ...nobody, organization }]);
+  if (visibility === 'partner') viewers.push(['partners', { ...nobody, partnerOf: [organization] }]);
+  return viewers;
+}
 
 function idAfter(jobId: string): string {
   return idAt(jobId, 1n);

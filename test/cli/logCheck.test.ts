@@ -10,7 +10,7 @@ import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { kmsKeyId, receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Databases, openDatabases } from '../../src/store/databases.ts';
-import { counterKey, jobKey, tileKey } from '../../src/store/keys.ts';
+import { counterKey, jobKey, termKey, tileKey } from '../../src/store/keys.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import { encodeJob, encodeRecord, encodeSealed, parseRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
@@ -34,10 +34,14 @@ await createStore({
   identity: { environment: 'test', logOrigin: ORIGIN, logKeys: [logKey], createdAt: SEALED_AT },
 });
 const jobs = Array.from({ length: SIZE + 2 }, (_, n) =>
-  makeJob(newJobId(), { customerReference: `order ${n % 7}`, acceptedAt: Date.now() }),
+  makeJob(newJobId(), {
+    customerReference: `order ${n % 7}`,
+    acceptedAt: Date.now(),
+    ...(n === 1 && { visibility: 'partner' }),
+  }),
 );
 await fill(good);
-const [first, waiting, failed] = [jobAt(0), jobAt(SIZE), jobAt(SIZE + 1)];
+const [first, shared, waiting, failed] = [jobAt(0), jobAt(1), jobAt(SIZE), jobAt(SIZE + 1)];
 
 t.test('a log that holds together', async (t) => {
   const seen: number[] = [];
@@ -180,8 +184,73 @@ t.test('every kind of damage is found', async (t) => {
     [
       'the list of a document',
       ({ lookups }) => forget(lookups, failed),
-      /^job_\w+ is not found by its document_sha256/,
-      /^job_\w+ is not found by its customer_reference/,
+      /^job_\w+ is not found by its client and document_sha256/,
+      /^job_\w+ is not found by its client and customer_reference/,
+    ],
+    [
+      'the list of an organization',
+      ({ scopes }) => scopes.remove(postingOf(shared, 'organization')),
+      /^job_\w+ is not found by its organization$/,
+    ],
+    [
+      'the list of partners',
+      ({ scopes }) => scopes.remove(postingOf(shared, 'partners')),
+      /^job_\w+ is not found by its partners$/,
+    ],
+    [
+      'the list of a shared document',
+      ({ lookups }) => forget(lookups, shared),
+      /^job_\w+ is not found by its client and document_sha256/,
+      /^job_\w+ is not found by its partners and document_sha256/,
+    ],
+    [
+      'a changed organization',
+      async ({ jobs }) => {
+        const record = jobs.getBinary(keyOf(first)) ?? Buffer.alloc(0);
+        const damaged = record.toString('latin1').replace(first.organization, 'acmX');
+        await jobs.put(keyOf(first), Buffer.from(damaged, 'latin1'));
+      },
+      /^leaf 0 cannot be read to its end: job_\w+ in the store is damaged: its checksum is wrong/,
+    ],
+    [
+      'a leaf without a checkpoint',
+      ({ leaves }) => leaves.put(counterKey(SIZE), Buffer.alloc(80)),
+      /^1 leaves are behind the newest checkpoint, 283/,
+    ],
+    [
+      'a leaf far away',
+      ({ leaves }) => leaves.put(counterKey(SIZE * 1e9), Buffer.alloc(80)),
+      /^1 leaves are behind the newest checkpoint, 283/,
+    ],
+    [
+      'a tile wider than the tree',
+      ({ tiles }) => widen(tiles, tileKey(0, 1)),
+      /^tile\/0\/001 reaches behind the newest checkpoint, 283/,
+    ],
+    [
+      'an upper tile wider than the tree',
+      ({ tiles }) => widen(tiles, tileKey(1, 0)),
+      /^tile\/1\/000 reaches behind the newest checkpoint, 283/,
+    ],
+    [
+      'a tile too many',
+      ({ tiles }) => widen(tiles, tileKey(0, 2)),
+      /^tile\/0\/002 reaches behind the newest checkpoint, 283/,
+    ],
+    [
+      'a level too many',
+      ({ tiles }) => widen(tiles, tileKey(2, 0)),
+      /^tile\/2\/000 reaches behind the newest checkpoint, 283/,
+    ],
+    [
+      'an outcome of no job',
+      ({ outcomes }) => outcomes.put(keyOf(makeJob(newJobId())), encodeSealed(1)),
+      /^an outcome is of job_\w+, which is not in the store/,
+    ],
+    [
+      'an idempotency entry of no job',
+      ({ idempotency }) => idempotency.put(Buffer.alloc(16, 1), encodeRecord({ jobId: newJobId() })),
+      /^an idempotency entry is of job_\w+, which is not in the store/,
     ],
   ];
   for (const [index, [name, damage, ...problems]] of cases.entries()) {
@@ -306,6 +375,15 @@ async function editBatch({ batches }: Databases, treeSize: number, edit: (batch:
 
 function batchIn({ batches }: Pick<Databases, 'batches'>, treeSize: number): Batch {
   return parseRecord<Batch>(batches.getBinary(counterKey(treeSize)) ?? Buffer.alloc(0));
+}
+
+/** Adds a hash to a tile, which need not be there. */
+async function widen(tiles: Databases['tiles'], at: Buffer): Promise<void> {
+  await tiles.put(at, Buffer.concat([tiles.getBinary(at) ?? Buffer.alloc(0), Buffer.alloc(32)]));
+}
+
+function postingOf(job: Job, circle: 'organization' | 'partners'): Buffer {
+  return Buffer.concat([termKey(circle, job.organization), keyOf(job)]);
 }
 
 /** Removes every index entry that ends with the job's key. */
