@@ -70,9 +70,9 @@ export interface RemoteConfig {
   readonly tlsCaFile?: string;
 }
 
-/** `hsm: 'unused'` for commands that never sign: PKCS#11 modules and PIN files need not be there. */
+/** `files: 'unused'` for commands that never sign nor stamp: modules, PINs and roots need not be there. */
 export interface LoadOptions {
-  hsm?: 'needed' | 'unused';
+  files?: 'needed' | 'unused';
 }
 
 /**
@@ -83,7 +83,7 @@ export function loadConfig(file: string, options: LoadOptions = {}): Config {
   const text = readText(file);
   const tables = readTables(text, file);
   const config = toConfig(tables, file);
-  if (options.hsm !== 'unused') checkHsmFiles(config, tables, text);
+  if (options.files !== 'unused') checkFiles(config, tables, text);
   return deepFreeze(config);
 }
 
@@ -236,32 +236,44 @@ function formatAddress({ host, port }: { host: string; port: number }): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-function checkHsmFiles(config: Config, tables: ConfigTables, text: string): void {
-  const faults = [
-    ...hsmFaults(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
-    ...hsmFaults(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
-  ];
-  if (faults.length === 0) return;
-  throw new OperatorError(
-    faults.map(({ path, found, expected }) => fault(config.file, text, path, found, expected)).join('\n'),
-  );
+interface NamedFile {
+  /** The key that names it. */
+  path: KeyPath;
+  file: string;
+  expected: string;
 }
 
-function hsmFaults(
+function checkFiles(config: Config, tables: ConfigTables, text: string): void {
+  const files = [
+    ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
+    ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
+    ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
+    ...clockFiles(config),
+  ];
+  const faults = files.flatMap(({ path, file, expected }) => {
+    const why = unreadable(file);
+    return why === undefined
+      ? []
+      : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
+  });
+  if (faults.length > 0) throw new OperatorError(faults.join('\n'));
+}
+
+function tokenFiles(
   list: KeyPath,
   tables: ConfigTables['kms']['partitions'],
   tokens: readonly PartitionOptions[],
-): { path: KeyPath; found: string; expected: string }[] {
+): NamedFile[] {
   return tokens.flatMap(({ module, pinFile }, index) => {
     const pinKey = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
     return [
-      { key: 'module', file: module, expected: 'the PKCS#11 module, readable to this user' },
-      { key: pinKey, file: pinFile, expected: PIN_EXPECTED[pinKey] },
-    ].flatMap(({ key, file, expected }) => {
-      const why = unreadable(file);
-      const found = `cannot read ${file} (${why})`;
-      return why === undefined ? [] : [{ path: [...list, index, key], found, expected }];
-    });
+      {
+        path: [...list, index, 'module'],
+        file: module,
+        expected: 'the PKCS#11 module, readable to this user',
+      },
+      { path: [...list, index, pinKey], file: pinFile, expected: PIN_EXPECTED[pinKey] },
+    ];
   });
 }
 
@@ -270,6 +282,22 @@ const PIN_EXPECTED = {
   pin_credential:
     'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
 };
+
+/** Also of authorities that are not in use: trust files name the roots of all. */
+function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, RemoteConfig]): NamedFile[] {
+  const at = ['timestamp', 'remotes', name];
+  const expected = 'a PEM file, readable to this user';
+  return [
+    { path: [...at, 'roots_file'], file: rootsFile, expected },
+    ...(tlsCaFile === undefined ? [] : [{ path: [...at, 'tls_ca_file'], file: tlsCaFile, expected }]),
+  ];
+}
+
+function clockFiles({ timestamp, clock }: Config): NamedFile[] {
+  if (clock.trust === 'system' || timestamp.authorities.length === 0) return [];
+  const expected = `the program of ${clock.trust}: install it, or choose another clock.trust`;
+  return [{ path: ['clock', 'program'], file: clock.program, expected }];
+}
 
 function unreadable(path: string): string | undefined {
   try {

@@ -19,10 +19,10 @@ pin_file = "pin"
 `;
 
 t.test('the shipped files load', async (t) => {
-  const sandbox = loadConfig('config/sandbox.toml', { hsm: 'unused' });
+  const sandbox = loadConfig('config/sandbox.toml', { files: 'unused' });
   t.equal(sandbox.environment, 'sandbox');
   t.equal(sandbox.limits.documentBytesMax, 64 * 2 ** 20);
-  const production = loadConfig('config/production.toml', { hsm: 'unused' });
+  const production = loadConfig('config/production.toml', { files: 'unused' });
   t.match(production, {
     http: { host: '127.0.0.1', port: 8400, publicUrl: 'https://seal.example.com' },
     kms: { quorum: 1, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
@@ -121,6 +121,11 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
     ],
     ['missing table', (s) => s.replace(/\[log\]\n.*/, ''), 'c.toml: log: missing; expected a table'],
     ['wrong type', (s) => s.replace('"test"', '3'), 'c.toml:2: environment: found 3; expected the name'],
+    [
+      'origin with a scheme',
+      (s) => s.replace('origin = "', 'origin = "https://'),
+      'c.toml:5: log.origin: found',
+    ],
     ['underscore', (s) => s.replace('"test"', '"a_b"'), 'c.toml:2: environment: found "a_b"'],
     [
       'number for a duration',
@@ -232,7 +237,7 @@ t.test('files the HSM needs', async (t) => {
     messageOf(() => loadConfig(file)),
     /c\.toml:11: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(no such file or directory\)/,
   );
-  t.doesNotThrow(() => loadConfig(file, { hsm: 'unused' }));
+  t.doesNotThrow(() => loadConfig(file, { files: 'unused' }));
   mkdirSync(join(dir, 'pin'));
   t.match(
     messageOf(() => loadConfig(file)),
@@ -242,6 +247,26 @@ t.test('files the HSM needs', async (t) => {
     messageOf(() => loadConfig(join(dir, 'none.toml'))),
     /none\.toml: cannot read the config file \(no such file or directory\)/,
   );
+});
+
+t.test('files that time-stamps need', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234', 'roots.pem': '' });
+  const file = join(dir, 'c.toml');
+  const faultsOf = (authorities: string, more: string): string => {
+    writeFileSync(file, `${MINIMAL.replace(/authorities = .*/, `authorities = ${authorities}`)}\n${more}`);
+    return messageOf(() => loadConfig(file));
+  };
+  const remote = '[timestamp.remotes.acme]\nurl = "https://tsa.example.com"\nroots_file = "roots.pem"\n';
+  t.match(
+    faultsOf('["acme"]', `${remote}tls_ca_file = "none.pem"\n[clock]\ntrust = "system"`),
+    /timestamp\.remotes\.acme\.tls_ca_file: cannot read .*none\.pem/,
+  );
+  t.match(
+    faultsOf('["acme"]', `${remote}[clock]\nprogram = "none"`),
+    /c\.toml:\d+: clock\.program: cannot read .*none .*; expected the program of chrony: install it/,
+  );
+  writeFileSync(file, `${MINIMAL}\n[clock]\nprogram = "none"`);
+  t.doesNotThrow(() => loadConfig(file), 'nobody asks the clock when nothing is stamped');
 });
 
 t.test('a PIN from a systemd credential', async (t) => {

@@ -43,7 +43,7 @@ Example:
 
 function listCertificates({ config: file, json }: { config: string; json?: true }): void {
   const now = systemClock();
-  const entries = entriesOf(loadConfig(file, { hsm: 'unused' }));
+  const entries = entriesOf(loadConfig(file, { files: 'unused' }));
   if (json) for (const entry of entries) printJson(present(entry, now));
   else printEntries(entries, now);
   if (entries.some((entry) => validityOf(entry, now) !== 'valid')) process.exitCode = EXIT.failed;

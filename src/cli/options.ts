@@ -21,7 +21,7 @@ export async function withStore<T>(
   access: 'read' | 'write',
   work: (store: Store, config: Config) => Promise<T>,
 ): Promise<T> {
-  const config = loadConfig(file, { hsm: 'unused' });
+  const config = loadConfig(file, { files: 'unused' });
   const store = await openStore({
     path: config.storeDir,
     expected: { environment: config.environment, logOrigin: config.log.origin },

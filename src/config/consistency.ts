@@ -29,7 +29,8 @@ export function consistent(payload: z.core.ParsePayload<Tables>): void {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
   if (http.uploads_per_client_max > http.uploads_max) {
-    refuse(['http', 'uploads_per_client_max'], 'at most http.uploads_max', http.uploads_per_client_max);
+    const expected = `at most http.uploads_max, ${http.uploads_max} (left out it is 512)`;
+    refuse(['http', 'uploads_per_client_max'], expected, http.uploads_per_client_max);
   }
   if (kms.quorum > kms.partitions.length) {
     refuse(['kms', 'quorum'], `at most the number of partitions, ${kms.partitions.length}`, kms.quorum);

@@ -190,7 +190,7 @@ export const configSchema = table({
   log: table({
     origin: text(
       'the origin line of the log: a schema-less URL you own, such as "seal.example.com/production/2026"',
-      /^[^\s+]{1,255}$/u,
+      /^(?!.*:\/\/)[^\s+]{1,255}$/u,
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
   }),
