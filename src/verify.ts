@@ -147,7 +147,7 @@ function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoi
     proof.length === evidence.inclusion_proof.length &&
     verifyInclusion(evidence.leaf_index, checkpoint.treeSize, leaf, proof, checkpoint.root);
   if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
-  return passed(`leaf_index ${evidence.leaf_index} in the tree of ${checkpoint.treeSize}`);
+  return passed(`leaf_index ${evidence.leaf_index} in tree_size ${checkpoint.treeSize}`);
 }
 
 function verdictOn(checks: Check[]): Verdict {

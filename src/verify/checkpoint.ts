@@ -67,7 +67,7 @@ export function checkCheckpoint(
   );
   if (!named) return failed('kms_key_id and algorithm are of none of the trusted keys that signed');
   return passed(
-    `${origin} with ${opened.checkpoint.treeSize} leaves, signed by ${signers.keys.map(kmsKeyId).join(', ')}`,
+    `${origin}, tree_size ${opened.checkpoint.treeSize}, signed by ${signers.keys.map(kmsKeyId).join(', ')}`,
   );
 }
 
