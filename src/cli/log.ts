@@ -2,6 +2,9 @@ import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
+import { RECEIPT_LENGTH_MAX } from '../verify.ts';
+import { readEarlier } from './earlier.ts';
+import { readTextFile } from './files.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
@@ -15,29 +18,44 @@ export function logCommand(): Command {
     .description(
       'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
         'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +
-        'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.',
+        'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.\n\n' +
+        'A store that is an older copy of itself holds together too. With --against, proves that the log still holds what it ' +
+        'signed in an earlier checkpoint, or in the one of a receipt: keep such a file outside of this machine.',
     )
     .addOption(configOption())
+    .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
     .addOption(jsonOption())
     .addHelpText(
       'after',
       `
 Exit status: 0 good · 1 something does not hold together (restore a backup, and find out why) · 2 could not tell
 
-Example:
-  pdfseal log check --config /etc/pdfseal/production.toml`,
+Examples:
+  pdfseal log check --config /etc/pdfseal/production.toml
+  pdfseal log check --config /etc/pdfseal/production.toml --against newest.pdf.receipt.json
+  curl -H "Authorization: Bearer $PDFSEAL_API_KEY" https://seal.example.com/v1/log/checkpoint > checkpoint.txt`,
     )
     .action(check);
   return command;
 }
 
+/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
+const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+
 /** So many are named one by one; the rest only counted. */
 const PROBLEMS_SHOWN_MAX = 20;
 
-async function check({ config, json }: { config: string; json?: true }): Promise<void> {
+interface CheckCommandOptions {
+  config: string;
+  against?: string;
+  json?: true;
+}
+
+async function check({ config, against, json }: CheckCommandOptions): Promise<void> {
   try {
+    const earlier = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
     const report = await withStore(config, 'read', (store, config) =>
-      runCheck(store, trustOf(store.identity, config)),
+      runCheck(store, trustOf(store.identity, config), earlier),
     );
     process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
     if (json) printJson(toJson(report));
@@ -49,10 +67,16 @@ async function check({ config, json }: { config: string; json?: true }): Promise
   }
 }
 
-async function runCheck(store: Store, trust: TrustFile): Promise<LogReport> {
+async function runCheck(store: Store, trust: TrustFile, against: string | undefined): Promise<LogReport> {
+  const earlier = against === undefined ? undefined : readEarlier(against, trust);
   const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
   try {
-    return await checkLog(store, { trust, problemsMax: PROBLEMS_SHOWN_MAX, onLeaves: progress.update });
+    return await checkLog(store, {
+      trust,
+      ...(earlier && { earlier }),
+      problemsMax: PROBLEMS_SHOWN_MAX,
+      onLeaves: progress.update,
+    });
   } finally {
     progress.stop();
   }

@@ -1,6 +1,6 @@
 import { bytesEqual } from '../base/bytes.ts';
 import type { Job } from '../job/job.ts';
-import { parseCheckpoint } from '../log/checkpoint.ts';
+import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
 import { HASH_BYTES, levelWidth, TILE_WIDTH, tilePath, tileWidth } from '../log/tiles.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../log/tree.ts';
@@ -9,6 +9,7 @@ import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
 import type { Batch, JobQuery, Leaf, Store, Viewer } from '../store/store.ts';
 import { verifyReceipt } from '../verify.ts';
+import { contradiction } from './earlier.ts';
 
 export interface LogReport {
   leaves: number;
@@ -25,6 +26,8 @@ export interface CheckOptions {
   /** What every receipt must verify under. */
   trust: TrustFile;
   problemsMax: number;
+  /** A checkpoint of an earlier time, which the log must extend. */
+  earlier?: Checkpoint;
   /** Told the number of leaves checked so far. */
   onLeaves(leaves: number): void;
 }
@@ -39,8 +42,10 @@ export async function checkLog(store: Store, options: CheckOptions): Promise<Log
   const size = (await store.head())?.treeSize ?? 0;
   await check.guarded('the log', () => check.batches(size));
   await check.guarded('what is behind its end', () => check.end(size));
+  await check.guarded('its past', () => check.past());
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
+  await check.guarded('the API keys', async () => void (await store.credentials()));
   return check.report;
 }
 
@@ -110,6 +115,13 @@ class LogCheck {
       }
     }
     return paths;
+  }
+
+  /** The log only grows: whatever it once signed it still holds. */
+  async past(): Promise<void> {
+    const { earlier } = this.#options;
+    const problem = earlier && (await contradiction(this.#store, earlier));
+    if (problem !== undefined) this.#problem(problem);
   }
 
   /** Outcomes and idempotency entries are of jobs that are there. */

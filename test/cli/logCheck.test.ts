@@ -243,6 +243,11 @@ t.test('every kind of damage is found', async (t) => {
       /^tile\/2\/000 reaches behind the newest checkpoint, 283/,
     ],
     [
+      'a damaged API key',
+      ({ credentials }) => credentials.put(Buffer.alloc(32), Buffer.from('12345678{}')),
+      /^the API keys cannot be read to its end: a record in the store is damaged/,
+    ],
+    [
       'an outcome of no job',
       ({ outcomes }) => outcomes.put(keyOf(makeJob(newJobId())), encodeSealed(1)),
       /^an outcome is of job_\w+, which is not in the store/,
