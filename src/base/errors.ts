@@ -1,4 +1,4 @@
-import { getSystemErrorMessage } from 'node:util';
+import { getSystemErrorMap } from 'node:util';
 
 /**
  * Every failure a caller can meet, by its stable code. The table in `http/errors.ts` gives each its status, type and
@@ -84,12 +84,4 @@ export class OperatorError extends Error {
     super(message, options);
     this.name = 'OperatorError';
   }
-}
-
-/** What the system said, in its own words: "permission denied". For messages to administrators. */
-export function systemReason(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause);
-  return 'errno' in cause && typeof cause.errno === 'number'
-    ? getSystemErrorMessage(cause.errno)
-    : cause.message;
 }
