@@ -1,5 +1,3 @@
-import { getSystemErrorMap } from 'node:util';
-
 /**
  * Every failure a caller can meet, by its stable code. The table in `http/errors.ts` gives each its status, type and
  * remedy; a code missing there does not compile.

@@ -12,7 +12,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename } from 'node:path';
-import { OperatorError, systemReason } from '../base/errors.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { showProgress } from './terminal.ts';
 

@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { OperatorError, systemReason } from '../base/errors.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { LmdbStore } from './lmdbStore.ts';

@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { OperatorError, systemReason } from '../base/errors.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
 export interface DaemonLock {
