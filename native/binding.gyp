@@ -1,0 +1,32 @@
+{
+  "targets": [
+    {
+      "target_name": "pdfseal_hash",
+      "sources": [
+        "addon.cc",
+        "kernels.cc",
+        "lane_scheduler.cc",
+        "portable.cc",
+        "self_test.cc",
+        "stream.cc"
+      ],
+      "defines": ["NAPI_VERSION=8"],
+      # The integer kernels need every register.
+      "cflags!": ["-fno-omit-frame-pointer"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+      "cflags_cc": [
+        "-std=c++20",
+        "-O3",
+        "-fomit-frame-pointer",
+        # The kernels are written in the order that processors like.
+        "-fno-tree-reassoc",
+        "-fno-schedule-insns2",
+        "-Wall",
+        "-Wextra",
+        # The functions this is about are all inlined.
+        "-Wno-psabi",
+        "-fvisibility=hidden"
+      ]
+    }
+  ]
+}

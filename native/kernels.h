@@ -1,0 +1,56 @@
+// The kernels: each computes the compression functions of both hashes with the instructions of one kind of
+// processor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace pdfseal {
+
+// SHA-512's block: kernels advance both hashes by this much, two blocks of SHA-256.
+inline constexpr std::size_t kStrideBytes = 128;
+inline constexpr std::size_t kLanesMax = 16;
+
+// The chaining values of both hashes over the same bytes.
+struct Chain {
+  std::uint32_t sha256[8];
+  std::uint64_t sha512[8];
+};
+
+// One stream's part in a call of a lane function: where its chaining values are, where its bytes are.
+struct Lane {
+  Chain* chain;
+  const std::uint8_t* data;
+};
+
+// A function that advances up to `width` streams at once by the same number of strides, at the cost of
+// `width`.
+struct LaneFunction {
+  std::size_t width;
+  // From this many streams on it is faster than what comes after it in the table.
+  std::size_t worthwhile;
+  void (*advance)(std::span<const Lane> lanes, std::size_t strides);
+};
+
+struct Kernel {
+  const char* name;
+  bool (*supported)();
+  // One stream, both hashes in one pass.
+  void (*both)(Chain& chain, const std::uint8_t* data, std::size_t strides);
+  // One stream, one hash: the padded ends, whose lengths differ, and what is left over by lanes.
+  void (*sha256)(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
+  void (*sha512)(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
+  // Widest first.
+  std::span<const LaneFunction> lanes256;
+  std::span<const LaneFunction> lanes512;
+};
+
+// Compiled into this build, slowest first; the first one runs everywhere.
+std::span<const Kernel* const> compiledKernels();
+// The last of them that this processor supports.
+const Kernel& fastestKernel();
+
+extern const Kernel kPortable;
+
+}  // namespace pdfseal

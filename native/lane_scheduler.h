@@ -1,0 +1,24 @@
+// Feeds streams of different lengths to the lanes of a kernel.
+#pragma once
+
+#include <span>
+
+#include "kernels.h"
+
+namespace pdfseal {
+
+// Whole strides of one stream, in up to two parts that follow each other (bytes kept from before, bytes just
+// come).
+struct Work {
+  struct Part {
+    const std::uint8_t* data;
+    std::size_t strides;
+  };
+  Chain* chain;
+  Part parts[2];
+};
+
+// Advances every stream by all of its strides. Consumes the list: it is sorted, and left with nothing to do.
+void advanceAll(const Kernel& kernel, std::span<Work> list);
+
+}  // namespace pdfseal

@@ -1,0 +1,28 @@
+import { createRequire } from 'node:module';
+import type { Engine, Hashed, Piece } from './engine.ts';
+
+/** The add-on built from `native/`, whose README says what it keeps and for how long. One per thread. */
+export interface NativeAddon {
+  /** {@link Engine.hash}; a TypeError for a state of another engine or version. */
+  hash(pieces: readonly Piece[]): Hashed[];
+  /** The kernels that run on this processor, slowest first. */
+  kernels(): string[];
+  /** The kernel in use: at first the fastest. */
+  kernel(): string;
+  /** Uses another kernel from now on, in this thread. */
+  force(kernel: string): void;
+  /** Whether the kernel in use knows its known answers. Takes less than a millisecond. */
+  selfTest(): boolean;
+}
+
+/** Throws when the add-on was not built or does not load. */
+export function loadNativeAddon(): NativeAddon {
+  return createRequire(import.meta.url)('../../native/build/Release/pdfseal_hash.node') as NativeAddon;
+}
+
+/** The engine made of this processor's own instructions. Throws when it is missing or does not know its known answers. */
+export function openNativeEngine(): Engine {
+  const addon = loadNativeAddon();
+  if (!addon.selfTest()) throw new Error(`the native hash kernel ${addon.kernel()} computes wrong digests`);
+  return { hash: addon.hash };
+}
