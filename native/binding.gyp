@@ -8,7 +8,8 @@
         "lane_scheduler.cc",
         "portable.cc",
         "self_test.cc",
-        "stream.cc"
+        "stream.cc",
+        "x86_avx2.cc"
       ],
       "defines": ["NAPI_VERSION=8"],
       # The integer kernels need every register.

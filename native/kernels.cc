@@ -3,7 +3,11 @@
 namespace pdfseal {
 
 std::span<const Kernel* const> compiledKernels() {
+#if defined(__x86_64__)
+  static constexpr const Kernel* kernels[] = {&kPortable, &kAvx2};
+#else
   static constexpr const Kernel* kernels[] = {&kPortable};
+#endif
   return kernels;
 }
 

@@ -52,5 +52,8 @@ std::span<const Kernel* const> compiledKernels();
 const Kernel& fastestKernel();
 
 extern const Kernel kPortable;
+#if defined(__x86_64__)
+extern const Kernel kAvx2;
+#endif
 
 }  // namespace pdfseal

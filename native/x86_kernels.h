@@ -1,0 +1,15 @@
+// What the kernels of x86-64 share.
+#pragma once
+
+#include "kernels.h"
+
+namespace pdfseal {
+
+bool hasBmi2();
+
+// One stream by integers with BMI2.
+void bmi2Sha256(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
+void bmi2Sha512(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
+void bmi2Both(Chain& chain, const std::uint8_t* data, std::size_t strides);
+
+}  // namespace pdfseal
