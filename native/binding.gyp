@@ -9,7 +9,8 @@
         "portable.cc",
         "self_test.cc",
         "stream.cc",
-        "x86_avx2.cc"
+        "x86_avx2.cc",
+        "x86_sha.cc"
       ],
       "defines": ["NAPI_VERSION=8"],
       # The integer kernels need every register.

@@ -54,6 +54,7 @@ const Kernel& fastestKernel();
 extern const Kernel kPortable;
 #if defined(__x86_64__)
 extern const Kernel kAvx2;
+extern const Kernel kAvx2Sha;
 #endif
 
 }  // namespace pdfseal

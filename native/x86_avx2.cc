@@ -101,6 +101,16 @@ const Kernel kAvx2 = {
     .lanes512 = kLanes512,
 };
 
+const Kernel kAvx2Sha = {
+    .name = "avx2-sha",
+    .supported = [] { return __builtin_cpu_supports("avx2") && hasBmi2() && hasSha(); },
+    .both = shaBoth,
+    .sha256 = shaSha256,
+    .sha512 = bmi2Sha512,
+    .lanes256 = kLanes256,
+    .lanes512 = kLanes512,
+};
+
 }  // namespace pdfseal
 
 #endif
