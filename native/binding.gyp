@@ -10,6 +10,7 @@
         "self_test.cc",
         "stream.cc",
         "x86_avx2.cc",
+        "x86_avx512.cc",
         "x86_sha.cc"
       ],
       "defines": ["NAPI_VERSION=8"],

@@ -4,7 +4,7 @@ namespace pdfseal {
 
 std::span<const Kernel* const> compiledKernels() {
 #if defined(__x86_64__)
-  static constexpr const Kernel* kernels[] = {&kPortable, &kAvx2, &kAvx2Sha};
+  static constexpr const Kernel* kernels[] = {&kPortable, &kAvx2, &kAvx2Sha, &kAvx512, &kAvx512Sha};
 #else
   static constexpr const Kernel* kernels[] = {&kPortable};
 #endif

@@ -55,6 +55,8 @@ extern const Kernel kPortable;
 #if defined(__x86_64__)
 extern const Kernel kAvx2;
 extern const Kernel kAvx2Sha;
+extern const Kernel kAvx512;
+extern const Kernel kAvx512Sha;
 #endif
 
 }  // namespace pdfseal
