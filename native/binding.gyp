@@ -4,6 +4,8 @@
       "target_name": "pdfseal_hash",
       "sources": [
         "addon.cc",
+        "arm64_sha256.cc",
+        "arm64_sha512.cc",
         "kernels.cc",
         "lane_scheduler.cc",
         "portable.cc",

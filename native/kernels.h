@@ -57,6 +57,9 @@ extern const Kernel kAvx2;
 extern const Kernel kAvx2Sha;
 extern const Kernel kAvx512;
 extern const Kernel kAvx512Sha;
+#elif defined(__aarch64__)
+extern const Kernel kArm64Sha256;
+extern const Kernel kArm64Sha512;
 #endif
 
 }  // namespace pdfseal
