@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { Worker } from 'node:worker_threads';
+import fc from 'fast-check';
+import t from 'tap';
+import type { Hashed, Piece } from '../../src/hash/engine.ts';
+import { loadNativeAddon, openNativeEngine } from '../../src/hash/native.ts';
+import { openWasmEngine } from '../../src/hash/wasm.ts';
+
+const addon = loadNativeAddon();
+/** Where hashes change what they do: blocks, the room for the length in the last block, strides, groups of strides. */
+const EDGES = [
+  1, 55, 56, 63, 64, 111, 112, 119, 120, 127, 128, 255, 256, 383, 384, 511, 512, 513, 1024, 2048, 4096,
+];
+
+function digests(data: Uint8Array): Hashed {
+  return {
+    sha256: createHash('sha256').update(data).digest('hex'),
+    sha512: createHash('sha512').update(data).digest('hex'),
+  };
+}
+
+function noise(length: number, seed = 1): Buffer {
+  const data = Buffer.alloc(length);
+  let x = seed;
+  for (let i = 0; i < length; i++) {
+    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
+    data[i] = x >>> 24;
+  }
+  return data;
+}
+
+function stateAfter(bytes: Uint8Array, state?: Uint8Array): Uint8Array {
+  const [hashed] = addon.hash([state ? { state, bytes, last: false } : { bytes, last: false }]);
+  assert(hashed !== undefined && 'state' in hashed);
+  return hashed.state;
+}
+
+function equal(bytes: Uint8Array[], answers: Hashed[]): void {
+  assert.deepEqual(answers, bytes.map(digests));
+}
+
+const whole = (bytes: Uint8Array): Piece => ({ bytes, last: true });
+
+/** Hashes documents side by side, each cut into pieces of its own sizes, as many per call as have bytes left. */
+function hashInPieces(documents: Uint8Array[], sizes: number[][]): Hashed[] {
+  const done: Hashed[] = [];
+  const lanes = documents.map((bytes, index) => ({
+    index,
+    bytes,
+    at: 0,
+    cuts: [...(sizes[index] ?? [])],
+    state: undefined as Uint8Array | undefined,
+  }));
+  for (let open = lanes; open.length > 0; ) {
+    const pieces = open.map((lane) => {
+      const size = lane.cuts.shift() ?? lane.bytes.length;
+      const bytes = lane.bytes.subarray(lane.at, lane.at + size);
+      lane.at += bytes.length;
+      const last = lane.at === lane.bytes.length && lane.cuts.length === 0;
+      return lane.state ? { state: lane.state, bytes, last } : { bytes, last };
+    });
+    const answers = addon.hash(pieces);
+    open = open.filter((lane, i) => {
+      const answer = answers[i];
+      assert(answer !== undefined);
+      if ('state' in answer) lane.state = answer.state;
+      else done[lane.index] = answer;
+      return 'state' in answer;
+    });
+  }
+  return done;
+}
+
+for (const kernel of addon.kernels()) {
+  t.test(kernel, async (t) => {
+    t.before(() => addon.force(kernel));
+
+    t.test('knows its known answers', async (t) => {
+      t.equal(addon.kernel(), kernel);
+      t.ok(addon.selfTest());
+    });
+
+    t.test('FIPS 180-4 example vectors', async (t) => {
+      const messages = [
+        '',
+        'abc',
+        'abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq',
+        'abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu',
+      ].map((text) => Buffer.from(text));
+      t.match(addon.hash(messages.map(whole)), [
+        {
+          sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+          sha512:
+            'cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e',
+        },
+        {
+          sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+          sha512:
+            'ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f',
+        },
+        { sha256: '248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1' },
+        {
+          sha256: 'cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1',
+          sha512:
+            '8e959b75dae313da8cf4f72814fc143f8f7779c6eb9f7fa17299aeadb6889018501d289e4900f7e4331b99dec4b5433ac7d329eeb6dd26545e96e55b874be909',
+        },
+      ]);
+    });
+
+    t.test('a million times "a", the long vector of FIPS 180', async (t) => {
+      t.match(addon.hash([whole(Buffer.alloc(1_000_000, 'a'))])[0], {
+        sha256: 'cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0',
+        sha512:
+          'e718483d0ce769644e2e42c7bc15b4638e1f98b13b2044285632a803afa973ebde0ff244877ea60a4cb0432ce577c31beb009c5c2c49aa2e4eadb217ad8cc09b',
+      });
+    });
+
+    t.test('every length from 0 to 1024, alone and side by side', async (t) => {
+      const text = noise(1024);
+      const documents = Array.from({ length: 1025 }, (_, length) => text.subarray(0, length));
+      t.doesNotThrow(() => equal(documents, addon.hash(documents.map(whole))));
+      t.doesNotThrow(() =>
+        equal(
+          documents,
+          documents.flatMap((bytes) => addon.hash([whole(bytes)])),
+        ),
+      );
+    });
+
+    t.test('cut at every edge, at every alignment of the bytes', async (t) => {
+      const text = noise(9000);
+      for (const [i, length] of EDGES.entries()) {
+        const documents = [-1, 0, 1].map((d) => text.subarray(i, i + length + d + 4200));
+        t.doesNotThrow(() =>
+          equal(documents, hashInPieces(documents, [[length - 1], [length], [length + 1, 0, 1]])),
+        );
+      }
+    });
+
+    t.test('from 1 to 40 documents of all sizes, in any pieces', async (t) => {
+      const size = fc.oneof(fc.nat(200), fc.nat(5000), fc.constantFrom(...EDGES));
+      const document = fc.record({ length: size, cuts: fc.array(size, { maxLength: 6 }), seed: fc.nat() });
+      const property = fc.property(fc.array(document, { minLength: 1, maxLength: 40 }), (given) => {
+        const documents = given.map(({ length, seed }) => noise(length, seed));
+        equal(
+          documents,
+          hashInPieces(
+            documents,
+            given.map(({ cuts }) => cuts),
+          ),
+        );
+      });
+      t.doesNotThrow(() => fc.assert(property, { numRuns: 60 }));
+    });
+
+    t.test('millions of bytes, as many streams as there are', async (t) => {
+      const text = noise(3_000_000);
+      const documents = Array.from({ length: 19 }, (_, i) =>
+        text.subarray(i * 1000, i * 1000 + (i + 1) * 150_001),
+      );
+      t.doesNotThrow(() =>
+        equal(
+          documents,
+          hashInPieces(
+            documents,
+            documents.map((_, i) => Array(40).fill(65_536 - i)),
+          ),
+        ),
+      );
+    });
+  });
+}
+
+t.test('kernels go on with each other’s states', async (t) => {
+  const text = noise(5000);
+  let state: Uint8Array | undefined;
+  for (const [i, kernel] of addon.kernels().entries()) {
+    addon.force(kernel);
+    state = stateAfter(text.subarray(i * 777, (i + 1) * 777), state);
+  }
+  const [answer] = addon.hash([{ ...(state ? { state } : {}), bytes: Buffer.alloc(0), last: true }]);
+  t.same(answer, digests(text.subarray(0, addon.kernels().length * 777)));
+});
+
+t.test('the bytes may lie in shared memory, and neither they nor the state are changed', async (t) => {
+  const shared = new Uint8Array(new SharedArrayBuffer(4000));
+  shared.set(noise(4000));
+  const state = stateAfter(shared.subarray(0, 1001));
+  const before = [Buffer.from(state), Buffer.from(shared)];
+  for (let i = 0; i < 2; i++) {
+    t.same(addon.hash([{ state, bytes: shared.subarray(1001), last: true }]), [digests(Buffer.from(shared))]);
+  }
+  t.same([Buffer.from(state), Buffer.from(shared)], before);
+});
+
+t.test('what is not a piece is refused', async (t) => {
+  const bytes = Buffer.from('a');
+  const state = stateAfter(bytes);
+  const wasm = (await openWasmEngine()).hash([{ bytes, last: false }])[0];
+  assert(wasm !== undefined && 'state' in wasm);
+  const changed = Buffer.from(state);
+  changed[0] = 0;
+  const cases: [unknown, RegExp][] = [
+    [undefined, /not an array/],
+    [{ length: 1 }, /not an array/],
+    [[{}], /bytes is not a Uint8Array/],
+    [[{ bytes: 'text', last: true }], /bytes is not a Uint8Array/],
+    [[{ bytes: new Uint16Array(4), last: true }], /bytes is not a Uint8Array/],
+    [[{ bytes: new DataView(new ArrayBuffer(4)), last: true }], /bytes is not a Uint8Array/],
+    [[{ bytes, last: 1 }], /last is not a boolean/],
+    [[{ bytes }], /last is not a boolean/],
+    [[{ state: wasm.state, bytes, last: true }], /state is not one/],
+    [[{ state: changed, bytes, last: true }], /state is not one/],
+    [[{ state: state.subarray(1), bytes, last: true }], /state is not one/],
+    [[{ state: null, bytes, last: true }], /state is not one/],
+    [[whole(bytes), { bytes, last: 'yes' }], /last is not a boolean/],
+  ];
+  for (const [pieces, message] of cases) {
+    t.throws(() => addon.hash(pieces as Piece[]), {
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_VALUE',
+      message,
+    });
+  }
+  t.throws(() => addon.hash([null as unknown as Piece]), { name: 'TypeError' });
+  t.same(addon.hash([]), []);
+});
+
+t.test('a getter’s error comes through, and it cannot take bytes away that were found before', async (t) => {
+  const bytes = new Uint8Array(new ArrayBuffer(1000));
+  const failing = {
+    bytes,
+    get last(): boolean {
+      throw new RangeError('mine');
+    },
+  };
+  t.throws(() => addon.hash([failing]), { name: 'RangeError', message: 'mine' });
+  const detaching = {
+    bytes: Buffer.from('b'),
+    get last() {
+      structuredClone(bytes, { transfer: [bytes.buffer] });
+      return true;
+    },
+  };
+  t.same(addon.hash([whole(bytes), detaching]), [digests(Buffer.alloc(0)), digests(Buffer.from('b'))]);
+});
+
+t.test('only kernels of this processor can be forced', async (t) => {
+  t.throws(() => addon.force('abacus'), /no kernel of this name/);
+  t.throws(() => addon.force('a'.repeat(1000)), /no kernel of this name/);
+  t.throws(() => addon.force(1 as unknown as string), /name is not a string/);
+});
+
+t.test('a worker thread has a kernel of its own, and may end in the middle', async (t) => {
+  const [slowest = '', fastest = ''] = [addon.kernels().at(0), addon.kernels().at(-1)];
+  addon.force(slowest);
+  const source = `
+    const { parentPort, workerData } = require('node:worker_threads');
+    const addon = require(workerData);
+    parentPort.postMessage(addon.kernel());
+    addon.force('portable');
+    for (;;) addon.hash(Array.from({ length: 20 }, () => ({ bytes: Buffer.alloc(4000), last: false })));`;
+  const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
+  for (let i = 0; i < 8; i++) {
+    const worker = new Worker(source, { eval: true, workerData: path });
+    const kernel = await new Promise((resolve, reject) =>
+      worker.once('message', resolve).once('error', reject),
+    );
+    t.equal(kernel, fastest);
+    await worker.terminate();
+  }
+  t.equal(addon.kernel(), slowest);
+});
+
+t.test('the engine is the fastest kernel', async (t) => {
+  t.same(openNativeEngine().hash([whole(Buffer.from('abc'))]), [digests(Buffer.from('abc'))]);
+});
