@@ -38,7 +38,7 @@ struct Kernel {
   bool (*supported)();
   // One stream, both hashes in one pass.
   void (*both)(Chain& chain, const std::uint8_t* data, std::size_t strides);
-  // One stream, one hash: the padded ends, whose lengths differ, and what is left over by lanes.
+  // One stream, one hash: the padded ends, whose lengths differ, and what lanes leave over.
   void (*sha256)(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
   void (*sha512)(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
   // Widest first.

@@ -68,16 +68,9 @@ class Window {
   std::size_t size_ = 0;
 };
 
-// How many of the streams lanes are worthwhile for; the rest is to be done one by one.
-std::size_t laned(std::span<const LaneFunction> functions, std::size_t streams) {
-  std::size_t taken = 0;
-  for (const LaneFunction& f : functions) {
-    while (streams - taken >= f.worthwhile) taken += std::min(f.width, streams - taken);
-  }
-  return taken;
-}
-
-void advanceLaned(std::span<const LaneFunction> functions, std::span<const Lane> lanes, std::size_t strides) {
+// Advances streams while lanes are worthwhile; returns those that are left.
+std::span<const Lane> advanceLanes(std::span<const LaneFunction> functions, std::span<const Lane> lanes,
+                                   std::size_t strides) {
   for (const LaneFunction& f : functions) {
     while (lanes.size() >= f.worthwhile) {
       const std::size_t width = std::min(f.width, lanes.size());
@@ -85,6 +78,7 @@ void advanceLaned(std::span<const LaneFunction> functions, std::span<const Lane>
       lanes = lanes.subspan(width);
     }
   }
+  return lanes;
 }
 
 }  // namespace
@@ -92,22 +86,17 @@ void advanceLaned(std::span<const LaneFunction> functions, std::span<const Lane>
 void advanceAll(const Kernel& kernel, std::span<Work> list) {
   Window window(list);
   while (window.refill()) {
-    Lane lanes[kLanesMax];
-    window.lanes(lanes);
-    const std::size_t size = window.size();
-    const std::size_t laned256 = laned(kernel.lanes256, size), laned512 = laned(kernel.lanes512, size);
-    const bool alone = laned256 == 0 && laned512 == 0;
-    const std::size_t strides = alone ? window.run() : std::min(window.run(), kRunStridesMax);
+    Lane all[kLanesMax];
+    window.lanes(all);
+    const std::span<const Lane> lanes(all, window.size());
+    const std::size_t strides = lanes.size() == 1 ? window.run() : std::min(window.run(), kRunStridesMax);
 
-    advanceLaned(kernel.lanes256, {lanes, size}, strides);
-    advanceLaned(kernel.lanes512, {lanes, size}, strides);
-    for (std::size_t i = std::min(laned256, laned512); i < size; i++) {
-      if (i >= laned256 && i >= laned512)
-        kernel.both(*lanes[i].chain, lanes[i].data, strides);
-      else if (i >= laned256)
-        kernel.sha256(lanes[i].chain->sha256, lanes[i].data, 2 * strides);
-      else
-        kernel.sha512(lanes[i].chain->sha512, lanes[i].data, strides);
+    // SHA-512 costs most: a stream it has no lane for has both hashes done in one pass.
+    const std::span<const Lane> single = advanceLanes(kernel.lanes512, lanes, strides);
+    for (const Lane& lane : single) kernel.both(*lane.chain, lane.data, strides);
+    const std::span<const Lane> laned = lanes.first(lanes.size() - single.size());
+    for (const Lane& lane : advanceLanes(kernel.lanes256, laned, strides)) {
+      kernel.sha256(lane.chain->sha256, lane.data, 2 * strides);
     }
     window.consume(strides);
   }

@@ -60,15 +60,13 @@ struct Compression {
     const Word a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const Word e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
     const Word early = Ops::add(Ops::add(h, Ops::constant(k[i])), w[i]);
+    if constexpr (!last) {
+      w[i] = Ops::add(Ops::add(w[i], w[(i + 9) & 15]), schedule<Hash::kSchedule0>(w[(i + 1) & 15]));
+      w[i] = Ops::add(w[i], schedule<Hash::kSchedule1>(w[(i + 14) & 15]));
+    }
     const Word t1 = Ops::add(Ops::add(early, Ops::choose(e, f, g)), sum<Hash::kSum1>(e));
     d = Ops::add(d, t1);
     h = Ops::add(Ops::add(t1, Ops::majority(a, b, c)), sum<Hash::kSum0>(a));
-    if constexpr (!last) {
-      const Word far = Ops::add(w[i], w[(i + 9) & 15]);
-      const Word near =
-          Ops::add(schedule<Hash::kSchedule0>(w[(i + 1) & 15]), schedule<Hash::kSchedule1>(w[(i + 14) & 15]));
-      w[i] = Ops::add(far, near);
-    }
   }
 
   template <bool last, std::size_t... i>

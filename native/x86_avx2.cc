@@ -70,13 +70,20 @@ struct Avx2With64 : Avx2 {
 };
 
 constexpr LaneFunction kLanes256[] = {
-    {.width = 8, .worthwhile = 4, .advance = advanceLanes<Sha256, Avx2With32>}};
+    {.width = 8, .worthwhile = 2, .advance = advanceLanes<Sha256, Avx2With32>},
+};
+
 constexpr LaneFunction kLanes512[] = {
-    {.width = 4, .worthwhile = 2, .advance = advanceLanes<Sha512, Avx2With64>}};
+    {.width = 4, .worthwhile = 2, .advance = avx2FourSha512},
+};
 
 }  // namespace
 
 bool hasBmi2() { return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"); }
+
+void avx2FourSha512(std::span<const Lane> lanes, std::size_t strides) {
+  advanceLanes<Sha512, Avx2With64>(lanes, strides);
+}
 
 void bmi2Sha256(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks) {
   compressScalar<Sha256>(chain, data, blocks);
@@ -96,16 +103,6 @@ const Kernel kAvx2 = {
     .supported = [] { return __builtin_cpu_supports("avx2") && hasBmi2(); },
     .both = bmi2Both,
     .sha256 = bmi2Sha256,
-    .sha512 = bmi2Sha512,
-    .lanes256 = kLanes256,
-    .lanes512 = kLanes512,
-};
-
-const Kernel kAvx2Sha = {
-    .name = "avx2-sha",
-    .supported = [] { return __builtin_cpu_supports("avx2") && hasBmi2() && hasSha(); },
-    .both = shaBoth,
-    .sha256 = shaSha256,
     .sha512 = bmi2Sha512,
     .lanes256 = kLanes256,
     .lanes512 = kLanes512,

@@ -20,6 +20,7 @@
 
 #include "lanes.h"
 #include "x86_both.h"
+#include "x86_sha_lanes.h"
 #include "x86_transpose512.h"
 
 namespace pdfseal {
@@ -162,14 +163,20 @@ bool hasAvx512() {
          __builtin_cpu_supports("avx512vl");
 }
 
+// Without SHA-NI even a single stream is faster in a lane than by integers.
 constexpr LaneFunction kLanes256[] = {
-    {.width = 16, .worthwhile = 11, .advance = advanceLanes<Sha256, Wide32>},
-    {.width = 8, .worthwhile = 5, .advance = advanceLanes<Sha256, Half32>},
+    {.width = 16, .worthwhile = 9, .advance = advanceLanes<Sha256, Wide32>},
+    {.width = 8, .worthwhile = 1, .advance = advanceLanes<Sha256, Half32>},
 };
 
 constexpr LaneFunction kLanes512[] = {
     {.width = 8, .worthwhile = 5, .advance = advanceLanes<Sha512, Wide64>},
-    {.width = 4, .worthwhile = 3, .advance = advanceLanes<Sha512, Half64>},
+    {.width = 4, .worthwhile = 1, .advance = advanceLanes<Sha512, Half64>},
+};
+
+constexpr LaneFunction kLanes512BesideSha[] = {
+    {.width = 8, .worthwhile = 6, .advance = advanceLanes<Sha512, Wide64>},
+    {.width = 4, .worthwhile = 2, .advance = advanceLanes<Sha512, Half64>},
 };
 
 }  // namespace
@@ -190,8 +197,8 @@ const Kernel kAvx512Sha = {
     .both = both,
     .sha256 = shaSha256,
     .sha512 = bmi2Sha512,
-    .lanes256 = kLanes256,
-    .lanes512 = kLanes512,
+    .lanes256 = kSha256Lanes,
+    .lanes512 = kLanes512BesideSha,
 };
 
 }  // namespace pdfseal

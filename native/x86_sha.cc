@@ -1,4 +1,5 @@
-// SHA-NI and AVX2: one stream, both hashes in one pass.
+// SHA-NI and AVX2: one stream, both hashes in one pass; more of them in turns for SHA-256, in lanes for
+// SHA-512.
 #if defined(__x86_64__)
 
 #include <bit>
@@ -16,6 +17,7 @@
 #include <immintrin.h>
 
 #include "x86_both.h"
+#include "x86_sha_lanes.h"
 
 namespace pdfseal {
 namespace {
@@ -54,6 +56,14 @@ struct TwoStrides {
   }
 };
 
+void both(Chain& chain, const std::uint8_t* data, std::size_t strides) {
+  interleavedBoth<TwoStrides>(chain, data, strides);
+}
+
+constexpr LaneFunction kLanes512[] = {
+    {.width = 4, .worthwhile = 3, .advance = avx2FourSha512},
+};
+
 }  // namespace
 
 bool hasSha() {
@@ -75,9 +85,15 @@ void shaSha256(std::uint32_t* chain, const std::uint8_t* data, std::size_t block
   sha256.store(chain);
 }
 
-void shaBoth(Chain& chain, const std::uint8_t* data, std::size_t strides) {
-  interleavedBoth<TwoStrides>(chain, data, strides);
-}
+const Kernel kAvx2Sha = {
+    .name = "avx2-sha",
+    .supported = [] { return __builtin_cpu_supports("avx2") && hasBmi2() && hasSha(); },
+    .both = both,
+    .sha256 = shaSha256,
+    .sha512 = bmi2Sha512,
+    .lanes256 = kSha256Lanes,
+    .lanes512 = kLanes512,
+};
 
 }  // namespace pdfseal
 
