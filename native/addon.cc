@@ -94,22 +94,26 @@ const char* readPiece(napi_env env, const Given& given, Piece& piece) {
   return nullptr;
 }
 
+napi_value copyOf(napi_env env, const State& state) {
+  napi_value memory, bytes;
+  void* data;
+  if (napi_create_arraybuffer(env, sizeof state, &data, &memory) != napi_ok) return nullptr;
+  std::memcpy(data, &state, sizeof state);
+  const napi_status made = napi_create_typedarray(env, napi_uint8_array, sizeof state, memory, 0, &bytes);
+  return made == napi_ok ? bytes : nullptr;
+}
+
+bool set(napi_env env, napi_value object, const char* name, napi_value value) {
+  return value != nullptr && napi_set_named_property(env, object, name, value) == napi_ok;
+}
+
 napi_value hashed(napi_env env, const Piece& piece) {
-  napi_value result, state;
-  void* copy;
+  napi_value result;
   if (napi_create_object(env, &result) != napi_ok) return nullptr;
-  if (piece.last) {
-    napi_set_named_property(env, result, "sha256", hex(env, piece.digests.sha256));
-    napi_set_named_property(env, result, "sha512", hex(env, piece.digests.sha512));
-    return result;
-  }
-  napi_value buffer;
-  if (napi_create_arraybuffer(env, sizeof piece.state, &copy, &buffer) != napi_ok) return nullptr;
-  std::memcpy(copy, &piece.state, sizeof piece.state);
-  if (napi_create_typedarray(env, napi_uint8_array, sizeof piece.state, buffer, 0, &state) != napi_ok)
-    return nullptr;
-  napi_set_named_property(env, result, "state", state);
-  return result;
+  const bool complete = piece.last ? set(env, result, "sha256", hex(env, piece.digests.sha256)) &&
+                                         set(env, result, "sha512", hex(env, piece.digests.sha512))
+                                   : set(env, result, "state", copyOf(env, piece.state));
+  return complete ? result : nullptr;
 }
 
 // hash(pieces: {state?: Uint8Array, bytes: Uint8Array, last: boolean}[]): ({state} | {sha256, sha512})[]

@@ -18,7 +18,7 @@
       "defines": ["NAPI_VERSION=8"],
       # The integer kernels need every register.
       "cflags!": ["-fno-omit-frame-pointer"],
-      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20", "-fno-strict-aliasing"],
       "cflags_cc": [
         "-std=c++20",
         "-O3",

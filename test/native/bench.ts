@@ -1,0 +1,83 @@
+/**
+ * Both digests on one core: every kernel against OpenSSL (`node:crypto`), SHA-256 then SHA-512 of the same stream.
+ * `taskset -c 1 node test/native/bench.ts [bytes per piece]` prints the medians of interleaved runs, so that whatever
+ * else the machine does befalls all alike.
+ */
+import { createHash } from 'node:crypto';
+import { cpus } from 'node:os';
+import type { Hashed } from '../../src/hash/engine.ts';
+import { loadNativeAddon } from '../../src/hash/native.ts';
+
+const RUNS = 15;
+const RUN_BYTES = 4 * 1024 * 1024;
+const STREAMS = [1, 2, 4, 8, 16];
+const pieceBytes = Number(process.argv[2] ?? 64 * 1024);
+
+const addon = loadNativeAddon();
+const slab = new SharedArrayBuffer(Math.max(...STREAMS) * pieceBytes);
+const chunks = Array.from(
+  { length: Math.max(...STREAMS) },
+  (_, i) => new Uint8Array(slab, i * pieceBytes, pieceBytes),
+);
+
+function openssl(): void {
+  const [sha256, sha512] = [createHash('sha256'), createHash('sha512')];
+  for (let done = 0; done < RUN_BYTES; done += pieceBytes) {
+    const chunk = chunks[(done / pieceBytes) % chunks.length] as Uint8Array;
+    sha256.update(chunk);
+    sha512.update(chunk);
+  }
+}
+
+function native(streams: number): void {
+  let answers: (Hashed | undefined)[] = Array(streams).fill(undefined);
+  for (let done = 0; done < RUN_BYTES; done += streams * pieceBytes) {
+    const pieces = answers.map((answer, i) => {
+      const bytes = chunks[i] as Uint8Array;
+      return answer && 'state' in answer
+        ? { state: answer.state, bytes, last: false }
+        : { bytes, last: false };
+    });
+    answers = addon.hash(pieces);
+  }
+}
+
+/** Megabytes per second. */
+function speed(run: () => void): number {
+  const start = process.hrtime.bigint();
+  run();
+  return (RUN_BYTES * 1000) / Number(process.hrtime.bigint() - start);
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] as number;
+}
+
+const cases = [{ name: 'OpenSSL', streams: 1, run: openssl, speeds: [] as number[] }].concat(
+  addon.kernels().flatMap((kernel) =>
+    STREAMS.map((streams) => ({
+      name: kernel,
+      streams,
+      speeds: [] as number[],
+      run() {
+        addon.force(kernel);
+        native(streams);
+      },
+    })),
+  ),
+);
+
+for (let i = 0; i < RUNS; i++) for (const { run, speeds } of cases) speeds.push(speed(run));
+
+const base = median(cases[0]?.speeds ?? []);
+console.log(`${cpus()[0]?.model}, OpenSSL ${process.versions.openssl}, pieces of ${pieceBytes} bytes`);
+console.log('kernel       streams    MB/s  × OpenSSL');
+for (const { name, streams, speeds } of cases) {
+  const value = median(speeds);
+  const columns = [
+    String(streams).padStart(7),
+    value.toFixed(0).padStart(7),
+    (value / base).toFixed(2).padStart(10),
+  ];
+  console.log(name.padEnd(12), ...columns);
+}
