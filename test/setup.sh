@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings a fresh checkout to where it can run: Debian packages, npm packages, the PKCS#11 add-on, compiled sources.
+# Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -62,6 +62,16 @@ compile_sources() {
   mv dist/.compiling "$stamp"
 }
 
+# npm brings the node-gyp that this runs.
+compile_hash_addon() {
+  addon=native/build/Release/pdfseal_hash.node
+  [ ! -e "$addon" ] || [ -n "$(find native -name build -prune -o -type f -newer "$addon" -print -quit)" ] || return 0
+  echo "setup: compiling the hashing add-on" >&2
+  npm run --silent compile:hash >&2
+  touch "$addon"
+}
+
 install_debian_packages
 install_npm_packages
+compile_hash_addon
 compile_sources
