@@ -194,6 +194,15 @@ t.test('the bytes may lie in shared memory, and neither they nor the state are c
   t.same([Buffer.from(state), Buffer.from(shared)], before);
 });
 
+t.test('a state holds no bytes of the document but those of an unfinished stride', async (t) => {
+  const text = Buffer.alloc(300, 'x');
+  const state = stateAfter(text.subarray(100, 265), stateAfter(text.subarray(0, 100)));
+  t.same(
+    Buffer.from(state).subarray(112),
+    Buffer.concat([Buffer.alloc(265 % 128, 'x'), Buffer.alloc(128 - (265 % 128))]),
+  );
+});
+
 t.test('what is not a piece is refused', async (t) => {
   const bytes = Buffer.from('a');
   const state = stateAfter(bytes);
