@@ -62,13 +62,18 @@ compile_sources() {
   mv dist/.compiling "$stamp"
 }
 
-# npm brings the node-gyp that this runs.
+# npm brings the node-gyp that this runs. What does not compile is not tried again before its sources change.
 compile_hash_addon() {
-  addon=native/build/Release/pdfseal_hash.node
-  [ ! -e "$addon" ] || [ -n "$(find native -name build -prune -o -type f -newer "$addon" -print -quit)" ] || return 0
+  stamp=native/build/.compiled
+  [ ! -e "$stamp" ] || [ -n "$(find native -name build -prune -o -type f -newer "$stamp" -print -quit)" ] || return 0
   echo "setup: compiling the hashing add-on" >&2
-  npm run --silent compile:hash >&2
-  touch "$addon"
+  rm -f "$stamp" native/build/Release/pdfseal_hash.node
+  mkdir -p native/build
+  touch native/build/.compiling
+  npm run --silent compile:hash >/dev/null ||
+    echo "setup: the hashing add-on does not compile here: pdfseald will hash with WebAssembly, slower" >&2
+  # Older than any source that was changed in the meantime.
+  mv native/build/.compiling "$stamp"
 }
 
 install_debian_packages
