@@ -7,6 +7,7 @@ import { OperatorError } from './base/errors.ts';
 import { systemReason } from './base/systemReason.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
 import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
+import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
 
@@ -38,7 +39,12 @@ export interface Config {
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
   readonly blocking: { readonly timeoutMs: number };
   readonly sealing: { readonly giveUpAfterMs: number; readonly batchJobsMax: number };
-  readonly hash: { readonly workers: number };
+  readonly hash: {
+    readonly workers: number;
+    readonly engine: EngineChoice;
+    /** Of documents, 0 to 1. */
+    readonly crossCheckShare: number;
+  };
   readonly log: { readonly origin: string; readonly public: boolean };
   readonly kms: {
     readonly quorum: number;
@@ -168,7 +174,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
     limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
     blocking: { timeoutMs: blocking.timeout },
     sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
-    hash,
+    hash: { workers: hash.workers, engine: hash.engine, crossCheckShare: hash.cross_check },
     log,
     kms: {
       quorum: kms.quorum,

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
-import type { Hasher, HashPool } from './hash/pool.ts';
+import type { Hasher } from './hash/hasher.ts';
+import type { HashPool } from './hash/pool.ts';
 import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
 import type { DocumentDigests } from './job/job.ts';
 import { RequestBody } from './multipart/body.ts';

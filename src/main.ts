@@ -6,6 +6,7 @@ import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
 import { type Config, loadConfig } from './config.ts';
+import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
 import { listen } from './http/server.ts';
@@ -80,9 +81,11 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   const timestamping = await openTimestampingOf(config, store, logger, parts);
+  const engine = chooseEngine(config.hash.engine, logger);
   const pool = parts.adopt(
     await openHashPool({
-      workers: config.hash.workers,
+      ...config.hash,
+      engine,
       onTrouble: (err) => logger.error({ err }, 'hash worker trouble'),
     }),
     (open) => open.close(),
@@ -130,7 +133,13 @@ async function serve(config: Config): Promise<void> {
     logger,
   });
   logger.info(
-    { version: packageVersion(), environment: config.environment, host: config.http.host, port: server.port },
+    {
+      version: packageVersion(),
+      environment: config.environment,
+      host: config.http.host,
+      port: server.port,
+      hash_engine: engine,
+    },
     'listening',
   );
 

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../src/base/errors.ts';
-import { type Hasher, openHashPool } from '../src/hash/pool.ts';
+import type { Hasher } from '../src/hash/hasher.ts';
+import { openHashPool } from '../src/hash/pool.ts';
 import {
   answerOf,
   BOUNDARY,
@@ -21,7 +22,11 @@ import {
 const PDF = Buffer.from('%PDF-1.7\n1 0 obj\n<<>>\nendobj\n%%EOF\n');
 const PRIVATE = field('visibility', 'private');
 
-const pool = await openHashPool({ workers: 1, onTrouble: (error) => t.fail(String(error)) });
+const pool = await openHashPool({
+  workers: 1,
+  engine: 'native',
+  onTrouble: (error) => t.fail(String(error)),
+});
 t.teardown(() => pool.close());
 
 function digestsOf(data: Uint8Array) {

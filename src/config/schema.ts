@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
+import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { BUILT_IN, consistent } from './consistency.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
@@ -72,6 +73,10 @@ function within(value: unknown, min = 0, max = Number.MAX_SAFE_INTEGER): number 
   return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
     ? value
     : undefined;
+}
+
+function share(found: unknown): number | undefined {
+  return typeof found === 'number' && found >= 0 && found <= 1 ? found : undefined;
 }
 
 function listenAddress(found: unknown): { host: string; port: number } | undefined {
@@ -185,6 +190,12 @@ export const configSchema = table({
   hash: table({
     workers: integer('worker threads that hash', 1, 1024).prefault(() =>
       Math.max(1, availableParallelism() - 1),
+    ),
+    engine: key('"auto", "native" or "wasm"', (found) =>
+      ENGINE_CHOICES.find((choice) => choice === found),
+    ).prefault('auto'),
+    cross_check: key('the share of documents that both engines hash: a number from 0 to 1', share).prefault(
+      0.01,
     ),
   }).prefault({}),
   log: table({

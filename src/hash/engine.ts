@@ -1,3 +1,6 @@
+/** `native` is the add-on, made of this processor's own instructions; `wasm` runs everywhere. */
+export type EngineName = 'native' | 'wasm';
+
 /** The next bytes of one document. */
 export interface Piece {
   /** What the engine returned for the piece before; absent for a document's first. */

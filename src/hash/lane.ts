@@ -1,4 +1,4 @@
-import type { Hashed } from './engine.ts';
+import type { EngineName, Hashed } from './engine.ts';
 
 /** What is known of a document whose bytes have all been hashed: digests in lower-case hex, and the length. */
 export interface Digests {
@@ -9,6 +9,7 @@ export interface Digests {
 
 /** One document on its way through the pool: its bytes not yet hashed, and the hash state of those that are. */
 export class Lane {
+  readonly engine: EngineName;
   state: Uint8Array | undefined;
   pendingBytes = 0;
   /** In the pool's queue, or part of a task under way: never both, so states follow each other. */
@@ -20,7 +21,8 @@ export class Lane {
   #room: PromiseWithResolvers<void> | undefined;
   readonly #digests = Promise.withResolvers<Digests>();
 
-  constructor() {
+  constructor(engine: EngineName) {
+    this.engine = engine;
     // A lane can fail while nobody waits for its digests; who asks later still learns of it.
     this.#digests.promise.catch(() => {});
   }

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import type { Engine, Hashed, Piece } from './engine.ts';
 
 /** The add-on built from `native/`, whose README says what it keeps and for how long. One per thread. */
@@ -15,14 +16,17 @@ export interface NativeAddon {
   selfTest(): boolean;
 }
 
+/** Where node-gyp puts it: as far from `src/` as from `dist/`, in a checkout as in the package. */
+export const ADDON = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url);
+
 /** Throws when the add-on was not built or does not load. */
-export function loadNativeAddon(): NativeAddon {
-  return createRequire(import.meta.url)('../../native/build/Release/pdfseal_hash.node') as NativeAddon;
+export function loadNativeAddon(addon = ADDON): NativeAddon {
+  return createRequire(import.meta.url)(fileURLToPath(addon)) as NativeAddon;
 }
 
 /** The engine made of this processor's own instructions. Throws when it is missing or does not know its known answers. */
-export function openNativeEngine(): Engine {
-  const addon = loadNativeAddon();
-  if (!addon.selfTest()) throw new Error(`the native hash kernel ${addon.kernel()} computes wrong digests`);
-  return { hash: addon.hash };
+export function openNativeEngine(addon = ADDON): Engine {
+  const { hash, kernel, selfTest } = loadNativeAddon(addon);
+  if (!selfTest()) throw new Error(`the native hash kernel ${kernel()} computes wrong digests`);
+  return { hash };
 }

@@ -2,7 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { sha256, sha512, toHex } from '../base/bytes.ts';
-import type { Hashed } from './engine.ts';
+import type { EngineName, Hashed } from './engine.ts';
+import { crossChecked, type Hasher } from './hasher.ts';
 import { type Digests, Lane } from './lane.ts';
 import type { HashTask, HashWorkerData } from './worker.ts';
 
@@ -19,18 +20,6 @@ const LANE_PENDING_BYTES_MAX = 256 * 1024;
 const POOL_PENDING_BYTES_MAX = 16 * 1024 * 1024;
 const ATTEMPTS_MAX = 3;
 
-/** Hashes one document. */
-export interface Hasher {
-  /**
-   * Takes the next bytes, which must not be changed afterwards. A promise means: enough for now, go on when it resolves.
-   */
-  update(chunk: Uint8Array): Promise<void> | undefined;
-  /** No bytes follow. Rejects when a task failed for good. */
-  digest(): Promise<Digests>;
-  /** Forgets the document at once; harmless after {@link digest}. */
-  abort(): void;
-}
-
 export interface HashPool {
   hasher(): Hasher;
   /** Ends the workers; documents under way fail. */
@@ -39,6 +28,12 @@ export interface HashPool {
 
 export interface HashPoolOptions {
   workers: number;
+  engine: EngineName;
+  /**
+   * The share of documents, 0 to 1, that the native engine and WebAssembly both hash; what they differ about has no digest.
+   * Default 0. Without the native engine there is nothing to compare.
+   */
+  crossCheckShare?: number;
   /** Told of every lost worker and failed task. Tasks are repeated; this is for the log. */
   onTrouble: (error: unknown) => void;
   /** A worker that does not answer a task within this time counts as lost. Default 10 s. */
@@ -68,6 +63,8 @@ class WorkerPool implements HashPool {
   readonly #piscina: Piscina<HashTask, Hashed[]>;
   readonly #slabs: SharedArrayBuffer[];
   readonly #freeSlabs: number[];
+  readonly #engine: EngineName;
+  readonly #crossCheckShare: number;
   readonly #taskTimeoutMs: number;
   readonly #onTrouble: (error: unknown) => void;
   readonly #lanes = new Set<Lane>();
@@ -80,6 +77,8 @@ class WorkerPool implements HashPool {
     const count = options.workers * SLABS_PER_WORKER;
     this.#slabs = Array.from({ length: count }, () => new SharedArrayBuffer(SLAB_BYTES));
     this.#freeSlabs = [...this.#slabs.keys()];
+    this.#engine = options.engine;
+    this.#crossCheckShare = options.engine === 'native' ? (options.crossCheckShare ?? 0) : 0;
     this.#taskTimeoutMs = options.taskTimeoutMs ?? 10_000;
     this.#onTrouble = options.onTrouble;
     this.#piscina = new Piscina({
@@ -98,7 +97,13 @@ class WorkerPool implements HashPool {
   }
 
   hasher(): Hasher {
-    const lane = new Lane();
+    const hasher = this.#hasherOf(this.#engine);
+    // At random, so that no order of documents can keep one kind of them from being checked.
+    return Math.random() < this.#crossCheckShare ? crossChecked(hasher, this.#hasherOf('wasm')) : hasher;
+  }
+
+  #hasherOf(engine: EngineName): Hasher {
+    const lane = new Lane(engine);
     this.#lanes.add(lane);
     return {
       update: (chunk) => this.#update(lane, chunk),
@@ -108,17 +113,25 @@ class WorkerPool implements HashPool {
   }
 
   async probe(): Promise<void> {
-    await Promise.all(Array.from({ length: this.#piscina.maxThreads }, (_, slab) => this.#probe(slab)));
+    const engines: EngineName[] = this.#crossCheckShare > 0 ? ['native', 'wasm'] : [this.#engine];
+    for (const engine of engines) {
+      await Promise.all(
+        Array.from({ length: this.#piscina.maxThreads }, (_, slab) => this.#probe(engine, slab)),
+      );
+    }
   }
 
   /** Engines take different ways for a document that comes whole and for one in pieces: both are asked. */
-  async #probe(slab: number): Promise<void> {
+  async #probe(engine: EngineName, slab: number): Promise<void> {
     const text = Buffer.from('abc');
     this.#slab(slab).set(text);
-    const [begun] = await this.#run({ slab, pieces: [{ offset: 0, length: 1, last: false }] });
+    const [begun] = await this.#run({ slab, pieces: [{ engine, offset: 0, length: 1, last: false }] });
     assert(begun !== undefined && 'state' in begun, 'a hash worker gives states');
-    const rest = { state: begun.state, offset: 1, length: text.length - 1, last: true };
-    const answers = await this.#run({ slab, pieces: [rest, { offset: 0, length: text.length, last: true }] });
+    const rest = { engine, state: begun.state, offset: 1, length: text.length - 1, last: true };
+    const answers = await this.#run({
+      slab,
+      pieces: [rest, { engine, offset: 0, length: text.length, last: true }],
+    });
     assert(answers.length === 2, 'a hash worker answers every piece');
     for (const answer of answers) {
       assert('sha256' in answer, 'a hash worker gives digests');
@@ -218,10 +231,11 @@ class WorkerPool implements HashPool {
       if (lane === undefined) break;
       lane.place = 'idle';
       if (!lane.hasWork) continue;
+      const { engine } = lane;
       const length = lane.take(slab.subarray(offset, offset + share));
       this.#pendingBytes -= length;
       const last = lane.ended && lane.pendingBytes === 0;
-      pieces.push({ ...(lane.state && { state: lane.state }), offset, length, last });
+      pieces.push({ engine, ...(lane.state && { state: lane.state }), offset, length, last });
       lane.place = 'busy';
       lanes.push(lane);
       offset += length;

@@ -1,5 +1,7 @@
 import { workerData } from 'node:worker_threads';
-import type { Hashed } from './engine.ts';
+import { assert } from '../base/assert.ts';
+import type { Engine, EngineName, Hashed } from './engine.ts';
+import { openNativeEngine } from './native.ts';
 import { openWasmEngine } from './wasm.ts';
 
 /** Given to every worker at its start. */
@@ -11,19 +13,50 @@ export interface HashWorkerData {
 export interface HashTask {
   /** Index of the slab that holds the bytes. */
   slab: number;
-  pieces: { state?: Uint8Array; offset: number; length: number; last: boolean }[];
+  pieces: TaskPiece[];
+}
+
+/** A {@link Piece} whose bytes lie in the slab. */
+export interface TaskPiece {
+  engine: EngineName;
+  state?: Uint8Array;
+  offset: number;
+  length: number;
+  last: boolean;
 }
 
 const { slabs } = workerData as HashWorkerData;
-const engine = openWasmEngine();
+/** Opened by the first task that asks for it: the pool's probe, unless the pool has no use for it. */
+const engines = new Map<EngineName, Promise<Engine>>();
 
 /** What a Piscina worker runs. Keeps nothing between tasks: any worker can do any task, and do it again. */
-export async function hash(task: HashTask): Promise<Hashed[]> {
-  const slab = slabs[task.slab];
-  if (slab === undefined) throw new RangeError(`no slab ${task.slab}`);
-  const pieces = task.pieces.map(({ offset, length, ...rest }) => ({
-    ...rest,
-    bytes: new Uint8Array(slab, offset, length),
-  }));
-  return (await engine).hash(pieces);
+export async function hash({ slab, pieces }: HashTask): Promise<Hashed[]> {
+  const memory = slabs[slab];
+  if (memory === undefined) throw new RangeError(`no slab ${slab}`);
+  const answers = new Map<TaskPiece, Hashed | undefined>();
+  for (const [name, group] of Map.groupBy(pieces, ({ engine }) => engine)) {
+    const engine = await engineOf(name);
+    const hashed = engine.hash(
+      group.map(({ offset, length, ...rest }) => ({
+        ...rest,
+        bytes: new Uint8Array(memory, offset, length),
+      })),
+    );
+    for (const [i, piece] of group.entries()) answers.set(piece, hashed[i]);
+  }
+  return pieces.map((piece) => {
+    const answer = answers.get(piece);
+    assert(answer !== undefined, 'an engine answers every piece');
+    return answer;
+  });
+}
+
+function engineOf(name: EngineName): Promise<Engine> {
+  const engine = engines.get(name) ?? openEngine(name);
+  engines.set(name, engine);
+  return engine;
+}
+
+async function openEngine(name: EngineName): Promise<Engine> {
+  return name === 'native' ? openNativeEngine() : openWasmEngine();
 }

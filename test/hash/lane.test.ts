@@ -2,7 +2,7 @@ import t from 'tap';
 import { Lane } from '../../src/hash/lane.ts';
 
 t.test('there is room again only when nothing is pending', async (t) => {
-  const lane = new Lane();
+  const lane = new Lane('wasm');
   lane.push(new Uint8Array(64));
   let hasRoom = false;
   const room = lane.room().then(() => {
@@ -17,7 +17,7 @@ t.test('there is room again only when nothing is pending', async (t) => {
 });
 
 t.test('who waits for room in a lane that fails goes on', async (t) => {
-  const lane = new Lane();
+  const lane = new Lane('wasm');
   lane.push(new Uint8Array(64));
   const room = lane.room();
   lane.fail(new Error('lost'));

@@ -17,7 +17,12 @@ const expected = (data: Uint8Array): Digests => ({
 
 async function open(test: Test, options: Partial<HashPoolOptions> = {}) {
   const troubles: unknown[] = [];
-  const pool = await openHashPool({ workers: 1, onTrouble: (error) => troubles.push(error), ...options });
+  const pool = await openHashPool({
+    workers: 1,
+    engine: 'native',
+    onTrouble: (error) => troubles.push(error),
+    ...options,
+  });
   test.teardown(() => pool.close());
   return { pool, troubles };
 }
@@ -28,107 +33,121 @@ async function digest(pool: HashPool, chunks: Uint8Array[]): Promise<Digests> {
   return hasher.digest();
 }
 
-t.test('digests are those of node:crypto, at every edge of a block, a share and a slab', async (t) => {
-  const { pool } = await open(t);
-  const around = (n: number) => [n - 1, n, n + 1];
-  const blocks = Array.from({ length: 131 }, (_, length) => length);
-  const edges = [1024, 16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024].flatMap(around);
-  for (const length of [...blocks, ...edges]) {
-    const data = randomBytes(length);
-    t.same(await digest(pool, [data]), expected(data), `${length} bytes`);
-  }
-});
+/** What the pool promises whichever engines hash. */
+const ENGINES: Record<string, Partial<HashPoolOptions>> = {
+  native: { engine: 'native' },
+  wasm: { engine: 'wasm' },
+  'both, compared': { engine: 'native', crossCheckShare: 1 },
+};
 
-t.test('documents in parallel, however they are cut, do not touch each other', async (t) => {
-  const { pool } = await open(t, { workers: 2 });
-  const chunks = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 8 });
-  const property = fc.asyncProperty(fc.array(chunks, { minLength: 1, maxLength: 40 }), async (documents) => {
-    const digests = await Promise.all(documents.map((chunks) => digest(pool, chunks)));
-    assert.deepEqual(
-      digests,
-      documents.map((chunks) => expected(Buffer.concat(chunks))),
-    );
+for (const [name, options] of Object.entries(ENGINES)) {
+  t.test(name, async (t) => {
+    t.test('digests are those of node:crypto, at every edge of a block, a share and a slab', async (t) => {
+      const { pool } = await open(t, options);
+      const around = (n: number) => [n - 1, n, n + 1];
+      const blocks = Array.from({ length: 131 }, (_, length) => length);
+      const edges = [1024, 16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024].flatMap(around);
+      for (const length of [...blocks, ...edges]) {
+        const data = randomBytes(length);
+        t.same(await digest(pool, [data]), expected(data), `${length} bytes`);
+      }
+    });
+
+    t.test('documents in parallel, however they are cut, do not touch each other', async (t) => {
+      const { pool } = await open(t, { ...options, workers: 2 });
+      const chunks = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 8 });
+      const property = fc.asyncProperty(
+        fc.array(chunks, { minLength: 1, maxLength: 40 }),
+        async (documents) => {
+          const digests = await Promise.all(documents.map((chunks) => digest(pool, chunks)));
+          assert.deepEqual(
+            digests,
+            documents.map((chunks) => expected(Buffer.concat(chunks))),
+          );
+        },
+      );
+      await t.resolves(fc.assert(property, { numRuns: 40 }));
+    });
+
+    t.test('large documents side by side', async (t) => {
+      const { pool } = await open(t, { ...options, workers: 2 });
+      const documents = Array.from({ length: 5 }, (_, i) => randomBytes(1_000_000 + i * 77_777));
+      const cut = (data: Buffer) =>
+        Array.from({ length: Math.ceil(data.length / CHUNK_BYTES) }, (_, i) =>
+          data.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES),
+        );
+      t.same(await Promise.all(documents.map((data) => digest(pool, cut(data)))), documents.map(expected));
+    });
+
+    t.test('a document that comes faster than it is hashed has to wait', async (t) => {
+      const { pool } = await open(t, options);
+      const hasher = pool.hasher();
+      const chunk = randomBytes(CHUNK_BYTES);
+      const answers = Array.from({ length: 8 }, () => hasher.update(chunk));
+      t.same(
+        answers.map((answer) => answer !== undefined),
+        [false, false, false, true, true, true, true, true],
+      );
+      await Promise.all(answers);
+      t.same(await hasher.digest(), expected(Buffer.concat(Array(8).fill(chunk))));
+    });
+
+    t.test('many documents together have to wait earlier', async (t) => {
+      const { pool } = await open(t, options);
+      const chunk = randomBytes(200 * 1024);
+      const hashers = Array.from({ length: 100 }, () => pool.hasher());
+      const waits = hashers.map((hasher) => hasher.update(chunk));
+      t.equal(waits[0], undefined);
+      t.type(waits.at(-1), Promise);
+      await Promise.all(waits);
+      const digests = await Promise.all(hashers.map((hasher) => hasher.digest()));
+      t.same(digests, Array(100).fill(expected(chunk)));
+    });
+
+    t.test('a small document gets through while a large one keeps coming', async (t) => {
+      const { pool } = await open(t, options);
+      const large = pool.hasher();
+      let small: Digests | undefined;
+      void digest(pool, [Buffer.from('small')]).then((digests) => {
+        small = digests;
+      });
+      const chunk = Buffer.alloc(CHUNK_BYTES);
+      while (small === undefined) await (large.update(chunk) ?? nextTurn());
+      t.same(small, expected(Buffer.from('small')));
+      large.abort();
+    });
+
+    t.test('documents that stand still hold no worker', async (t) => {
+      const { pool } = await open(t, options);
+      const waiting = Array.from({ length: 300 }, (_, i) => ({
+        hasher: pool.hasher(),
+        data: Buffer.from(`${i}`),
+      }));
+      for (const { hasher, data } of waiting) await hasher.update(data);
+      const data = randomBytes(100_000);
+      t.same(await digest(pool, [data]), expected(data));
+      const digests = await Promise.all(waiting.map(({ hasher }) => hasher.digest()));
+      t.same(
+        digests,
+        waiting.map(({ data }) => expected(data)),
+      );
+    });
+
+    t.test('an abandoned document is forgotten, the others are not', async (t) => {
+      const { pool } = await open(t, options);
+      const [left, kept] = [pool.hasher(), pool.hasher()];
+      const chunk = randomBytes(CHUNK_BYTES * 8);
+      const waiting = left.update(chunk);
+      await kept.update(chunk);
+      const digests = left.digest();
+      left.abort();
+      await waiting;
+      await t.rejects(digests, { message: 'the document was abandoned' });
+      t.same(await kept.digest(), expected(chunk));
+      left.abort();
+    });
   });
-  await t.resolves(fc.assert(property, { numRuns: 40 }));
-});
-
-t.test('large documents side by side', async (t) => {
-  const { pool } = await open(t, { workers: 2 });
-  const documents = Array.from({ length: 5 }, (_, i) => randomBytes(1_000_000 + i * 77_777));
-  const cut = (data: Buffer) =>
-    Array.from({ length: Math.ceil(data.length / CHUNK_BYTES) }, (_, i) =>
-      data.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES),
-    );
-  t.same(await Promise.all(documents.map((data) => digest(pool, cut(data)))), documents.map(expected));
-});
-
-t.test('a document that comes faster than it is hashed has to wait', async (t) => {
-  const { pool } = await open(t);
-  const hasher = pool.hasher();
-  const chunk = randomBytes(CHUNK_BYTES);
-  const answers = Array.from({ length: 8 }, () => hasher.update(chunk));
-  t.same(
-    answers.map((answer) => answer !== undefined),
-    [false, false, false, true, true, true, true, true],
-  );
-  await Promise.all(answers);
-  t.same(await hasher.digest(), expected(Buffer.concat(Array(8).fill(chunk))));
-});
-
-t.test('many documents together have to wait earlier', async (t) => {
-  const { pool } = await open(t);
-  const chunk = randomBytes(200 * 1024);
-  const hashers = Array.from({ length: 100 }, () => pool.hasher());
-  const waits = hashers.map((hasher) => hasher.update(chunk));
-  t.equal(waits[0], undefined);
-  t.type(waits.at(-1), Promise);
-  await Promise.all(waits);
-  const digests = await Promise.all(hashers.map((hasher) => hasher.digest()));
-  t.same(digests, Array(100).fill(expected(chunk)));
-});
-
-t.test('a small document gets through while a large one keeps coming', async (t) => {
-  const { pool } = await open(t);
-  const large = pool.hasher();
-  let small: Digests | undefined;
-  void digest(pool, [Buffer.from('small')]).then((digests) => {
-    small = digests;
-  });
-  const chunk = Buffer.alloc(CHUNK_BYTES);
-  while (small === undefined) await (large.update(chunk) ?? nextTurn());
-  t.same(small, expected(Buffer.from('small')));
-  large.abort();
-});
-
-t.test('documents that stand still hold no worker', async (t) => {
-  const { pool } = await open(t);
-  const waiting = Array.from({ length: 300 }, (_, i) => ({
-    hasher: pool.hasher(),
-    data: Buffer.from(`${i}`),
-  }));
-  for (const { hasher, data } of waiting) await hasher.update(data);
-  const data = randomBytes(100_000);
-  t.same(await digest(pool, [data]), expected(data));
-  const digests = await Promise.all(waiting.map(({ hasher }) => hasher.digest()));
-  t.same(
-    digests,
-    waiting.map(({ data }) => expected(data)),
-  );
-});
-
-t.test('an abandoned document is forgotten, the others are not', async (t) => {
-  const { pool } = await open(t);
-  const [left, kept] = [pool.hasher(), pool.hasher()];
-  const chunk = randomBytes(CHUNK_BYTES * 8);
-  const waiting = left.update(chunk);
-  await kept.update(chunk);
-  const digests = left.digest();
-  left.abort();
-  await waiting;
-  await t.rejects(digests, { message: 'the document was abandoned' });
-  t.same(await kept.digest(), expected(chunk));
-  left.abort();
-});
+}
 
 for (const [fault, deaths] of [
   ['die', 1],
@@ -166,15 +185,48 @@ t.test('a task that fails three times fails its documents, and only those', asyn
 
 t.test('a worker that cannot load is found at the start', async (t) => {
   const worker = new URL('./no-such-worker.ts', import.meta.url);
-  const opened = openHashPool({ workers: 1, onTrouble: () => {}, taskTimeoutMs: 1000, worker });
+  const opened = openHashPool({
+    workers: 1,
+    engine: 'native',
+    onTrouble: () => {},
+    taskTimeoutMs: 1000,
+    worker,
+  });
   await t.rejects(opened, { message: 'the hash workers did not start' });
 });
 
 t.test('closing fails what is under way', async (t) => {
-  const pool = await openHashPool({ workers: 1, onTrouble: (error) => t.fail(String(error)) });
+  const pool = await openHashPool({
+    workers: 1,
+    engine: 'native',
+    onTrouble: (error) => t.fail(String(error)),
+  });
   const digests = digest(pool, [randomBytes(200_000)]);
   const rejected = t.rejects(digests, { message: 'the document was abandoned' });
   await nextTurn();
   await pool.close();
   await rejected;
+});
+
+t.test('what the engines differ about has no digest', async (t) => {
+  const documents = Array.from({ length: 20 }, (_, i) => Buffer.from(i === 7 ? 'mishash' : `${i}`));
+  const { pool } = await open(t, { worker: FAULTY_WORKER, crossCheckShare: 1 });
+  const outcomes = await Promise.allSettled(documents.map((data) => digest(pool, [data])));
+  for (const [i, outcome] of outcomes.entries()) {
+    if (i === 7)
+      t.match(outcome, { status: 'rejected', reason: { name: 'BrokenInvariant', message: /agree/ } });
+    else t.match(outcome, { status: 'fulfilled' });
+  }
+});
+
+t.test('a share of the documents is compared', async (t) => {
+  const { pool } = await open(t, { worker: FAULTY_WORKER, crossCheckShare: 0.5 });
+  const digests = Array.from({ length: 100 }, () => digest(pool, [Buffer.from('mishash')]));
+  const found = (await Promise.allSettled(digests)).filter(({ status }) => status === 'rejected').length;
+  t.ok(found > 0 && found < 100, `${found} of 100`);
+});
+
+t.test('one engine is not compared with itself', async (t) => {
+  const { pool } = await open(t, { worker: FAULTY_WORKER, engine: 'wasm', crossCheckShare: 1 });
+  t.same(await digest(pool, [Buffer.from('mishash')]), expected(Buffer.from('mishash')));
 });

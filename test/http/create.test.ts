@@ -55,6 +55,16 @@ t.test('everything asked for is in the receipt', async (t) => {
   });
 });
 
+t.test('a document that two hash engines differ about ends the process, and is not accepted', async (t) => {
+  const worker = new URL('../hash/faulty-worker.ts', import.meta.url);
+  const app = await openTestApp(t, { pool: { worker, crossCheckShare: 1 } });
+  t.equal(codeOf(await app.client.seal(pdfOf('mishash'), { mode: 'blocking' })), '500 internal_error');
+  t.match(app.fatal, [{ name: 'BrokenInvariant', message: /engine/ }]);
+  t.strictSame((await app.client.get('/v1/jobs')).json<{ jobs: unknown[] }>().jobs, []);
+  t.equal((await app.client.seal(pdfOf('sound'))).status, 202);
+  t.equal(app.fatal.length, 1);
+});
+
 t.test('the trace of the caller is taken up', async (t) => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const answer = await client.seal(pdfOf('a'), {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` });

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
-import { openHashPool } from '../../src/hash/pool.ts';
+import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
@@ -24,6 +24,7 @@ export interface TestOptions {
   server?: Partial<ServerOptions>;
   sealer?: Partial<SealerOptions>;
   partitions?: Partial<PartitionsOptions>;
+  pool?: Partial<HashPoolOptions>;
   documentBytesMax?: number;
   bodyIdleTimeoutMs?: number;
 }
@@ -72,7 +73,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     ...options.sealer,
   });
   t.teardown(() => sealer.close());
-  const pool = await openHashPool({ workers: 1, onTrouble: onFatal });
+  const pool = await openHashPool({ workers: 1, engine: 'native', onTrouble: onFatal, ...options.pool });
   t.teardown(() => pool.close());
 
   const app = createApp({
