@@ -54,8 +54,11 @@ const COMMANDS: Entry[] = [
   },
 ];
 
+const NODE_MAJOR_MIN = 24;
+
 async function main(args: string[]): Promise<void> {
   exitOnBrokenPipe();
+  if (isNodeTooOld()) return;
   const program = new Command('pdfseal')
     .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
     .version(packageVersion(), '-V, --version', 'print the version')
@@ -76,6 +79,16 @@ async function main(args: string[]): Promise<void> {
   } catch (error) {
     process.exitCode = report(error);
   }
+}
+
+/** The shebang takes whatever node comes first, and an old one would only fail somewhere in the middle. */
+function isNodeTooOld(): boolean {
+  if (Number.parseInt(process.versions.node, 10) >= NODE_MAJOR_MIN) return false;
+  note(
+    `pdfseal: needs Node.js ${NODE_MAJOR_MIN}, and this is ${process.version}: run it with node_modules/.bin/node`,
+  );
+  process.exitCode = EXIT.usage;
+  return true;
 }
 
 function withSubcommands(command: Command): Command[] {

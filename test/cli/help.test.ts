@@ -91,6 +91,18 @@ t.test('a config file that is not right is told in a line, without a stack', asy
   );
 });
 
+t.test('an older node is told apart from every outcome of a command', async (t) => {
+  const pretend = `Object.defineProperty(process.versions, 'node', { value: '20.19.0' })`;
+  const old = `data:text/javascript,${encodeURIComponent(pretend)}`;
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', old, CLI, 'verify'], {
+    encoding: 'utf8',
+  });
+  t.match(
+    { status, stdout, stderr },
+    { status: 64, stdout: '', stderr: /^pdfseal: needs Node.js 24, .*\n$/ },
+  );
+});
+
 t.test('version', async (t) => t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }));
 
 t.test('a reader that goes away is no failure worth a stack', async (t) => {
