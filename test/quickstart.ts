@@ -77,4 +77,9 @@ function receiptOf(document: string): string {
   return `${document}.receipt.json`;
 }
 
-await quickstart();
+try {
+  await quickstart();
+} catch (error) {
+  process.stderr.write(`quickstart: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+}
