@@ -80,7 +80,7 @@ t.test('a replay is told', async (t) => {
 
 t.test('refusals end it, in the service’s words', async (t) => {
   const cases: [name: string, answers: (Answer | 'receipt')[], code: string, message: RegExp][] = [
-    ['bad key', [refusal(401, 'invalid_api_key')], 'invalid_api_key', /invalid_api_key: because/],
+    ['bad key', [refusal(401, 'invalid_api_key')], 'invalid_api_key', /^because$/],
     ['refused document', [refusal(400, 'not_a_pdf')], 'not_a_pdf', /because/],
     ['other conflict', [refusal(409, 'idempotency_key_reused')], 'idempotency_key_reused', /because/],
     [
