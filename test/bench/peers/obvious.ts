@@ -16,7 +16,9 @@ import { Token } from '../../../src/kms/token.ts';
 const [folder = '', token = ''] = process.argv.slice(2);
 const uploadDir = join(folder, 'uploads');
 await mkdir(uploadDir);
-const key = Token.open(JSON.parse(token), 'write').generateKey('ed25519');
+const hsm = Token.open(JSON.parse(token), 'write');
+hsm.logIn();
+const key = hsm.generateKey('ed25519');
 const jobs = open({ path: join(folder, 'store') });
 
 async function digestsOf(path: string): Promise<{ sha256: string; sha512: string }> {
