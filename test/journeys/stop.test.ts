@@ -41,6 +41,13 @@ t.test(
     t.equal(await daemon.stop(), 0);
     await Promise.all(posting);
     t.comment(`${accepted.length} accepted, ${refused} refused`);
+    const fields = new Set(daemon.log.flatMap((entry) => Object.keys(entry)));
+    t.ok(fields.has('key_label') && fields.has('request_id'), 'partitions and requests are logged');
+    t.strictSame(
+      [...fields].filter((name) => !/^[a-z_]+$/.test(name)),
+      [],
+      'every field is in snake_case',
+    );
 
     await sandbox.start();
     for (const id of accepted) {
