@@ -46,7 +46,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       const { pool } = await open(t, options);
       const around = (n: number) => [n - 1, n, n + 1];
       const blocks = Array.from({ length: 131 }, (_, length) => length);
-      const edges = [1024, 16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024].flatMap(around);
+      const edges = [1024, 16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024, 1024 * 1024].flatMap(around);
       for (const length of [...blocks, ...edges]) {
         const data = randomBytes(length);
         t.same(await digest(pool, [data]), expected(data), `${length} bytes`);
