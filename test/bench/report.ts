@@ -1,3 +1,4 @@
+import type { EngineName } from '../../src/hash/engine.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
@@ -9,6 +10,8 @@ export interface Results {
   /** RFC 3339. */
   measuredAt: string;
   machine: Machine;
+  /** Of the daemon, whose config leaves the choice to it. */
+  hashEngine: EngineName;
   /** Rounds each figure is the median of, and how long each took at least. */
   rounds: number;
   roundMs: number;
@@ -18,11 +21,13 @@ export interface Results {
 }
 
 export function renderResults(results: Results): string {
-  const { http, sealer, hsm, rounds, roundMs } = results;
+  const { hashEngine, http, sealer, hsm, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
-    ...(http ? ['', 'Blocking seals over HTTP (pdfseald: WASM engine)', renderHttp(http)] : []),
+    ...(http
+      ? ['', `Blocking seals over HTTP (pdfseald: hash.engine = "${hashEngine}")`, renderHttp(http)]
+      : []),
     ...(sealer ? ['', renderSealer(sealer)] : []),
     ...(hsm ? ['', renderHsm(hsm)] : []),
   ].join('\n');

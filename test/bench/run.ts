@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { chooseEngine } from '../../src/hash/choose.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { describeMachine } from './machine.ts';
@@ -49,6 +50,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   const results: Results = {
     measuredAt: new Date().toISOString(),
     machine: describeMachine(workspace.dir),
+    hashEngine: chooseEngine('auto', console),
     rounds: plan.rounds,
     roundMs: plan.roundMs,
   };
