@@ -58,7 +58,7 @@ t.test('a program that fails, hangs or floods is an error', async (t) => {
   t.match(await run(`printf '${CHRONY.synchronized.trim()}'`), { synchronized: true });
   await t.rejects(run('exit 1'));
   await t.rejects(run('yes'), { code: 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER' });
-  await t.rejects(run('echo "$PATH"; env'), /something else/);
+  await t.rejects(run('echo "$PATH"'), /something else/);
   await t.rejects(readSynchronization({ trust: 'chrony', program: '/nonexistent/chronyc' }), {
     code: 'ENOENT',
   });
