@@ -1,5 +1,5 @@
 import { assert } from './base/assert.ts';
-import type { Job } from './job/job.ts';
+import type { ReceivedJob } from './job/job.ts';
 import type { PartitionSignature } from './kms/partitions.ts';
 import { encodeCheckpoint } from './log/checkpoint.ts';
 import { noteKeyId } from './log/keys.ts';
@@ -33,7 +33,7 @@ export interface SignedCheckpoint {
 export function draftBatch(
   identity: StoreIdentity,
   edge: Edge,
-  jobs: readonly Job[],
+  jobs: readonly ReceivedJob[],
   sealedAt: number,
 ): Draft {
   const leaves = jobs.map((job) => ({

@@ -1,5 +1,5 @@
 import { assert } from './base/assert.ts';
-import type { Job } from './job/job.ts';
+import { isReceived, type Job } from './job/job.ts';
 import { inclusionProof } from './log/proof.ts';
 import { assembleReceipt, type Receipt } from './manifest/receipt.ts';
 import type { Store } from './store/store.ts';
@@ -13,6 +13,7 @@ export async function readReceipt(
   job: Job,
   leafIndex: number,
 ): Promise<Receipt> {
+  assert(isReceived(job), `${job.id} was sealed without a document`);
   const batch = await store.batchOf(leafIndex);
   assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);
   const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) => store.tile(level, index));

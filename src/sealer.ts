@@ -1,14 +1,24 @@
 import type { Logger } from 'pino';
+import { assert } from './base/assert.ts';
 import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
 import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
-import type { Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
+import {
+  type Failure,
+  isReceived,
+  type Job,
+  type JobMode,
+  type JobPhase,
+  type JobRecord,
+  type Outcome,
+  type ReceivedJob,
+} from './job/job.ts';
 import { belowQuorum, type Partitions } from './kms/partitions.ts';
 import { parseCheckpoint } from './log/checkpoint.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
-import type { Batch, IdempotencyEntry, SealedBatch, Store } from './store/store.ts';
+import type { Acceptance, Batch, SealedBatch, Store } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
 
@@ -31,7 +41,7 @@ export interface SealerOptions {
 
 /** A job between its acceptance and its outcome, as this process sees it. */
 interface Pending {
-  job: Job;
+  job: ReceivedJob;
   phase: 'queued' | 'sealing';
   /** Whether a caller holds a connection open for the outcome: such a job fails at once when nothing can be sealed. */
   held: boolean;
@@ -40,7 +50,7 @@ interface Pending {
   waiters: Set<(outcome: Outcome) => void>;
 }
 
-function pendingJob(job: Job, phase: Pending['phase'], held: boolean): Pending {
+function pendingJob(job: ReceivedJob, phase: Pending['phase'], held: boolean): Pending {
   return { job, phase, held, failing: false, waiters: new Set() };
 }
 
@@ -67,7 +77,7 @@ export class Sealer {
     this.#edge = edge;
     this.#sealedAt = head?.sealedAt ?? 0;
     // A job found waiting may already have been reported as `sealing`; a phase never goes back.
-    for (const job of waiting) this.#enqueue(pendingJob(job, 'sealing', false));
+    for (const job of waiting.filter(isReceived)) this.#enqueue(pendingJob(job, 'sealing', false));
   }
 
   /** Begins to seal. Called once. */
@@ -90,11 +100,12 @@ export class Sealer {
   }
 
   /** Makes the job durable and queues it. Once this resolves, the job survives any crash. */
-  async accept(job: Job, idempotency?: IdempotencyEntry): Promise<void> {
+  async accept(job: Job, acceptance?: Acceptance): Promise<void> {
+    assert(isReceived(job), `the document of ${job.id} was not received`);
     const pending = pendingJob(job, 'queued', job.mode === 'blocking');
     this.#pending.set(job.id, pending);
     try {
-      await this.#options.store.accept(job, idempotency);
+      await this.#options.store.accept(job, acceptance);
     } catch (error) {
       this.#pending.delete(job.id);
       throw error;

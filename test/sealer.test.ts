@@ -87,7 +87,11 @@ async function assertSealed(t: Test, store: Store, list: Job[], trust: TrustFile
     if (record?.outcome?.kind !== 'sealed') throw new Error(`${id} is not sealed`);
     leafIndexes.add(record.outcome.leafIndex);
     const text = encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex));
-    const verdict = verifyReceipt({ document: record.job.document, receipt: JSON.parse(text), trust });
+    const verdict = verifyReceipt({
+      document: record.job.content?.document,
+      receipt: JSON.parse(text),
+      trust,
+    });
     t.match(verdict, { outcome: 'good' }, id);
   }
   t.equal(leafIndexes.size, list.length, 'one leaf each');
@@ -143,8 +147,8 @@ t.test(
     const returnTokens = site.tokens.map(takeToken);
     const [waiting] = jobs(1) as [Job];
     const [held] = jobs(1, { mode: 'blocking' }) as [Job];
-    await sealer.accept(waiting, entryOf(waiting));
-    await sealer.accept(held, entryOf(held));
+    await sealer.accept(waiting, { idempotency: entryOf(waiting) });
+    await sealer.accept(held, { idempotency: entryOf(held) });
     const outcome = await sealer.settled(held.id, NEVER);
     t.match(outcome, { kind: 'failed', failure: { code: 'kms_partition_unavailable' } });
     t.equal(await store.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
@@ -186,7 +190,7 @@ t.test('a blocking create given up after its caller left does not keep its key',
   site.tokens.forEach(takeToken);
   const store = await openStore({ path });
   const [job] = jobs(1, { mode: 'blocking', acceptedAt: 10_000 }) as [Job];
-  await store.accept(job, entryOf(job));
+  await store.accept(job, { idempotency: entryOf(job) });
   setTime(20_000);
   const { sealer } = await open({ store, giveUpAfterMs: 1000 });
   t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });

@@ -96,9 +96,9 @@ t.test('a sealed job carries a time-stamp that verifies, and the log tells the c
   t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
   const receipt = await readReceipt(store, job, 0);
   t.equal(receipt.evidence.timestamps.length, 1);
-  t.match(verifyReceipt({ document: job.document, receipt, trust }), { outcome: 'good' });
+  t.match(verifyReceipt({ document: job.content.document, receipt, trust }), { outcome: 'good' });
   const stranger = { ...trust, timestampAuthorities: [] };
-  t.not(verifyReceipt({ document: job.document, receipt, trust: stranger }).outcome, 'good');
+  t.not(verifyReceipt({ document: job.content.document, receipt, trust: stranger }).outcome, 'good');
 });
 
 t.test('without a token nothing is completed; it goes on by itself when the authority is back', async (t) => {
@@ -120,7 +120,7 @@ t.test('without a token nothing is completed; it goes on by itself when the auth
   giveBack();
   t.match(await sealer.settled(waiting.id, NEVER), { kind: 'sealed', leafIndex: 0 });
   const receipt = await readReceipt(store, waiting, 0);
-  t.match(verifyReceipt({ document: waiting.document, receipt, trust }), { outcome: 'good' });
+  t.match(verifyReceipt({ document: waiting.content.document, receipt, trust }), { outcome: 'good' });
 });
 
 t.test('a clock behind the log stamps nothing', async (t) => {

@@ -20,7 +20,7 @@ const one = makeKey('ed25519', 'eu-1');
 const two = makeKey('ecdsa-p256', 'eu-2');
 const stranger = makeKey('ed25519', 'eu-1');
 const job = makeJob('job_1', { customerReference: 'order ñ 7', purpose: 'invoices' });
-const document = job.document;
+const document = job.content.document;
 const others = Array.from({ length: 6 }, (_, i) => makeJob(`job_x${i}`));
 
 function trustedKey({ privateKey: _, ...key }: TestKey, validity: Partial<TrustedKey> = {}): TrustedKey {

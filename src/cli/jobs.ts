@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
 import { toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { type JobPhase, type JobRecord, VISIBILITIES, type Visibility } from '../job/job.ts';
+import { documentSha256, type JobPhase, type JobRecord, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { readReceipt } from '../receipts.ts';
@@ -129,8 +129,8 @@ function printRecords(records: JobRecord[]): void {
       PHASE_OF[outcome?.kind ?? 'waiting'],
       toTimestamp(job.acceptedAt),
       job.clientId,
-      String(job.document.bytes),
-      `${job.document.sha256.slice(0, 12)}…`,
+      String(job.content?.document.bytes ?? ''),
+      `${documentSha256(job).slice(0, 12)}…`,
       job.customerReference ?? '',
     ]),
   );
@@ -164,8 +164,10 @@ function present({ identity }: Store, { job, outcome }: JobRecord) {
     purpose: job.purpose,
     customer_reference: job.customerReference,
     preserve_metadata: job.preserveMetadata,
-    document: job.document,
-    scan: job.scan,
+    source: job.source,
+    document: job.content?.document ?? { sha256: job.checksumSha256 },
+    scan: job.content?.scan,
+    sealed_document: job.content?.sealedDocument,
     capabilities: job.capabilities,
     created_at: toTimestamp(job.acceptedAt),
     ...(outcome?.kind === 'sealed' && { leaf_index: outcome.leafIndex }),

@@ -1,5 +1,5 @@
 import { bytesEqual } from '../base/bytes.ts';
-import type { Job } from '../job/job.ts';
+import { documentSha256, isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
 import { HASH_BYTES, levelWidth, TILE_WIDTH, tilePath, tileWidth } from '../log/tiles.ts';
@@ -7,7 +7,7 @@ import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../log/tre
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
-import type { Batch, JobQuery, Leaf, Store, Viewer } from '../store/store.ts';
+import type { Batch, JobQuery, Leaf, Reference, Store, Viewer } from '../store/store.ts';
 import { verifyReceipt } from '../verify.ts';
 import { contradiction } from './earlier.ts';
 
@@ -124,12 +124,16 @@ class LogCheck {
     if (problem !== undefined) this.#problem(problem);
   }
 
-  /** Outcomes and idempotency entries are of jobs that are there. */
+  /** What is kept beside jobs is of jobs that are there; and a source URL, which may hold secrets, of none it is not needed for. */
   async references(): Promise<void> {
     for await (const { kind, jobId } of this.#store.references()) {
-      if ((await this.#store.job(jobId)) !== undefined) continue;
-      const what = kind === 'outcome' ? 'an outcome' : 'an idempotency entry';
-      this.#problem(`${what} is of ${jobId}, which is not in the store`);
+      const record = await this.#store.job(jobId);
+      if (record === undefined) {
+        this.#problem(`${NOUNS[kind]} is of ${jobId}, which is not in the store`);
+      } else if (kind === 'source' && (isReceived(record.job) || record.outcome !== undefined)) {
+        if ((await this.#store.sourceUrl(jobId)) !== undefined)
+          this.#problem(`${jobId} still has its source URL, which nobody needs`);
+      }
     }
   }
 
@@ -201,16 +205,17 @@ class LogCheck {
     if (outcome?.kind !== 'sealed' || outcome.leafIndex !== index) {
       return this.#problem(`leaf ${index} is of ${job.id}, which does not say so`);
     }
+    if (!isReceived(job)) return this.#problem(`leaf ${index} is of ${job.id}, whose document is not known`);
     if (!bytesEqual(leafData(manifestOf(job, this.#store.identity.environment, batch.sealedAt)), leaf.data)) {
       return this.#problem(`leaf ${index} is not the manifest of ${job.id}`);
     }
     await this.#receipt(job, index);
   }
 
-  async #receipt(job: Job, leafIndex: number): Promise<void> {
+  async #receipt(job: ReceivedJob, leafIndex: number): Promise<void> {
     const receipt = await readReceipt(this.#store, job, leafIndex);
     const { outcome, checks } = verifyReceipt({
-      document: job.document,
+      document: job.content.document,
       receipt,
       trust: this.#options.trust,
     });
@@ -224,7 +229,7 @@ class LogCheck {
     const { id, customerReference } = job;
     const queries: [string, Partial<JobQuery>][] = [
       ['', {}],
-      [' and document_sha256', { documentSha256: job.document.sha256 }],
+      [' and document_sha256', { documentSha256: documentSha256(job) }],
     ];
     if (customerReference !== undefined) queries.push([' and customer_reference', { customerReference }]);
     for (const [circle, viewer] of viewersOf(job)) {
@@ -246,7 +251,7 @@ class LogCheck {
       page = await this.#store.waiting(PAGE, page.at(-1)?.id);
     }
     for (const id of unfinished) {
-      if (waiting.has(id)) this.report.waiting += 1;
+      if (waiting.has(id)) await this.#waitingJob(id);
       else if ((await this.#store.job(id))?.outcome === undefined)
         this.#problem(`${id} has no outcome and does not wait`);
     }
@@ -255,6 +260,15 @@ class LogCheck {
       if (record?.outcome !== undefined && (await this.#isWaiting(id)))
         this.#problem(`${id} waits, but has an outcome`);
     }
+  }
+
+  /** Either its document is known, or where to fetch it from. */
+  async #waitingJob(id: string): Promise<void> {
+    this.report.waiting += 1;
+    if ((await this.#store.sourceUrl(id)) !== undefined) return;
+    const record = await this.#store.job(id);
+    if (record !== undefined && record.outcome === undefined && !isReceived(record.job))
+      this.#problem(`${id} has neither a document nor a source`);
   }
 
   async #isWaiting(id: string): Promise<boolean> {
@@ -266,6 +280,13 @@ class LogCheck {
     if (this.report.problems.length < this.#options.problemsMax) this.report.problems.push(text);
   }
 }
+
+const NOUNS: Record<Reference['kind'], string> = {
+  outcome: 'an outcome',
+  idempotency: 'an idempotency entry',
+  content: 'a document',
+  source: 'a source URL',
+};
 
 const PAGE = 1000;
 /** No client and no organization has this name. */

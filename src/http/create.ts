@@ -109,9 +109,15 @@ async function receive(
   sealer.admit(request.mode);
   const job = jobOf(ctx, request, document, options);
   const answer = answerTo(job, options.site);
-  const entry = key && { ...key, fingerprint: print, jobId: job.id, answer, acceptedAt: job.acceptedAt };
+  const idempotency = key && {
+    ...key,
+    fingerprint: print,
+    jobId: job.id,
+    answer,
+    acceptedAt: job.acceptedAt,
+  };
   // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
-  await sealer.accept(job, entry);
+  await sealer.accept(job, { ...(idempotency && { idempotency }) });
   return { job, answer, replayed: false };
 }
 
@@ -170,8 +176,7 @@ function jobOf(
     ...(request.customerReference !== undefined && { customerReference: request.customerReference }),
     preserveMetadata: request.preserveMetadata,
     source: 'upload',
-    document,
-    scan: { verdict: 'not_configured' },
+    content: { document, scan: { verdict: 'not_configured' } },
     capabilities,
     acceptedAt: clock(),
   };

@@ -1,4 +1,4 @@
-import { JOB_MODES, JOB_PHASES, VISIBILITIES } from '../job/job.ts';
+import { JOB_MODES, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import { ERROR_CODES, ERROR_TYPES } from './errors.ts';
@@ -81,23 +81,26 @@ const sealJob = object(['id', 'phase', 'environment', 'trace_id', 'capabilities'
   error: { $ref: '#/components/schemas/Error' },
 });
 
+const digests = object(['sha256', 'sha512', 'bytes'], {
+  sha256: digest(256),
+  sha512: digest(512),
+  bytes: { type: 'integer', minimum: 1 },
+});
+
 const manifest = object(
   ['schema', 'job_id', 'environment', 'document', 'source', 'scan', 'visibility', 'accepted_at', 'sealed_at'],
   {
     schema: { const: 'pdfseal-manifest/1' },
     job_id: jobId,
     environment,
-    document: object(['sha256', 'sha512', 'bytes'], {
-      sha256: digest(256),
-      sha512: digest(512),
-      bytes: { type: 'integer', minimum: 1 },
-    }),
-    source: { type: 'string', enum: ['upload', 'url'] },
+    document: digests,
+    source: { type: 'string', enum: JOB_SOURCES },
     scan: object(['verdict'], {
-      verdict: { type: 'string', enum: ['clean', 'not_configured'] },
+      verdict: { type: 'string', enum: SCAN_VERDICTS },
       engine: { type: 'string' },
       signatures: { type: 'string' },
     }),
+    sealed_document: { ...digests, description: 'The copy without metadata (compliance mode).' },
     visibility,
     purpose,
     customer_reference: customerReference,

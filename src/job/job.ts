@@ -1,3 +1,4 @@
+import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 
 /** The visibilities of section 2.3 of the contract, narrowest first. */
@@ -17,13 +18,34 @@ export interface DocumentDigests {
   bytes: number;
 }
 
+/**
+ * `not_configured`: no scanner is. `not_scanned`: the document was never here, only its digests were. `encrypted`: scanned, as
+ * far as a scanner sees into it.
+ */
+export const SCAN_VERDICTS = ['clean', 'not_configured', 'not_scanned', 'encrypted'] as const;
+
 export interface ScanResult {
-  verdict: 'clean' | 'not_configured';
+  verdict: (typeof SCAN_VERDICTS)[number];
   engine?: string;
   signatures?: string;
 }
 
-/** A job as it was accepted. Immutable: what becomes of it is its {@link Outcome}, recorded beside it. */
+/** Where the document came from: in the request, from a `source_url`, or not at all, its digests standing for it. */
+export const JOB_SOURCES = ['upload', 'url', 'digest'] as const;
+export type JobSource = (typeof JOB_SOURCES)[number];
+
+/** What was received of a job's document, and what was found in it. Known as a whole or not at all. */
+export interface Content {
+  document: DocumentDigests;
+  scan: ScanResult;
+  /** The copy without metadata that was made of it (compliance mode). */
+  sealedDocument?: DocumentDigests;
+}
+
+/**
+ * A job as it was asked for. Immutable, save that the {@link Content} of a `url` job is added once it was fetched; what
+ * becomes of the job is its {@link Outcome}, recorded beside it.
+ */
 export interface Job {
   /** `job_` and a UUIDv7 without dashes: ids sort by the time of acceptance. */
   id: string;
@@ -36,13 +58,29 @@ export interface Job {
   purpose?: string;
   customerReference?: string;
   preserveMetadata: boolean;
-  source: 'upload';
-  document: DocumentDigests;
-  scan: ScanResult;
+  source: JobSource;
+  /** The declared SHA-256, lower-case hex, which the document of a `url` job must have; absent from other jobs. */
+  checksumSha256?: string;
+  /** Known at acceptance, but for `url` jobs. */
+  content?: Content;
   /** Fixed at acceptance, so that an idempotent replay is byte-identical. */
   capabilities: string[];
   /** Milliseconds since the epoch. */
   acceptedAt: number;
+}
+
+/** A job that can be sealed. */
+export type ReceivedJob = Job & { content: Content };
+
+export function isReceived(job: Job): job is ReceivedJob {
+  return job.content !== undefined;
+}
+
+/** SHA-256 of the job's document, received or yet to come. */
+export function documentSha256(job: Job): string {
+  const sha256 = job.content?.document.sha256 ?? job.checksumSha256;
+  assert(sha256 !== undefined, `${job.id} has neither a document nor a checksum`);
+  return sha256;
 }
 
 export interface Failure {

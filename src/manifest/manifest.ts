@@ -1,6 +1,6 @@
 import { sha512 } from '../base/bytes.ts';
 import { toTimestamp } from '../base/clock.ts';
-import type { DocumentDigests, Job, ScanResult, Visibility } from '../job/job.ts';
+import type { DocumentDigests, JobSource, ReceivedJob, ScanResult, Visibility } from '../job/job.ts';
 import { encodeCanonical } from './jcs.ts';
 
 export const MANIFEST_SCHEMA = 'pdfseal-manifest/1';
@@ -12,8 +12,10 @@ export interface Manifest {
   /** `env_<name>`. */
   environment: string;
   document: DocumentDigests;
-  source: Job['source'];
+  source: JobSource;
   scan: ScanResult;
+  /** The copy without metadata (compliance mode). */
+  sealed_document?: DocumentDigests;
   visibility: Visibility;
   purpose?: string;
   customer_reference?: string;
@@ -28,25 +30,31 @@ export function environmentId(environment: string): string {
 }
 
 /** The manifest of a job that is sealed at `sealedAtMs`: the same three in, the same manifest out, for ever. */
-export function manifestOf(job: Job, environment: string, sealedAtMs: number): Manifest {
-  const { document, scan } = job;
+export function manifestOf(job: ReceivedJob, environment: string, sealedAtMs: number): Manifest {
+  const { document, scan, sealedDocument } = job.content;
   return {
     schema: MANIFEST_SCHEMA,
     job_id: job.id,
     environment: environmentId(environment),
-    document: { sha256: document.sha256, sha512: document.sha512, bytes: document.bytes },
+    document: digestsOf(document),
     source: job.source,
     scan: {
       verdict: scan.verdict,
       ...(scan.engine !== undefined && { engine: scan.engine }),
       ...(scan.signatures !== undefined && { signatures: scan.signatures }),
     },
+    ...(sealedDocument !== undefined && { sealed_document: digestsOf(sealedDocument) }),
     visibility: job.visibility,
     ...(job.purpose !== undefined && { purpose: job.purpose }),
     ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
     accepted_at: toTimestamp(job.acceptedAt),
     sealed_at: toTimestamp(sealedAtMs),
   };
+}
+
+/** Exactly these members: what else an object may carry is not to be sealed. */
+function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
+  return { sha256, sha512, bytes };
 }
 
 /** Canonical form (RFC 8785) of a manifest, ours or a received one. Throws an Error where there is none. */

@@ -1,6 +1,6 @@
 import { assert } from '../base/assert.ts';
 import { sha512, toBase64, toHex } from '../base/bytes.ts';
-import type { Job } from '../job/job.ts';
+import type { ReceivedJob } from '../job/job.ts';
 import { parseCheckpoint } from '../log/checkpoint.ts';
 import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
 import { parseNote } from '../log/note.ts';
@@ -47,7 +47,7 @@ export interface TimestampToken {
 
 /** What a receipt is made of; all of it immutable, so that a receipt is the same bytes at every reading. */
 export interface ReceiptParts {
-  job: Job;
+  job: ReceivedJob;
   /** Name of the environment, without `env_`. */
   environment: string;
   batch: {
@@ -87,7 +87,7 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
   const receipt: Receipt = {
     job_id: job.id,
     algorithm: batch.algorithm,
-    document_sha256: job.document.sha256,
+    document_sha256: job.content.document.sha256,
     receipt_sha512: '',
     kms_key_id: batch.kmsKeyId,
     sealed_at: manifest.sealed_at,

@@ -10,12 +10,15 @@ const timestamp = z.iso.datetime({ precision: 3 });
 const TIMESTAMPS_MAX = 4;
 const CERTIFICATES_MAX = 32;
 
+const digests = z.looseObject({ sha256: hex(32), sha512: hex(64), bytes: count });
+
 /** What verifying reads of a manifest. More may be in it: it is sealed, so nobody but the service put it there. */
 const manifestSchema = z.looseObject({
   schema: z.literal(MANIFEST_SCHEMA),
   job_id: z.string(),
   environment: z.string(),
-  document: z.looseObject({ sha256: hex(32), sha512: hex(64), bytes: count }),
+  document: digests,
+  sealed_document: digests.exactOptional(),
   customer_reference: z.string().exactOptional(),
   sealed_at: timestamp,
 });

@@ -1,13 +1,13 @@
 import { assert } from '../base/assert.ts';
-import type { Job, JobRecord, Outcome } from '../job/job.ts';
+import { documentSha256, isReceived, type Job, type JobRecord, type Outcome } from '../job/job.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
 import { jobKey, NOTHING, parseJobKey } from './keys.ts';
 import { Postings } from './postings.ts';
-import { encodeJob, parseJob, parseOutcome } from './records.ts';
+import { encodeJob, encodeRecord, parseContent, parseJob, parseOutcome, parseRecord } from './records.ts';
 import { scanKeys } from './scan.ts';
-import { type IdempotencyEntry, type JobPage, type JobQuery, maySee, type Reference } from './store.ts';
+import { type Acceptance, type JobPage, type JobQuery, maySee, type Reference } from './store.ts';
 
 /** Jobs a listing looks at before it ends its page, found enough or not: some milliseconds of work. */
 const CANDIDATES_MAX = 1000;
@@ -25,15 +25,25 @@ export class Jobs {
     this.#postings = new Postings(databases);
   }
 
-  async accept(job: Job, entry: IdempotencyEntry | undefined): Promise<void> {
-    if (entry === undefined) return this.#write(job, [], NOTHING);
-    return this.#idempotency.take(entry, (changes, releaseKey) => this.#write(job, changes, releaseKey));
+  async accept(job: Job, { idempotency, sourceUrl }: Acceptance): Promise<void> {
+    const hasEither = isReceived(job) !== (sourceUrl !== undefined);
+    assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
+    const source = sourceUrl === undefined ? [] : [this.#source(job.id, sourceUrl)];
+    if (idempotency === undefined) return this.#write(job, source, NOTHING);
+    return this.#idempotency.take(idempotency, (changes, releaseKey) =>
+      this.#write(job, [...source, ...changes], releaseKey),
+    );
+  }
+
+  sourceUrl(jobId: string): string | undefined {
+    const key = jobKey(jobId);
+    const bytes = key && this.#databases.sources.getBinary(key);
+    return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
   }
 
   async #write(job: Job, changes: Change[], releaseKey: Buffer): Promise<void> {
     const { jobs, waiting } = this.#databases;
-    const key = jobKey(job.id);
-    assert(key !== undefined, `${job.id} is not a job id of this service`);
+    const key = ownKey(job.id);
     const isNew = await this.#commits.write({
       unless: { database: jobs, key },
       changes: [
@@ -46,9 +56,12 @@ export class Jobs {
     assert(isNew, `job ${job.id} is in the store already`);
   }
 
+  #source(jobId: string, url: string): Change {
+    return { database: this.#databases.sources, key: ownKey(jobId), value: encodeRecord(url) };
+  }
+
   waiting(limit: number, after: string | undefined): Job[] {
-    const start = after === undefined ? undefined : jobKey(after);
-    assert(after === undefined || start !== undefined, `${after} is not a job id of this service`);
+    const start = after === undefined ? undefined : ownKey(after);
     const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
     return Array.from(keys, (key) => {
       const job = this.#job(key);
@@ -90,8 +103,10 @@ export class Jobs {
   }
 
   async *references(): AsyncIterable<Reference> {
-    for await (const key of scanKeys(this.#databases.outcomes, this.#commits)) {
-      yield { kind: 'outcome', jobId: parseJobKey(key) };
+    const { outcomes, contents, sources } = this.#databases;
+    const byJob = { outcome: outcomes, content: contents, source: sources };
+    for (const kind of ['outcome', 'content', 'source'] as const) {
+      for await (const key of scanKeys(byJob[kind], this.#commits)) yield { kind, jobId: parseJobKey(key) };
     }
     for await (const key of scanKeys(this.#databases.idempotency, this.#commits)) {
       const jobId = this.#idempotency.jobOf(key);
@@ -101,7 +116,11 @@ export class Jobs {
 
   #job(key: Uint8Array): Job | undefined {
     const bytes = this.#databases.jobs.getBinary(key);
-    return bytes && parseJob(key, bytes);
+    if (bytes === undefined) return undefined;
+    const job = parseJob(key, bytes);
+    if (isReceived(job)) return job;
+    const content = this.#databases.contents.getBinary(key);
+    return content === undefined ? job : { ...job, content: parseContent(content) };
   }
 
   #record(key: Uint8Array): JobRecord | undefined {
@@ -117,11 +136,17 @@ export class Jobs {
   }
 }
 
+function ownKey(jobId: string): Buffer {
+  const key = jobKey(jobId);
+  assert(key !== undefined, `${jobId} is not a job id of this service`);
+  return key;
+}
+
 /** Every filter but that by outcome. */
 function matches(query: JobQuery, { job }: JobRecord): boolean {
   return (
     maySee(query.viewer, job) &&
-    isOrUnset(query.documentSha256, job.document.sha256) &&
+    isOrUnset(query.documentSha256, documentSha256(job)) &&
     isOrUnset(query.customerReference, job.customerReference) &&
     isOrUnset(query.visibility, job.visibility) &&
     job.acceptedAt >= (query.createdFrom ?? 0) &&

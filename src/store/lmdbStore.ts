@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import type { Failure, Job, JobRecord } from '../job/job.ts';
+import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
 import { Commits } from './commits.ts';
 import { Credentials } from './credentials.ts';
 import type { Databases } from './databases.ts';
@@ -8,6 +8,7 @@ import { Jobs } from './jobs.ts';
 import { Log } from './log.ts';
 import { Settlements } from './settlements.ts';
 import type {
+  Acceptance,
   Batch,
   Credential,
   IdempotencyEntry,
@@ -43,8 +44,16 @@ export class LmdbStore implements Store {
     this.#credentials = new Credentials(databases, this.#commits);
   }
 
-  async accept(job: Job, idempotency?: IdempotencyEntry): Promise<void> {
-    return this.#intact(this.#jobs).accept(job, idempotency);
+  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
+    return this.#intact(this.#jobs).accept(job, acceptance);
+  }
+
+  async receive(jobId: string, content: Content): Promise<void> {
+    return this.#intact(this.#settlements).receive(jobId, content);
+  }
+
+  async sourceUrl(jobId: string): Promise<string | undefined> {
+    return this.#intact(this.#jobs).sourceUrl(jobId);
   }
 
   async waiting(limit: number, after?: string): Promise<Job[]> {

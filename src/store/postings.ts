@@ -1,4 +1,4 @@
-import type { Job } from '../job/job.ts';
+import { documentSha256, type Job } from '../job/job.ts';
 import type { Change } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
 import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, termKey } from './keys.ts';
@@ -105,7 +105,7 @@ function scopesFor({ clientId, organization, partnerOf }: Viewer): Term[] {
 }
 
 function lookupsOf(job: Job): Term[] {
-  const lookups: Term[] = [['document_sha256', job.document.sha256]];
+  const lookups: Term[] = [['document_sha256', documentSha256(job)]];
   if (job.customerReference !== undefined) lookups.push(['customer_reference', job.customerReference]);
   return lookups;
 }

@@ -1,6 +1,6 @@
 import { assert } from '../base/assert.ts';
 import { bytesEqual, sha256 } from '../base/bytes.ts';
-import type { Failure, Job, Outcome } from '../job/job.ts';
+import type { Content, DocumentDigests, Failure, Job, Outcome } from '../job/job.ts';
 import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keys.ts';
 import type { Leaf } from './store.ts';
 
@@ -43,16 +43,16 @@ export function encodeJob({
   visibility,
   preserveMetadata,
   source,
-  document: { sha256, sha512, bytes },
-  scan,
+  checksumSha256,
+  content,
   capabilities,
   acceptedAt,
   ...others
 }: Job): Buffer {
   return encodeRecord([
     [clientId, organization, traceId, mode, visibility, preserveMetadata, source],
-    [sha256, sha512, bytes],
-    scan,
+    checksumSha256 ?? null,
+    content === undefined ? null : flatContent(content),
     capabilities,
     acceptedAt,
     others,
@@ -61,8 +61,8 @@ export function encodeJob({
 
 type EncodedJob = [
   [string, string, string, Job['mode'], Job['visibility'], boolean, Job['source']],
-  [string, string, number],
-  Job['scan'],
+  string | null,
+  FlatContent | null,
   Job['capabilities'],
   number,
   Pick<Job, 'purpose' | 'customerReference'>,
@@ -70,7 +70,7 @@ type EncodedJob = [
 
 export function parseJob(key: Uint8Array, encoded: Uint8Array): Job {
   const id = parseJobKey(key);
-  const [head, [sha256, sha512, bytes], scan, capabilities, acceptedAt, others] = parseRecord<EncodedJob>(
+  const [head, checksumSha256, content, capabilities, acceptedAt, others] = parseRecord<EncodedJob>(
     encoded,
     id,
   );
@@ -84,12 +84,46 @@ export function parseJob(key: Uint8Array, encoded: Uint8Array): Job {
     visibility,
     preserveMetadata,
     source,
-    document: { sha256, sha512, bytes },
-    scan,
+    ...(checksumSha256 !== null && { checksumSha256 }),
+    ...(content !== null && { content: contentOf(content) }),
     capabilities,
     acceptedAt,
     ...others,
   };
+}
+
+/** The content of a `url` job, which has a record of its own: it comes after the job's, and that is never changed. */
+export function encodeContent(content: Content): Buffer {
+  return encodeRecord(flatContent(content));
+}
+
+export function parseContent(bytes: Uint8Array): Content {
+  return contentOf(parseRecord<FlatContent>(bytes));
+}
+
+type FlatDigests = [sha256: string, sha512: string, bytes: number];
+type FlatContent = [document: FlatDigests, scan: Content['scan'], sealedDocument?: FlatDigests];
+
+function flatContent({ document, scan, sealedDocument }: Content): FlatContent {
+  const flat: FlatContent = [flatDigests(document), scan];
+  if (sealedDocument !== undefined) flat.push(flatDigests(sealedDocument));
+  return flat;
+}
+
+function contentOf([document, scan, sealedDocument]: FlatContent): Content {
+  return {
+    document: digestsOf(document),
+    scan,
+    ...(sealedDocument !== undefined && { sealedDocument: digestsOf(sealedDocument) }),
+  };
+}
+
+function flatDigests({ sha256, sha512, bytes }: DocumentDigests): FlatDigests {
+  return [sha256, sha512, bytes];
+}
+
+function digestsOf([sha256, sha512, bytes]: FlatDigests): DocumentDigests {
+  return { sha256, sha512, bytes };
 }
 
 const SEALED = Buffer.from('s');

@@ -1,15 +1,15 @@
 import { assert } from '../base/assert.ts';
-import type { Failure } from '../job/job.ts';
+import type { Content, Failure } from '../job/job.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
 import { counterKey, jobKey, tileKey } from './keys.ts';
 import type { Log } from './log.ts';
-import { encodeFailed, encodeLeaf, encodeRecord, encodeSealed } from './records.ts';
+import { encodeContent, encodeFailed, encodeLeaf, encodeRecord, encodeSealed } from './records.ts';
 import type { Batch, Leaf, SealedBatch } from './store.ts';
 
 /**
- * The writes that decide on what is stored: how a job ends, and which keys go. They take turns, so that each decides on
+ * The writes that decide on what is stored: what a job's document is, how the job ends, and which keys go. They take turns, so that each decides on
  * what the one before left on disk; and a condition inside the transaction holds off a second process.
  */
 export class Settlements {
@@ -48,12 +48,29 @@ export class Settlements {
     assert(happened, `leaf ${batch.firstLeaf} was written by another process`);
   }
 
+  async receive(jobId: string, content: Content): Promise<void> {
+    const happened = await this.#inTurn(() => {
+      const { key } = this.#waitingJob(jobId);
+      const { contents, sources } = this.#databases;
+      assert(sources.doesExist(key), `job ${jobId} has its content already`);
+      return this.#commits.write({
+        unless: { database: contents, key },
+        changes: [
+          { database: contents, key, value: encodeContent(content) },
+          { database: sources, key },
+        ],
+      });
+    });
+    assert(happened, `the content of ${jobId} was written by another process`);
+  }
+
   async fail(jobId: string, failure: Failure, releaseKey: boolean): Promise<void> {
     const happened = await this.#inTurn(() => {
       const { key, expiry } = this.#waitingJob(jobId);
       const changes: Change[] = [
         { database: this.#databases.outcomes, key, value: encodeFailed(failure) },
         { database: this.#databases.waiting, key },
+        { database: this.#databases.sources, key },
       ];
       if (releaseKey && expiry.length > 0) changes.push(...this.#idempotency.release(expiry));
       return this.#commits.write({ unless: { database: this.#databases.outcomes, key }, changes });
@@ -77,6 +94,7 @@ export class Settlements {
 
   #sealed({ jobId, data }: Leaf, leafIndex: number): Write['changes'] {
     const { key } = this.#waitingJob(jobId);
+    assert(!this.#databases.sources.doesExist(key), `the document of job ${jobId} was not received`);
     return [
       { database: this.#databases.leaves, key: counterKey(leafIndex), value: encodeLeaf(key, data) },
       { database: this.#databases.outcomes, key, value: encodeSealed(leafIndex) },

@@ -1,4 +1,4 @@
-import type { Failure, Job, JobRecord, Visibility } from '../job/job.ts';
+import type { Content, Failure, Job, JobRecord, Visibility } from '../job/job.ts';
 import type { LogKey } from '../log/keys.ts';
 import type { Tile } from '../log/tiles.ts';
 
@@ -11,17 +11,27 @@ import type { Tile } from '../log/tiles.ts';
  *   throws {@link UnknownOutcome} from then on and the process must end.
  * - Values are returned as they were given, strings code unit for code unit.
  *
- * One process writes jobs and batches ({@link Store.accept}, {@link Store.commitBatch}, {@link Store.fail});
+ * One process writes jobs and batches ({@link Store.accept}, {@link Store.receive},
+ * {@link Store.commitBatch}, {@link Store.fail});
  * credentials may be written by another process at any time and are seen by the next read.
  */
 export interface Store {
   readonly identity: StoreIdentity;
 
   /**
-   * One transaction: the job, its indexes and, where the caller sent a key, the idempotency entry. Throws BrokenInvariant
-   * and writes nothing when the job is in the store already, or when its key is taken and within its retention.
+   * One transaction: the job, its indexes, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
+   * in the store already, when it has not either content or a source URL, or when its key is taken and within its retention.
    */
-  accept(job: Job, idempotency?: IdempotencyEntry): Promise<void>;
+  accept(job: Job, acceptance?: Acceptance): Promise<void>;
+
+  /**
+   * One transaction: the content of a job that was accepted without; its source URL is forgotten. Throws BrokenInvariant and
+   * writes nothing when the job is unknown, has content, or has an outcome.
+   */
+  receive(jobId: string, content: Content): Promise<void>;
+
+  /** Where the document of a job is to be fetched from; undefined once its content is there, or the job failed. */
+  sourceUrl(jobId: string): Promise<string | undefined>;
 
   /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), `limit` at most. */
   waiting(limit: number, after?: string): Promise<Job[]>;
@@ -31,13 +41,14 @@ export interface Store {
 
   /**
    * One transaction: leaves, tiles, the batch, and the outcome `sealed` of every job in it. Throws BrokenInvariant and
-   * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown or already has an outcome.
+   * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown, has no
+   * content, or already has an outcome.
    */
   commitBatch(batch: SealedBatch): Promise<void>;
 
   /**
-   * One transaction: the outcome `failed`; with `releaseKey` the job's idempotency entry goes too. Throws
-   * BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
+   * One transaction: the outcome `failed`; a source URL is forgotten, and with `releaseKey` the job's idempotency entry goes
+   * too. Throws BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
    */
   fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
 
@@ -70,7 +81,7 @@ export interface Store {
   /** Every job, in the order of ids, for checks and exports. */
   jobs(): AsyncIterable<JobRecord>;
 
-  /** Every outcome and every idempotency entry, by the job it is of, in no order, for checks. */
+  /** Everything that is kept of jobs beside their records, in no order, for checks. */
   references(): AsyncIterable<Reference>;
 
   credential(keyHash: string): Promise<Credential | undefined>;
@@ -93,6 +104,14 @@ export interface StoreIdentity {
   /** The keys that may sign this log. A partition that presents another one is refused. */
   logKeys: LogKey[];
   createdAt: number;
+}
+
+/** What is written together with a new job. */
+export interface Acceptance {
+  /** Where the caller sent a key. */
+  idempotency?: IdempotencyEntry;
+  /** Of a job without content. It may hold secrets of the caller. */
+  sourceUrl?: string;
 }
 
 export interface IdempotencyKey {
@@ -150,7 +169,7 @@ export interface SealedBatch extends Batch {
 
 /** What is kept of a job beside its record. The job must be in the store. */
 export interface Reference {
-  kind: 'outcome' | 'idempotency';
+  kind: 'outcome' | 'idempotency' | 'content' | 'source';
   jobId: string;
 }
 

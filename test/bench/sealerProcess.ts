@@ -89,8 +89,10 @@ function makeJob(): Job {
     customerReference: random.slice(32, 64),
     preserveMetadata: false,
     source: 'upload',
-    document: { sha256: random.slice(64, 128), sha512: random.slice(128), bytes: 100_000 },
-    scan: { verdict: 'not_configured' },
+    content: {
+      document: { sha256: random.slice(64, 128), sha512: random.slice(128), bytes: 100_000 },
+      scan: { verdict: 'not_configured' },
+    },
     capabilities: ['receipt.sha512', 'receipt.inclusion_proof'],
     acceptedAt: systemClock(),
   };

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { checkLog, type LogReport } from '../../src/cli/logCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
-import type { Job } from '../../src/job/job.ts';
+import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
@@ -12,10 +12,16 @@ import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Databases, openDatabases } from '../../src/store/databases.ts';
 import { counterKey, jobKey, termKey, tileKey } from '../../src/store/keys.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
-import { encodeJob, encodeRecord, encodeSealed, parseRecord } from '../../src/store/records.ts';
+import {
+  encodeContent,
+  encodeJob,
+  encodeRecord,
+  encodeSealed,
+  parseRecord,
+} from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { makeJob, makeKey, signNote, stampCheckpoint } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, signNote, stampCheckpoint } from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
@@ -38,10 +44,17 @@ const jobs = Array.from({ length: SIZE + 2 }, (_, n) =>
     customerReference: `order ${n % 7}`,
     acceptedAt: Date.now(),
     ...(n === 1 && { visibility: 'partner' }),
+    ...(n === 2 && { source: 'url', checksumSha256: makeContent().document.sha256 }),
   }),
 );
+const { content: _content, ...unfetched } = makeJob(newJobId(), {
+  source: 'url',
+  checksumSha256: 'ef'.repeat(32),
+  acceptedAt: Date.now(),
+});
 await fill(good);
-const [first, shared, waiting, failed] = [jobAt(0), jobAt(1), jobAt(SIZE), jobAt(SIZE + 1)];
+const [first, shared, fetched] = [jobAt(0), jobAt(1), jobAt(2)];
+const [waiting, failed] = [jobAt(SIZE), jobAt(SIZE + 1)];
 
 t.test('a log that holds together', async (t) => {
   const seen: number[] = [];
@@ -57,7 +70,7 @@ t.test('a log that holds together', async (t) => {
     batches: BATCHES.length,
     completed: SIZE,
     failed: 1,
-    waiting: 1,
+    waiting: 2,
     problemCount: 0,
     problems: [],
   });
@@ -253,6 +266,26 @@ t.test('every kind of damage is found', async (t) => {
       /^an outcome is of job_\w+, which is not in the store/,
     ],
     [
+      'a document that was fetched, lost',
+      ({ contents }) => contents.remove(keyOf(fetched)),
+      /^leaf 2 is of job_\w+, whose document is not known/,
+    ],
+    [
+      'a source nobody will fetch from',
+      ({ sources }) => sources.remove(keyOf(unfetched)),
+      /^job_\w+ has neither a document nor a source/,
+    ],
+    [
+      'a source kept for too long',
+      ({ sources }) => sources.put(keyOf(failed), encodeRecord('https://files.example.com/')),
+      /^job_\w+ still has its source URL, which nobody needs/,
+    ],
+    [
+      'a document of no job',
+      ({ contents }) => contents.put(keyOf(makeJob(newJobId())), encodeContent(makeContent())),
+      /^a document is of job_\w+, which is not in the store/,
+    ],
+    [
       'an idempotency entry of no job',
       ({ idempotency }) => idempotency.put(Buffer.alloc(16, 1), encodeRecord({ jobId: newJobId() })),
       /^an idempotency entry is of job_\w+, which is not in the store/,
@@ -310,7 +343,16 @@ async function check(path: string): Promise<LogReport> {
 
 async function fill(path: string): Promise<void> {
   const store = await openStore({ path });
-  for (const job of jobs) await store.accept(job);
+  const sourceUrl = 'https://files.example.com/a.pdf';
+  for (const { content, ...job } of jobs) {
+    if (job.source === 'upload') {
+      await store.accept({ ...job, content });
+    } else {
+      await store.accept(job, { sourceUrl });
+      await store.receive(job.id, content);
+    }
+  }
+  await store.accept(unfetched, { sourceUrl });
   let edge = emptyEdge();
   for (const leaves of BATCHES) edge = await seal(store, edge, jobs.slice(edge.size, edge.size + leaves));
   await store.fail(jobAt(SIZE + 1).id, {
@@ -321,7 +363,7 @@ async function fill(path: string): Promise<void> {
   await store.close();
 }
 
-async function seal(store: Store, edge: Edge, batch: Job[]): Promise<Edge> {
+async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
   const leaves = batch.map((job) => ({ jobId: job.id, data: leafData(manifestOf(job, 'test', SEALED_AT)) }));
   const grown = appendLeaves(
     edge,
@@ -356,7 +398,7 @@ function textOf(note: string): string {
   return note.slice(0, note.indexOf('\n\n') + 1);
 }
 
-function jobAt(index: number): Job {
+function jobAt(index: number): ReceivedJob {
   const job = jobs[index];
   if (job === undefined) throw new Error(`no job ${index}`);
   return job;

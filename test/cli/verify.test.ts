@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trust.ts';
-import { makeJob, makeKey, sealJobs } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, sealJobs } from '../support/sealing.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 const ORIGIN = 'seal.example.com/test/2026';
@@ -13,7 +13,7 @@ const key = makeKey('ed25519', 'one');
 const { privateKey: _privateKey, ...logKey } = key;
 
 const [receipt] = await sealJobs({
-  jobs: [makeJob('job_1', { document: digestsOf(DOCUMENT) }), makeJob('job_2')],
+  jobs: [makeJob('job_1', { content: makeContent({ document: digestsOf(DOCUMENT) }) }), makeJob('job_2')],
   environment: 'test',
   origin: ORIGIN,
   keys: [key],

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { encodeManifest, leafData, manifestOf } from '../../src/manifest/manifest.ts';
-import { makeJob } from '../support/sealing.ts';
+import { makeContent, makeJob } from '../support/sealing.ts';
 
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 
@@ -20,13 +20,17 @@ t.test('every member that is set, code unit for code unit', async (t) => {
   const job = makeJob('job_2', {
     purpose: 'invoices',
     customerReference: reference,
-    scan: { verdict: 'clean', engine: 'ClamAV 1.4.1', signatures: '27300' },
+    content: makeContent({
+      scan: { verdict: 'clean', engine: 'ClamAV 1.4.1', signatures: '27300' },
+      sealedDocument: { sha256: '12'.repeat(32), sha512: '34'.repeat(64), bytes: 12_345 },
+    }),
   });
   const manifest = manifestOf(job, 'production', sealedAt);
   t.match(manifest, {
     purpose: 'invoices',
     customer_reference: reference,
-    scan: job.scan,
+    scan: job.content.scan,
+    sealed_document: job.content.sealedDocument,
     environment: 'env_production',
   });
   t.strictSame(JSON.parse(encodeManifest(manifest).toString()), manifest);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import type { Clock } from '../../src/base/clock.ts';
-import { type Job, type JobRecord, VISIBILITIES } from '../../src/job/job.ts';
+import { documentSha256, type Job, type JobRecord, VISIBILITIES } from '../../src/job/job.ts';
 import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
 import {
   billing,
@@ -10,10 +10,12 @@ import {
   leafData,
   START_MS,
   sampleBatch,
+  sampleContent,
   sampleCredential,
   sampleEntry,
   sampleJob,
   sampleJobs,
+  sampleUrlJob,
 } from './samples.ts';
 
 const HOUR_MS = 3_600_000;
@@ -23,7 +25,7 @@ export type MakeStore = (t: Test, clock?: Clock) => Promise<{ store: Store; reop
 
 /** What every implementation of {@link Store} must pass. */
 export function storeContract(t: Test, makeStore: MakeStore): void {
-  for (const suite of [jobs, listing, idempotency, references, sealing, failing, credentials]) {
+  for (const suite of [jobs, receiving, listing, idempotency, references, sealing, failing, credentials]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
   }
 }
@@ -114,6 +116,86 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
   });
 }
 
+async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
+  const sourceUrl = 'https://files.example.com/a.pdf?signature=\u00e9';
+  const failure = { code: 'internal_error', message: 'x', failedAt: START_MS } as const;
+
+  t.test('the content of a job from a URL comes later, and its URL goes', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const job = sampleUrlJob({ customerReference: 'R-1' });
+    const document = { ...sampleContent().document, sha256: job.checksumSha256 ?? '' };
+    const content = { document, scan: { verdict: 'clean', engine: 'e' }, sealedDocument: document } as const;
+    await store.accept(job, { sourceUrl });
+    t.same(await store.job(job.id), { job });
+    t.same(await store.waiting(10), [job]);
+    t.equal(await store.sourceUrl(job.id), sourceUrl);
+    await store.receive(job.id, content);
+    const received = { ...job, content };
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.job(job.id), { job: received });
+      t.same(await opened.waiting(10), [received]);
+      t.equal(await opened.sourceUrl(job.id), undefined);
+      const query = { viewer: billing, limit: 10, documentSha256: document.sha256 };
+      t.same((await opened.list(query)).records, [{ job: received }]);
+    }
+  });
+
+  t.test('it is found by its checksum before it is fetched, and by no other', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const job = sampleUrlJob();
+    await store.accept(job, { sourceUrl });
+    for await (const opened of thenReopened(store, reopen)) {
+      const query = { viewer: billing, limit: 10, documentSha256: job.checksumSha256 ?? '' };
+      t.same((await opened.list(query)).records, [{ job }]);
+      t.same((await opened.list({ ...query, documentSha256: 'aa'.repeat(32) })).records, []);
+      t.equal(await opened.sourceUrl(job.id), sourceUrl);
+    }
+  });
+
+  t.test('a job has either content or a source URL', async (t) => {
+    const { store } = await makeStore(t);
+    await t.rejects(store.accept(sampleJob(), { sourceUrl }), BrokenInvariant);
+    await t.rejects(store.accept(sampleUrlJob()), BrokenInvariant);
+    t.equal(await store.waitingCount(), 0);
+  });
+
+  t.test('content is received once, and only by a job that waits for it', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const [fetched, failed, upload] = [sampleUrlJob(), sampleUrlJob(), sampleJob()];
+    await Promise.all([fetched, failed].map((job) => store.accept(job, { sourceUrl })));
+    await store.accept(upload);
+    const [content, other] = [sampleContent(), sampleContent()];
+    const race = [
+      store.receive(fetched.id, content),
+      store.receive(fetched.id, other),
+      store.fail(failed.id, failure),
+      store.receive(failed.id, other),
+      store.receive(upload.id, other),
+      store.receive(sampleJob().id, other),
+    ];
+    const fates = (await Promise.allSettled(race)).map(({ status }) => status);
+    t.same(fates, ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'rejected', 'rejected']);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.job(fetched.id), { job: { ...fetched, content } });
+      t.same(await opened.job(failed.id), { job: failed, outcome: { kind: 'failed', failure } });
+      t.same(await opened.job(upload.id), { job: upload });
+      t.equal(await opened.sourceUrl(failed.id), undefined, 'a failed job needs its URL no more');
+    }
+  });
+
+  t.test('nothing is sealed before its content is there', async (t) => {
+    const { store } = await makeStore(t);
+    const [job, upload] = [sampleUrlJob(), sampleJob()];
+    await store.accept(job, { sourceUrl });
+    await store.accept(upload);
+    await t.rejects(store.commitBatch(sampleBatch(0, [upload, job])), BrokenInvariant);
+    t.equal(await store.head(), undefined);
+    await store.receive(job.id, sampleContent());
+    await store.commitBatch(sampleBatch(0, [upload, job]));
+    t.equal(await store.waitingCount(), 0);
+  });
+}
+
 async function listing(t: Test, makeStore: MakeStore): Promise<void> {
   const digests = ['aa', 'bb'].map((byte) => byte.repeat(32));
   const anyJob = fc.record({
@@ -199,7 +281,10 @@ async function populate(store: Store, drawn: DrawnJob[]): Promise<JobRecord[]> {
       clientId,
       organization: clientId === 'zeta' ? 'zeta' : 'acme',
       visibility,
-      document: { sha256, sha512: sha256.repeat(2), bytes: 10 },
+      content: {
+        document: { sha256, sha512: sha256.repeat(2), bytes: 10 },
+        scan: { verdict: 'not_configured' },
+      },
       acceptedAt: START_MS + minute * 60_000,
       ...(customerReference !== undefined && { customerReference }),
     }),
@@ -226,7 +311,7 @@ async function allPages(store: Store, query: JobQuery): Promise<JobRecord[]> {
 
 function isWanted(query: JobQuery, { job, outcome }: JobRecord): boolean {
   const wants: [unknown, unknown][] = [
-    [query.documentSha256, job.document.sha256],
+    [query.documentSha256, documentSha256(job)],
     [query.customerReference, job.customerReference],
     [query.visibility, job.visibility],
     [query.outcome, outcome?.kind ?? 'waiting'],
@@ -244,7 +329,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const job = sampleJob();
     const entry = sampleEntry(job, { key: 'abcdefgh', answer: '{"id":"\ud800\0 é"}' });
-    await store.accept(job, entry);
+    await store.accept(job, { idempotency: entry });
     const { clientId, operation } = entry;
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.idempotency({ clientId, operation, key: 'abcdefgh' }), entry);
@@ -258,13 +343,13 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
     const key = 'the-same-key';
     const both = await Promise.allSettled(
-      [first, second].map((job) => store.accept(job, sampleEntry(job, { key }))),
+      [first, second].map((job) => store.accept(job, { idempotency: sampleEntry(job, { key }) })),
     );
     t.same(
       both.map(({ status }) => status),
       ['fulfilled', 'rejected'],
     );
-    await t.rejects(store.accept(third, sampleEntry(third, { key })), BrokenInvariant);
+    await t.rejects(store.accept(third, { idempotency: sampleEntry(third, { key }) }), BrokenInvariant);
     t.equal(await store.job(second.id), undefined);
     t.equal(await store.job(third.id), undefined);
     t.equal(await store.waitingCount(), 1);
@@ -277,14 +362,17 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
       const { store } = await makeStore(t, () => now);
       const old = sampleJob();
       const entry = sampleEntry(old, { key: 'the-same-key' });
-      await store.accept(old, entry);
+      await store.accept(old, { idempotency: entry });
       now = START_MS + 48 * HOUR_MS - 1;
       t.same(await store.idempotency(entry), entry);
       now = START_MS + 48 * HOUR_MS;
       t.equal(await store.idempotency(entry), undefined);
       const young = sampleJob({ acceptedAt: now });
       const newEntry = sampleEntry(young, { key: 'the-same-key' });
-      const [, swept] = await Promise.all([store.accept(young, newEntry), store.sweepIdempotency(now, 10)]);
+      const [, swept] = await Promise.all([
+        store.accept(young, { idempotency: newEntry }),
+        store.sweepIdempotency(now, 10),
+      ]);
       t.equal(swept, 1);
       t.same(await store.idempotency(entry), newEntry);
       t.equal(await store.sweepIdempotency(now, 10), 0);
@@ -296,7 +384,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t, () => START_MS + 10);
     const accepted = sampleJobs(10);
     const entries = accepted.map((job) => sampleEntry(job));
-    await Promise.all(accepted.map((job, n) => store.accept(job, entries[n])));
+    await Promise.all(accepted.map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
     t.equal(await store.sweepIdempotency(START_MS + 7, 5), 5);
     t.equal(await store.sweepIdempotency(START_MS + 7, 5), 2);
     t.equal(await store.sweepIdempotency(START_MS + 7, 5), 0);
@@ -309,20 +397,26 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
 }
 
 async function references(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('every outcome and every idempotency entry tells its job', async (t) => {
+  t.test('whatever is kept beside a job tells its job', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const accepted = sampleJobs(1203);
-    await Promise.all(accepted.map((job, n) => store.accept(job, n < 600 ? sampleEntry(job) : undefined)));
+    await Promise.all(
+      accepted.map((job, n) => store.accept(job, n < 600 ? { idempotency: sampleEntry(job) } : {})),
+    );
     await store.commitBatch(sampleBatch(0, accepted.slice(0, 1100)));
     const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
     await store.fail(accepted[1100]?.id ?? '', failure);
     await store.sweepIdempotency(START_MS + 10, 10);
+    const [fetched, queued] = [sampleUrlJob(), sampleUrlJob()];
+    await Promise.all([fetched, queued].map((job) => store.accept(job, { sourceUrl: 'https://a.example/' })));
+    await store.receive(fetched.id, sampleContent());
     const ids = accepted.map(({ id }) => id);
     for await (const opened of thenReopened(store, reopen)) {
-      const found = { outcome: [] as string[], idempotency: [] as string[] };
-      for await (const { kind, jobId } of opened.references()) found[kind].push(jobId);
-      t.same(found.outcome.sort(), ids.slice(0, 1101));
-      t.same(found.idempotency.sort(), ids.slice(10, 600));
+      const found = { outcome: [], idempotency: [], content: [], source: [] } as Record<string, string[]>;
+      for await (const { kind, jobId } of opened.references()) found[kind]?.push(jobId);
+      t.same(found.outcome?.sort(), ids.slice(0, 1101));
+      t.same(found.idempotency?.sort(), ids.slice(10, 600));
+      t.same([found.content, found.source], [[fetched.id], [queued.id]]);
     }
   });
 }
@@ -417,7 +511,7 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a failed job keeps its key, or frees it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const [kept, freed] = [sampleJob(), sampleJob()];
-    await Promise.all([kept, freed].map((job) => store.accept(job, sampleEntry(job))));
+    await Promise.all([kept, freed].map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
     await store.fail(kept.id, failure);
     await store.fail(freed.id, failure, { releaseKey: true });
     for await (const opened of thenReopened(store, reopen)) {
@@ -451,10 +545,10 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a freed key can be taken again', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [first, second] = [sampleJob(), sampleJob()];
-    await store.accept(first, sampleEntry(first, { key: 'the-same-key' }));
+    await store.accept(first, { idempotency: sampleEntry(first, { key: 'the-same-key' }) });
     await store.fail(first.id, failure, { releaseKey: true });
     const entry = sampleEntry(second, { key: 'the-same-key' });
-    await store.accept(second, entry);
+    await store.accept(second, { idempotency: entry });
     t.same(await store.idempotency(entry), entry);
   });
 }

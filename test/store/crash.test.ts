@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { documentSha256 } from '../../src/job/job.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Child } from './child.ts';
@@ -95,7 +96,7 @@ async function checkJobs(t: Test, store: Store, log: string[]): Promise<Set<stri
     const isSettled = outcome?.kind === 'sealed' && outcome.leafIndex === leafIndex && !waiting.has(job.id);
     const isWaiting = outcome === undefined && leafIndex === undefined && waiting.has(job.id);
     const entry = await store.idempotency(sampleEntry(job));
-    const { records } = await store.list({ viewer: PARTNER, limit: 2, documentSha256: job.document.sha256 });
+    const { records } = await store.list({ viewer: PARTNER, limit: 2, documentSha256: documentSha256(job) });
     const isFound = records.length === 1 && records[0]?.job.id === job.id && listed.has(job.id);
     if (!(isSettled || isWaiting) || entry?.jobId !== job.id || !isFound) faults.push(job.id);
   }

@@ -8,7 +8,7 @@ import { createStore, openStore } from '../../src/store/lmdb.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from './child.ts';
 import { storeContract } from './contract.ts';
-import { billing, identity, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
+import { billing, identity, sampleContent, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
 
 let made = 0;
 const makeStore = async (t: Test, clock: Clock = Date.now) => {
@@ -139,13 +139,17 @@ t.test('digests and references are found in every generation of the index', asyn
   const last = {
     ...sampleJob({ acceptedAt: jobs.length }),
     ...seen,
-    document: first?.document ?? sampleJob().document,
+    content: first?.content ?? sampleContent(),
   };
   await Promise.all(jobs.slice(0, 12_000).map((job) => store.accept(job)));
   const reopened = await reopen();
   await Promise.all([...jobs.slice(12_000), last].map((job) => reopened.accept(job)));
 
-  const byDigest = await reopened.list({ viewer: billing, limit: 10, documentSha256: last.document.sha256 });
+  const byDigest = await reopened.list({
+    viewer: billing,
+    limit: 10,
+    documentSha256: last.content.document.sha256,
+  });
   t.same(
     byDigest.records.map(({ job }) => job.id),
     [first?.id, last.id].sort().reverse(),

@@ -3,20 +3,36 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { jobKey } from '../../src/store/keys.ts';
 import {
+  encodeContent,
   encodeFailed,
   encodeJob,
   encodeRecord,
+  parseContent,
   parseJob,
   parseOutcome,
   parseRecord,
 } from '../../src/store/records.ts';
-import { sampleJob } from './samples.ts';
+import { sampleContent, sampleJob, sampleUrlJob } from './samples.ts';
 
 const job = sampleJob({ purpose: 'invoice', customerReference: '\ud800 \0 é', visibility: 'partner' });
 const key = jobKey(job.id) ?? Buffer.alloc(0);
 
 t.test('a job comes back as it was', async (t) => {
   t.same(parseJob(key, encodeJob(job)), job);
+});
+
+t.test('so does one from a URL, and its content', async (t) => {
+  const urlJob = sampleUrlJob({ customerReference: 'R' });
+  t.same(parseJob(jobKey(urlJob.id) ?? key, encodeJob(urlJob)), urlJob);
+  const { document, scan } = sampleContent();
+  for (const content of [
+    { document, scan },
+    { document, scan: { verdict: 'encrypted', engine: 'e', signatures: '1' } as const },
+    { document, scan, sealedDocument: { ...document, sha256: 'aa'.repeat(32) } },
+  ]) {
+    t.same(parseContent(encodeContent(content)), content);
+    t.same(parseJob(key, encodeJob({ ...job, content })), { ...job, content });
+  }
 });
 
 t.test('no byte of a record changes unnoticed', async (t) => {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import type { Job } from '../../src/job/job.ts';
+import type { Content, Job, ReceivedJob } from '../../src/job/job.ts';
 import type {
   Credential,
   IdempotencyEntry,
@@ -20,7 +20,7 @@ export const identity: Omit<StoreIdentity, 'schema'> = {
   createdAt: START_MS,
 };
 
-export function sampleJob(fields: Partial<Job> = {}): Job {
+export function sampleJob(fields: Partial<ReceivedJob> = {}): ReceivedJob {
   const acceptedAt = fields.acceptedAt ?? START_MS;
   return {
     id: `job_${uuidv7({ msecs: acceptedAt }).replaceAll('-', '')}`,
@@ -31,20 +31,30 @@ export function sampleJob(fields: Partial<Job> = {}): Job {
     visibility: 'private',
     preserveMetadata: false,
     source: 'upload',
-    document: {
-      sha256: randomBytes(32).toString('hex'),
-      sha512: randomBytes(64).toString('hex'),
-      bytes: 1234,
-    },
-    scan: { verdict: 'not_configured' },
+    content: sampleContent(),
     capabilities: ['receipt.sha512'],
     acceptedAt,
     ...fields,
   };
 }
 
+export function sampleContent(): Content {
+  const document = {
+    sha256: randomBytes(32).toString('hex'),
+    sha512: randomBytes(64).toString('hex'),
+    bytes: 1234,
+  };
+  return { document, scan: { verdict: 'not_configured' } };
+}
+
+/** A job whose document is still to be fetched. */
+export function sampleUrlJob(fields: Partial<Job> = {}): Job {
+  const { content, ...job } = sampleJob();
+  return { ...job, source: 'url', checksumSha256: content.document.sha256, ...fields };
+}
+
 /** Jobs accepted one millisecond after the other, in the order of their ids. */
-export function sampleJobs(count: number): Job[] {
+export function sampleJobs(count: number): ReceivedJob[] {
   return Array.from({ length: count }, (_, n) => sampleJob({ acceptedAt: START_MS + n }));
 }
 

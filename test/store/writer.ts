@@ -21,7 +21,7 @@ async function accept(): Promise<void> {
   while (!isBroken) {
     const job = sampleJob({ acceptedAt: Date.now(), visibility: 'partner', customerReference: 'R' });
     say(`accepting ${job.id}`);
-    await store.accept(job, sampleEntry(job));
+    await store.accept(job, { idempotency: sampleEntry(job) });
     say(`accepted ${job.id}`);
   }
 }

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { parseSignedData } from '../../src/asn1/cms.ts';
 import { toBase64 } from '../../src/base/bytes.ts';
-import type { Job } from '../../src/job/job.ts';
+import type { Content, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/keys.ts';
 import { encodeNote } from '../../src/log/note.ts';
@@ -40,7 +40,15 @@ export function signNote(origin: string, text: string, keys: readonly TestKey[])
   );
 }
 
-export function makeJob(id: string, overrides: Partial<Job> = {}): Job {
+export function makeContent(fields: Partial<Content> = {}): Content {
+  return {
+    document: { sha256: 'ab'.repeat(32), sha512: 'cd'.repeat(64), bytes: 12_345 },
+    scan: { verdict: 'not_configured' },
+    ...fields,
+  };
+}
+
+export function makeJob(id: string, overrides: Partial<ReceivedJob> = {}): ReceivedJob {
   return {
     id,
     clientId: 'acme-web',
@@ -50,8 +58,7 @@ export function makeJob(id: string, overrides: Partial<Job> = {}): Job {
     visibility: 'organization',
     preserveMetadata: false,
     source: 'upload',
-    document: { sha256: 'ab'.repeat(32), sha512: 'cd'.repeat(64), bytes: 12_345 },
-    scan: { verdict: 'not_configured' },
+    content: makeContent(),
     capabilities: ['receipt.sha512'],
     acceptedAt: Date.parse('2026-03-04T05:06:07.008Z'),
     ...overrides,
@@ -60,7 +67,7 @@ export function makeJob(id: string, overrides: Partial<Job> = {}): Job {
 
 /** Seals the jobs as one batch, the first of its log, in memory; stamped where there is an authority. */
 export async function sealJobs(options: {
-  jobs: readonly Job[];
+  jobs: readonly ReceivedJob[];
   environment: string;
   origin: string;
   keys: readonly [TestKey, ...TestKey[]];

@@ -6,7 +6,7 @@ import { encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Verdict, verifyReceipt } from '../../src/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { makeJob, makeKey, sealJobs } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, sealJobs } from '../support/sealing.ts';
 
 const RUNS = 50_000;
 const origin = 'seal.example.com/sandbox/2026';
@@ -32,7 +32,7 @@ const trust: TrustFile = {
   timestampAuthorities: [{ name: 'built-in', root: pki.root }],
   logs: [{ origin, environment: 'env_sandbox', quorum: 1, keys: [key] }],
 };
-const { document } = makeJob('any');
+const { document } = makeContent();
 
 function verify(received: unknown): Verdict['outcome'] {
   return verifyReceipt({ document, receipt: received, trust }).outcome;

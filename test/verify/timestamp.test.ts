@@ -16,7 +16,14 @@ import {
   makeToken,
   softKey,
 } from '../support/authority.ts';
-import { makeJob, makeKey, sealJobs, stampCheckpoint, type TestKey } from '../support/sealing.ts';
+import {
+  makeContent,
+  makeJob,
+  makeKey,
+  sealJobs,
+  stampCheckpoint,
+  type TestKey,
+} from '../support/sealing.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -57,7 +64,7 @@ const batches = await Promise.all(['a', 'b', 'c'].map((batch) => seal(batch)));
 const [receipt, other] = [batches[0]?.[0], batches[1]?.[0]];
 if (receipt === undefined || other === undefined) throw new Error('nothing was sealed');
 const { evidence } = receipt;
-const { document } = makeJob('any');
+const { document } = makeContent();
 const [stamped] = evidence.timestamps;
 if (stamped === undefined) throw new Error('nothing was stamped');
 
