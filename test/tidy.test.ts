@@ -12,7 +12,7 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const LAYERS = [
   ['base'],
-  ['job', 'log', 'pdf', 'multipart', 'asn1'],
+  ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
   ['hash', 'kms', 'store', 'tsa'],
   ['draft', 'timestamping', 'receipts'],

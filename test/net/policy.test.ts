@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { parseAllowed, TargetPolicy, TargetRefused } from '../../src/net/policy.ts';
+
+/** Whether the URL may be tried: names are not looked up for this. */
+function admits(allow: string[], url: string): boolean {
+  try {
+    new TargetPolicy(allow).guard(new URL(url));
+    return true;
+  } catch (error) {
+    if (error instanceof TargetRefused) return false;
+    throw error;
+  }
+}
+
+t.test('entries', async (t) => {
+  const good = [
+    'https://erp.example.com',
+    'http://erp.example.com:8080/',
+    'https://*.example.com',
+    'https://*',
+    'http://*:8080',
+    'https://[2001:db8::1]:8443',
+    '10.0.0.0/8',
+    '192.0.2.7',
+    'fd00::/8',
+    '::1',
+  ];
+  for (const text of good) t.ok(parseAllowed(text), text);
+  const bad = [
+    '',
+    '*',
+    'erp.example.com',
+    'ftp://erp.example.com',
+    'https://',
+    'https://user@erp.example.com',
+    'https://erp.example.com/path',
+    'https://erp.example.com?q',
+    'https://e*p.example.com',
+    'https://*example.com',
+    'https://*.*.example.com',
+    'https://erp.example.com:99999',
+    '10.0.0.0/33',
+    '10/8',
+    '10.0.0.0/8/8',
+    '0x7f.0.0.1/8',
+    'fd00::/129',
+  ];
+  for (const text of bad) t.equal(parseAllowed(text), undefined, text);
+  t.throws(() => new TargetPolicy(['https://erp.example.com', 'nonsense']), /"nonsense" is neither/);
+});
+
+t.test('origins', async (t) => {
+  const cases: [allow: string[], url: string, admitted: boolean][] = [
+    [[], 'https://erp.example.com/', false],
+    [['https://erp.example.com'], 'https://erp.example.com/hook?a=b', true],
+    [['https://erp.example.com'], 'https://ERP.example.com:443/', true],
+    [['https://erp.example.com'], 'http://erp.example.com/', false],
+    [['https://erp.example.com'], 'https://erp.example.com:8443/', false],
+    [['https://erp.example.com'], 'https://erp.example.com.evil.test/', false],
+    [['https://erp.example.com'], 'https://user:secret@erp.example.com/', false],
+    [['https://*.example.com'], 'https://a.b.example.com/', true],
+    [['https://*.example.com'], 'https://example.com/', false],
+    [['https://*.example.com'], 'https://evilexample.com/', false],
+    [['https://*'], 'https://anything.test/', true],
+    [['https://*'], 'http://anything.test/', false],
+    [['https://*', 'http://*'], 'ftp://anything.test/', false],
+    [['10.0.0.0/8'], 'https://may-be-there.test/', true],
+  ];
+  for (const [allow, url, admitted] of cases) t.equal(admits(allow, url), admitted, `${allow} ${url}`);
+});
+
+t.test('literal addresses', async (t) => {
+  const everywhere = ['https://*', 'http://*'];
+  const anything = [...everywhere, '0.0.0.0/0', '::/0'];
+  const publicOnes = ['93.184.215.14', '[2606:2800:21f:cb07:6820:80da:af6b:8b2c]'];
+  const special = [
+    '127.0.0.1',
+    '2130706433', // the same, as a URL may write it
+    '10.1.2.3',
+    '172.16.0.1',
+    '192.168.1.1',
+    '100.64.0.1',
+    '198.18.0.1',
+    '[::1]',
+    '[::ffff:10.0.0.1]',
+    '[fd12:3456::1]',
+    '[64:ff9b::5db8:d70e]',
+    '[2001:db8::1]',
+  ];
+  const never = [
+    '0.0.0.0',
+    '169.254.169.254',
+    '224.0.0.1',
+    '255.255.255.255',
+    '100.100.100.200',
+    '[::]',
+    '[fe80::1]',
+    '[ff02::1]',
+    '[fd00:ec2::254]',
+    '[::ffff:169.254.169.254]',
+    '[::169.254.169.254]',
+    '[64:ff9b::a9fe:a9fe]',
+    '[64:ff9b:1::a9fe:a9fe]',
+    '[2002:a9fe:a9fe::1]',
+  ];
+  for (const host of publicOnes) t.equal(admits(everywhere, `http://${host}/`), true, host);
+  for (const host of special) {
+    t.equal(admits(everywhere, `http://${host}/`), false, `${host} by origin`);
+    t.equal(admits(anything, `http://${host}/`), true, `${host} by network`);
+  }
+  for (const host of never) t.equal(admits(anything, `http://${host}/`), false, host);
+  t.equal(admits(['10.0.0.0/8'], 'http://10.255.0.1:9/'), true);
+  t.equal(admits(['10.0.0.0/8'], 'http://[::ffff:10.1.2.3]/'), true, 'a mapped address is the address');
+  t.equal(admits(['::ffff:10.0.0.0/104'], 'http://10.1.2.3/'), true);
+  t.equal(admits(['10.0.0.0/8'], 'http://11.0.0.1/'), false);
+});
+
+t.test('a socket is connected to an allowed address only', async (t) => {
+  const server = createServer((_, res) => res.end('here'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const origin = `http://localhost:${port}`;
+  const get = async (allow: string[]): Promise<number | undefined> => {
+    const url = new URL(origin);
+    const sent = request(url, { ...new TargetPolicy(allow).guard(url), agent: false });
+    sent.end();
+    const [response] = await once(sent, 'response');
+    response.resume();
+    return response.statusCode;
+  };
+  t.equal(await get(['127.0.0.0/8']), 200);
+  t.equal(await get([origin, '127.0.0.0/8', '::1']), 200);
+  await t.rejects(get([origin]), { name: 'TargetRefused', message: /localhost is at .*not allowed/ });
+  await t.rejects(get(['10.0.0.0/8']), TargetRefused);
+});
