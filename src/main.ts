@@ -5,7 +5,9 @@ import { systemClock } from './base/clock.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
+import { BUILT_IN } from './config/consistency.ts';
 import { type Config, loadConfig } from './config.ts';
+import { startExpiryWarnings } from './expiry.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
@@ -17,6 +19,7 @@ import { acquireLock } from './store/lock.ts';
 import type { Store } from './store/store.ts';
 import { startSweeping } from './sweep.ts';
 import { openTimestamping, type Timestamping } from './timestamping.ts';
+import type { CertificateSources } from './tsa/expiry.ts';
 
 const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
 
@@ -164,6 +167,7 @@ async function openTimestampingOf(
     logger.warn('timestamp.authorities is empty: receipts carry no time-stamp');
     return undefined;
   }
+  parts.defer(startExpiryWarnings({ sources: certificatesInUse(config), clock: systemClock, logger }));
   const head = await store.head();
   const options = {
     ...timestamp,
@@ -174,6 +178,15 @@ async function openTimestampingOf(
     logger,
   };
   return openTimestamping(options, (close) => parts.defer(close));
+}
+
+function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateSources {
+  const { authorities, keys, remotes } = timestamp;
+  return {
+    certificatesDir,
+    keys: authorities.includes(BUILT_IN) ? keys : [],
+    remotes: Object.fromEntries(Object.entries(remotes).filter(([name]) => authorities.includes(name))),
+  };
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */

@@ -26,9 +26,12 @@ export interface Installed {
   chain: Certificate[];
 }
 
-/** Where the certificates of a key stand: a PEM file with its chain. */
+/**
+ * Where the certificates of a key stand: a PEM file with its chain. A region has no underscore, so no two keys share a
+ * name.
+ */
 export function certificateFile(dir: string, { region, keyLabel }: KeyName): string {
-  return join(dir, `${region}-${keyLabel}.pem`);
+  return join(dir, `${region}_${keyLabel}.pem`);
 }
 
 /** Where certificates go that were replaced: the receipts stamped under them need their roots. */

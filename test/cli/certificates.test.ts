@@ -95,7 +95,7 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.match(leaf.x509.toLegacyObject().subject, { O: 'Example Corp' }, 'of the root’s organization');
   t.equal(leaf.notAfter - leaf.notBefore, 30 * DAY_MS);
   const dir = join(sandbox.dir, 'state/certificates');
-  t.match(readdirSync(join(dir, 'retired')), [/^local-timestamp-2026-[0-9a-f]{16}\.pem$/]);
+  t.match(readdirSync(join(dir, 'retired')), [/^local_timestamp-2026-[0-9a-f]{16}\.pem$/]);
   const outliving = await certify('36525d');
   t.match(outliving, { status: 1, stderr: /would outlive O=Example Corp, .*time-stamping root/ });
   t.same(item(chain(), 0).der, leaf.der);

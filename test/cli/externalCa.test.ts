@@ -107,7 +107,7 @@ t.test('from the request to the trust file', async (t) => {
       chain: [/CN=Time-stamping 1/, 'CN=Site ca2'],
     });
     const retired = readdirSync(join(certificates, 'retired'));
-    t.match(retired, [/^local-timestamp-2026-[0-9a-f]{16}\.pem$/]);
+    t.match(retired, [/^local_timestamp-2026-[0-9a-f]{16}\.pem$/]);
     t.equal(readFileSync(join(certificates, 'retired', retired[0] ?? ''), 'utf8'), before);
     const { stdout } = await pdfseal('trust', 'export');
     t.match(

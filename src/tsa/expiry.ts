@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs';
+import type { Certificate } from '../asn1/certificate.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+import { type KeyName, readInstalled } from './installed.ts';
+import { readCertificates } from './pki.ts';
+
+/** Where the certificates are that time-stamps rest on: those of the built-in authority's keys, and roots of others. */
+export interface CertificateSources {
+  certificatesDir: string;
+  keys: readonly KeyName[];
+  remotes: Readonly<Record<string, { rootsFile: string }>>;
+}
+
+/** A certificate that time-stamps rest on, or why there is none. */
+export interface CertificateEntry {
+  /** Name of the authority, and of the key if it is ours. */
+  authority: string;
+  role: 'time-stamping' | 'issuer' | 'root';
+  found: Certificate | { missing: string };
+}
+
+export type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
+
+const DAY_MS = 86_400_000;
+
+/** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
+export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
+  const own = keys.flatMap((name) => {
+    const authority = `built-in ${kmsKeyId(name)}`;
+    return collect({ authority, role: 'time-stamping' }, () => readInstalled(certificatesDir, name).chain);
+  });
+  const others = Object.entries(remotes).flatMap(([authority, { rootsFile }]) =>
+    collect({ authority, role: 'root' }, () => readRoots(rootsFile)),
+  );
+  return [...own, ...others];
+}
+
+/** Whether it may be relied on at `now`, milliseconds since the epoch. */
+export function validityOf({ found }: CertificateEntry, now: number): Validity {
+  if ('missing' in found) return 'missing';
+  if (now > found.notAfter) return 'expired';
+  return now < found.notBefore ? 'not_yet_valid' : 'valid';
+}
+
+/** Whole days until `notAfter`, both in milliseconds since the epoch; negative once it has passed. */
+export function daysLeft({ notAfter }: { notAfter: number }, now: number): number {
+  return Math.floor((notAfter - now) / DAY_MS);
+}
+
+/** The first of them in the given role, those above it in theirs. */
+function collect(
+  { authority, role }: Omit<CertificateEntry, 'found'>,
+  read: () => Certificate[],
+): CertificateEntry[] {
+  try {
+    return read().map((found, index) => {
+      const above = found.x509.checkIssued(found.x509) ? 'root' : 'issuer';
+      return { authority, role: index === 0 ? role : above, found };
+    });
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [{ authority, role, found: { missing: error.message } }];
+  }
+}
+
+function readRoots(file: string): Certificate[] {
+  try {
+    return readCertificates(readFileSync(file), file);
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause)) throw cause;
+    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
+  }
+}
