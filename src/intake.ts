@@ -1,17 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
-import type { Hasher } from './hash/hasher.ts';
-import type { HashPool } from './hash/pool.ts';
+import { type DocumentOptions, DocumentPass, tooLarge } from './document.ts';
 import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
-import type { DocumentDigests } from './job/job.ts';
+import type { Content } from './job/job.ts';
 import { RequestBody } from './multipart/body.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
-import { PdfSniffer } from './pdf/sniff.ts';
 
-export interface IntakeOptions {
-  pool: Pick<HashPool, 'hasher'>;
-  documentBytesMax: number;
+export interface IntakeOptions extends DocumentOptions {
   /** How long a body may stand still, milliseconds. */
   bodyIdleTimeoutMs: number;
   /** What must arrive on the average of any such time, bytes per second. */
@@ -27,8 +23,8 @@ const FIELD_BYTES_MAX = 8 * 1024;
 const HOW_TO_SEND = 'Send the PDF as the part file with a filename, as curl -F file=@document.pdf does.';
 
 /**
- * Receives a multipart create in one pass: the text fields go to `fields`, the document through the PDF check and the
- * size limit to the hash workers, no faster than those can take it. Nothing of the document is kept.
+ * Receives a multipart create in one pass: the text fields go to `fields`, the document through its {@link DocumentPass}, no
+ * faster than that can take it.
  *
  * Throws ServiceError at the first fault, in the middle of the body too; the request is then left as it is, paused. On a
  * throw nothing of the upload remains. Rejects with the signal's reason when that is aborted.
@@ -38,7 +34,7 @@ export async function receiveUpload(
   fields: CreateFields,
   options: IntakeOptions,
   signal?: AbortSignal,
-): Promise<DocumentDigests> {
+): Promise<Content> {
   const boundary = boundaryOf(req.headers['content-type']);
   refuseAnnouncedSize(req, options.documentBytesMax);
   const body = new RequestBody(req, {
@@ -67,9 +63,8 @@ class Upload {
   readonly #fields: CreateFields;
   readonly #options: IntakeOptions;
   readonly #hold: (room: Promise<void>) => void;
-  #hasher: Hasher | undefined;
+  #document: DocumentPass | undefined;
   #bodyBytes = 0;
-  #documentBytes = 0;
 
   constructor(fields: CreateFields, options: IntakeOptions, hold: (room: Promise<void>) => void) {
     this.#fields = fields;
@@ -79,7 +74,7 @@ class Upload {
 
   /** Before a chunk is parsed: what came before must have been document, up to the overhead. */
   count(bytes: number): void {
-    if (this.#bodyBytes - this.#documentBytes > OVERHEAD_BYTES_MAX) {
+    if (this.#bodyBytes - (this.#document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
       throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
     }
     this.#bodyBytes += bytes;
@@ -91,41 +86,30 @@ class Upload {
       return this.#openField(name);
     }
     if (!isFile) throw missingFile('The part file came as a text field.');
-    if (this.#hasher !== undefined) throw duplicateField('file');
-    this.#hasher = this.#options.pool.hasher();
+    if (this.#document !== undefined) throw duplicateField('file');
+    this.#document = new DocumentPass(this.#options, 'file');
     this.#requireOneSource();
-    return this.#openDocument(this.#hasher);
+    return this.#sinkOf(this.#document);
   }
 
   /** After the closing boundary. */
-  async finish(): Promise<DocumentDigests> {
-    if (this.#hasher === undefined) throw this.#missingFile();
+  async finish(): Promise<Content> {
+    if (this.#document === undefined) throw this.#missingFile();
     const { checksumSha256 } = this.#fields.finish();
-    const document = await this.#hasher.digest();
-    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256) {
-      const message =
-        'checksum_sha256 is not the SHA-256 of the bytes received. Nothing was recorded: upload the document again.';
-      throw new ServiceError('checksum_mismatch', message, { parameter: 'checksum_sha256' });
-    }
-    return document;
+    return this.#document.finish(checksumSha256);
   }
 
   abort(): void {
-    this.#hasher?.abort();
+    this.#document?.abort();
   }
 
-  #openDocument(hasher: Hasher): PartSink {
-    const sniffer = new PdfSniffer();
-    const { documentBytesMax } = this.#options;
+  #sinkOf(document: DocumentPass): PartSink {
     return {
       write: (bytes) => {
-        this.#documentBytes += bytes.length;
-        if (this.#documentBytes > documentBytesMax) throw tooLarge(documentBytesMax);
-        sniffer.update(bytes);
-        const room = hasher.update(bytes);
+        const room = document.write(bytes);
         if (room !== undefined) this.#hold(room);
       },
-      end: () => sniffer.end(),
+      end: () => document.end(),
     };
   }
 
@@ -149,7 +133,7 @@ class Upload {
   }
 
   #requireOneSource(): void {
-    if (this.#hasher === undefined || this.#fields.sourceUrl === undefined) return;
+    if (this.#document === undefined || this.#fields.sourceUrl === undefined) return;
     const message = 'A request carries either file or source_url, never both. Send one of them.';
     throw new ServiceError('file_and_source_url', message, { parameter: 'source_url' });
   }
@@ -165,12 +149,7 @@ class Upload {
 /** Refuses before the first byte what its length already condemns. */
 function refuseAnnouncedSize(req: IncomingMessage, documentBytesMax: number): void {
   const bytes = Number(req.headers['content-length'] ?? 0);
-  if (bytes > documentBytesMax + OVERHEAD_BYTES_MAX) throw tooLarge(documentBytesMax);
-}
-
-function tooLarge(documentBytesMax: number): ServiceError {
-  const message = `file has more than ${documentBytesMax} bytes, the most this service takes.`;
-  return new ServiceError('document_too_large', message, { parameter: 'file' });
+  if (bytes > documentBytesMax + OVERHEAD_BYTES_MAX) throw tooLarge('file', documentBytesMax);
 }
 
 function misplacedFile(name: string): ServiceError {

@@ -15,7 +15,7 @@ const LAYERS = [
   ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
   ['hash', 'kms', 'store', 'tsa'],
-  ['draft', 'timestamping', 'receipts', 'expiry'],
+  ['document', 'draft', 'timestamping', 'receipts', 'expiry'],
   ['intake', 'sealer', 'verify', 'sweep'],
   ['config', 'http'],
   ['cli'],

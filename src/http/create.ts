@@ -4,7 +4,7 @@ import { ServiceError } from '../base/errors.ts';
 import { type IntakeOptions, receiveUpload } from '../intake.ts';
 import { CreateFields, type CreateRequest, fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
-import type { DocumentDigests, Job, Outcome } from '../job/job.ts';
+import type { Content, Job, Outcome } from '../job/job.ts';
 import type { Sealer } from '../sealer.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
 import { askForBody, requireMediaType } from './body.ts';
@@ -104,10 +104,10 @@ async function receive(
 ): Promise<Accepted> {
   const { sealer } = options;
   sealer.admit('async');
-  const { request, document } = await upload(ctx, options);
-  const print = fingerprint(request, document.sha256);
+  const { request, content } = await upload(ctx, options);
+  const print = fingerprint(request, content.document.sha256);
   sealer.admit(request.mode);
-  const job = jobOf(ctx, request, document, options);
+  const job = jobOf(ctx, request, content, options);
   const answer = answerTo(job, options.site);
   const idempotency = key && {
     ...key,
@@ -124,7 +124,7 @@ async function receive(
 async function upload(
   ctx: RequestContext,
   { slots, intake }: CreateOptions,
-): Promise<{ request: CreateRequest; document: DocumentDigests }> {
+): Promise<{ request: CreateRequest; content: Content }> {
   const leave = slots.take(callerOf(ctx).viewer.clientId);
   try {
     const fields = new CreateFields();
@@ -132,10 +132,10 @@ async function upload(
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
-    const document = await receiving;
+    const content = await receiving;
     // An upload can last; a key that was revoked or expired meanwhile creates nothing.
     await callerOf(ctx).confirm();
-    return { request: fields.finish(), document };
+    return { request: fields.finish(), content };
   } finally {
     leave();
   }
@@ -146,8 +146,8 @@ async function repeat(
   entry: IdempotencyEntry,
   options: CreateOptions,
 ): Promise<Accepted> {
-  const { request, document } = await upload(ctx, options);
-  if (entry.fingerprint !== fingerprint(request, document.sha256)) {
+  const { request, content } = await upload(ctx, options);
+  if (entry.fingerprint !== fingerprint(request, content.document.sha256)) {
     throw new ServiceError(
       'idempotency_key_reused',
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
@@ -161,7 +161,7 @@ async function repeat(
 function jobOf(
   ctx: RequestContext,
   request: CreateRequest,
-  document: DocumentDigests,
+  content: Content,
   { capabilities, clock }: CreateOptions,
 ): Job {
   const { clientId, organization } = callerOf(ctx).viewer;
@@ -176,7 +176,7 @@ function jobOf(
     ...(request.customerReference !== undefined && { customerReference: request.customerReference }),
     preserveMetadata: request.preserveMetadata,
     source: 'upload',
-    content: { document, scan: { verdict: 'not_configured' } },
+    content,
     capabilities,
     acceptedAt: clock(),
   };

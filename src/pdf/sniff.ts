@@ -10,8 +10,14 @@ const WINDOW_BYTES = 1024;
  * Keeps no more than those.
  */
 export class PdfSniffer {
+  readonly #field: string;
   #head: Buffer | undefined = Buffer.alloc(0);
   #tail = Buffer.alloc(0);
+
+  /** `field` is what the refusal names. */
+  constructor(field: string) {
+    this.#field = field;
+  }
 
   /** Throws ServiceError `not_a_pdf` as soon as the first 1024 bytes say so. */
   update(chunk: Uint8Array): void {
@@ -21,16 +27,26 @@ export class PdfSniffer {
 
   /** After the last byte; throws ServiceError `not_a_pdf`. */
   end(): void {
-    if (this.#tail.length === 0) throw notPdf('it is empty');
-    if (this.#head !== undefined) throw noHeader();
-    if (!this.#tail.includes(TRAILER)) throw notPdf(`its last ${WINDOW_BYTES} bytes hold no ${TRAILER}`);
+    if (this.#tail.length === 0) throw this.#notPdf('it is empty');
+    if (this.#head !== undefined) throw this.#noHeader();
+    if (!this.#tail.includes(TRAILER))
+      throw this.#notPdf(`its last ${WINDOW_BYTES} bytes hold no ${TRAILER}`);
   }
 
   #look(head: Buffer, chunk: Uint8Array): void {
     const seen = Buffer.concat([head, chunk.subarray(0, WINDOW_BYTES - head.length)]);
     if (seen.includes(HEADER)) this.#head = undefined;
-    else if (seen.length === WINDOW_BYTES) throw noHeader();
+    else if (seen.length === WINDOW_BYTES) throw this.#noHeader();
     else this.#head = seen;
+  }
+
+  #noHeader(): ServiceError {
+    return this.#notPdf(`its first ${WINDOW_BYTES} bytes hold no ${HEADER}`);
+  }
+
+  #notPdf(why: string): ServiceError {
+    const message = `${this.#field} is not a complete PDF: ${why}. Send the document as it is, unencoded.`;
+    return new ServiceError('not_a_pdf', message, { parameter: this.#field });
   }
 }
 
@@ -39,18 +55,4 @@ function lastBytes(before: Buffer, chunk: Uint8Array): Buffer<ArrayBuffer> {
   const after = chunk.subarray(-WINDOW_BYTES);
   const kept = Math.min(before.length, WINDOW_BYTES - after.length);
   return Buffer.concat([before.subarray(before.length - kept), after]);
-}
-
-function noHeader(): ServiceError {
-  return notPdf(`its first ${WINDOW_BYTES} bytes hold no ${HEADER}`);
-}
-
-function notPdf(why: string): ServiceError {
-  return new ServiceError(
-    'not_a_pdf',
-    `file is not a complete PDF: ${why}. Send the document as it is, unencoded.`,
-    {
-      parameter: 'file',
-    },
-  );
 }

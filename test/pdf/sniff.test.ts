@@ -7,7 +7,7 @@ const fill = (length: number) => 'x'.repeat(length);
 
 /** The code it was refused with, or `pdf`. */
 function sniff(chunks: Uint8Array[]): string {
-  const sniffer = new PdfSniffer();
+  const sniffer = new PdfSniffer('file');
   try {
     for (const chunk of chunks) sniffer.update(chunk);
     sniffer.end();
@@ -43,7 +43,7 @@ for (const [name, text, verdict] of [
 }
 
 t.test('refuses as soon as the first 1024 bytes are known', async (t) => {
-  const sniffer = new PdfSniffer();
+  const sniffer = new PdfSniffer('file');
   sniffer.update(Buffer.alloc(1023));
   t.throws(() => sniffer.update(Buffer.alloc(1)), { code: 'not_a_pdf', parameter: 'file' });
 });
