@@ -32,6 +32,9 @@ export type ErrorCode =
   | 'checksum_mismatch'
   | 'idempotency_in_progress'
   | 'idempotency_key_reused'
+  // 409: the administration
+  | 'partition_not_ready'
+  | 'below_quorum'
   // 408, 413, 415, 431: the transport
   | 'request_timeout'
   | 'document_too_large'

@@ -135,6 +135,16 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     remedy:
       'Use a new key for each document and set of fields; repeat a key only with the very same request.',
   },
+  partition_not_ready: {
+    status: 409,
+    title: 'This partition signs nothing at the moment',
+    remedy: 'Only a partition that signs can be taken out. pdfseal doctor says what is wrong with it.',
+  },
+  below_quorum: {
+    status: 409,
+    title: 'Without this partition too few could sign',
+    remedy: 'Mend the other partitions first, or say that sealing may stop meanwhile.',
+  },
   request_timeout: {
     status: 408,
     title: 'The request head did not arrive in time',

@@ -24,7 +24,10 @@ export function toSignerFailure(error: unknown): SignerFailure {
   return error instanceof SignerFailure ? error : new SignerFailure('signer_error', String(error));
 }
 
-/** How a partition stands. Only `ready` signs; `pin_refused` waits for a new PIN file; the others retry by themselves. */
+/**
+ * How a partition stands. Only `ready` signs; `withdrawn` was taken out on purpose; `pin_refused` waits for a new PIN file; the
+ * others retry by themselves.
+ */
 export type PartitionState =
   | 'starting'
   | 'ready'
@@ -32,6 +35,7 @@ export type PartitionState =
   | 'pin_refused'
   | 'key_changed'
   | 'key_lost'
+  | 'withdrawn'
   | 'closed';
 
 const PIN_REFUSALS = new Set([

@@ -32,6 +32,13 @@ export interface PartitionStatus {
   pid?: number;
 }
 
+/** Whoever wants to know what becomes of a partition; must not throw. */
+export interface PartitionObserver {
+  changed(): void;
+  /** A verified signature, and how long the token took for it. */
+  signed(durationMs: number): void;
+}
+
 /** From one start to the next while starts fail: short enough to be back within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
@@ -58,7 +65,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   readonly #token: TokenOptions;
   readonly #times: PartitionTimes;
   readonly #logger: Logger;
-  readonly #onChange: () => void;
+  readonly #observer: PartitionObserver;
   readonly #closing = new AbortController();
   readonly #started = Promise.withResolvers<SignerFailure | undefined>();
   readonly #ended: Promise<void>;
@@ -79,13 +86,22 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** End of the queue: the token signs one message at a time. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(key: Key, token: TokenOptions, times: PartitionTimes, logger: Logger, onChange: () => void) {
+  /** While it is out of service on purpose: when its child is gone, and when it may have another. */
+  #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
+
+  constructor(
+    key: Key,
+    token: TokenOptions,
+    times: PartitionTimes,
+    logger: Logger,
+    observer: PartitionObserver,
+  ) {
     this.key = key;
     this.#verify = verifierOf(key);
     this.#token = token;
     this.#times = times;
     this.#logger = logger.child({ region: key.region, key_label: key.keyLabel });
-    this.#onChange = onChange;
+    this.#observer = observer;
     this.started = this.#started.promise;
     this.#ended = this.#supervise();
   }
@@ -118,10 +134,41 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return signature;
   }
 
+  /**
+   * Takes it out of service until {@link restore}, after all that it was asked to sign before. False, and nothing done, unless
+   * it is ready then; `mayLeave` is asked last, and may throw. Resolves when the child is gone.
+   */
+  withdraw(mayLeave: () => void): Promise<boolean> {
+    const turn = this.#turn.then(() => this.#leave(mayLeave));
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  async #leave(mayLeave: () => void): Promise<boolean> {
+    const signer = this.#signer;
+    if (signer === undefined || !this.ready) return false;
+    mayLeave();
+    this.#enter('withdrawn');
+    this.#withdrawal = { gone: signer.close(), over: Promise.withResolvers() };
+    await this.#withdrawal.gone;
+    return true;
+  }
+
+  /** Ends a withdrawal: a child is started again. Nothing happens where there is none. */
+  async restore(): Promise<void> {
+    const withdrawal = this.#withdrawal;
+    await withdrawal?.gone;
+    if (withdrawal === undefined || this.#withdrawal !== withdrawal) return;
+    this.#withdrawal = undefined;
+    this.#enter('starting');
+    withdrawal.over.resolve();
+  }
+
   /** Ends the child, by force after a second. Resolves when it is gone. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#enter('closed');
+    this.#withdrawal?.over.resolve();
     await this.#signer?.close();
     await this.#ended;
   }
@@ -130,6 +177,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     while (!this.#closing.signal.aborted) {
       const failure = await this.#serve();
       await this.#pause(failure);
+      await this.#withdrawal?.over.promise;
     }
   }
 
@@ -207,7 +255,10 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const signer = this.#signer;
     if (signer === undefined || !this.ready) return undefined;
     try {
-      return await this.#signVerified(signer, message, this.#times.signTimeoutMs);
+      const askedAtMs = performance.now();
+      const signature = await this.#signVerified(signer, message, this.#times.signTimeoutMs);
+      this.#observer.signed(performance.now() - askedAtMs);
+      return signature;
     } catch (error) {
       // One failure condemns the child: a token that vanished and came back serves only those who start afresh.
       const failure = toSignerFailure(error);
@@ -246,7 +297,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   /** Logs a change once, however often the same failure repeats. */
   #enter(state: PartitionState, failure?: SignerFailure): void {
-    if (this.#state === 'closed') return;
+    // What ends a child that was withdrawn is no news of the token.
+    if (this.#state === 'closed' || (this.#withdrawal !== undefined && state !== 'closed')) return;
     const unchanged = state === this.#state && failure?.code === this.#lastError;
     if (state !== this.#state) this.#since = systemClock();
     this.#state = state;
@@ -257,6 +309,6 @@ export class Partition<Key extends HeldKey = HeldKey> {
     else if (state === 'unavailable')
       this.#logger.warn(record, 'HSM partition unavailable, its signer is replaced');
     else this.#logger.error(record, 'HSM partition is of no use until somebody mends it');
-    this.#onChange();
+    this.#observer.changed();
   }
 }

@@ -39,6 +39,8 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
   quorum: number;
   signTimeoutMs: number;
   logger: Logger;
+  /** Told of every verified signature, probes too, and how long the token took; must not throw. */
+  onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
 }
 
 const START_TIMEOUT_MS = 10_000;
@@ -68,7 +70,11 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
 
   const changes = new EventEmitter().setMaxListeners(0);
   const members = pairs.map(
-    ({ token, key }) => new Partition(key, token, times, logger, () => changes.emit('change')),
+    ({ token, key }) =>
+      new Partition(key, token, times, logger, {
+        changed: () => changes.emit('change'),
+        signed: (durationMs) => options.onSigned?.(key, durationMs),
+      }),
   );
   const opened = new Partitions(members, quorum, changes);
   const failures = await Promise.all(members.map((member) => member.started));
@@ -145,6 +151,42 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   /** In the order of the configuration. */
   status(): PartitionStatus[] {
     return this.#members.map((member) => member.status());
+  }
+
+  /**
+   * Takes a partition out of service on purpose, as a loss of its token would, until {@link restore}. Throws ServiceError
+   * `not_found`, `partition_not_ready` where it signs nothing anyway, and `below_quorum` where too few would be left.
+   */
+  async withdraw(name: string, { belowQuorum = false } = {}): Promise<void> {
+    const member = this.#named(name);
+    const keepQuorum = () => {
+      const left = this.#members.filter((other) => other.ready && other !== member).length;
+      if (left < this.#quorum && !belowQuorum) throw wouldBreakQuorum(left, this.#quorum);
+    };
+    if (await member.withdraw(keepQuorum)) return;
+    const { state } = member.status();
+    throw new ServiceError(
+      'partition_not_ready',
+      `${name} is ${state}: only a partition that signs is withdrawn.`,
+    );
+  }
+
+  /** Puts it back into service; nothing happens to one that was not withdrawn. Throws ServiceError `not_found`. */
+  async restore(name: string): Promise<void> {
+    await this.#named(name).restore();
+  }
+
+  /** By its region, or by `<region>/<key label>`. */
+  #named(name: string): Partition<HeldKey<Algorithm>> {
+    const [member, ...others] = this.#members.filter(
+      ({ key }) => name === key.region || name === `${key.region}/${key.keyLabel}`,
+    );
+    if (member !== undefined && others.length === 0) return member;
+    const known = this.#members.map(({ key }) => `${key.region}/${key.keyLabel}`).join(', ');
+    throw new ServiceError(
+      'not_found',
+      `There is not exactly one partition of that name; there are ${known}.`,
+    );
   }
 
   /** Logs out everywhere; no child is left when it resolves. */
@@ -264,5 +306,12 @@ export function belowQuorum(): ServiceError {
     'kms_partition_unavailable',
     'Too few key-management partitions can sign at the moment, and nothing was sealed. Repeat the request later.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
+function wouldBreakQuorum(left: number, quorum: number): ServiceError {
+  return new ServiceError(
+    'below_quorum',
+    `Without it ${left} partitions would sign, and ${quorum} must: nothing could be sealed. Allow that, or mend the others first.`,
   );
 }

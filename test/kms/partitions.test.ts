@@ -75,6 +75,46 @@ for (const { quorum, lost, signing } of [
   });
 }
 
+t.test('a partition that is withdrawn signs nothing, has no child, and comes back', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
+  const durations: string[] = [];
+  const partitions = await site.open({
+    onSigned: (key, ms) => void durations.push(`${key.region} ${ms >= 0}`),
+  });
+  const pid = pidOf(partitions, 0);
+  const during = signers(partitions);
+  await partitions.withdraw('region-0');
+  t.strictSame(await during, ['region-0', 'region-1'], 'what it was asked before is still signed');
+  t.notOk(isAlive(pid));
+  t.match(partitions.status()[0], { state: 'withdrawn', pid: undefined });
+  t.strictSame(await signers(partitions), ['region-1']);
+  t.ok(partitions.canSign());
+
+  await t.rejects(partitions.withdraw('region-0'), { code: 'partition_not_ready', message: /withdrawn/ });
+  await t.rejects(partitions.withdraw('region-1'), { code: 'below_quorum' });
+  for (const name of ['region-2', 'region-1/other']) {
+    await t.rejects(partitions.withdraw(name), {
+      code: 'not_found',
+      message: /region-0\/log, region-1\/log/,
+    });
+  }
+  await partitions.withdraw('region-1/log', { belowQuorum: true });
+  t.notOk(partitions.canSign());
+
+  await partitions.restore('region-1');
+  await partitions.recovered(NEVER);
+  t.strictSame(await signers(partitions), ['region-1']);
+  await Promise.all([partitions.restore('region-0'), partitions.restore('region-0')]);
+  await allReady(partitions);
+  t.strictSame(await signers(partitions), ['region-0', 'region-1']);
+  t.notMatch(site.log(), /unavailable/, 'nothing was lost');
+  t.ok(durations.includes('region-0 true') && !durations.includes('region-1 false'), 'signatures are timed');
+
+  await partitions.withdraw('region-0');
+  await partitions.close();
+  t.strictSame(statesOf(partitions), ['closed', 'closed'], 'a withdrawn one closes too');
+});
+
 t.test('a child killed while it signs costs its signature, and is replaced', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open();
