@@ -3,6 +3,7 @@ import { assert } from './base/assert.ts';
 import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
+import { stopwatch } from './base/stopwatch.ts';
 import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import {
   type Failure,
@@ -18,6 +19,7 @@ import { belowQuorum, type Partitions } from './kms/partitions.ts';
 import { parseCheckpoint } from './log/checkpoint.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
+import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
 import type { Acceptance, Batch, SealedBatch, Store } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
@@ -35,6 +37,7 @@ export interface SealerOptions {
   giveUpAfterMs: number;
   clock: Clock;
   logger: Logger;
+  observer?: SealerObserver;
   /** Called once when sealing cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
   onFatal(error: unknown): void;
 }
@@ -54,6 +57,9 @@ function pendingJob(job: ReceivedJob, phase: Pending['phase'], held: boolean): P
   return { job, phase, held, failing: false, waiters: new Set() };
 }
 
+/** A batch with all its evidence, not yet committed. */
+type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
+
 const RETRY_AFTER_SECONDS = 2;
 /** Timers beyond 2^31 ms fire at once; waking up now and then costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
@@ -65,6 +71,8 @@ const PATIENCE_MS_MAX = 60_000;
 export class Sealer {
   readonly #options: SealerOptions;
   readonly #pending = new Map<string, Pending>();
+  /** Those among them that are no client's. */
+  readonly #canaries = new Set<string>();
   #queue: Pending[] = [];
   #edge: Edge;
   #sealedAt: number;
@@ -90,12 +98,12 @@ export class Sealer {
    * blocking create `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
-    if (this.#pending.size >= this.#options.queueJobsMax) {
+    if (this.waitingCount >= this.#options.queueJobsMax) {
       throw new ServiceError('queue_full', 'Too many jobs wait to be sealed. Repeat the request later.', {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       });
     }
-    const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
+    const obstacle = mode === 'blocking' ? this.obstacle() : undefined;
     if (obstacle) throw obstacle;
   }
 
@@ -103,13 +111,15 @@ export class Sealer {
   async accept(job: Job, acceptance?: Acceptance): Promise<void> {
     assert(isReceived(job), `the document of ${job.id} was not received`);
     const pending = pendingJob(job, 'queued', job.mode === 'blocking');
-    this.#pending.set(job.id, pending);
+    const startedAtMs = performance.now();
+    this.#track(pending);
     try {
       await this.#options.store.accept(job, acceptance);
     } catch (error) {
-      this.#pending.delete(job.id);
+      this.#forget(job);
       throw error;
     }
+    this.#options.observer?.accepted(job, performance.now() - startedAtMs);
     // If we stop here, the job is found waiting at the next start.
     this.#enqueue(pending);
   }
@@ -143,9 +153,21 @@ export class Sealer {
     }
   }
 
-  /** How many accepted jobs have no outcome yet. */
+  /** How many accepted jobs of clients have no outcome yet. */
   get waitingCount(): number {
-    return this.#pending.size;
+    return this.#pending.size - this.#canaries.size;
+  }
+
+  /** When the job that waits longest was accepted, milliseconds since the epoch; undefined when none waits. */
+  get oldestAcceptedAt(): number | undefined {
+    return this.#queue[0]?.job.acceptedAt;
+  }
+
+  /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
+  obstacle(): ServiceError | undefined {
+    const { partitions, timestamping } = this.#options;
+    if (!partitions.canSign()) return belowQuorum();
+    return timestamping && !timestamping.canStamp() ? unstampable() : undefined;
   }
 
   /** Ends after the batch in hand; what still waits is sealed after the next start. */
@@ -155,26 +177,30 @@ export class Sealer {
     await this.#loop;
   }
 
+  #track(pending: Pending): void {
+    const { id, source } = pending.job;
+    this.#pending.set(id, pending);
+    if (source === 'canary') this.#canaries.add(id);
+  }
+
+  #forget({ id }: Job): void {
+    this.#pending.delete(id);
+    this.#canaries.delete(id);
+  }
+
   #enqueue(pending: Pending): void {
-    this.#pending.set(pending.job.id, pending);
+    this.#track(pending);
     this.#queue.push(pending);
     this.#wake.resolve();
   }
 
   async #run(): Promise<void> {
     while (!this.#closing) {
-      const obstacle = this.#obstacle();
+      const obstacle = this.obstacle();
       if (this.#queue.length === 0) await this.#nextWake();
       else if (obstacle) await this.#waitUntilClear(obstacle);
       else await this.#sealBatch();
     }
-  }
-
-  /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
-  #obstacle(): ServiceError | undefined {
-    const { partitions, timestamping } = this.#options;
-    if (!partitions.canSign()) return belowQuorum();
-    return timestamping && !timestamping.canStamp() ? unstampable() : undefined;
   }
 
   #nextWake(): Promise<void> {
@@ -183,14 +209,16 @@ export class Sealer {
   }
 
   async #sealBatch(): Promise<void> {
-    const { store, timestamping } = this.#options;
+    const { store, timestamping, observer } = this.#options;
     const pending = this.#queue.slice(0, this.#options.batchJobsMax);
     const draft = this.#draft(pending);
-    const batch = await this.#evidence(draft);
-    if (!batch) return;
+    const evidence = await this.#evidence(draft);
+    if (!evidence) return;
+    const lap = stopwatch();
     // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
     // If we stop after it, receipts and tiles are read from the store.
-    await store.commitBatch(batch);
+    await store.commitBatch(evidence.batch);
+    const commitMs = lap();
     this.#queue = this.#queue.slice(pending.length);
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
@@ -198,6 +226,8 @@ export class Sealer {
     for (const [n, one] of pending.entries()) {
       this.#settle(one, { kind: 'sealed', leafIndex: draft.firstLeaf + n });
     }
+    const { batch, ...steps } = evidence;
+    observer?.sealed({ jobs: pending.map(({ job }) => job), sealedAt: batch.sealedAt, ...steps, commitMs });
   }
 
   #draft(pending: Pending[]): Draft {
@@ -212,12 +242,16 @@ export class Sealer {
    * Every healthy partition signs the checkpoint, then it is stamped; undefined when either cannot be had, and then the
    * jobs simply stay in the queue.
    */
-  async #evidence(draft: Draft): Promise<SealedBatch | undefined> {
+  async #evidence(draft: Draft): Promise<Evidence | undefined> {
     const { partitions, timestamping, store, logger } = this.#options;
     try {
+      const lap = stopwatch();
       const signatures = await partitions.sign(Buffer.from(draft.text));
+      const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      return sealedBatch(draft, checkpoint, await timestamping?.stamp(checkpoint.note, draft.sealedAt));
+      const timestamp = await timestamping?.stamp(checkpoint.note, draft.sealedAt);
+      const batch = sealedBatch(draft, checkpoint, timestamp);
+      return { batch, signMs, ...(timestamp && { stampMs: lap() }) };
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;
@@ -259,12 +293,13 @@ export class Sealer {
         const releaseKey = pending.job.mode === 'blocking';
         await this.#options.store.fail(pending.job.id, failure, { releaseKey });
         this.#settle(pending, { kind: 'failed', failure });
+        this.#options.observer?.failed(pending.job, code);
       }),
     );
   }
 
   #settle(pending: Pending, outcome: Outcome): void {
-    this.#pending.delete(pending.job.id);
+    this.#forget(pending.job);
     for (const resolve of pending.waiters) resolve(outcome);
   }
 }

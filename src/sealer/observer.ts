@@ -1,0 +1,19 @@
+import type { Failure, Job } from '../job/job.ts';
+
+/** Whoever counts and measures; must not throw. */
+export interface SealerObserver {
+  /** Durable after so many milliseconds. */
+  accepted(job: Job, durationMs: number): void;
+  sealed(batch: SealedJobs): void;
+  failed(job: Job, code: Failure['code']): void;
+}
+
+/** A batch that is durable, and how long its steps took, in milliseconds. */
+export interface SealedJobs {
+  jobs: readonly Job[];
+  sealedAt: number;
+  signMs: number;
+  /** Absent where no authority is configured. */
+  stampMs?: number;
+  commitMs: number;
+}
