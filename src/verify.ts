@@ -45,6 +45,8 @@ export function verifyReceipt(input: {
   document: DocumentDigests | undefined;
   receipt: unknown;
   trust: TrustFile;
+  /** A canary's receipt is no document's: it is good only for whoever asks for a canary. Default: `document`. */
+  subject?: 'document' | 'canary';
 }): Verdict {
   const parsed = parseReceipt(input.receipt);
   if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
@@ -58,7 +60,7 @@ export function verifyReceipt(input: {
   return verdictOn([
     { name: 'receipt', ...checkReceipt(parsed) },
     { name: 'document', ...checkDocument(receipt, input.document) },
-    { name: 'manifest', ...checkManifest(receipt) },
+    { name: 'manifest', ...checkManifest(receipt, input.subject ?? 'document') },
     { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
     { name: 'checkpoint', ...checkpoint },
     { name: 'time-stamp', ...timing.finding },
@@ -125,8 +127,11 @@ function checkDocument({ manifest }: ReceivedReceipt, document: DocumentDigests 
   return passed(`${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`);
 }
 
-function checkManifest(receipt: ReceivedReceipt): Finding {
+function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary'): Finding {
   const { manifest } = receipt;
+  if ((manifest.source === 'canary') !== (subject === 'canary')) {
+    return failed(subject === 'canary' ? 'not a canary' : CANARY);
+  }
   const pairs = {
     job_id: manifest.job_id === receipt.job_id,
     document_sha256: manifest.document.sha256 === receipt.document_sha256,
@@ -137,6 +142,9 @@ function checkManifest(receipt: ReceivedReceipt): Finding {
   if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt`);
 }
+
+/** It is in the log like any other, so nothing else of it would fail. */
+const CANARY = 'a canary, which the service sealed to watch itself: it is nobody’s document';
 
 function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoint | undefined): Finding {
   if (checkpoint === undefined) return failed('there is no checkpoint to lead to');

@@ -17,6 +17,7 @@ const LAYERS = [
   ['hash', 'kms', 'store', 'tsa'],
   ['document', 'draft', 'timestamping', 'receipts', 'expiry'],
   ['intake', 'sealer', 'verify', 'sweep'],
+  ['canary'],
   ['config', 'http'],
   ['cli'],
   ['main'],

@@ -72,6 +72,25 @@ t.test('a receipt as it was served is good, one line per check', async (t) => {
   for (const { detail } of verdict.checks) t.match(detail, /^[^\n]+$/);
 });
 
+t.test('a canary is in the log, and nobody’s document', async (t) => {
+  const canary = makeJob('job_canary', { source: 'canary' });
+  const [sung] = await sealJobs({
+    jobs: [canary, ...others],
+    environment: 'sandbox',
+    origin,
+    keys: [one, two],
+    sealedAt,
+  });
+  const asDocument = verifyReceipt({ document, receipt: sung, trust: both });
+  t.equal(asDocument.outcome, 'bad');
+  t.strictSame(notPassed(asDocument), ['manifest'], 'everything else of it is in order');
+  t.match(asDocument.checks[2]?.detail, /^a canary, .* nobody’s document$/);
+  t.match(verifyReceipt({ document, receipt: sung, trust: both, subject: 'canary' }), { outcome: 'good' });
+  const noCanary = verifyReceipt({ document, receipt, trust: both, subject: 'canary' });
+  t.strictSame(notPassed(noCanary), ['manifest']);
+  t.equal(noCanary.outcome, 'bad');
+});
+
 t.test('spelling does not matter', async (t) => {
   const reversed = Object.fromEntries(Object.entries(receipt).reverse());
   const ascii = JSON.stringify(reversed).replace(

@@ -32,7 +32,8 @@ export interface ScanResult {
 
 /** Where the document came from: in the request, from a `source_url`, or not at all, its digests standing for it. */
 export const JOB_SOURCES = ['upload', 'url', 'digest'] as const;
-export type JobSource = (typeof JOB_SOURCES)[number];
+/** `canary`: nobody's document, which the service seals to watch itself; no client's job has it. */
+export type JobSource = (typeof JOB_SOURCES)[number] | 'canary';
 
 /** What was received of a job's document, and what was found in it. Known as a whole or not at all. */
 export interface Content {

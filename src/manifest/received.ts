@@ -17,6 +17,7 @@ const manifestSchema = z.looseObject({
   schema: z.literal(MANIFEST_SCHEMA),
   job_id: z.string(),
   environment: z.string(),
+  source: z.string(),
   document: digests,
   sealed_document: digests.exactOptional(),
   customer_reference: z.string().exactOptional(),
