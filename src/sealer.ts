@@ -1,25 +1,16 @@
 import type { Logger } from 'pino';
-import { assert } from './base/assert.ts';
 import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
 import { stopwatch } from './base/stopwatch.ts';
 import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
-import {
-  type Failure,
-  isReceived,
-  type Job,
-  type JobMode,
-  type JobPhase,
-  type JobRecord,
-  type Outcome,
-  type ReceivedJob,
-} from './job/job.ts';
+import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
 import { belowQuorum, type Partitions } from './kms/partitions.ts';
 import { parseCheckpoint } from './log/checkpoint.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
+import { isSealable, Pending, PendingJobs, type Sealable } from './sealer/pending.ts';
 import type { Acceptance, Batch, SealedBatch, Store } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
@@ -42,21 +33,6 @@ export interface SealerOptions {
   onFatal(error: unknown): void;
 }
 
-/** A job between its acceptance and its outcome, as this process sees it. */
-interface Pending {
-  job: ReceivedJob;
-  phase: 'queued' | 'sealing';
-  /** Whether a caller holds a connection open for the outcome: such a job fails at once when nothing can be sealed. */
-  held: boolean;
-  /** Its failure is being written: whoever waits hears of it, even past the time-out. */
-  failing: boolean;
-  waiters: Set<(outcome: Outcome) => void>;
-}
-
-function pendingJob(job: ReceivedJob, phase: Pending['phase'], held: boolean): Pending {
-  return { job, phase, held, failing: false, waiters: new Set() };
-}
-
 /** A batch with all its evidence, not yet committed. */
 type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
 
@@ -66,14 +42,13 @@ const PATIENCE_MS_MAX = 60_000;
 
 /**
  * Turns accepted jobs into sealed ones, batch by batch. There is no timer: all that waits when a batch is done becomes
- * the next one. Owns the right edge of the log's tree; nobody else appends to it.
+ * the next one. Owns the right edge of the log's tree; nobody else appends to it. Knows every job without an outcome, also those
+ * whose document is still to be fetched.
  */
 export class Sealer {
   readonly #options: SealerOptions;
-  readonly #pending = new Map<string, Pending>();
-  /** Those among them that are no client's. */
-  readonly #canaries = new Set<string>();
-  #queue: Pending[] = [];
+  readonly #pending = new PendingJobs();
+  #queue: Sealable[] = [];
   #edge: Edge;
   #sealedAt: number;
   #closing = false;
@@ -84,8 +59,8 @@ export class Sealer {
     this.#options = options;
     this.#edge = edge;
     this.#sealedAt = head?.sealedAt ?? 0;
-    // A job found waiting may already have been reported as `sealing`; a phase never goes back.
-    for (const job of waiting.filter(isReceived)) this.#enqueue(pendingJob(job, 'sealing', false));
+    // A received job found waiting may already have been reported as `sealing`; a phase never goes back.
+    for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued', false));
   }
 
   /** Begins to seal. Called once. */
@@ -107,21 +82,43 @@ export class Sealer {
     if (obstacle) throw obstacle;
   }
 
-  /** Makes the job durable and queues it. Once this resolves, the job survives any crash. */
+  /**
+   * Makes the job durable, and queues it if its document was received. Once this resolves, the job survives any crash.
+   */
   async accept(job: Job, acceptance?: Acceptance): Promise<void> {
-    assert(isReceived(job), `the document of ${job.id} was not received`);
-    const pending = pendingJob(job, 'queued', job.mode === 'blocking');
+    const pending = new Pending(job, 'queued', job.mode === 'blocking');
     const startedAtMs = performance.now();
-    this.#track(pending);
+    this.#pending.add(pending);
     try {
       await this.#options.store.accept(job, acceptance);
     } catch (error) {
-      this.#forget(job);
+      this.#pending.delete(job);
       throw error;
     }
     this.#options.observer?.accepted(job, performance.now() - startedAtMs);
     // If we stop here, the job is found waiting at the next start.
-    this.#enqueue(pending);
+    this.#add(pending);
+  }
+
+  /** The document of a pending job is being hashed. */
+  hashing(jobId: string): void {
+    this.#pending.require(jobId).phase = 'hashing';
+  }
+
+  /** Makes the content of a pending job durable, and queues the job. */
+  async receive(jobId: string, content: Content): Promise<void> {
+    const pending = this.#pending.require(jobId);
+    await this.#options.store.receive(jobId, content);
+    // If we stop here, the job is found waiting with its content at the next start.
+    pending.job = { ...pending.job, content };
+    pending.phase = 'sealing';
+    this.#add(pending);
+  }
+
+  /** Ends a pending job whose document cannot be had. */
+  async fail(jobId: string, { code, message }: ServiceError): Promise<void> {
+    const failure: Failure = { code, message, failedAt: this.#options.clock() };
+    await this.#fail(this.#pending.require(jobId), failure);
   }
 
   /** The phase of a job as of now; a job without an outcome is `queued` until a batch takes it. */
@@ -136,26 +133,12 @@ export class Sealer {
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
-    if (!pending) return (await this.#options.store.job(jobId))?.outcome;
-    const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
-    const giveUp = () => {
-      if (!pending.failing) resolve(undefined);
-    };
-    pending.waiters.add(resolve);
-    signal.addEventListener('abort', giveUp, { once: true });
-    if (signal.aborted) giveUp();
-    try {
-      return await promise;
-    } finally {
-      signal.removeEventListener('abort', giveUp);
-      pending.waiters.delete(resolve);
-      if (pending.waiters.size === 0) pending.held = false;
-    }
+    return pending ? pending.settled(signal) : (await this.#options.store.job(jobId))?.outcome;
   }
 
   /** How many accepted jobs of clients have no outcome yet. */
   get waitingCount(): number {
-    return this.#pending.size - this.#canaries.size;
+    return this.#pending.ofClients;
   }
 
   /** When the job that waits longest was accepted, milliseconds since the epoch; undefined when none waits. */
@@ -177,19 +160,9 @@ export class Sealer {
     await this.#loop;
   }
 
-  #track(pending: Pending): void {
-    const { id, source } = pending.job;
-    this.#pending.set(id, pending);
-    if (source === 'canary') this.#canaries.add(id);
-  }
-
-  #forget({ id }: Job): void {
-    this.#pending.delete(id);
-    this.#canaries.delete(id);
-  }
-
-  #enqueue(pending: Pending): void {
-    this.#track(pending);
+  #add(pending: Pending): void {
+    this.#pending.add(pending);
+    if (!isSealable(pending)) return;
     this.#queue.push(pending);
     this.#wake.resolve();
   }
@@ -230,7 +203,7 @@ export class Sealer {
     observer?.sealed({ jobs: pending.map(({ job }) => job), sealedAt: batch.sealedAt, ...steps, commitMs });
   }
 
-  #draft(pending: Pending[]): Draft {
+  #draft(pending: Sealable[]): Draft {
     const { clock, store } = this.#options;
     for (const one of pending) one.phase = 'sealing';
     const jobs = pending.map(({ job }) => job);
@@ -286,21 +259,21 @@ export class Sealer {
     const failing = this.#queue.filter(unsealable);
     this.#queue = this.#queue.filter((pending) => !unsealable(pending));
     const failure: Failure = { code, message, failedAt: now };
-    await Promise.all(
-      failing.map(async (pending) => {
-        pending.failing = true;
-        // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
-        const releaseKey = pending.job.mode === 'blocking';
-        await this.#options.store.fail(pending.job.id, failure, { releaseKey });
-        this.#settle(pending, { kind: 'failed', failure });
-        this.#options.observer?.failed(pending.job, code);
-      }),
-    );
+    await Promise.all(failing.map((pending) => this.#fail(pending, failure)));
+  }
+
+  async #fail(pending: Pending, failure: Failure): Promise<void> {
+    pending.failing = true;
+    // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
+    const releaseKey = pending.job.mode === 'blocking';
+    await this.#options.store.fail(pending.job.id, failure, { releaseKey });
+    this.#settle(pending, { kind: 'failed', failure });
+    this.#options.observer?.failed(pending.job, failure.code);
   }
 
   #settle(pending: Pending, outcome: Outcome): void {
-    this.#forget(pending.job);
-    for (const resolve of pending.waiters) resolve(outcome);
+    this.#pending.delete(pending.job);
+    pending.settle(outcome);
   }
 }
 

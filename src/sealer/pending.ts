@@ -1,0 +1,83 @@
+import { assert } from '../base/assert.ts';
+import { isReceived, type Job, type JobPhase, type Outcome, type ReceivedJob } from '../job/job.ts';
+
+/** A job between its acceptance and its outcome, as this process sees it. */
+export class Pending {
+  job: Job;
+  phase: Extract<JobPhase, 'queued' | 'hashing' | 'sealing'>;
+  /** Whether a caller holds a connection open for the outcome: such a job fails at once when nothing can be sealed. */
+  held: boolean;
+  /** Its failure is being written: whoever waits hears of it, even past the time-out. */
+  failing = false;
+  readonly #waiters = new Set<(outcome: Outcome) => void>();
+
+  constructor(job: Job, phase: Pending['phase'], held: boolean) {
+    this.job = job;
+    this.phase = phase;
+    this.held = held;
+  }
+
+  /** The outcome; undefined when `signal` aborts first. */
+  async settled(signal: AbortSignal): Promise<Outcome | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
+    const giveUp = () => {
+      if (!this.failing) resolve(undefined);
+    };
+    this.#waiters.add(resolve);
+    signal.addEventListener('abort', giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', giveUp);
+      this.#waiters.delete(resolve);
+      if (this.#waiters.size === 0) this.held = false;
+    }
+  }
+
+  /** Tells whoever waits. */
+  settle(outcome: Outcome): void {
+    for (const resolve of this.#waiters) resolve(outcome);
+  }
+}
+
+/** One whose document is known. */
+export type Sealable = Pending & { job: ReceivedJob };
+
+export function isSealable(pending: Pending): pending is Sealable {
+  return isReceived(pending.job);
+}
+
+/** All jobs without an outcome, by id. */
+export class PendingJobs {
+  readonly #byId = new Map<string, Pending>();
+  /** Those among them that are no client's. */
+  readonly #canaries = new Set<string>();
+
+  add(pending: Pending): void {
+    const { id, source } = pending.job;
+    this.#byId.set(id, pending);
+    if (source === 'canary') this.#canaries.add(id);
+  }
+
+  delete({ id }: Job): void {
+    this.#byId.delete(id);
+    this.#canaries.delete(id);
+  }
+
+  get(jobId: string): Pending | undefined {
+    return this.#byId.get(jobId);
+  }
+
+  /** Like {@link get}, of a job that must be there. */
+  require(jobId: string): Pending {
+    const pending = this.#byId.get(jobId);
+    assert(pending !== undefined, `${jobId} is not pending`);
+    return pending;
+  }
+
+  /** Without canaries. */
+  get ofClients(): number {
+    return this.#byId.size - this.#canaries.size;
+  }
+}
