@@ -8,12 +8,12 @@ import type { Tile } from './log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, rootOf } from './log/tree.ts';
 import { leafData, manifestOf } from './manifest/manifest.ts';
 import { kmsKeyId, receiptAlgorithm } from './manifest/receipt.ts';
-import type { Batch, Leaf, SealedBatch, StoreIdentity } from './store/store.ts';
+import type { Batch, SealedBatch, SealedLeaf, StoreIdentity } from './store/store.ts';
 
 /** Everything a checkpoint commits to, made in memory before any key signs it. */
 export interface Draft {
   firstLeaf: number;
-  leaves: Leaf[];
+  leaves: SealedLeaf[];
   tiles: Tile[];
   /** The tree's right edge after these leaves. */
   edge: Edge;
@@ -38,6 +38,7 @@ export function draftBatch(
 ): Draft {
   const leaves = jobs.map((job) => ({
     jobId: job.id,
+    clientId: job.clientId,
     data: leafData(manifestOf(job, identity.environment, sealedAt)),
   }));
   const grown = appendLeaves(

@@ -38,6 +38,11 @@ const NAMES = [
   'tiles', // level, index → hashes
   'batches', // tree size → Batch
   'credentials', // key hash → Credential
+  'endpoints', // endpoint → WebhookEndpoint
+  'endpointRevisions', // revision → nothing: how often endpoints were changed; the last ones
+  'outbox', // endpoint, due at, message → what is to be sent
+  'deadLetters', // endpoint, died at, message → what was given up
+  'tallies', // endpoint → what became of what was sent
 ] as const;
 
 export type Databases = Record<(typeof NAMES)[number], Database> & { root: RootDatabase };

@@ -65,6 +65,41 @@ export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Bu
   return sha256(Buffer.from(JSON.stringify([clientId, operation, key]))).subarray(0, IDEMPOTENCY_BYTES);
 }
 
+const ENDPOINT_ID = /^we_([0-9a-f]{32})$/;
+const WEBHOOK_ID = /^msg_([0-9a-f]{32})$/;
+
+export const ENDPOINT_KEY_BYTES = 16;
+
+/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
+export function endpointKey(endpointId: string): Buffer | undefined {
+  const hex = ENDPOINT_ID.exec(endpointId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** The 16 bytes of a message: of the job it is about, or of its own. */
+export function messageKey(webhookId: string): Buffer | undefined {
+  const hex = WEBHOOK_ID.exec(webhookId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** Deliveries of an endpoint in the order of that time. */
+export function deliveryKey(endpoint: Uint8Array, epochMs: number, message: Uint8Array): Buffer {
+  const key = Buffer.allocUnsafe(ENDPOINT_KEY_BYTES + TIME_BYTES + message.length);
+  key.set(endpoint);
+  key.writeUIntBE(Math.min(Math.max(Math.trunc(epochMs), 0), 2 ** 48 - 1), ENDPOINT_KEY_BYTES, TIME_BYTES);
+  key.set(message, ENDPOINT_KEY_BYTES + TIME_BYTES);
+  return key;
+}
+
+export function parseDeliveryKey(key: Uint8Array): { endpointId: string; at: number; webhookId: string } {
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return {
+    endpointId: `we_${bytes.toString('hex', 0, ENDPOINT_KEY_BYTES)}`,
+    at: bytes.readUIntBE(ENDPOINT_KEY_BYTES, TIME_BYTES),
+    webhookId: `msg_${bytes.toString('hex', ENDPOINT_KEY_BYTES + TIME_BYTES)}`,
+  };
+}
+
 /** Entries in the order in which they expire. */
 export function expiryKey(acceptedAtMs: number, idempotency: Uint8Array): Buffer {
   const time = Buffer.alloc(TIME_BYTES);

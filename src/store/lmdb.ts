@@ -22,6 +22,8 @@ import type { Store, StoreIdentity } from './store.ts';
 /** Layout version this program writes and reads. */
 export const STORE_SCHEMA = 1;
 
+const BACKLOG_MAX_DEFAULT = 10_000;
+
 /** LMDB's MDB_MAGIC in the first of the two meta pages a file begins with (mdb.c). */
 const MAGIC = 0xbeefc0de;
 const MAGIC_OFFSET = 24;
@@ -42,6 +44,8 @@ export interface OpenStoreOptions {
   /** Opens without the right to write, in a process that only looks. */
   readOnly?: boolean;
   clock?: Clock;
+  /** What may wait to be sent to one webhook endpoint, and as many may be given up. */
+  backlogMax?: number;
 }
 
 /** Makes an empty store: all of it, or nothing. Throws OperatorError when the folder exists already. */
@@ -70,13 +74,14 @@ export async function openStore({
   expected = {},
   readOnly = false,
   clock = systemClock,
+  backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
   const databases = openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
-    return new LmdbStore(databases, identity, clock);
+    return new LmdbStore(databases, identity, { clock, backlogMax });
   } catch (error) {
     await databases.root.close();
     throw error;

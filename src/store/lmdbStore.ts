@@ -5,6 +5,7 @@ import { Credentials } from './credentials.ts';
 import type { Databases } from './databases.ts';
 import { IdempotencyEntries } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
+import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
 import { Settlements } from './settlements.ts';
 import type {
@@ -25,6 +26,7 @@ import type {
 /** The embedded store: one LMDB environment, one writing process, any number of readers. Made by `lmdb.ts`. */
 export class LmdbStore implements Store {
   readonly identity: StoreIdentity;
+  readonly webhooks: LmdbWebhooks;
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #jobs: Jobs;
@@ -33,14 +35,16 @@ export class LmdbStore implements Store {
   readonly #log: Log;
   readonly #credentials: Credentials;
 
-  constructor(databases: Databases, identity: StoreIdentity, clock: Clock) {
+  constructor(databases: Databases, identity: StoreIdentity, options: { clock: Clock; backlogMax: number }) {
     this.identity = identity;
     this.#databases = databases;
     this.#commits = new Commits(databases.root);
-    this.#idempotency = new IdempotencyEntries(databases, clock);
+    this.#idempotency = new IdempotencyEntries(databases, options.clock);
     this.#jobs = new Jobs(databases, this.#commits, this.#idempotency);
     this.#log = new Log(databases);
-    this.#settlements = new Settlements(databases, this.#commits, this.#log, this.#idempotency);
+    this.webhooks = new LmdbWebhooks(databases, this.#commits, options);
+    const { outbox } = this.webhooks;
+    this.#settlements = new Settlements(databases, this.#commits, this.#log, this.#idempotency, outbox);
     this.#credentials = new Credentials(databases, this.#commits);
   }
 

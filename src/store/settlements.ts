@@ -3,10 +3,11 @@ import type { Content, Failure } from '../job/job.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
-import { counterKey, jobKey, tileKey } from './keys.ts';
+import { counterKey, jobKey, parseJobKey, tileKey } from './keys.ts';
 import type { Log } from './log.ts';
-import { encodeContent, encodeFailed, encodeLeaf, encodeRecord, encodeSealed } from './records.ts';
-import type { Batch, Leaf, SealedBatch } from './store.ts';
+import type { Outbox, Queued } from './outbox.ts';
+import { encodeContent, encodeFailed, encodeLeaf, encodeRecord, encodeSealed, parseJob } from './records.ts';
+import type { Batch, SealedBatch, SealedLeaf } from './store.ts';
 
 /**
  * The writes that decide on what is stored: what a job's document is, how the job ends, and which keys go. They take turns, so that each decides on
@@ -17,9 +18,17 @@ export class Settlements {
   readonly #commits: Commits;
   readonly #log: Log;
   readonly #idempotency: IdempotencyEntries;
+  readonly #outbox: Outbox;
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(databases: Databases, commits: Commits, log: Log, idempotency: IdempotencyEntries) {
+  constructor(
+    databases: Databases,
+    commits: Commits,
+    log: Log,
+    idempotency: IdempotencyEntries,
+    outbox: Outbox,
+  ) {
+    this.#outbox = outbox;
     this.#databases = databases;
     this.#commits = commits;
     this.#log = log;
@@ -37,12 +46,12 @@ export class Settlements {
       assert(batch.leaves.length > 0, 'the batch is empty');
       const jobs = new Set(batch.leaves.map((leaf) => leaf.jobId));
       assert(jobs.size === batch.leaves.length, 'the batch has a job twice');
-      return this.#commits.write({
+      const sealed = batch.leaves.map((leaf) => ({ ...leaf, key: this.#waitingJob(leaf.jobId).key }));
+      const changes = sealed.flatMap((leaf, offset) => this.#sealed(leaf, batch.firstLeaf + offset));
+      const told = this.#outbox.queue('job.completed', batch.sealedAt, sealed);
+      return this.#tell(told, {
         unless: { database: this.#databases.leaves, key: counterKey(batch.firstLeaf) },
-        changes: [
-          ...batch.leaves.flatMap((leaf, offset) => this.#sealed(leaf, batch.firstLeaf + offset)),
-          ...this.#evidence(batch),
-        ],
+        changes: [...changes, ...this.#evidence(batch)],
       });
     });
     assert(happened, `leaf ${batch.firstLeaf} was written by another process`);
@@ -73,7 +82,10 @@ export class Settlements {
         { database: this.#databases.sources, key },
       ];
       if (releaseKey && expiry.length > 0) changes.push(...this.#idempotency.release(expiry));
-      return this.#commits.write({ unless: { database: this.#databases.outcomes, key }, changes });
+      const told = this.#outbox.queue('job.failed', failure.failedAt, [
+        { key, clientId: this.#clientOf(key) },
+      ]);
+      return this.#tell(told, { unless: { database: this.#databases.outcomes, key }, changes });
     });
     assert(happened, `the outcome of ${jobId} was written by another process`);
   }
@@ -92,8 +104,23 @@ export class Settlements {
     return result;
   }
 
-  #sealed({ jobId, data }: Leaf, leafIndex: number): Write['changes'] {
-    const { key } = this.#waitingJob(jobId);
+  /** What is to be sent because of a write becomes durable with it, or not at all. */
+  async #tell(told: Queued, { unless, changes }: Write): Promise<boolean> {
+    const happened = await this.#commits.write({
+      ...(unless && { unless }),
+      changes: [...changes, ...told.changes],
+    });
+    if (happened) told.announce();
+    return happened;
+  }
+
+  #clientOf(key: Uint8Array): string {
+    const job = this.#databases.jobs.getBinary(key);
+    assert(job, `job ${parseJobKey(key)} waits but is not in the store`);
+    return parseJob(key, job).clientId;
+  }
+
+  #sealed({ jobId, data, key }: SealedLeaf & { key: Buffer }, leafIndex: number): Write['changes'] {
     assert(!this.#databases.sources.doesExist(key), `the document of job ${jobId} was not received`);
     return [
       { database: this.#databases.leaves, key: counterKey(leafIndex), value: encodeLeaf(key, data) },

@@ -1,6 +1,7 @@
 import type { Content, Failure, Job, JobRecord, Visibility } from '../job/job.ts';
 import type { LogKey } from '../log/keys.ts';
 import type { Tile } from '../log/tiles.ts';
+import type { WebhookStore } from './webhooks.ts';
 
 /**
  * The contract every store keeps. `test/store/contract.ts` is its executable form; an implementation is done when it
@@ -17,6 +18,8 @@ import type { Tile } from '../log/tiles.ts';
  */
 export interface Store {
   readonly identity: StoreIdentity;
+
+  readonly webhooks: WebhookStore;
 
   /**
    * One transaction: the job, its indexes, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
@@ -40,14 +43,15 @@ export interface Store {
   waitingCount(): Promise<number>;
 
   /**
-   * One transaction: leaves, tiles, the batch, and the outcome `sealed` of every job in it. Throws BrokenInvariant and
+   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, and what the webhook endpoints of their
+   * clients are to be told. Throws BrokenInvariant and
    * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown, has no
    * content, or already has an outcome.
    */
   commitBatch(batch: SealedBatch): Promise<void>;
 
   /**
-   * One transaction: the outcome `failed`; a source URL is forgotten, and with `releaseKey` the job's idempotency entry goes
+   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; a source URL is forgotten, and with `releaseKey` the job's idempotency entry goes
    * too. Throws BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
    */
   fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
@@ -160,9 +164,14 @@ export interface Leaf {
   data: Uint8Array;
 }
 
+/** A leaf that is about to be written, and whose job it is of: that client may be waiting to be told. */
+export interface SealedLeaf extends Leaf {
+  clientId: string;
+}
+
 export interface SealedBatch extends Batch {
   /** In the order of their leaf indexes, `treeSize - firstLeaf` of them. */
-  leaves: Leaf[];
+  leaves: SealedLeaf[];
   /** Every tile the batch changed, as it is now. */
   tiles: Tile[];
 }

@@ -364,7 +364,11 @@ async function fill(path: string): Promise<void> {
 }
 
 async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
-  const leaves = batch.map((job) => ({ jobId: job.id, data: leafData(manifestOf(job, 'test', SEALED_AT)) }));
+  const leaves = batch.map((job) => ({
+    jobId: job.id,
+    clientId: job.clientId,
+    data: leafData(manifestOf(job, 'test', SEALED_AT)),
+  }));
   const grown = appendLeaves(
     edge,
     leaves.map(({ data }) => leafHash(data)),

@@ -17,15 +17,30 @@ import {
   sampleJobs,
   sampleUrlJob,
 } from './samples.ts';
+import { webhooks } from './webhooks.ts';
 
 const HOUR_MS = 3_600_000;
 
 /** A fresh, empty store that keeps the given clock's time, and a way to close it and open what is on disk. */
-export type MakeStore = (t: Test, clock?: Clock) => Promise<{ store: Store; reopen: () => Promise<Store> }>;
+export type MakeStore = (
+  t: Test,
+  clock?: Clock,
+  options?: { backlogMax?: number },
+) => Promise<{ store: Store; reopen: () => Promise<Store> }>;
 
 /** What every implementation of {@link Store} must pass. */
 export function storeContract(t: Test, makeStore: MakeStore): void {
-  for (const suite of [jobs, receiving, listing, idempotency, references, sealing, failing, credentials]) {
+  for (const suite of [
+    jobs,
+    receiving,
+    listing,
+    idempotency,
+    references,
+    sealing,
+    failing,
+    credentials,
+    webhooks,
+  ]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
   }
 }

@@ -11,15 +11,15 @@ import { storeContract } from './contract.ts';
 import { billing, identity, sampleContent, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
 
 let made = 0;
-const makeStore = async (t: Test, clock: Clock = Date.now) => {
+const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax?: number } = {}) => {
   made += 1;
   const path = join(t.testdir(), `store-${made}`);
   await createStore({ path, identity });
-  let store = await openStore({ path, clock });
+  let store = await openStore({ path, clock, ...options });
   t.teardown(async () => store.close());
   const reopen = async () => {
     await store.close();
-    store = await openStore({ path, clock });
+    store = await openStore({ path, clock, ...options });
     return store;
   };
   return { store, reopen, path };

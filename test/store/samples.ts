@@ -9,6 +9,7 @@ import type {
   StoreIdentity,
   Viewer,
 } from '../../src/store/store.ts';
+import type { NewEndpoint } from '../../src/store/webhooks.ts';
 
 /** Where the tests' clocks begin. */
 export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
@@ -72,7 +73,7 @@ export function sampleEntry(job: Job, fields: Partial<IdempotencyEntry> = {}): I
 }
 
 /** A batch that follows a tree of `firstLeaf` leaves. Its tiles are bytes of the right length, not hashes of anything. */
-export function sampleBatch(firstLeaf: number, jobs: Pick<Job, 'id'>[]): SealedBatch {
+export function sampleBatch(firstLeaf: number, jobs: Pick<Job, 'id' | 'clientId'>[]): SealedBatch {
   const treeSize = firstLeaf + jobs.length;
   return {
     firstLeaf,
@@ -81,7 +82,7 @@ export function sampleBatch(firstLeaf: number, jobs: Pick<Job, 'id'>[]): SealedB
     checkpoint: `seal.example.com/sandbox/2026\n${treeSize}\nroot\n\n— seal.example.com/sandbox/2026 sig\n`,
     algorithm: 'pdfseal-v1.ed25519',
     kmsKeyId: 'eu-central/log-2026',
-    leaves: jobs.map(({ id }) => ({ jobId: id, data: leafData(id) })),
+    leaves: jobs.map(({ id, clientId }) => ({ jobId: id, clientId, data: leafData(id) })),
     tiles: [
       {
         level: 0,
@@ -103,6 +104,18 @@ export function sampleCredential(fields: Partial<Credential> = {}): Credential {
     clientId: 'billing',
     organization: 'acme',
     scopes: ['jobs:create', 'jobs:read'],
+    createdAt: START_MS,
+    ...fields,
+  };
+}
+
+export function sampleEndpoint(fields: Partial<NewEndpoint> = {}): NewEndpoint {
+  return {
+    id: `we_${uuidv7().replaceAll('-', '')}`,
+    clientId: 'billing',
+    url: 'https://hooks.example.com/pdfseal',
+    events: ['job.completed', 'job.failed'],
+    secrets: [{ secret: `whsec_${randomBytes(32).toString('base64')}` }],
     createdAt: START_MS,
     ...fields,
   };

@@ -1,0 +1,150 @@
+/** What clients can be told of; each job has one of them in the end. */
+export const WEBHOOK_EVENTS = ['job.completed', 'job.failed'] as const;
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
+
+/**
+ * Where a client is told what became of its jobs: the part of the store that holds endpoints and what is still to be sent to them.
+ * `test/store/webhooks.ts` is the executable form of this contract; the two rules of `Store` hold here too.
+ *
+ * Endpoints may be changed by another process at any time, and are seen by the next read and the next batch. One process delivers.
+ */
+export interface WebhookStore {
+  /** All endpoints, or those of a client, oldest first. */
+  endpoints(clientId?: string): Promise<WebhookEndpoint[]>;
+
+  endpoint(endpointId: string): Promise<WebhookEndpoint | undefined>;
+
+  /** Rises with every change of an endpoint, of whichever process. Cheap to ask. */
+  revision(): Promise<number>;
+
+  /** False, and nothing is written, when the client has `perClientMax` endpoints already. */
+  addEndpoint(endpoint: NewEndpoint, perClientMax: number): Promise<boolean>;
+
+  /**
+   * Replaces the endpoint by what `change` makes of it, as it is at that moment whoever changed it before; its revision rises even if
+   * nothing else differs. Undefined when there is no such endpoint.
+   */
+  changeEndpoint(
+    endpointId: string,
+    change: (current: WebhookEndpoint) => NewEndpoint,
+  ): Promise<WebhookEndpoint | undefined>;
+
+  /** False when there is no such endpoint. What was still to be sent to it goes with a later {@link sweep}. */
+  removeEndpoint(endpointId: string): Promise<boolean>;
+
+  /** Whether a job of this client that ended now would be told to somebody. */
+  isListening(clientId: string, event: WebhookEvent): Promise<boolean>;
+
+  /** What is to be sent to an endpoint, by the time it is due, after `after` (exclusive). */
+  pending(endpointId: string, page: DeliveryPage): Promise<Delivery[]>;
+
+  /** What was given up, the longest ago first, after `after` (exclusive). */
+  deadLetters(endpointId: string, page: DeliveryPage): Promise<DeadLetter[]>;
+
+  /** One transaction: a pending delivery is sent, is due again, or is given up. */
+  settle(delivery: Delivery, result: DeliveryResult): Promise<void>;
+
+  /** Has a message of type `webhook.test` sent; returns its `webhook-id`, or undefined when there is no such endpoint. */
+  test(endpointId: string): Promise<string | undefined>;
+
+  /**
+   * Has dead letters sent again, from the first attempt on and under their old `webhook-id`: those named, or all; as many as the
+   * backlog has room for. Returns how many.
+   */
+  replay(endpointId: string, webhookIds?: readonly string[]): Promise<number>;
+
+  /**
+   * Gives up what was due before `dueBefore`, forgets what was given up before `diedBefore` and whatever belongs to endpoints that are no more.
+   * Bounded; returns how many entries it touched, 0 when there are no more.
+   */
+  sweep(bounds: SweepBounds): Promise<number>;
+
+  tally(endpointId: string): Promise<Tally>;
+
+  /** Called with the endpoints that a write just made durable has something new for, in this process. */
+  onQueued(listener: (endpointIds: readonly string[]) => void): void;
+}
+
+/** Where to send what to. Immutable: a change makes a new one, under the next revision. */
+export interface WebhookEndpoint {
+  /** `we_` and a UUIDv7 without dashes. */
+  id: string;
+  clientId: string;
+  url: string;
+  events: WebhookEvent[];
+  description?: string;
+  /** The newest first; each signs until it expires. */
+  secrets: WebhookSecret[];
+  createdAt: number;
+  /** Set while nothing is sent or queued: by whoever manages it, or because it answered 410. */
+  disabled?: { at: number; reason: 'request' | 'gone' };
+  /** Of the store, as of this endpoint's last change. */
+  revision: number;
+}
+
+export type NewEndpoint = Omit<WebhookEndpoint, 'revision'>;
+
+export interface WebhookSecret {
+  /** `whsec_` and Base64. */
+  secret: string;
+  expiresAt?: number;
+}
+
+export interface Delivery {
+  endpointId: string;
+  /** `msg_` and 32 hex characters: those of the job's id, so that they are the same whatever crashes. */
+  webhookId: string;
+  type: WebhookEvent | 'webhook.test';
+  /** When the event was, milliseconds since the epoch. */
+  occurredAt: number;
+  /** When it is to be sent, or (of a dead letter) was given up. */
+  at: number;
+  /** Made so far. */
+  attempts: number;
+  failure?: DeliveryFailure;
+}
+
+/** Why the last attempt was none: `http_<status>`, or what went wrong before there was one. */
+export interface DeliveryFailure {
+  at: number;
+  reason: string;
+}
+
+export const DEATHS = ['exhausted', 'overdue', 'backlog_full'] as const;
+
+export interface DeadLetter extends Delivery {
+  /** `exhausted`: every attempt failed. `overdue`: it could not be tried for too long. `backlog_full`: it was never queued. */
+  death: (typeof DEATHS)[number];
+}
+
+export type DeliveryResult =
+  | { kind: 'delivered' }
+  | { kind: 'retry'; dueAt: number; failure: DeliveryFailure }
+  | { kind: 'dead'; failure: DeliveryFailure };
+
+export interface DeliveryPage {
+  limit: number;
+  /** `at` and `webhookId` of the last one seen. */
+  after?: Pick<Delivery, 'at' | 'webhookId'>;
+}
+
+/** Milliseconds since the epoch, exclusive. */
+export interface SweepBounds {
+  dueBefore: number;
+  diedBefore: number;
+}
+
+/** How an endpoint fares. Counts of what is stored may lag behind by a batch. */
+export interface Tally {
+  pending: number;
+  deadLetters: number;
+  delivered: number;
+  /** Attempts that failed. */
+  failures: number;
+  /** What found backlog and dead letters full, and is nowhere any more; from when to when it occurred. */
+  dropped: number;
+  droppedFrom?: number;
+  droppedTo?: number;
+  deliveredAt?: number;
+  failure?: DeliveryFailure;
+}

@@ -1,0 +1,258 @@
+import type { Test } from 'tap';
+import type { Job } from '../../src/job/job.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Delivery, DeliveryFailure, NewEndpoint } from '../../src/store/webhooks.ts';
+import type { MakeStore } from './contract.ts';
+import { START_MS, sampleBatch, sampleEndpoint, sampleJob, sampleJobs } from './samples.ts';
+
+const FAILURE: DeliveryFailure = { at: START_MS + 1, reason: 'http_500' };
+const ALL = { limit: 1000 };
+
+/** The part of the contract that `src/store/webhooks.ts` states. */
+export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('endpoints are added, changed and removed, each change under the next revision', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const [first, second] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
+    t.equal(await store.webhooks.revision(), 0);
+    t.same(await store.webhooks.endpoints(), []);
+    t.equal(await store.webhooks.addEndpoint(first, 5), true);
+    t.equal(await store.webhooks.addEndpoint(second, 5), true);
+    const changed = await store.webhooks.changeEndpoint(first.id, (one) => ({
+      ...one,
+      url: 'https://b.example',
+    }));
+    t.same(changed, { ...first, url: 'https://b.example', revision: 3 });
+    t.equal(await store.webhooks.removeEndpoint(second.id), true);
+    const opened = await reopen();
+    t.same(await opened.webhooks.endpoints(), [changed]);
+    t.same(await opened.webhooks.endpoints('claims'), []);
+    t.equal(await opened.webhooks.revision(), 4);
+    for (const id of [second.id, 'we_', '', 'we___proto__', first.id.toUpperCase()]) {
+      t.equal(await opened.webhooks.endpoint(id), undefined, id);
+      t.equal(await opened.webhooks.removeEndpoint(id), false);
+      t.equal(await opened.webhooks.changeEndpoint(id, (one) => one), undefined);
+      t.equal(await opened.webhooks.test(id), undefined);
+      t.equal(await opened.webhooks.replay(id), 0);
+      t.same(await opened.webhooks.pending(id, ALL), []);
+    }
+  });
+
+  t.test(
+    'a client has so many endpoints at most, and of changes at the same moment none is lost',
+    async (t) => {
+      const { store } = await makeStore(t);
+      const drawn = Array.from({ length: 8 }, () => sampleEndpoint());
+      const added = await Promise.all(drawn.map((endpoint) => store.webhooks.addEndpoint(endpoint, 3)));
+      t.equal(added.filter(Boolean).length, 3);
+      t.equal(await store.webhooks.addEndpoint(sampleEndpoint({ clientId: 'other' }), 3), true);
+      const [{ id } = { id: '' }] = await store.webhooks.endpoints('billing');
+      const append = (text: string) =>
+        store.webhooks.changeEndpoint(id, (one) => ({ ...one, description: (one.description ?? '') + text }));
+      await Promise.all(['a', 'b', 'c'].map(append));
+      t.equal([...((await store.webhooks.endpoint(id))?.description ?? '')].sort().join(''), 'abc');
+    },
+  );
+
+  t.test('what ends a job queues what its client is told, in the same transaction', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS + 5);
+    const all = sampleEndpoint();
+    const failed = sampleEndpoint({ events: ['job.failed'] });
+    const disabled = sampleEndpoint({ disabled: { at: START_MS, reason: 'gone' } });
+    const other = sampleEndpoint({ clientId: 'claims' });
+    for (const endpoint of [all, failed, disabled, other]) await store.webhooks.addEndpoint(endpoint, 5);
+    t.equal(await store.webhooks.isListening('billing', 'job.completed'), true);
+    t.equal(await store.webhooks.isListening('zeta', 'job.completed'), false);
+    const queued: (readonly string[])[] = [];
+    store.webhooks.onQueued((ids) => void queued.push(ids));
+
+    const jobs = [...sampleJobs(3), sampleJob({ clientId: 'zeta' })];
+    await Promise.all(jobs.map((job) => store.accept(job)));
+    await store.commitBatch(
+      sampleBatch(
+        0,
+        jobs.filter((_, n) => n !== 1),
+      ),
+    );
+    await store.fail(jobs[1]?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS + 3 });
+    t.same(queued, [[all.id], [all.id, failed.id]]);
+
+    const opened = await reopen();
+    const toAll = await opened.webhooks.pending(all.id, ALL);
+    t.same(toAll, [
+      told(all, jobs[0], 'job.completed', START_MS + 3),
+      told(all, jobs[1], 'job.failed', START_MS + 3),
+      told(all, jobs[2], 'job.completed', START_MS + 3),
+    ]);
+    t.same(await opened.webhooks.pending(failed.id, ALL), [
+      told(failed, jobs[1], 'job.failed', START_MS + 3),
+    ]);
+    for (const { id } of [disabled, other]) t.same(await opened.webhooks.pending(id, ALL), []);
+    t.same(await pages(opened, all.id, 2), toAll);
+    t.match(await opened.webhooks.tally(all.id), { pending: 3, deadLetters: 0, dropped: 0 });
+  });
+
+  t.test('a batch that is refused queues nothing', async (t) => {
+    const { store } = await makeStore(t);
+    const endpoint = sampleEndpoint();
+    await store.webhooks.addEndpoint(endpoint, 1);
+    const jobs = sampleJobs(2);
+    await Promise.all(jobs.map((job) => store.accept(job)));
+    await t.rejects(store.commitBatch(sampleBatch(5, jobs)));
+    t.same(await store.webhooks.pending(endpoint.id, ALL), []);
+  });
+
+  t.test('a delivery is sent, is due again, or is given up, under the same id', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS + 9);
+    const { endpoint, jobs } = await withPending(store, 3);
+    const [sent, again, dead] = (await store.webhooks.pending(endpoint.id, ALL)) as [
+      Delivery,
+      Delivery,
+      Delivery,
+    ];
+    await store.webhooks.settle(sent, { kind: 'delivered' });
+    await store.webhooks.settle(again, { kind: 'retry', dueAt: START_MS + 5000, failure: FAILURE });
+    await store.webhooks.settle(dead, { kind: 'dead', failure: FAILURE });
+    const opened = await reopen();
+    t.same(await opened.webhooks.pending(endpoint.id, ALL), [
+      { ...again, at: START_MS + 5000, attempts: 1, failure: FAILURE },
+    ]);
+    const letters = await opened.webhooks.deadLetters(endpoint.id, ALL);
+    t.same(letters, [{ ...dead, at: START_MS + 9, attempts: 1, failure: FAILURE, death: 'exhausted' }]);
+    t.match(await opened.webhooks.tally(endpoint.id), {
+      pending: 1,
+      deadLetters: 1,
+      delivered: 1,
+      deliveredAt: START_MS + 9,
+      failures: 2,
+      failure: FAILURE,
+    });
+    t.equal(dead.webhookId, `msg_${jobs[2]?.id.slice(4)}`);
+
+    t.equal(await opened.webhooks.replay(endpoint.id, ['msg_unknown']), 0);
+    t.equal(await opened.webhooks.replay(endpoint.id, [dead.webhookId]), 1);
+    t.same((await opened.webhooks.pending(endpoint.id, ALL))[0], { ...dead, at: START_MS + 9 });
+    t.same(await opened.webhooks.deadLetters(endpoint.id, ALL), []);
+    t.equal(await opened.webhooks.replay(endpoint.id), 0);
+  });
+
+  t.test('what settles an entry that is gone adds none', async (t) => {
+    const { store } = await makeStore(t);
+    const { endpoint } = await withPending(store, 1);
+    const [delivery] = (await store.webhooks.pending(endpoint.id, ALL)) as [Delivery];
+    await store.webhooks.settle(delivery, { kind: 'delivered' });
+    await store.webhooks.settle(delivery, { kind: 'retry', dueAt: START_MS, failure: FAILURE });
+    t.same(await store.webhooks.pending(endpoint.id, ALL), []);
+    await store.webhooks.removeEndpoint(endpoint.id);
+    await store.webhooks.settle(delivery, { kind: 'dead', failure: FAILURE });
+    t.same(await store.webhooks.deadLetters(endpoint.id, ALL), []);
+  });
+
+  t.test('the backlog is bounded, then the dead letters, then what is dropped is counted', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS, { backlogMax: 3 });
+    const { endpoint, jobs } = await withPending(store, 8);
+    const ids = jobs.map(({ id }) => `msg_${id.slice(4)}`);
+    const opened = await reopen();
+    const pending = await opened.webhooks.pending(endpoint.id, ALL);
+    const letters = await opened.webhooks.deadLetters(endpoint.id, ALL);
+    t.same(
+      pending.map(({ webhookId }) => webhookId),
+      ids.slice(0, 3),
+    );
+    t.same(
+      letters.map(({ webhookId }) => webhookId),
+      ids.slice(3, 6),
+    );
+    t.match(letters, [{ death: 'backlog_full', attempts: 0 }, {}, {}]);
+    const tally = {
+      pending: 3,
+      deadLetters: 3,
+      dropped: 2,
+      droppedFrom: START_MS + 8,
+      droppedTo: START_MS + 8,
+    };
+    t.match(await opened.webhooks.tally(endpoint.id), tally);
+
+    const [first, second] = pending as [Delivery, Delivery];
+    await opened.webhooks.settle(first, { kind: 'dead', failure: FAILURE });
+    t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
+    t.equal(await opened.webhooks.replay(endpoint.id), 1, 'no more than there is room for');
+    await opened.webhooks.settle(second, { kind: 'delivered' });
+    t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
+  });
+
+  t.test('a test message, to this endpoint alone', async (t) => {
+    const { store } = await makeStore(t, () => START_MS);
+    const [endpoint, other] = [sampleEndpoint(), sampleEndpoint()];
+    for (const one of [endpoint, other]) await store.webhooks.addEndpoint(one, 5);
+    const revision = await store.webhooks.revision();
+    const webhookId = await store.webhooks.test(endpoint.id);
+    t.match(webhookId, /^msg_[0-9a-f]{32}$/);
+    t.match(await store.webhooks.pending(endpoint.id, ALL), [
+      { webhookId, type: 'webhook.test', at: START_MS },
+    ]);
+    t.same(await store.webhooks.pending(other.id, ALL), []);
+    t.ok((await store.webhooks.revision()) > revision, 'which another process notices');
+    t.match(await store.webhooks.tally(endpoint.id), { pending: 1 });
+  });
+
+  t.test('sweeping gives up what is overdue, forgets what is old, and what belongs to nobody', async (t) => {
+    let now = START_MS;
+    const { store } = await makeStore(t, () => now);
+    const kept = await withPending(store, 2);
+    const gone = await withPending(store, 700, 2);
+    const none = { dueBefore: START_MS, diedBefore: START_MS };
+    t.equal(await store.webhooks.sweep(none), 0);
+    await store.webhooks.removeEndpoint(gone.endpoint.id);
+    const steps: number[] = [];
+    do steps.push(await store.webhooks.sweep(none));
+    while (steps.at(-1));
+    t.ok(steps.length > 2 && steps.every((step) => step <= 500), `in steps of ${steps}`);
+    t.equal((await store.webhooks.pending(kept.endpoint.id, ALL)).length, 2);
+    t.same(await store.webhooks.pending(gone.endpoint.id, ALL), []);
+
+    now += 1000;
+    await store.webhooks.sweep({ dueBefore: START_MS + 1, diedBefore: START_MS });
+    const letters = await store.webhooks.deadLetters(kept.endpoint.id, ALL);
+    t.match(letters, [{ death: 'overdue', attempts: 0, at: now }, { death: 'overdue' }]);
+    t.match(await store.webhooks.tally(kept.endpoint.id), { pending: 0, deadLetters: 2 });
+    await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now });
+    t.equal((await store.webhooks.deadLetters(kept.endpoint.id, ALL)).length, 2);
+    await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now + 1 });
+    t.match(await store.webhooks.tally(kept.endpoint.id), { pending: 0, deadLetters: 0 });
+    t.equal(await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now + 1 }), 0);
+  });
+}
+
+/** An endpoint of a client of its own, and so many sealed jobs it is to be told of. */
+async function withPending(
+  store: Store,
+  count: number,
+  firstLeaf = 0,
+): Promise<{ endpoint: NewEndpoint; jobs: Job[] }> {
+  const endpoint = sampleEndpoint({ clientId: `client-${firstLeaf}` });
+  await store.webhooks.addEndpoint(endpoint, 5);
+  const jobs = sampleJobs(count).map((job) => ({ ...job, clientId: endpoint.clientId }));
+  await Promise.all(jobs.map((job) => store.accept(job)));
+  await store.commitBatch(sampleBatch(firstLeaf, jobs));
+  return { endpoint, jobs };
+}
+
+function told(
+  { id }: NewEndpoint,
+  job: Job | undefined,
+  type: Delivery['type'],
+  occurredAt: number,
+): Delivery {
+  const webhookId = `msg_${job?.id.slice(4)}`;
+  return { endpointId: id, webhookId, type, occurredAt, at: START_MS + 5, attempts: 0 };
+}
+
+async function pages(store: Store, endpointId: string, limit: number): Promise<Delivery[]> {
+  const found: Delivery[] = [];
+  for (;;) {
+    const last = found.at(-1);
+    const page = await store.webhooks.pending(endpointId, { limit, ...(last && { after: last }) });
+    found.push(...page);
+    if (page.length < limit) return found;
+  }
+}
