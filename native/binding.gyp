@@ -32,6 +32,13 @@
         "-Wno-psabi",
         "-fvisibility=hidden"
       ]
+    },
+    {
+      "target_name": "pdfseal_notify",
+      "sources": ["notify.cc"],
+      "defines": ["NAPI_VERSION=8"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+      "cflags_cc": ["-std=c++20", "-Wall", "-Wextra", "-fvisibility=hidden"]
     }
   ]
 }

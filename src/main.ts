@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { systemClock } from './base/clock.ts';
+import { inheritedSockets, notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
@@ -17,6 +18,7 @@ import { openSealer } from './sealer.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
 import type { Store } from './store/store.ts';
+import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
 import { openTimestamping, type Timestamping } from './timestamping.ts';
 import type { CertificateSources } from './tsa/expiry.ts';
@@ -63,6 +65,7 @@ async function serve(config: Config): Promise<void> {
   process.on('uncaughtException', onFatal);
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
+  const [socket] = inheritedSockets();
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
@@ -107,6 +110,13 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   parts.defer(startSweeping({ store, clock: systemClock, onFatal }));
+  const supervision = new Supervision({
+    socket: notifySocket(),
+    watchdogMs: watchdogMs(),
+    status: () => `${sealer.waitingCount} jobs wait`,
+    logger,
+  });
+  parts.defer(() => supervision.close());
   const app = createApp({
     store,
     sealer,
@@ -131,6 +141,7 @@ async function serve(config: Config): Promise<void> {
   const server = await listen(app, {
     host: config.http.host,
     port: config.http.port,
+    ...(socket && { fd: socket.fd }),
     headerTimeoutMs: config.http.headerTimeoutMs,
     silenceMsMax: 2 * Math.max(config.blocking.timeoutMs, config.http.bodyIdleTimeoutMs),
     logger,
@@ -146,11 +157,14 @@ async function serve(config: Config): Promise<void> {
     'listening',
   );
 
+  supervision.ready();
+
   logger.info({ signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
   setTimeout(
     () => endAtOnce(logger, new Error('the stop took too long')),
     config.drainTimeoutMs + CLOSE_MS_MAX,
   ).unref();
+  supervision.stopping();
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
   logger.info('stopped');

@@ -63,20 +63,20 @@ compile_sources() {
 }
 
 # npm brings the node-gyp that this runs. What does not compile is not tried again before its sources change.
-compile_hash_addon() {
+compile_addons() {
   stamp=native/build/.compiled
   [ ! -e "$stamp" ] || [ -n "$(find native -name build -prune -o -type f -newer "$stamp" -print -quit)" ] || return 0
-  echo "setup: compiling the hashing add-on" >&2
-  rm -f "$stamp" native/build/Release/pdfseal_hash.node
+  echo "setup: compiling the add-ons" >&2
+  rm -f "$stamp" native/build/Release/pdfseal_*.node
   mkdir -p native/build
   touch native/build/.compiling
-  npm run --silent compile:hash >/dev/null ||
-    echo "setup: the hashing add-on does not compile here: pdfseald will hash with WebAssembly, slower" >&2
+  npm run --silent compile:addons >/dev/null ||
+    echo "setup: the add-ons do not compile here: pdfseald will hash with WebAssembly, slower, and cannot run under systemd" >&2
   # Older than any source that was changed in the meantime.
   mv native/build/.compiling "$stamp"
 }
 
 install_debian_packages
 install_npm_packages
-compile_hash_addon
+compile_addons
 compile_sources

@@ -16,7 +16,7 @@ const LAYERS = [
   ['manifest'],
   ['hash', 'kms', 'store', 'tsa'],
   ['document', 'draft', 'timestamping', 'receipts', 'expiry'],
-  ['intake', 'sealer', 'verify', 'sweep'],
+  ['intake', 'sealer', 'verify', 'sweep', 'supervision'],
   ['canary'],
   ['config', 'http'],
   ['cli'],

@@ -12,3 +12,32 @@ export function credentialsDirectory(): string | undefined {
 export function apiKeyFromEnvironment(): string | undefined {
   return process.env.PDFSEAL_API_KEY || undefined;
 }
+
+/** Where the service manager wants to be told of readiness (sd_notify(3)). */
+export function notifySocket(): string | undefined {
+  return process.env.NOTIFY_SOCKET || undefined;
+}
+
+/** How long this process may be silent before the service manager ends it, in milliseconds (sd_watchdog_enabled(3)). */
+export function watchdogMs(): number | undefined {
+  const { WATCHDOG_USEC, WATCHDOG_PID } = process.env;
+  return isForUs(WATCHDOG_PID) && WATCHDOG_USEC ? Number(WATCHDOG_USEC) / 1000 : undefined;
+}
+
+const SD_LISTEN_FDS_START = 3;
+
+/** Sockets that the service manager holds for this process (sd_listen_fds(3)): descriptors from 3 on, by name. */
+export function inheritedSockets(): { fd: number; name: string }[] {
+  const { LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES } = process.env;
+  if (!isForUs(LISTEN_PID)) return [];
+  const names = LISTEN_FDNAMES?.split(':') ?? [];
+  return Array.from({ length: Number(LISTEN_FDS) }, (_, index) => ({
+    fd: SD_LISTEN_FDS_START + index,
+    name: names[index] ?? '',
+  }));
+}
+
+/** The environment is handed on to children; what it says is for one process. */
+function isForUs(pid: string | undefined): boolean {
+  return pid === String(process.pid);
+}

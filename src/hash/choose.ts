@@ -25,6 +25,6 @@ export function chooseEngine(choice: EngineChoice, logger: Pick<Logger, 'warn'>,
 
 function unusable(cause: unknown): OperatorError {
   const [reason] = cause instanceof Error ? cause.message.split('\n') : [String(cause)];
-  const message = `hash.engine: the native engine cannot be used (${reason}); compile it with npm run compile:hash, or ask for "auto"`;
+  const message = `hash.engine: the native engine cannot be used (${reason}); compile it with npm run compile:addons, or ask for "auto"`;
   return new OperatorError(message, { cause });
 }

@@ -10,6 +10,8 @@ export interface ServerOptions {
   host: string;
   /** 0 takes any free port. */
   port: number;
+  /** A socket that the service manager listens on already; host and port are then not used. */
+  fd?: number;
   /** How long the head of a request may take. */
   headerTimeoutMs: number;
   /** How long a connection may be silent within a request: longer than anything the service itself waits for. */
@@ -73,12 +75,13 @@ export async function listen(app: App, options: ServerOptions): Promise<HttpServ
   return new HttpServer(server, app);
 }
 
-async function startListening(server: Server, { host, port }: ServerOptions): Promise<void> {
+async function startListening(server: Server, { host, port, fd }: ServerOptions): Promise<void> {
   try {
-    server.listen({ host, port, backlog: 1024 });
+    server.listen(fd === undefined ? { host, port, backlog: 1024 } : { fd });
     await once(server, 'listening');
   } catch (cause) {
     const reason = cause instanceof Error && 'code' in cause ? cause.code : cause;
-    throw new OperatorError(`cannot listen on ${host} port ${port} (${reason}); see http.listen`, { cause });
+    const where = fd === undefined ? `${host} port ${port}` : `the inherited descriptor ${fd}`;
+    throw new OperatorError(`cannot listen on ${where} (${reason}); see http.listen`, { cause });
   }
 }
