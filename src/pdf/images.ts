@@ -1,0 +1,73 @@
+import { JP2_BOX_NAME, JPEG_SEGMENT_NAMES } from './packets.ts';
+import type { ByteSource } from './window.ts';
+import { Window } from './window.ts';
+
+/** Bytes `start` to `end`, exclusive. */
+export interface Extent {
+  start: number;
+  end: number;
+}
+
+/** Of segments or boxes that are looked at: more than any image has. */
+const PARTS_MAX = 10_000;
+
+/**
+ * The contents of the XMP segments of a JPEG (ITU-T T.81, annex B): what follows marker and length. A camera may have put
+ * further images behind the first; so after its end the next one is looked for.
+ */
+export function* jpegXmp(source: ByteSource, { start, end }: Extent): Iterable<Extent> {
+  const window = new Window(source);
+  const u16 = (at: number) => ((window.at(at) ?? 0) << 8) | (window.at(at + 1) ?? 0);
+  let position = start;
+  for (let parts = 0; position + 4 <= end && parts < PARTS_MAX; parts += 1) {
+    position = nextMarker(window, position, end);
+    const marker = window.at(position + 1) ?? 0;
+    position += 2;
+    if (isBare(marker)) continue;
+    const segment = { start: position + 2, end: Math.min(end, position + u16(position)) };
+    if (segment.end < segment.start) continue;
+    if (marker === APP1 && isXmpSegment(window, segment)) yield segment;
+    position = segment.end;
+  }
+}
+
+const APP1 = 0xe1;
+
+/** Markers without a segment: TEM, RSTn, SOI, EOI. */
+function isBare(marker: number): boolean {
+  return marker === 0x01 || (marker >= 0xd0 && marker <= 0xd9);
+}
+
+/** Past entropy-coded data, in which 0xFF is followed by 0x00, and past fill bytes. */
+function nextMarker(window: Window, start: number, end: number): number {
+  let position = start;
+  for (; position + 1 < end; position += 1) {
+    const next = window.at(position + 1);
+    if (window.at(position) === 0xff && next !== 0x00 && next !== 0xff) return position;
+  }
+  return end;
+}
+
+function isXmpSegment(window: Window, { start, end }: Extent): boolean {
+  return JPEG_SEGMENT_NAMES.some((name) => start + name.length <= end && window.holds(start, name));
+}
+
+/** The XMP boxes of a JPEG 2000 file (ITU-T T.800, annex I), from their name on; only the boxes that lie in no other. */
+export function* jp2Xmp(source: ByteSource, { start, end }: Extent): Iterable<Extent> {
+  let position = start;
+  for (let parts = 0; position + 8 <= end && parts < PARTS_MAX; parts += 1) {
+    const head = Buffer.from(source.read(position, 32));
+    const short = head.readUInt32BE(0);
+    const [headBytes, bytes] =
+      short === 1
+        ? [16, head.length < 16 ? 0 : Number(head.readBigUInt64BE(8))]
+        : [8, short === 0 ? end - position : short];
+    const box = { start: position + headBytes, end: position + bytes };
+    if (bytes < headBytes || box.end > end) return;
+    const isXmp =
+      head.toString('latin1', 4, 8) === 'uuid' &&
+      head.subarray(headBytes, headBytes + 16).equals(JP2_BOX_NAME);
+    if (isXmp) yield box;
+    position = box.end;
+  }
+}
