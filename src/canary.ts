@@ -10,7 +10,7 @@ import { newJobId } from './job/id.ts';
 import type { DocumentDigests, Job } from './job/job.ts';
 import { parseUniqueJson } from './manifest/jcs.ts';
 import { encodeReceipt, kmsKeyId, type Receipt } from './manifest/receipt.ts';
-import { encodeTrust, parseTrust, type TrustFile } from './manifest/trust.ts';
+import { encodeTrust, epochOf, parseTrust, type TrustFile } from './manifest/trust.ts';
 import { readReceipt } from './receipts.ts';
 import type { Sealer } from './sealer.ts';
 import { type Store, UnknownOutcome } from './store/store.ts';
@@ -241,10 +241,11 @@ function verify(receipt: Receipt, trust: TrustFile): Pick<CanaryRun, 'verified' 
   };
 }
 
-function signersIn({ evidence }: Receipt, trust: TrustFile): string[] {
+function signersIn({ evidence, sealed_at }: Receipt, trust: TrustFile): string[] {
   const opened = openCheckpoint(evidence.checkpoint);
   const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
-  return opened && log ? signersOf(opened.note, log).keys.map(kmsKeyId) : [];
+  const epoch = log && epochOf(log, Date.parse(sealed_at));
+  return opened && epoch ? signersOf(opened.note, log.origin, epoch.keys).keys.map(kmsKeyId) : [];
 }
 
 function withoutClock({ atMs: _, ...run }: CanaryRun & { atMs: number }): CanaryRun {

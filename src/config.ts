@@ -9,6 +9,7 @@ import { type ConfigTables, configSchema } from './config/schema.ts';
 import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
 import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
+import type { QuorumPolicy } from './log/quorum.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
 
 /** What one daemon is told, deep-frozen. Every part gets its own piece; paths are absolute. */
@@ -47,7 +48,7 @@ export interface Config {
   };
   readonly log: { readonly origin: string; readonly public: boolean };
   readonly kms: {
-    readonly quorum: number;
+    readonly quorum: QuorumPolicy;
     readonly signTimeoutMs: number;
     readonly partitions: PartitionOptions[];
   };

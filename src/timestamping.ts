@@ -112,7 +112,7 @@ async function openBuiltIn(
   const partitions = await openPartitions<AuthorityAlgorithm>({
     partitions: [...keys],
     keys: installed.map(({ key }) => key),
-    quorum: 1,
+    quorum: { needed: 1 },
     signTimeoutMs,
     logger,
   });

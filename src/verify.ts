@@ -7,9 +7,16 @@ import { leafHash } from './log/tree.ts';
 import { parseUniqueJson } from './manifest/jcs.ts';
 import { leafData } from './manifest/manifest.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from './manifest/received.ts';
-import { parseTrust, type TrustFile } from './manifest/trust.ts';
-import { checkCheckpoint, checkKeyValidity, openCheckpoint, signersOf } from './verify/checkpoint.ts';
+import { epochOf, parseTrust, type TrustFile } from './manifest/trust.ts';
+import {
+  checkCheckpoint,
+  checkEpoch,
+  checkQuorum,
+  type Opened,
+  openCheckpoint,
+} from './verify/checkpoint.ts';
 import { type Finding, failed, passed, unknown } from './verify/finding.ts';
+import { type SharedParts, sharedParts } from './verify/shared.ts';
 import { checkTimestamps } from './verify/timestamp.ts';
 
 /** Longest receipt that is read, in UTF-16 code units. */
@@ -23,8 +30,9 @@ export type CheckName =
   | 'manifest'
   | 'leaf'
   | 'checkpoint'
+  | 'quorum'
   | 'time-stamp'
-  | 'key-validity';
+  | 'epoch';
 
 export interface Check extends Finding {
   name: CheckName;
@@ -36,36 +44,67 @@ export interface Verdict {
   checks: Check[];
 }
 
+export interface VerifierInput {
+  /** Digests of the document at hand; without them the verdict is at best `unknown`. */
+  document: DocumentDigests | undefined;
+  receipt: unknown;
+  /** A canary's receipt is no document's: it is good only for whoever asks for a canary. Default: `document`. */
+  subject?: 'document' | 'canary';
+}
+
 /**
  * Verifies a receipt and, where given, the document it is for; offline. The receipt is a stranger's: no input makes this
  * throw, and nothing but what the trusted keys signed makes it good.
  */
-export function verifyReceipt(input: {
-  /** Digests of the document at hand; without them the verdict is at best `unknown`. */
-  document: DocumentDigests | undefined;
-  receipt: unknown;
-  trust: TrustFile;
-  /** A canary's receipt is no document's: it is good only for whoever asks for a canary. Default: `document`. */
-  subject?: 'document' | 'canary';
-}): Verdict {
-  const parsed = parseReceipt(input.receipt);
-  if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
+export function verifyReceipt({ trust, ...input }: VerifierInput & { trust: TrustFile }): Verdict {
+  return createVerifier(trust)(input);
+}
 
-  const { receipt } = parsed;
-  const log = input.trust.logs.find(({ origin }) => origin === receipt.evidence.log_origin);
-  const opened = openCheckpoint(receipt.evidence.checkpoint);
-  const signers = opened && log ? signersOf(opened.note, log) : { keys: [] };
-  const checkpoint = checkCheckpoint(receipt, opened, log, signers);
-  const timing = checkTimestamps(receipt, input.trust);
-  return verdictOn([
-    { name: 'receipt', ...checkReceipt(parsed) },
-    { name: 'document', ...checkDocument(receipt, input.document) },
-    { name: 'manifest', ...checkManifest(receipt, input.subject ?? 'document') },
-    { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
-    { name: 'checkpoint', ...checkpoint },
-    { name: 'time-stamp', ...timing.finding },
-    { name: 'key-validity', ...checkKeyValidity(checkpoint, log, signers, timing.at) },
-  ]);
+/**
+ * {@link verifyReceipt} for many receipts under one trust file. What receipts of one batch share, signatures and
+ * time-stamp, is verified once for those that come one after the other.
+ */
+export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verdict {
+  let last: { shared: string; batch: BatchVerdict } | undefined;
+  return ({ document, receipt: received, subject = 'document' }) => {
+    const parsed = parseReceipt(received);
+    if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
+    const { receipt } = parsed;
+    const parts = sharedParts(receipt);
+    const shared = JSON.stringify(parts);
+    if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
+    const { opened, checks } = last.batch;
+    return verdictOn([
+      { name: 'receipt', ...checkReceipt(parsed) },
+      { name: 'document', ...checkDocument(receipt, document) },
+      { name: 'manifest', ...checkManifest(receipt, subject) },
+      { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
+      ...checks,
+    ]);
+  };
+}
+
+/** What was found of that which all receipts of a batch share. */
+interface BatchVerdict {
+  opened: Opened | undefined;
+  checks: Check[];
+}
+
+function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
+  const { evidence, sealed_at } = parts;
+  const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
+  const epoch = log && epochOf(log, Date.parse(sealed_at));
+  const opened = openCheckpoint(evidence.checkpoint);
+  const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
+  return {
+    opened,
+    checks: [
+      { name: 'checkpoint', ...checkCheckpoint(parts, opened, log) },
+      { name: 'quorum', ...checkQuorum(parts, opened, log, epoch) },
+      { name: 'time-stamp', ...timing.finding },
+      { name: 'epoch', ...checkEpoch(sealed_at, log, epoch, timing.genTime) },
+    ],
+  };
 }
 
 /** {@link verifyReceipt} from the texts of both files. */

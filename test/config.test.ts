@@ -25,7 +25,7 @@ t.test('the shipped files load', async (t) => {
   const production = loadConfig('config/production.toml', { files: 'unused' });
   t.match(production, {
     http: { host: '127.0.0.1', port: 8400, publicUrl: 'https://seal.example.com' },
-    kms: { quorum: 1, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
+    kms: { quorum: { needed: 1 }, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
     timestamp: {
       authorities: ['built-in'],
       keys: [{ keyLabel: 'timestamp-2026' }],
@@ -204,7 +204,7 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
       'quorum',
       (s) => `${s.replace('[[kms', '[kms]\nquorum = 2\n[[kms')}`,
       'kms.quorum: found 2',
-      'number of partitions, 1',
+      '2 of 1 keys can never sign',
     ],
     [
       'uploads',

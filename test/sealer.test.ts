@@ -10,7 +10,7 @@ import { openSealer, type Sealer, type SealerOptions } from '../src/sealer.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
 import { type IdempotencyEntry, type Store, UnknownOutcome } from '../src/store/store.ts';
 import { verifyReceipt } from '../src/verify.ts';
-import { makeJob } from './support/sealing.ts';
+import { makeJob, oneEpoch } from './support/sealing.ts';
 import { makeSite, NEVER } from './support/site.ts';
 import { takeToken } from './support/tamper.ts';
 import { until } from './support/until.ts';
@@ -43,9 +43,8 @@ async function makeHouse(t: Test) {
     return { sealer, store };
   };
   const trust: TrustFile = {
-    timestamps: 'optional',
     timestampAuthorities: [],
-    logs: [{ origin: ORIGIN, environment: 'env_test', quorum: 1, keys: site.keys }],
+    logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', keys: site.keys })],
   };
   return { site, path, partitions, open, fatal, trust, setTime: (ms: number) => (now = ms) };
 }

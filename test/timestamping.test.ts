@@ -15,7 +15,7 @@ import { certificateFile } from '../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../src/tsa/pki.ts';
 import { verifyReceipt } from '../src/verify.ts';
 import { DAY_MS, POLICY } from './support/authority.ts';
-import { makeJob } from './support/sealing.ts';
+import { makeJob, oneEpoch } from './support/sealing.ts';
 import { makeSite, NEVER } from './support/site.ts';
 import { makeToken } from './support/softhsm.ts';
 import { takeToken } from './support/tamper.ts';
@@ -81,9 +81,8 @@ async function makeHouse(t: Test) {
     return sealer;
   };
   const trust = {
-    timestamps: 'required' as const,
     timestampAuthorities: [{ name: 'built-in', root: chain[1] }],
-    logs: [{ origin: ORIGIN, environment: 'env_test', quorum: 1, keys: site.keys }],
+    logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', timestamps: 'required', keys: site.keys })],
   };
   return { dir, token, chain, open, seal, store, trust };
 }

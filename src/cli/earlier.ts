@@ -2,6 +2,7 @@ import { assert } from '../base/assert.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { consistencyProof, verifyConsistency } from '../log/proof.ts';
+import { meetsQuorum } from '../log/quorum.ts';
 import { emptyRoot } from '../log/tree.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trust.ts';
@@ -25,7 +26,7 @@ export function readEarlier(text: string, trust: TrustFile): Checkpoint {
 }
 
 /** Checks of a receipt after which its checkpoint commits to it. What it is worth besides is not asked here. */
-const PROVEN = new Set(['receipt', 'manifest', 'leaf', 'checkpoint']);
+const PROVEN = new Set(['receipt', 'manifest', 'leaf', 'checkpoint', 'quorum']);
 
 function readCheckpoint(text: string, { logs }: TrustFile): Checkpoint {
   const opened = openCheckpoint(text);
@@ -33,7 +34,11 @@ function readCheckpoint(text: string, { logs }: TrustFile): Checkpoint {
   const { note, checkpoint } = opened;
   const log = logs.find(({ origin }) => origin === checkpoint.origin);
   if (log === undefined) throw useless('it is of another log');
-  if (signersOf(note, log).keys.length < log.quorum) throw useless('too few keys of this log signed it');
+  // A checkpoint by itself does not say when it was signed.
+  const signed = log.epochs.some(({ keys, quorum }) =>
+    meetsQuorum(quorum, signersOf(note, log.origin, keys).keys),
+  );
+  if (!signed) throw useless('too few keys of this log signed it');
   return checkpoint;
 }
 

@@ -108,11 +108,16 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   const keys = await makeKeys(wantedKeys(config, options), options);
   const files = await makeCertificates(config, keys, options);
   const logKeys = keys.filter(({ wanted }) => wanted.purpose === 'log').map(({ key }) => asLogKey(key));
-  const identity = { environment: config.environment, logOrigin: config.log.origin, logKeys };
+  const identity = {
+    environment: config.environment,
+    logOrigin: config.log.origin,
+    logKeys,
+    createdAt: systemClock(),
+  };
   // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
   if (!lacksCertificates(config))
     writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, config)));
-  await createStore({ path: config.storeDir, identity: { ...identity, createdAt: systemClock() } });
+  await createStore({ path: config.storeDir, identity });
   for (const file of files) print(`chain  ${file}`);
   print(`log    ${config.log.origin}`);
   print(`store  ${config.storeDir}`);

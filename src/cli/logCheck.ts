@@ -8,7 +8,7 @@ import { leafData, manifestOf } from '../manifest/manifest.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
 import type { Batch, JobQuery, Leaf, Reference, Store, Viewer } from '../store/store.ts';
-import { verifyReceipt } from '../verify.ts';
+import { createVerifier } from '../verify.ts';
 import { contradiction } from './earlier.ts';
 
 export interface LogReport {
@@ -61,10 +61,12 @@ class LogCheck {
   };
   readonly #store: Store;
   readonly #options: CheckOptions;
+  readonly #verify: ReturnType<typeof createVerifier>;
 
   constructor(store: Store, options: CheckOptions) {
     this.#store = store;
     this.#options = options;
+    this.#verify = createVerifier(options.trust);
   }
 
   /** Does a part of the check; damage that makes reading itself fail is a finding too. */
@@ -214,11 +216,7 @@ class LogCheck {
 
   async #receipt(job: ReceivedJob, leafIndex: number): Promise<void> {
     const receipt = await readReceipt(this.#store, job, leafIndex);
-    const { outcome, checks } = verifyReceipt({
-      document: job.content.document,
-      receipt,
-      trust: this.#options.trust,
-    });
+    const { outcome, checks } = this.#verify({ document: job.content.document, receipt });
     if (outcome === 'good') return;
     const found = checks.find((check) => check.outcome !== 'passed');
     this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);

@@ -23,14 +23,14 @@ type TrustConfig = Pick<Config, 'kms' | 'timestamp' | 'certificatesDir'>;
  * Throws OperatorError when the certificates of an authority are not there.
  */
 export function trustOf(
-  { environment, logOrigin, logKeys }: Omit<StoreIdentity, 'schema' | 'createdAt'>,
+  { environment, logOrigin, logKeys, createdAt }: Omit<StoreIdentity, 'schema'>,
   config: TrustConfig,
 ): TrustFile {
-  const { quorum } = config.kms;
+  const timestamps = config.timestamp.authorities.length > 0 ? 'required' : 'none';
+  const epoch = { notBefore: createdAt, quorum: config.kms.quorum, timestamps, keys: logKeys } as const;
   return {
-    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'optional',
     timestampAuthorities: authoritiesOf(config),
-    logs: [{ origin: logOrigin, environment: environmentId(environment), quorum, keys: logKeys }],
+    logs: [{ origin: logOrigin, environment: environmentId(environment), epochs: [epoch] }],
   };
 }
 

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { encodeQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import type { KeyPath } from './toml.ts';
 
 /** The name of the built-in authority among `timestamp.authorities`. */
@@ -7,7 +8,7 @@ export const BUILT_IN = 'built-in';
 /** As much of the file as the checks between its keys look at. */
 interface Tables {
   http: { uploads_max: number; uploads_per_client_max: number };
-  kms: { quorum: number; partitions: TokenTable[] };
+  kms: { quorum: QuorumPolicy; partitions: TokenTable[] };
   timestamp: { authorities: string[]; keys: TokenTable[]; remotes: Record<string, unknown> };
 }
 
@@ -32,8 +33,9 @@ export function consistent(payload: z.core.ParsePayload<Tables>): void {
     const expected = `at most http.uploads_max, ${http.uploads_max} (left out it is 512)`;
     refuse(['http', 'uploads_per_client_max'], expected, http.uploads_per_client_max);
   }
-  if (kms.quorum > kms.partitions.length) {
-    refuse(['kms', 'quorum'], `at most the number of partitions, ${kms.partitions.length}`, kms.quorum);
+  const fault = quorumFault(kms.quorum, kms.partitions);
+  if (fault !== undefined) {
+    refuse(['kms', 'quorum'], `what kms.partitions can meet: ${fault}`, encodeQuorum(kms.quorum));
   }
   checkTokens(['kms', 'partitions'], kms.partitions, refuse);
   checkTokens(['timestamp', 'keys'], timestamp.keys, refuse);

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
+import { parseQuorum } from '../log/quorum.ts';
 import { BUILT_IN, consistent } from './consistency.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
@@ -10,6 +11,9 @@ export const NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const CLOCK_TRUSTS = ['chrony', 'timedatectl', 'system'] as const;
 /** Means pdfseald's own authority and nothing more; a site with a practice statement has a policy of its own. */
 const DEFAULT_POLICY = '2.25.212174945492328153639561231497824086053';
+
+const QUORUM_EXPECTED =
+  'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"';
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
@@ -206,7 +210,7 @@ export const configSchema = table({
     public: flag('whether /v1/log answers without an API key').prefault(false),
   }),
   kms: table({
-    quorum: integer('partitions that must sign', 1, 16).prefault(1),
+    quorum: key(QUORUM_EXPECTED, parseQuorum).prefault(1),
     sign_timeout: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
     partitions: z
       .array(partition, { error: 'one [[kms.partitions]] table for each partition' })

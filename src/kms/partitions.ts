@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import type { LogKey, SignatureAlgorithm } from '../log/keys.ts';
+import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './algorithm.ts';
 import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
@@ -35,8 +36,8 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
   partitions: PartitionOptions[];
   /** The keys the log was made with; each partition must present the one of its region and key label. */
   keys: HeldKey<Algorithm>[];
-  /** How many partitions must sign for a signature to count. */
-  quorum: number;
+  /** Which partitions must sign for a signature to count. */
+  quorum: QuorumPolicy;
   signTimeoutMs: number;
   logger: Logger;
   /** Told of every verified signature, probes too, and how long the token took; must not throw. */
@@ -93,11 +94,11 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
 /** The partitions of one log, and the quorum over them. */
 export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   readonly #members: Partition<HeldKey<Algorithm>>[];
-  readonly #quorum: number;
+  readonly #quorum: QuorumPolicy;
   readonly #changes: EventEmitter;
 
   /** Use {@link openPartitions}. `changes` emits `change` whenever a member's state does. */
-  constructor(members: Partition<HeldKey<Algorithm>>[], quorum: number, changes: EventEmitter) {
+  constructor(members: Partition<HeldKey<Algorithm>>[], quorum: QuorumPolicy, changes: EventEmitter) {
     this.#members = members;
     this.#quorum = quorum;
     this.#changes = changes;
@@ -112,12 +113,16 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
     await this.#collect(message, signatures);
     // One may have returned while another was lost: at no time were too few healthy, so nobody need be refused.
-    if (signatures.size < this.#quorum) await this.#collect(message, signatures);
-    if (signatures.size < this.#quorum) throw belowQuorum();
+    if (!this.#suffice(signatures)) await this.#collect(message, signatures);
+    if (!this.#suffice(signatures)) throw belowQuorum();
     return this.#members.flatMap(({ key }) => {
       const signature = signatures.get(key);
       return signature === undefined ? [] : [{ ...key, signature }];
     });
+  }
+
+  #suffice(signatures: Map<HeldKey<Algorithm>, Uint8Array>): boolean {
+    return meetsQuorum(this.#quorum, [...signatures.keys()]);
   }
 
   /** Asks every partition that is healthy now and has not signed yet. */
@@ -138,7 +143,11 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /** Whether enough partitions are healthy, as far as is known without asking them. */
   canSign(): boolean {
-    return this.#members.filter((member) => member.ready).length >= this.#quorum;
+    const ready = this.#members.filter((member) => member.ready);
+    return meetsQuorum(
+      this.#quorum,
+      ready.map(({ key }) => key),
+    );
   }
 
   /** Resolves as soon as {@link canSign}, or when the signal aborts. Never rejects. */
@@ -160,8 +169,8 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   async withdraw(name: string, { belowQuorum = false } = {}): Promise<void> {
     const member = this.#named(name);
     const keepQuorum = () => {
-      const left = this.#members.filter((other) => other.ready && other !== member).length;
-      if (left < this.#quorum && !belowQuorum) throw wouldBreakQuorum(left, this.#quorum);
+      const left = this.#members.filter((other) => other.ready && other !== member).map(({ key }) => key);
+      if (!meetsQuorum(this.#quorum, left) && !belowQuorum) throw wouldBreakQuorum(left, this.#quorum);
     };
     if (await member.withdraw(keepQuorum)) return;
     const { state } = member.status();
@@ -291,13 +300,15 @@ function keyOf<Algorithm extends KeyAlgorithm>(
 }
 
 /** A quorum counts independent signatures, so a key may stand behind one partition only. */
-function checkQuorum(pairs: { key: HeldKey }[], quorum: number): void {
+function checkQuorum(pairs: { key: HeldKey }[], quorum: QuorumPolicy): void {
   if (new Set(pairs.map(({ key }) => key.spki)).size !== pairs.length) {
     throw new OperatorError('kms.partitions: two partitions name the same key; each needs its own');
   }
-  if (quorum < 1 || quorum > pairs.length) {
-    throw new OperatorError(`kms.quorum: ${quorum} of ${pairs.length} partitions can never sign`);
-  }
+  const fault = quorumFault(
+    quorum,
+    pairs.map(({ key }) => key),
+  );
+  if (fault !== undefined) throw new OperatorError(`kms.quorum: ${fault}`);
 }
 
 /** What a caller is told while nothing can be signed. */
@@ -309,9 +320,9 @@ export function belowQuorum(): ServiceError {
   );
 }
 
-function wouldBreakQuorum(left: number, quorum: number): ServiceError {
+function wouldBreakQuorum(left: readonly HeldKey[], quorum: QuorumPolicy): ServiceError {
   return new ServiceError(
     'below_quorum',
-    `Without it ${left} partitions would sign, and ${quorum} must: nothing could be sealed. Allow that, or mend the others first.`,
+    `Without it ${left.length} partitions would sign, and ${encodeQuorum(quorum)} must: nothing could be sealed. Allow that, or mend the others first.`,
   );
 }

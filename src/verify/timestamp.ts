@@ -2,72 +2,79 @@ import type { Certificate } from '../asn1/certificate.ts';
 import { type TokenVerdict, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/token.ts';
 import { bytesEqual, fromBase64 } from '../base/bytes.ts';
 import { toTimestamp } from '../base/clock.ts';
-import { printable, type ReceivedReceipt } from '../manifest/received.ts';
+import { printable } from '../manifest/received.ts';
 import { bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
-import type { TrustedAuthority, TrustFile } from '../manifest/trust.ts';
+import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trust.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
+import type { SharedParts } from './shared.ts';
 
 /** What the evidence says about the time of sealing. */
 export interface Timing {
   finding: Finding;
-  /**
-   * When the keys must have been valid, milliseconds since the epoch: the time an authority vouches for or, where there is
-   * no token at all, `sealed_at`. undefined where a token does not prove what it claims.
-   */
-  at: number | undefined;
+  /** The earliest time an authority vouches for, milliseconds since the epoch; undefined where none does. */
+  genTime: number | undefined;
 }
 
 /**
  * Every token must be over this very checkpoint, by an authority of the trust file, and bear out `sealed_at`: one that cannot be
  * verified is never passed over, or a receipt would look stamped that is not. Certificates are judged at the token's time.
  */
-export function checkTimestamps(receipt: ReceivedReceipt, trust: TrustFile): Timing {
+export function checkTimestamps(
+  receipt: SharedParts,
+  epoch: TrustedEpoch | undefined,
+  authorities: readonly TrustedAuthority[],
+): Timing {
   const { timestamps, certificates } = receipt.evidence;
-  if (timestamps.length === 0) {
-    return { finding: checkAbsence(certificates, trust), at: Date.parse(receipt.sealed_at) };
-  }
+  if (timestamps.length === 0) return { finding: checkAbsence(certificates, epoch), genTime: undefined };
   const pool = certificates.map(fromBase64).filter((der) => der !== undefined);
   if (pool.length < certificates.length) {
-    return { finding: failed('a certificate that is not Base64'), at: undefined };
+    return { finding: failed('a certificate that is not Base64'), genTime: undefined };
   }
-  const checked = timestamps.map(({ token }) => checkToken(token, receipt, pool, trust.timestampAuthorities));
+  const checked = timestamps.map(({ token }) => checkToken(token, receipt, pool, authorities));
   const findings = checked.map(({ finding }) => finding);
   const fault =
     findings.find(({ outcome }) => outcome === 'failed') ??
     findings.find(({ outcome }) => outcome === 'unknown');
-  if (fault !== undefined) return { finding: fault, at: undefined };
+  if (fault !== undefined) return { finding: fault, genTime: undefined };
   // The earliest proves the most: what exists at one time exists at all later ones.
-  const at = Math.min(...checked.map(({ at = Infinity }) => at));
-  return { finding: passed(findings.map(({ detail }) => detail).join('; ')), at };
+  const genTime = Math.min(...checked.map(({ genTime = Infinity }) => genTime));
+  return { finding: passed(findings.map(({ detail }) => detail).join('; ')), genTime };
 }
 
-function checkAbsence(certificates: readonly string[], trust: TrustFile): Finding {
-  if (trust.timestamps === 'required') return failed('none, and the trust file requires one');
+function checkAbsence(certificates: readonly string[], epoch: TrustedEpoch | undefined): Finding {
+  if (epoch === undefined) return unknown('none, and there is no epoch that says whether one is needed');
+  if (epoch.timestamps === 'required') return failed('none, and the trust file requires one in this epoch');
   if (certificates.length > 0) return failed('none, but certificates as if there were one');
   return passed('none; sealed_at is the service’s own word');
 }
 
 function checkToken(
   token: string,
-  { sealed_at, evidence }: ReceivedReceipt,
+  { sealed_at, evidence }: SharedParts,
   certificates: readonly Uint8Array[],
   authorities: readonly TrustedAuthority[],
 ): Timing {
   const der = fromBase64(token);
-  if (der === undefined) return { finding: failed('a token that is not Base64'), at: undefined };
+  if (der === undefined) return { finding: failed('a token that is not Base64'), genTime: undefined };
   const verdict = verifyTimestampToken({
     token: der,
     messageImprint: checkpointImprint(evidence.checkpoint),
     trustedRoots: authorities.map(({ root }) => root),
     certificates,
   });
-  if (verdict.outcome === 'bad') return { finding: explain(verdict), at: undefined };
+  if (verdict.outcome === 'bad') return { finding: explain(verdict), genTime: undefined };
   const { timestamp } = verdict;
   if (!bearsOut(timestamp, Date.parse(sealed_at))) {
     const detail = `of ${toTimestamp(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
-    return { finding: failed(detail), at: undefined };
+    return { finding: failed(detail), genTime: undefined };
   }
-  return { finding: passed(describe(timestamp, authorities)), at: timestamp.genTime };
+  const { genTime, chain } = timestamp;
+  const valid = authorities.find((each) => isLast(chain, each.root) && isWithin(each, genTime));
+  if (valid === undefined) {
+    const detail = `of ${toTimestamp(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
+    return { finding: failed(detail), genTime: undefined };
+  }
+  return { finding: passed(describe(timestamp, valid)), genTime };
 }
 
 function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {
@@ -77,13 +84,9 @@ function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): 
   return failed(`the token is no proof: ${text}`);
 }
 
-function describe(
-  { genTime, accuracyMs, authority, chain }: VerifiedTimestamp,
-  authorities: readonly TrustedAuthority[],
-): string {
-  const trusted = authorities.find(({ root }) => isLast(chain, root));
+function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name }: TrustedAuthority): string {
   const accuracy = accuracyMs === undefined ? '' : ` ± ${accuracyMs} ms`;
-  return `the checkpoint existed at ${toTimestamp(genTime)}${accuracy}, says ${trusted?.name} (${printable(authority)})`;
+  return `the checkpoint existed at ${toTimestamp(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
 }
 
 function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {

@@ -27,7 +27,7 @@ const store = await openStore({ path: storePath });
 const partitions = await openPartitions({
   partitions: JSON.parse(partitionsJson) as PartitionOptions[],
   keys: store.identity.logKeys,
-  quorum: 1,
+  quorum: { needed: 1 },
   signTimeoutMs: 5000,
   logger,
 });

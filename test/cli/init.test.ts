@@ -24,7 +24,9 @@ t.test('makes a key in every partition, store and trust file', async (t) => {
     logKeys: keys,
   });
   const trust = readFileSync(sandbox.trustFile, 'utf8');
-  t.match(parseTrust(trust), { logs: [{ environment: 'env_sandbox', quorum: 2, keys }] });
+  t.match(parseTrust(trust), {
+    logs: [{ environment: 'env_sandbox', epochs: [{ quorum: { needed: 2 }, keys }] }],
+  });
 
   const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);
   t.equal(exported.stdout, trust, 'trust export says the same');
@@ -61,7 +63,9 @@ t.test('a key that exists is only taken when that is asked for', async (t) => {
     taken.stdout,
     /eu-west\/sandbox-2026\s+ed25519\s+made\n.*eu-north\/sandbox-2026\s+ecdsa-p256\s+found/s,
   );
-  t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), { logs: [{ keys: [{}, existing] }] });
+  t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), {
+    logs: [{ epochs: [{ keys: [{}, existing] }] }],
+  });
 });
 
 t.test('what fails half-way can be repeated', async (t) => {
@@ -81,7 +85,7 @@ t.test('what fails half-way can be repeated', async (t) => {
   const repeated = await init(sandbox, '--use-existing-keys');
   t.equal(repeated.status, 0, repeated.stderr);
   t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), {
-    logs: [{ keys: [made, { region: 'eu-north' }] }],
+    logs: [{ epochs: [{ keys: [made, { region: 'eu-north' }] }] }],
   });
 
   function destroy(module: pkcs11.PKCS11, session: Buffer, objectClass: number): void {

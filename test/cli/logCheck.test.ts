@@ -21,7 +21,7 @@ import {
 } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { makeContent, makeJob, makeKey, signNote, stampCheckpoint } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, oneEpoch, signNote, stampCheckpoint } from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
@@ -104,7 +104,7 @@ t.test('every kind of damage is found', async (t) => {
       'a foreign signature',
       (databases) =>
         editBatch(databases, 3, ({ checkpoint }) => ({ checkpoint: resign(checkpoint, stranger) })),
-      /^the receipt of job_\w+ does not verify: checkpoint: /,
+      /^the receipt of job_\w+ does not verify: quorum: /,
     ],
     [
       'a checkpoint of other leaves, signed by the log',
@@ -312,7 +312,7 @@ t.test('fewer signatures than the quorum are not enough', async (t) => {
   const store = await openStore({ path: good, readOnly: true });
   t.teardown(() => store.close());
   const report = await checkLog(store, { trust: trusting(2), problemsMax: 1, onLeaves: () => {} });
-  t.match(report, { problemCount: SIZE, problems: [/does not verify: checkpoint: /] });
+  t.match(report, { problemCount: SIZE, problems: [/does not verify: quorum: /] });
 });
 
 t.test('many problems are counted, few named', async (t) => {
@@ -327,9 +327,9 @@ t.test('many problems are counted, few named', async (t) => {
 });
 
 function trusting(quorum: number): TrustFile {
-  const log = { origin: ORIGIN, environment: 'env_test', quorum, keys: [logKey] };
+  const log = oneEpoch({ origin: ORIGIN, environment: 'env_test', quorum, keys: [logKey] });
   const timestampAuthorities = [{ name: 'built-in', root: pki.root }];
-  return { timestamps: 'optional', timestampAuthorities, logs: [log] };
+  return { timestampAuthorities, logs: [log] };
 }
 
 async function check(path: string): Promise<LogReport> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trust.ts';
-import { makeContent, makeJob, makeKey, sealJobs } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 const ORIGIN = 'seal.example.com/test/2026';
@@ -103,8 +103,8 @@ function verify(...args: string[]) {
 }
 
 function trustFor(origin: string): string {
-  const log = { origin, environment: 'env_test', quorum: 1, keys: [logKey] };
-  return encodeTrust({ timestamps: 'optional', timestampAuthorities: [], logs: [log] });
+  const log = oneEpoch({ origin, environment: 'env_test', keys: [logKey] });
+  return encodeTrust({ timestampAuthorities: [], logs: [log] });
 }
 
 function digestsOf(text: string) {

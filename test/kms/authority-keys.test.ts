@@ -88,7 +88,7 @@ t.test('each partition of an authority signs by itself', async (t) => {
   const partitions = await openPartitions({
     partitions: [rsa, item(site.tokens, 1)],
     keys: [key, { ...item(site.keys, 1), algorithm: 'ecdsa-p256' as const }],
-    quorum: 1,
+    quorum: { needed: 1 },
     signTimeoutMs: 5000,
     logger: site.logger,
   });

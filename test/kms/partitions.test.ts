@@ -56,7 +56,7 @@ for (const { quorum, lost, signing } of [
 ]) {
   t.test(`quorum ${quorum} of 3 with ${lost} lost and returned`, async (t) => {
     const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
-    const partitions = await site.open({ quorum });
+    const partitions = await site.open({ quorum: { needed: quorum } });
     const returnTokens = site.tokens.slice(0, lost).map(takeToken);
     const staying = ['region-0', 'region-1', 'region-2'].slice(lost);
     // Twice: once finding the loss by signing, once knowing of it.
@@ -156,7 +156,7 @@ t.test('a module that hangs holds up one message, once', async (t) => {
 
 t.test('one that returns in time stands in for one that is lost meanwhile', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
-  const partitions = await site.open({ quorum: 2 });
+  const partitions = await site.open({ quorum: { needed: 2 } });
   const returnToken = takeToken(item(site.tokens, 0));
   t.strictSame(await signers(partitions), ['region-1', 'region-2']);
   const pid = pidOf(partitions, 1);

@@ -108,8 +108,12 @@ t.test('what the configuration contradicts is refused before any token is asked'
   const [first, second] = [item(site.tokens, 0), item(site.tokens, 1)];
   const key = item(site.keys, 0);
   for (const [what, options, message] of [
-    ['no quorum', { quorum: 0 }, /kms\.quorum/],
-    ['quorum out of reach', { quorum: 3 }, /kms\.quorum/],
+    ['quorum out of reach', { quorum: { needed: 3 } }, /kms\.quorum: 3 of 2 keys can never sign/],
+    [
+      'quorum of a region that is not there',
+      { quorum: { needed: 1, regions: ['region-0', 'moon'] } },
+      /kms\.quorum: region moon has no key/,
+    ],
     [
       'key unknown to the log',
       { partitions: [{ ...first, keyLabel: 'new' }, second] },

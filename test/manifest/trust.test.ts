@@ -1,7 +1,7 @@
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { encodeVkey } from '../../src/log/keys.ts';
-import { encodeTrust, parseTrust, type TrustFile } from '../../src/manifest/trust.ts';
+import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../../src/manifest/trust.ts';
 import { makePki } from '../support/authority.ts';
 import { makeKey } from '../support/sealing.ts';
 
@@ -11,19 +11,28 @@ const { privateKey: _two, ...two } = makeKey('ecdsa-p256', 'eu-2');
 const { root } = await makePki();
 
 const trust: TrustFile = {
-  timestamps: 'required',
   timestampAuthorities: [
-    { name: 'built-in', root },
-    { name: 'acme', root },
+    { name: 'built-in', root, notBefore: Date.parse('2026-01-01T00:00:00.000Z') },
+    { name: 'acme', root, notAfter: 1_900_000_000_000 },
   ],
   logs: [
     {
       origin,
       environment: 'env_sandbox',
-      quorum: 1,
-      keys: [
-        { ...one, notBefore: Date.parse('2026-01-01T00:00:00.000Z') },
-        { ...two, notAfter: 1_900_000_000_000 },
+      epochs: [
+        {
+          notBefore: Date.parse('2026-01-01T00:00:00.000Z'),
+          notAfter: Date.parse('2026-12-31T23:59:59.999Z'),
+          quorum: { needed: 1 },
+          timestamps: 'none',
+          keys: [one],
+        },
+        {
+          notBefore: Date.parse('2027-01-01T00:00:00.000Z'),
+          quorum: { needed: 2, regions: ['eu-1', 'eu-2'] },
+          timestamps: 'required',
+          keys: [one, two],
+        },
       ],
     },
   ],
@@ -33,47 +42,77 @@ t.test('what is exported reads back', async (t) => {
   t.strictSame(parseTrust(encodeTrust(trust)), trust);
   t.match(JSON.parse(encodeTrust(trust)), {
     schema: 'pdfseal-trust/1',
-    timestamps: 'required',
-    timestamp_authorities: [{ name: 'built-in', root: root.der.toString('base64') }, { name: 'acme' }],
+    timestamp_authorities: [
+      { name: 'built-in', root: root.der.toString('base64'), not_before: '2026-01-01T00:00:00.000Z' },
+      { name: 'acme', not_after: '2030-03-17T17:46:40.000Z' },
+    ],
     logs: [
       {
         origin,
-        keys: [{ vkey: encodeVkey(origin, one), key_label: 'log', not_before: '2026-01-01T00:00:00.000Z' }],
+        epochs: [
+          {
+            not_before: '2026-01-01T00:00:00.000Z',
+            not_after: '2026-12-31T23:59:59.999Z',
+            quorum: 1,
+            timestamps: 'none',
+            keys: [{ vkey: encodeVkey(origin, one), region: 'eu-1', key_label: 'log' }],
+          },
+          { not_before: '2027-01-01T00:00:00.000Z', quorum: '2 of eu-1, eu-2', timestamps: 'required' },
+        ],
       },
     ],
   });
 });
 
-t.test('time-stamps are optional, and nobody may give one, unless the file says otherwise', async (t) => {
-  const { timestamps: _, timestamp_authorities: __, ...rest } = JSON.parse(encodeTrust(trust));
-  t.match(parseTrust(JSON.stringify(rest)), { timestamps: 'optional', timestampAuthorities: [] });
+t.test('an epoch lasts from its first millisecond to its last', async (t) => {
+  const [log] = trust.logs;
+  const needed = (time: string) => log && epochOf(log, Date.parse(time))?.quorum.needed;
+  t.equal(needed('2025-12-31T23:59:59.999Z'), undefined);
+  t.equal(needed('2026-01-01T00:00:00.000Z'), 1);
+  t.equal(needed('2026-12-31T23:59:59.999Z'), 1);
+  t.equal(needed('2027-01-01T00:00:00.000Z'), 2);
+  t.equal(log && epochOf(log, Number.NaN), undefined);
 });
 
 const wire = JSON.parse(encodeTrust(trust));
 const log = wire.logs[0];
-const key = log.keys[0];
-const withKey = (change: object) => ({ ...wire, logs: [{ ...log, keys: [{ ...key, ...change }] }] });
+const [first, second] = log.epochs;
+const [key] = first.keys;
+const withEpochs = (...epochs: object[]) => ({ ...wire, logs: [{ ...log, epochs }] });
+const withEpoch = (change: object) => withEpochs({ ...first, ...change });
+const withKey = (change: object) => withEpoch({ keys: [{ ...key, ...change }] });
 const withRoot = (root: unknown) => ({ ...wire, timestamp_authorities: [{ name: 'acme', root }] });
 const refused: Record<string, [unknown, RegExp]> = {
   'a later schema': [{ ...wire, schema: 'pdfseal-trust/2' }, /schema/],
   'an unknown member': [{ ...wire, root: 1 }, /root/],
-  'an unknown member of a log': [{ ...wire, logs: [{ ...log, quorums: 1 }] }, /quorums/],
+  'an unknown member of an epoch': [withEpoch({ quorums: 1 }), /quorums/],
+  'a log without epochs': [withEpochs(), /epochs/],
   'no logs': [{ ...wire, logs: [] }, /logs/],
-  'a log without keys': [{ ...wire, logs: [{ ...log, keys: [] }] }, /keys/],
+  'an epoch without keys': [withEpoch({ keys: [] }), /keys/],
   'a log twice': [{ ...wire, logs: [log, log] }, /logs.*twice/],
-  'a key twice': [
-    { ...wire, logs: [{ ...log, keys: [key, { ...key, region: 'us-1' }] }] },
-    /keys of .*twice/,
+  'a key twice': [withEpoch({ keys: [key, { ...key, region: 'us-1' }] }), /keys of .*twice/],
+  'a quorum of none': [withEpoch({ quorum: 0 }), /quorum/],
+  'a quorum in words': [withEpoch({ quorum: 'both' }), /quorum.*2 of eu, us, ap/],
+  'a quorum of a region without a key': [withEpoch({ quorum: '1 of us-1' }), /region us-1 has no key/],
+  'an epoch that overlaps': [
+    withEpochs(first, { ...second, not_before: first.not_after }),
+    /must begin after/,
   ],
-  'a quorum of none': [{ ...wire, logs: [{ ...log, quorum: 0 }] }, /quorum/],
-  'a quorum no one can reach': [{ ...wire, logs: [{ ...log, quorum: 3 }] }, /quorum/],
+  'an epoch after one without an end': [
+    withEpochs({ ...first, not_after: undefined }, second),
+    /must begin after/,
+  ],
+  'epochs in the wrong order': [withEpochs(second, first), /must begin after/],
+  'an epoch without a beginning': [withEpoch({ not_before: undefined }), /not_before/],
+  'time-stamps perhaps': [withEpoch({ timestamps: 'optional' }), /timestamps/],
+  'a quorum no one can reach': [withEpoch({ quorum: 3 }), /quorum/],
   'an environment without env_': [{ ...wire, logs: [{ ...log, environment: 'sandbox' }] }, /environment/],
   'no environment': [{ ...wire, logs: [{ ...log, environment: undefined }] }, /environment/],
   'a vkey that is none': [withKey({ vkey: `${key.vkey}A` }), /vkey/],
   'a key of another name': [withKey({ vkey: encodeVkey('other.example.com', one) }), /origin/],
-  'a date that is none': [withKey({ not_after: '2026-02-30T00:00:00Z' }), /not_after/],
+  'a date that is none': [withEpoch({ not_after: '2026-02-30T00:00:00Z' }), /not_after/],
   'a validity that ends before it begins': [
-    withKey({ not_after: '2025-01-01T00:00:00Z' }),
+    withEpoch({ not_after: '2025-01-01T00:00:00Z' }),
     /not_before is later/,
   ],
   'time-stamps required of nobody': [{ ...wire, timestamp_authorities: [] }, /timestamps: required, but/],

@@ -42,7 +42,7 @@ export async function openHsmAuthority(
   const partitions = await openPartitions({
     partitions: [unitToken],
     keys: [key],
-    quorum: 1,
+    quorum: { needed: 1 },
     signTimeoutMs,
     logger: SILENT,
   });

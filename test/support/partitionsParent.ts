@@ -6,7 +6,7 @@ const { token, key } = JSON.parse(process.argv[2] ?? '');
 const partitions = await openPartitions({
   partitions: [token],
   keys: [key],
-  quorum: 1,
+  quorum: { needed: 1 },
   signTimeoutMs: 60_000,
   logger: pino({ level: 'silent' }),
 });

@@ -10,6 +10,7 @@ import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, kmsKeyId, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import { checkpointImprint } from '../../src/manifest/stamping.ts';
+import type { TrustedEpoch, TrustedLog } from '../../src/manifest/trust.ts';
 import type { BuiltInAuthority } from '../../src/tsa/authority.ts';
 import { makeToken } from './authority.ts';
 import { growTree } from './tiles.ts';
@@ -26,6 +27,18 @@ export function makeKey(algorithm: SignatureAlgorithm, region: string): TestKey 
       : generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
   return { region, keyLabel: 'log', algorithm, spki, privateKey: pair.privateKey };
+}
+
+/** A log of one epoch, which lasts for ever unless said otherwise. */
+export function oneEpoch({
+  origin,
+  environment,
+  quorum = 1,
+  ...epoch
+}: Pick<TrustedLog, 'origin' | 'environment'> & { quorum?: number } & Pick<TrustedEpoch, 'keys'> &
+  Partial<Omit<TrustedEpoch, 'quorum'>>): TrustedLog {
+  const defaults = { notBefore: 0, timestamps: 'none' } as const;
+  return { origin, environment, epochs: [{ ...defaults, ...epoch, quorum: { needed: quorum } }] };
 }
 
 /** The note over the text, with one line per key. */

@@ -39,7 +39,7 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
     tokens.map((token, index) => initKey(token, algorithms[index] ?? 'ed25519')),
   );
   const open = async (options: Partial<PartitionsOptions> = {}) => {
-    const defaults = { partitions: tokens, keys, quorum: 1, signTimeoutMs: 5000, logger };
+    const defaults = { partitions: tokens, keys, quorum: { needed: 1 }, signTimeoutMs: 5000, logger };
     const partitions = await openPartitions({ ...defaults, ...options });
     t.teardown(() => partitions.close());
     return partitions;

@@ -6,7 +6,7 @@ import { encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Verdict, verifyReceipt } from '../../src/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { makeContent, makeJob, makeKey, sealJobs } from '../support/sealing.ts';
+import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
 const RUNS = 50_000;
 const origin = 'seal.example.com/sandbox/2026';
@@ -28,9 +28,8 @@ const [other] = await sealJobs({ ...sealing, jobs: [makeJob('job_3'), makeJob('j
 if (receipt === undefined || other === undefined) throw new Error('nothing was sealed');
 const text = encodeReceipt(receipt);
 const trust: TrustFile = {
-  timestamps: 'optional',
   timestampAuthorities: [{ name: 'built-in', root: pki.root }],
-  logs: [{ origin, environment: 'env_sandbox', quorum: 1, keys: [key] }],
+  logs: [oneEpoch({ origin, environment: 'env_sandbox', keys: [key] })],
 };
 const { document } = makeContent();
 

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  describeQuorum,
+  encodeQuorum,
+  meetsQuorum,
+  parseQuorum,
+  type QuorumPolicy,
+  quorumFault,
+} from '../../src/log/quorum.ts';
+
+const of = (...regions: string[]) => regions.map((region) => ({ region }));
+
+t.test('a number counts keys', async (t) => {
+  t.ok(meetsQuorum({ needed: 2 }, of('eu', 'eu')));
+  t.notOk(meetsQuorum({ needed: 2 }, of('eu')));
+  t.notOk(meetsQuorum({ needed: 1 }, []));
+});
+
+t.test('regions count once each, and others not at all', async (t) => {
+  const policy = { needed: 2, regions: ['eu', 'us', 'ap'] };
+  t.notOk(meetsQuorum(policy, of('eu', 'eu', 'eu')));
+  t.notOk(meetsQuorum(policy, of('eu', 'sa', 'af')));
+  t.ok(meetsQuorum(policy, of('ap', 'eu', 'eu')));
+});
+
+t.test('what no signatures could meet', async (t) => {
+  t.equal(quorumFault({ needed: 1 }, of('eu')), undefined);
+  t.equal(quorumFault({ needed: 3 }, of('eu', 'us')), '3 of 2 keys can never sign');
+  t.equal(quorumFault({ needed: 1, regions: ['eu', 'us'] }, of('eu')), 'region us has no key');
+  t.equal(quorumFault({ needed: 2, regions: ['eu', 'us'] }, of('us', 'eu', 'eu')), undefined);
+});
+
+t.test('says who signed and what was asked for', async (t) => {
+  const policy = { needed: 2, regions: ['eu', 'us', 'ap'] };
+  t.equal(describeQuorum(policy, of('eu', 'eu')), 'signed by 2 keys (regions: eu); needed: 2 of eu, us, ap');
+  t.equal(describeQuorum({ needed: 1 }, []), 'signed by 0 keys (regions: none); needed: 1');
+});
+
+const read: [unknown, QuorumPolicy][] = [
+  [1, { needed: 1 }],
+  [16, { needed: 16 }],
+  ['2 of eu, us, ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
+  ['1 of eu-west', { needed: 1, regions: ['eu-west'] }],
+  ['2  of  eu,us , ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
+];
+const refused = [
+  0,
+  17,
+  1.5,
+  -1,
+  Number.NaN,
+  Infinity,
+  '2',
+  '',
+  'two of eu, us',
+  '0 of eu',
+  '2 of eu',
+  '2 of eu, eu',
+  '1 of EU',
+  '1 of eu,',
+  '1 of ,eu',
+  '1 of eu us',
+  '01 of eu',
+  '1 of',
+  '1of eu',
+  '1 of eu\n',
+  null,
+  undefined,
+  true,
+  [1],
+  { needed: 1 },
+  1n,
+];
+t.test('how it is written', async (t) => {
+  for (const [text, policy] of read) t.strictSame(parseQuorum(text), policy, String(text));
+  for (const text of refused) t.equal(parseQuorum(text), undefined, String(text));
+});
+
+const region = fc.stringMatching(/^[a-z0-9][a-z0-9-]{0,62}$/);
+const policy = fc.oneof(
+  fc.integer({ min: 1, max: 16 }).map((needed): QuorumPolicy => ({ needed })),
+  fc
+    .uniqueArray(region, { minLength: 1, maxLength: 16 })
+    .chain((regions) =>
+      fc.integer({ min: 1, max: regions.length }).map((needed): QuorumPolicy => ({ needed, regions })),
+    ),
+);
+
+t.test('every policy reads back, and one that was read can be met by somebody', async (t) => {
+  fc.assert(
+    fc.property(policy, (one) => {
+      t.strictSame(parseQuorum(encodeQuorum(one)), one);
+      const everybody = one.regions ? of(...one.regions) : of(...Array<string>(one.needed).fill('eu'));
+      t.equal(quorumFault(one, everybody), undefined);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('any input is safe, and what is read is a policy', async (t) => {
+  const wordish = fc
+    .array(fc.constantFrom('1', '2', ' ', 'of', ' of ', ',', 'eu', 'us', '-', '\n', '\u00a0'), {
+      maxLength: 12,
+    })
+    .map((words) => words.join(''));
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(fc.oneof(fc.anything({ withBigInt: true }), wordish), (input) => {
+        const read = parseQuorum(input);
+        if (read === undefined) return true;
+        const { needed, regions } = read;
+        return needed >= 1 && (regions === undefined || (needed <= regions.length && !regions.includes('')));
+      }),
+      { numRuns: 5000 },
+    ),
+  );
+});
+
+t.test('more signers never make a quorum fail', async (t) => {
+  fc.assert(
+    fc.property(policy, fc.array(region), region, (one, regions, more) => {
+      if (meetsQuorum(one, of(...regions))) t.ok(meetsQuorum(one, of(...regions, more)));
+    }),
+    { numRuns: 200 },
+  );
+});
