@@ -14,7 +14,7 @@ const LAYERS = [
   ['base'],
   ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
-  ['hash', 'kms', 'store', 'tsa'],
+  ['hash', 'kms', 'scan', 'store', 'tsa'],
   ['document', 'draft', 'timestamping', 'receipts', 'expiry'],
   ['intake', 'sealer', 'verify', 'sweep', 'supervision'],
   ['canary'],

@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'file_and_source_url'
   | 'source_not_allowed'
   | 'not_a_pdf'
+  | 'virus_scan_failed'
   | 'malformed_multipart'
   | 'malformed_json'
   | 'incomplete_body'
@@ -47,6 +48,7 @@ export type ErrorCode =
   | 'internal_error'
   | 'kms_partition_unavailable'
   | 'timestamp_unavailable'
+  | 'scanner_unavailable'
   | 'queue_full'
   | 'shutting_down';
 

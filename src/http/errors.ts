@@ -53,6 +53,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     remedy:
       'A PDF has %PDF- in its first 1024 bytes and %%EOF in its last 1024. Check that the file is whole.',
   },
+  virus_scan_failed: {
+    status: 400,
+    title: 'The virus scanner does not let the document pass',
+    remedy:
+      'The document was neither hashed nor recorded. Purge your copy where the message says that something was found in it.',
+  },
   malformed_multipart: {
     status: 400,
     title: 'The multipart body cannot be read',
@@ -185,6 +191,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   timestamp_unavailable: {
     status: 503,
     title: 'No time-stamp can be had at the moment',
+    remedy: REPEAT_LATER,
+  },
+  scanner_unavailable: {
+    status: 503,
+    title: 'The virus scanner gives no verdict at the moment',
     remedy: REPEAT_LATER,
   },
   queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },

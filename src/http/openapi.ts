@@ -27,6 +27,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'file_and_source_url',
   'source_not_allowed',
   'not_a_pdf',
+  'virus_scan_failed',
   'malformed_multipart',
   'malformed_json',
   'body_timeout',
@@ -40,6 +41,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'too_many_uploads',
   'kms_partition_unavailable',
   'timestamp_unavailable',
+  'scanner_unavailable',
   'queue_full',
 ];
 

@@ -1,0 +1,133 @@
+import { parseScanAnswer, type ScanAnswer } from './answer.ts';
+import { ScannerFailure } from './failure.ts';
+import type { ClamdSession } from './session.ts';
+
+/** A document to which a scanner that is fit has one kind of answer. */
+interface Proof {
+  document: Buffer;
+  expected: ScanAnswer['kind'];
+  /** What is wrong otherwise, and what the administrator can do. */
+  otherwise: string;
+}
+
+/** ClamAV scans no file of 2 GiB or more, whatever its configuration says. */
+const SCANNED_BYTES_MAX = 2 ** 31 - 1;
+
+/**
+ * Lets the scanner prove that its verdicts mean something: that it finds a known signature, and that it neither calls clean
+ * what exceeds its limits nor what is encrypted, as clamd does unless it is told otherwise. All of it takes some 700 bytes.
+ * Throws ScannerFailure, `unfit` when the scanner failed.
+ */
+export async function proveScanner(session: ClamdSession, documentBytesMax: number): Promise<void> {
+  for (const { document, expected, otherwise } of proofsFor(documentBytesMax)) {
+    session.begin();
+    session.write(document);
+    const answer = parseScanAnswer(await session.end());
+    if (answer.kind !== expected) throw new ScannerFailure('unfit', `${otherwise} (${describe(answer)})`);
+  }
+}
+
+function describe(answer: ScanAnswer): string {
+  if (answer.kind === 'error') return `clamd said "${answer.text}"`;
+  return answer.kind === 'clean' ? 'clamd said "OK"' : `clamd said "${answer.name}"`;
+}
+
+function proofsFor(documentBytesMax: number): Proof[] {
+  return [
+    {
+      document: eicar(),
+      expected: 'found',
+      otherwise: 'clamd does not find the EICAR test file: load its signatures, with freshclam',
+    },
+    {
+      document: archiveOf(SCANNED_BYTES_MAX),
+      expected: 'incomplete',
+      otherwise:
+        'clamd says OK to what exceeds its limits: set AlertExceedsMax yes and ScanArchive yes in clamd.conf',
+    },
+    {
+      document: encryptedPdf(),
+      expected: 'encrypted',
+      otherwise: 'clamd says OK to an encrypted PDF: set AlertEncrypted yes and ScanPDF yes in clamd.conf',
+    },
+    {
+      document: encryptedArchive(),
+      expected: 'encrypted',
+      otherwise:
+        'clamd says OK to an encrypted archive: set AlertEncrypted yes and ScanArchive yes in clamd.conf',
+    },
+    {
+      document: archiveOf(Math.min(documentBytesMax, SCANNED_BYTES_MAX)),
+      expected: 'clean',
+      otherwise:
+        'clamd does not scan documents as large as limits.document_bytes_max: lower that, or raise MaxFileSize (below 2G) and MaxScanSize (more than MaxFileSize) in clamd.conf',
+    },
+  ];
+}
+
+/** Backwards here: scanners are to find it in what is scanned, not in this program. */
+function eicar(): Buffer {
+  const backwards = '*H+H$!ELIF-TSET-SURIVITNA-DRADNATS-RACIE$}7)CC7)^P(45XZP\\4[PA@%P!O5X';
+  return Buffer.from([...backwards].reverse().join(''));
+}
+
+/** The header of a tar archive with a file of this size: limits are held against what a header says. */
+function archiveOf(bytes: number): Buffer {
+  const archive = Buffer.alloc(1024);
+  archive.write('document', 0);
+  archive.write('0000644', 100);
+  archive.write('0000000', 108);
+  archive.write('0000000', 116);
+  archive.write(bytes.toString(8).padStart(11, '0'), 124);
+  archive.write('00000000000', 136);
+  archive.write(' '.repeat(8), 148);
+  archive.write('0', 156);
+  archive.write('ustar\x0000', 257);
+  const checksum = archive.reduce((sum, byte) => sum + byte, 0);
+  archive.write(`${checksum.toString(8).padStart(6, '0')}\0`, 148);
+  return archive;
+}
+
+/** ISO 32000-1, 7.6: a document without pages under a password nobody knows. */
+function encryptedPdf(): Buffer {
+  const owner = 'ab'.repeat(32);
+  const user = 'cd'.repeat(32);
+  return Buffer.from(`%PDF-1.4
+1 0 obj
+<</Type/Catalog/Pages 2 0 R>>
+endobj
+2 0 obj
+<</Type/Pages/Kids[]/Count 0>>
+endobj
+3 0 obj
+<</Filter/Standard/V 1/R 2/O<${owner}>/U<${user}>/P -4>>
+endobj
+trailer
+<</Size 4/Root 1 0 R/Encrypt 3 0 R/ID[<00><00>]>>
+startxref
+0
+%%EOF
+`);
+}
+
+/** APPNOTE.TXT, 4.3.7, 4.3.12 and 4.3.16: one stored file whose flags say that it is encrypted. */
+function encryptedArchive(): Buffer {
+  const name = Buffer.from('a');
+  const content = Buffer.alloc(24);
+  // From "version needed" to "extra field length", the same in both headers.
+  const common = Buffer.alloc(26);
+  common.writeUInt16LE(20, 0);
+  common.writeUInt16LE(1, 2);
+  common.writeUInt32LE(content.length, 14);
+  common.writeUInt32LE(content.length - 12, 18);
+  common.writeUInt16LE(name.length, 22);
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), common, name, content]);
+  const central = Buffer.concat([Buffer.from('PK\x01\x02\x14\x00'), common, Buffer.alloc(14), name]);
+  const end = Buffer.alloc(22);
+  end.write('PK\x05\x06');
+  end.writeUInt16LE(1, 8);
+  end.writeUInt16LE(1, 10);
+  end.writeUInt32LE(central.length, 12);
+  end.writeUInt32LE(local.length, 16);
+  return Buffer.concat([local, central, end]);
+}
