@@ -62,6 +62,18 @@ export interface Config {
     readonly keys: readonly PartitionOptions[];
     readonly remotes: Readonly<Record<string, RemoteConfig>>;
   };
+  readonly webhooks: {
+    /** Origins and networks: see `net/policy.ts`. */
+    readonly allow: readonly string[];
+    readonly inFlightMax: number;
+    readonly perEndpointMax: number;
+    readonly timeoutMs: number;
+    readonly retryDelaysMs: readonly number[];
+    readonly probeIntervalMs: number;
+    readonly backlogMax: number;
+    readonly deadLetterMs: number;
+    readonly caFile?: string;
+  };
   /** Who vouches for the system clock. */
   readonly clock: ClockSource;
   /** For each organisation, those that see its jobs of visibility `partner`. */
@@ -191,6 +203,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
         Object.entries(timestamp.remotes).map(([name, remote]) => [name, toRemote(remote, folder)]),
       ),
     },
+    webhooks: toWebhooks(tables.webhooks, folder),
     clock: toClockSource(tables.clock, folder),
     organizations: tables.organizations,
     logging: tables.logging,
@@ -226,6 +239,20 @@ function toRemote(table: ConfigTables['timestamp']['remotes'][string], folder: s
   };
 }
 
+function toWebhooks(table: ConfigTables['webhooks'], folder: string): Config['webhooks'] {
+  return {
+    allow: table.allow,
+    inFlightMax: table.concurrency,
+    perEndpointMax: table.concurrency_per_endpoint,
+    timeoutMs: table.timeout,
+    retryDelaysMs: table.retries,
+    probeIntervalMs: table.probe_interval,
+    backlogMax: table.backlog_max,
+    deadLetterMs: table.dead_letter_retention,
+    ...(table.ca_file !== undefined && { caFile: resolve(folder, table.ca_file) }),
+  };
+}
+
 function toClockSource({ trust, program }: ConfigTables['clock'], folder: string): ClockSource {
   return trust === 'system'
     ? { trust }
@@ -256,6 +283,7 @@ function checkFiles(config: Config, tables: ConfigTables, text: string): void {
     ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
     ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
     ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
+    ...webhookFiles(config),
     ...clockFiles(config),
   ];
   const faults = files.flatMap(({ path, file, expected }) => {
@@ -299,6 +327,11 @@ function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, RemoteConfig]): 
     { path: [...at, 'roots_file'], file: rootsFile, expected },
     ...(tlsCaFile === undefined ? [] : [{ path: [...at, 'tls_ca_file'], file: tlsCaFile, expected }]),
   ];
+}
+
+function webhookFiles({ webhooks: { caFile } }: Config): NamedFile[] {
+  if (caFile === undefined) return [];
+  return [{ path: ['webhooks', 'ca_file'], file: caFile, expected: 'a PEM file, readable to this user' }];
 }
 
 function clockFiles({ timestamp, clock }: Config): NamedFile[] {

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S node --max-semi-space-size=16
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { systemClock } from './base/clock.ts';
@@ -12,6 +13,7 @@ import { startExpiryWarnings } from './expiry.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
+import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { openPartitions } from './kms/partitions.ts';
 import { openSealer } from './sealer.ts';
@@ -22,6 +24,7 @@ import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
 import { openTimestamping, type Timestamping } from './timestamping.ts';
 import type { CertificateSources } from './tsa/expiry.ts';
+import { Deliverer } from './webhook/deliver.ts';
 
 const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
 
@@ -73,6 +76,7 @@ async function serve(config: Config): Promise<void> {
     await openStore({
       path: config.storeDir,
       expected: { environment: config.environment, logOrigin: config.log.origin },
+      backlogMax: config.webhooks.backlogMax,
     }),
     (open) => open.close(),
   );
@@ -110,6 +114,7 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   parts.defer(startSweeping({ store, clock: systemClock, onFatal }));
+  parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
   const supervision = new Supervision({
     socket: notifySocket(),
     watchdogMs: watchdogMs(),
@@ -168,6 +173,26 @@ async function serve(config: Config): Promise<void> {
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
   logger.info('stopped');
+}
+
+function openDeliverer(
+  { webhooks, environment, http: { publicUrl } }: Config,
+  store: Store,
+  logger: Logger,
+  onFatal: (error: unknown) => void,
+): Deliverer {
+  const { caFile, ...options } = webhooks;
+  const deliverer = new Deliverer({
+    ...options,
+    store,
+    ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    present: (record) => presentEvent(record, { environment, publicUrl }),
+    clock: systemClock,
+    logger,
+    onFatal,
+  });
+  deliverer.start();
+  return deliverer;
 }
 
 async function openTimestampingOf(

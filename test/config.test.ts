@@ -80,6 +80,29 @@ t.test('addresses', async (t) => {
   t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
 });
 
+t.test('webhooks', async (t) => {
+  const at = (text: string) => parseConfig(`${MINIMAL}\n[webhooks]\n${text}`, '/etc/c.toml').webhooks;
+  const hour = 3_600_000;
+  t.strictSame(at(''), {
+    allow: [],
+    inFlightMax: 32,
+    perEndpointMax: 4,
+    timeoutMs: 15_000,
+    retryDelaysMs: [5000, 300_000, hour / 2, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * hour)],
+    probeIntervalMs: 60_000,
+    backlogMax: 10_000,
+    deadLetterMs: 30 * 24 * hour,
+  });
+  t.match(at('ca_file = "ca.pem"\nretries = []'), { caFile: '/etc/ca.pem', retryDelaysMs: [] });
+  const refused: [text: string, message: RegExp][] = [
+    ['allow = "https://a.example"', /webhooks\.allow: .* expected a list of origins and networks/],
+    ['allow = ["a.example"]', /webhooks\.allow\[0\]: found "a.example"; expected an origin/],
+    ['retries = ["5"]', /webhooks\.retries\[0\]: found "5"; expected the wait before a repeat: a duration/],
+    ['backlog_max = 0', /webhooks\.backlog_max: found 0/],
+  ];
+  for (const [text, message] of refused) t.throws(() => at(text), { message }, text);
+});
+
 t.test('authorities', async (t) => {
   const AUTHORITIES = 'timestamp.authorities = []';
   const refused: [list: string, expected: RegExp][] = [

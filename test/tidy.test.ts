@@ -16,7 +16,7 @@ const LAYERS = [
   ['manifest'],
   ['hash', 'kms', 'scan', 'store', 'tsa'],
   ['document', 'draft', 'timestamping', 'receipts', 'expiry'],
-  ['intake', 'sealer', 'verify', 'sweep', 'supervision'],
+  ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
   ['canary'],
   ['config', 'http'],
   ['cli'],

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
+import { parseAllowed } from '../net/policy.ts';
 import { BUILT_IN, consistent } from './consistency.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
@@ -109,6 +110,21 @@ function publicUrl(found: unknown): string | undefined {
   if (!/^https?:$/.test(url.protocol) || !bare || /\/v1\/?$/.test(url.pathname)) return undefined;
   return url.href.replace(/\/+$/, '');
 }
+
+/** What the daemon may connect to when a caller names the target. */
+const allowList = z.array(
+  key(
+    'an origin ("https://erp.example.com", "https://*.example.com", "https://*") or a network ("10.0.0.0/8")',
+    (found) => (typeof found === 'string' && parseAllowed(found) !== undefined ? found : undefined),
+  ),
+  { error: 'a list of origins and networks: ["https://erp.example.com", "10.0.0.0/8"]; [] for none' },
+);
+
+const retryDelays = z
+  .array(duration('the wait before a repeat', '1ms', '30d'), {
+    error: 'a list of waits before each repeat: ["5s", "5m"]; [] for none',
+  })
+  .max(32, { error: 'at most 32 repeats' });
 
 const partition = table({
   region: text('a region name such as "eu-west" (lower case, digits, dashes)', NAME_PATTERN),
@@ -224,6 +240,19 @@ export const configSchema = table({
     keys: timestampKeys.prefault([]),
     remotes: remotes.prefault({}),
   }),
+  webhooks: table({
+    allow: allowList.prefault([]),
+    concurrency: integer('deliveries under way at the same time', 1, 1024).prefault(32),
+    concurrency_per_endpoint: integer('deliveries to one endpoint at the same time', 1, 64).prefault(4),
+    timeout: duration('how long one attempt may take', '100ms', '1m').prefault('15s'),
+    retries: retryDelays.prefault(['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h']),
+    probe_interval: duration('how often an endpoint that keeps failing is tried', '10ms', '1h').prefault(
+      '1m',
+    ),
+    backlog_max: integer('what may wait to be sent to one endpoint', 1, 1_000_000).prefault(10_000),
+    dead_letter_retention: duration('how long dead letters are kept', '1m', '365d').prefault('30d'),
+    ca_file: path("a PEM file with certificate authorities to trust beside Node's own").optional(),
+  }).prefault({}),
   clock: table({
     trust: key('"chrony", "timedatectl" or "system"', (found) =>
       CLOCK_TRUSTS.find((trust) => trust === found),

@@ -104,8 +104,10 @@ function routesOf(parts: AppParts): ApiRouter {
   return router;
 }
 
-function capabilitiesOf({ timestamped }: AppParts): string[] {
-  return ['receipt.sha512', 'receipt.inclusion_proof', ...(timestamped ? ['receipt.timestamp'] : [])];
+function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {
+  const always = ['receipt.sha512', 'receipt.inclusion_proof', ...(timestamped ? ['receipt.timestamp'] : [])];
+  const told = [...always, 'webhook.job.completed'];
+  return async (clientId) => ((await store.webhooks.isListening(clientId, 'job.completed')) ? told : always);
 }
 
 const pass: Middleware = (_ctx, next) => next();

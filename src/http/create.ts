@@ -22,8 +22,8 @@ export interface CreateOptions {
   intake: IntakeOptions;
   site: Site;
   blockingTimeoutMs: number;
-  /** What the receipts of new jobs will offer. */
-  capabilities: string[];
+  /** What the receipt of a new job of this client will offer, and whether it will be told of. */
+  capabilities(clientId: string): Promise<string[]>;
   clock: Clock;
 }
 
@@ -107,7 +107,7 @@ async function receive(
   const { request, content } = await upload(ctx, options);
   const print = fingerprint(request, content.document.sha256);
   sealer.admit(request.mode);
-  const job = jobOf(ctx, request, content, options);
+  const job = await jobOf(ctx, request, content, options);
   const answer = answerTo(job, options.site);
   const idempotency = key && {
     ...key,
@@ -158,12 +158,12 @@ async function repeat(
   return { job: record.job, answer: entry.answer, replayed: true };
 }
 
-function jobOf(
+async function jobOf(
   ctx: RequestContext,
   request: CreateRequest,
   content: Content,
   { capabilities, clock }: CreateOptions,
-): Job {
+): Promise<Job> {
   const { clientId, organization } = callerOf(ctx).viewer;
   return {
     id: newJobId(),
@@ -177,7 +177,7 @@ function jobOf(
     preserveMetadata: request.preserveMetadata,
     source: 'upload',
     content,
-    capabilities,
+    capabilities: await capabilities(clientId),
     acceptedAt: clock(),
   };
 }

@@ -36,6 +36,15 @@ export function presentJob({ job, outcome }: JobRecord, phase: JobPhase, site: S
   };
 }
 
+/** `data` of a webhook: a job that has ended, with the reference that its client knows it by. */
+export function presentEvent(record: JobRecord, site: Site): SealJob & { customer_reference?: string } {
+  const { customerReference } = record.job;
+  return {
+    ...presentJob(record, record.outcome?.kind === 'sealed' ? 'completed' : 'failed', site),
+    ...(customerReference !== undefined && { customer_reference: customerReference }),
+  };
+}
+
 export function jobUrl(site: Site, jobId: string): string {
   return `${site.publicUrl}/v1/jobs/${jobId}`;
 }

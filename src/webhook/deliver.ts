@@ -1,0 +1,317 @@
+import type { Logger } from 'pino';
+import { assert } from '../base/assert.ts';
+import { type Clock, toTimestamp } from '../base/clock.ts';
+import type { JobRecord } from '../job/job.ts';
+import { TargetPolicy } from '../net/policy.ts';
+import type { Store } from '../store/store.ts';
+import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhooks.ts';
+import { Lane, type LaneLimits } from './lane.ts';
+import { type Answer, NoAnswer, Poster } from './post.ts';
+import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
+import { signatureHeaders } from './signature.ts';
+
+export interface DelivererOptions extends LaneLimits, Waits {
+  store: Pick<Store, 'job' | 'webhooks'>;
+  /** What may be connected to: see `net/policy.ts`. */
+  allow: readonly string[];
+  /** PEM of certificate authorities of targets, beside Node's own. */
+  ca?: string | undefined;
+  /** For one attempt. */
+  timeoutMs: number;
+  /** How often at least an endpoint that keeps failing is tried, as long as something is due. */
+  probeIntervalMs: number;
+  /** How long dead letters are kept. */
+  deadLetterMs: number;
+  /** `data` of an event: the job as the API shows it. */
+  present(record: JobRecord): object;
+  clock: Clock;
+  logger: Logger;
+  /** Told when the store can no longer be read or written. */
+  onFatal(error: unknown): void;
+}
+
+/** For metrics and health checks. */
+export interface WebhookStatus {
+  endpoints: number;
+  disabled: number;
+  /** Those that are tried by one delivery at a time only. */
+  failing: number;
+  inFlight: number;
+  pending: number;
+  deadLetters: number;
+  delivered: number;
+  /** Attempts that failed. */
+  failures: number;
+  dropped: number;
+  /** Since when the delivery that is due the longest is due, milliseconds since the epoch. */
+  oldestDueAt?: number;
+}
+
+const BUFFER_DELIVERIES = 32;
+/** How soon a change by another process is noticed: a look at one key of the store. */
+const LOOK_MS = 1000;
+const SWEEP_MS = 60_000;
+/** What is under way when the daemon stops has so long to end by itself; cut off, it is sent again after the next start. */
+const CLOSE_MS_MAX = 2000;
+
+/**
+ * Sends what the outbox holds, each endpoint in a lane of its own. Order, attempts and due times are in the store: after a
+ * crash it goes on where it was, and what was sent but not yet noted as sent is sent again under the same `webhook-id`.
+ */
+export class Deliverer {
+  readonly #options: DelivererOptions;
+  readonly #poster: Poster;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #attempts = new Set<Promise<void>>();
+  #revision = -1;
+  #isClosing = false;
+  #isCutOff = false;
+  #wake = Promise.withResolvers<void>();
+  #loop: Promise<void> = Promise.resolve();
+  #sweeping: Promise<void> = Promise.resolve();
+  #sweeper: NodeJS.Timeout | undefined;
+
+  constructor(options: DelivererOptions) {
+    this.#options = options;
+    const { allow, timeoutMs, ca } = options;
+    this.#poster = new Poster({ policy: new TargetPolicy(allow), timeoutMs, ca });
+  }
+
+  /** Begins to deliver. Called once. */
+  start(): void {
+    const { store, onFatal } = this.#options;
+    store.webhooks.onQueued((endpointIds) => this.#noticed(endpointIds));
+    this.#loop = this.#run().catch(onFatal);
+    this.#sweeper = setInterval(() => {
+      this.#sweeping = this.#sweeping.then(() => this.#sweep()).catch(onFatal);
+    }, SWEEP_MS);
+  }
+
+  async status(): Promise<WebhookStatus> {
+    const { webhooks } = this.#options.store;
+    const endpoints = await webhooks.endpoints();
+    const tallies = await Promise.all(endpoints.map(({ id }) => webhooks.tally(id)));
+    const first = await Promise.all(endpoints.map(({ id }) => webhooks.pending(id, { limit: 1 })));
+    const oldestDueAt = Math.min(...first.flat().map(({ at }) => at));
+    const sum = (count: 'pending' | 'deadLetters' | 'delivered' | 'failures' | 'dropped') =>
+      tallies.reduce((total, tally) => total + tally[count], 0);
+    return {
+      endpoints: endpoints.length,
+      disabled: endpoints.filter(({ disabled }) => disabled !== undefined).length,
+      failing: [...this.#lanes.values()].filter(({ isFailing }) => isFailing).length,
+      inFlight: this.#attempts.size,
+      pending: sum('pending'),
+      deadLetters: sum('deadLetters'),
+      delivered: sum('delivered'),
+      failures: sum('failures'),
+      dropped: sum('dropped'),
+      ...(Number.isFinite(oldestDueAt) && { oldestDueAt }),
+    };
+  }
+
+  /** Lets what is under way end, but not for long. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#sweeper);
+    this.#wake.resolve();
+    await Promise.all([this.#loop, this.#sweeping]);
+    const patience = setTimeout(() => this.#cutOff(), CLOSE_MS_MAX);
+    await Promise.all(this.#attempts);
+    clearTimeout(patience);
+    this.#cutOff();
+  }
+
+  #cutOff(): void {
+    this.#isCutOff = true;
+    this.#poster.close();
+  }
+
+  #noticed(endpointIds: readonly string[]): void {
+    for (const id of endpointIds) {
+      const lane = this.#lanes.get(id);
+      if (lane) lane.lookAt = 0;
+      const isPaused = lane !== undefined && lane.pausedUntil > this.#options.clock();
+      if (!lane || (!isPaused && this.#maySend(lane))) this.#wake.resolve();
+    }
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isClosing) {
+      this.#wake = Promise.withResolvers<void>();
+      const nextAt = await this.#pass();
+      const waitMs = Math.min(Math.max(nextAt - this.#options.clock(), 1), LOOK_MS);
+      const timer = setTimeout(this.#wake.resolve, waitMs);
+      if (!this.#isClosing) await this.#wake.promise;
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends what is due and has room, one per endpoint and round; returns when there is more to do, should nobody wake us before. */
+  async #pass(): Promise<number> {
+    await this.#refresh();
+    let nextAt = Number.POSITIVE_INFINITY;
+    for (let isMore = true; isMore && !this.#isClosing; ) {
+      isMore = false;
+      for (const lane of [...this.#lanes.values()]) {
+        if (!this.#maySend(lane)) continue;
+        const readyAt = Math.max(await this.#dueAt(lane), lane.pausedUntil);
+        if (readyAt > this.#options.clock()) nextAt = Math.min(nextAt, readyAt);
+        else isMore = this.#sendNext(lane) || isMore;
+      }
+    }
+    return nextAt;
+  }
+
+  async #refresh(): Promise<void> {
+    const { webhooks } = this.#options.store;
+    const revision = await webhooks.revision();
+    if (revision === this.#revision) return;
+    const endpoints = await webhooks.endpoints();
+    const ids = new Set(endpoints.map(({ id }) => id));
+    for (const id of this.#lanes.keys()) if (!ids.has(id)) this.#lanes.delete(id);
+    for (const endpoint of endpoints) {
+      const lane = this.#lanes.get(endpoint.id);
+      if (!lane) this.#lanes.set(endpoint.id, new Lane(endpoint));
+      else if (lane.endpoint.revision !== endpoint.revision) lane.reset(endpoint);
+    }
+    this.#revision = revision;
+  }
+
+  #maySend(lane: Lane): boolean {
+    const { inFlightMax } = this.#options;
+    let failing = 0;
+    if (lane.isFailing)
+      for (const one of this.#lanes.values()) if (one.isFailing) failing += one.inFlight.size;
+    return lane.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
+  }
+
+  /** When the lane's next delivery is due; what is due already is read into its buffer. */
+  async #dueAt(lane: Lane): Promise<number> {
+    const { store, clock } = this.#options;
+    if (lane.buffer.length > 0) return lane.buffer[0]?.at ?? 0;
+    if (lane.lookAt > clock()) return lane.lookAt;
+    lane.lookAt = Number.POSITIVE_INFINITY;
+    const limit = BUFFER_DELIVERIES + lane.inFlight.size;
+    const pending = await store.webhooks.pending(lane.endpoint.id, { limit });
+    const open = pending.filter(({ webhookId }) => !lane.inFlight.has(webhookId));
+    const now = clock();
+    lane.buffer = open.filter(({ at }) => at <= now);
+    lane.lookAt = Math.min(lane.lookAt, open.find(({ at }) => at > now)?.at ?? lane.lookAt);
+    return lane.buffer[0]?.at ?? lane.lookAt;
+  }
+
+  #sendNext(lane: Lane): boolean {
+    const delivery = lane.buffer.shift();
+    if (!delivery || lane.inFlight.has(delivery.webhookId) || !this.#maySend(lane))
+      return delivery !== undefined;
+    // Last in turn from now on.
+    this.#lanes.delete(lane.endpoint.id);
+    this.#lanes.set(lane.endpoint.id, lane);
+    lane.inFlight.add(delivery.webhookId);
+    const attempt = this.#attempt(lane, delivery)
+      .catch(this.#options.onFatal)
+      .finally(() => {
+        this.#attempts.delete(attempt);
+        lane.inFlight.delete(delivery.webhookId);
+        lane.lookAt = 0;
+        this.#wake.resolve();
+      });
+    this.#attempts.add(attempt);
+    return true;
+  }
+
+  async #attempt(lane: Lane, delivery: Delivery): Promise<void> {
+    const { store, clock } = this.#options;
+    const { endpoint } = lane;
+    const body = await this.#bodyOf(delivery);
+    const answer = await this.#send(endpoint, delivery, body);
+    // If we stop before it is settled, it is sent again: at least once, always under the same id.
+    if (answer === undefined) return;
+    const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
+    if (isDelivered) {
+      if (lane.isFailing) this.#log(endpoint, delivery).info('a webhook endpoint answers again');
+      lane.succeeded();
+      return store.webhooks.settle(delivery, { kind: 'delivered' });
+    }
+    const reason = 'status' in answer ? `http_${answer.status}` : answer.reason;
+    await this.#failed(lane, delivery, { at: clock(), reason }, 'status' in answer ? answer : undefined);
+  }
+
+  async #failed(lane: Lane, delivery: Delivery, failure: DeliveryFailure, answer?: Answer): Promise<void> {
+    const { store, probeIntervalMs } = this.#options;
+    const { endpoint } = lane;
+    const log = this.#log(endpoint, delivery);
+    const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);
+    const wasFailing = lane.isFailing;
+    lane.failed(failure.at, probeIntervalMs, retryAfterMs);
+    if (lane.isFailing && !wasFailing) log.warn({ reason: failure.reason }, 'a webhook endpoint fails');
+    if (answer?.status === 410) await this.#disable(endpoint, failure.at, log);
+    const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
+    if (delayMs === undefined) {
+      log.warn({ reason: failure.reason }, 'a webhook was given up: it is a dead letter');
+      return store.webhooks.settle(delivery, { kind: 'dead', failure });
+    }
+    log.debug({ reason: failure.reason, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
+    const dueAt = Math.ceil(failure.at + delayMs);
+    await store.webhooks.settle(delivery, { kind: 'retry', dueAt, failure });
+  }
+
+  /** It answered 410 Gone: nobody wants to be told there any more. */
+  async #disable({ id, revision }: WebhookEndpoint, at: number, log: Logger): Promise<void> {
+    log.warn('a webhook endpoint answered 410 and is disabled');
+    await this.#options.store.webhooks.changeEndpoint(id, (current) => {
+      // Whoever changed it since has not been told.
+      return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
+    });
+  }
+
+  /** The answer, or why there is none; undefined when we stopped asking. */
+  async #send(
+    endpoint: WebhookEndpoint,
+    { webhookId }: Delivery,
+    body: Uint8Array,
+  ): Promise<Answer | NoAnswer | undefined> {
+    const sentAt = this.#options.clock();
+    const secrets = endpoint.secrets
+      .filter(({ expiresAt }) => expiresAt === undefined || sentAt < expiresAt)
+      .map(({ secret }) => secret);
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'pdfseald',
+      ...signatureHeaders({ webhookId, sentAt, body, secrets }),
+    };
+    try {
+      return await this.#poster.post(new URL(endpoint.url), headers, body);
+    } catch (error) {
+      if (this.#isCutOff) return undefined;
+      if (!(error instanceof NoAnswer)) throw error;
+      this.#options.logger.debug({ endpoint_id: endpoint.id, err: error }, 'no answer');
+      return error;
+    }
+  }
+
+  /** The same bytes every time. */
+  async #bodyOf({ type, webhookId, endpointId, occurredAt }: Delivery): Promise<Uint8Array> {
+    const { store, present } = this.#options;
+    let data: object = { endpoint_id: endpointId };
+    if (type !== 'webhook.test') {
+      const record = await store.job(webhookId.replace(/^msg_/, 'job_'));
+      assert(record?.outcome, `${webhookId} is about a job that has not ended`);
+      data = present(record);
+    }
+    return Buffer.from(JSON.stringify({ type, timestamp: toTimestamp(occurredAt), data }));
+  }
+
+  /** URLs never reach the log: they may hold secrets. */
+  #log({ id, clientId }: WebhookEndpoint, { webhookId, attempts }: Delivery): Logger {
+    const about = { endpoint_id: id, client_id: clientId, webhook_id: webhookId, attempt: attempts + 1 };
+    return this.#options.logger.child(about);
+  }
+
+  async #sweep(): Promise<void> {
+    const { store, clock, retryDelaysMs, deadLetterMs } = this.#options;
+    const patienceMs = retryDelaysMs.reduce((sum, delayMs) => sum + delayMs, 0);
+    const bounds = { dueBefore: clock() - patienceMs, diedBefore: clock() - deadLetterMs };
+    while (!this.#isClosing && (await store.webhooks.sweep(bounds)) > 0);
+  }
+}

@@ -1,0 +1,265 @@
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { newSecret } from '../../src/webhook/signature.ts';
+import { openDeliveryRig } from '../support/deliverer.ts';
+import { answerWith, OK, Receiver } from '../support/receiver.ts';
+import { until } from '../support/until.ts';
+
+const ALL = { limit: 1000 };
+
+t.test('an event is delivered once, signed, with the job as its data', async (t) => {
+  const rig = await openDeliveryRig(t);
+  const receiver = await Receiver.open(t);
+  const endpoint = await rig.endpoint(receiver);
+  const customerReference = 'Ω ref\u0001\n"x" 😀';
+  const [webhookId] = await rig.seal(endpoint, 1, { customerReference });
+  await until('it is delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1);
+  await until('and gone', async () => (await rig.store.webhooks.pending(endpoint.id, ALL)).length === 0);
+  t.equal(receiver.received.length, 1);
+  t.strictSame(receiver.refused, []);
+  const [{ event, headers } = { event: undefined, headers: {} }] = receiver.received;
+  const id = webhookId?.replace('msg_', 'job_');
+  t.strictSame(Object.keys(event ?? {}), ['type', 'timestamp', 'data']);
+  t.match(event, { type: 'job.completed', data: { id, kind: 'sealed', reference: customerReference } });
+  t.match(event?.timestamp, /^\d{4}-.*Z$/);
+  t.match(headers, { 'webhook-id': webhookId, 'content-type': 'application/json', 'user-agent': 'pdfseald' });
+
+  const failed = await rig.store.webhooks.test(endpoint.id);
+  await until('the test message came', () => receiver.received.some(({ webhookId }) => webhookId === failed));
+  t.match(receiver.received.at(-1)?.event, { type: 'webhook.test', data: { endpoint_id: endpoint.id } });
+});
+
+t.test('while a secret is rotated each of both verifies; after that the new one alone signs', async (t) => {
+  const rig = await openDeliveryRig(t);
+  const receiver = await Receiver.open(t);
+  const [current, old] = [newSecret(), newSecret()];
+  const expiresAt = Date.now() + 60_000;
+  const endpoint = await rig.endpoint(receiver, {
+    secrets: [{ secret: current }, { secret: old, expiresAt }],
+  });
+  await rig.seal(endpoint, 1);
+  await until('it came', () => receiver.received.length === 1);
+  t.strictSame(receiver.refused, []);
+  t.match(receiver.received[0]?.headers['webhook-signature'], /^v1,\S{44} v1,\S{44}$/);
+  await rig.store.webhooks.changeEndpoint(endpoint.id, (one) => ({
+    ...one,
+    secrets: [{ secret: current }, { secret: old, expiresAt: Date.now() }],
+  }));
+  receiver.secrets = [current];
+  await rig.seal(endpoint, 1);
+  await until('the next one came', () => receiver.received.length === 2);
+  t.match(receiver.received[1]?.headers['webhook-signature'], /^v1,\S{44}$/);
+  t.strictSame(receiver.refused, []);
+});
+
+t.test(
+  'what fails is repeated as scheduled, under its id and with the same body, then is a dead letter',
+  async (t) => {
+    const rig = await openDeliveryRig(t);
+    const receiver = await Receiver.open(t, answerWith(500));
+    const endpoint = await rig.endpoint(receiver);
+    const [webhookId] = await rig.seal(endpoint, 1);
+    const letters = () => rig.store.webhooks.deadLetters(endpoint.id, ALL);
+    await until('it is given up', async () => (await letters()).length === 1);
+    t.equal(receiver.received.length, 4);
+    t.strictSame([...receiver.counts().keys()], [webhookId]);
+    t.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
+    t.strictSame(receiver.refused, []);
+    t.match(await letters(), [
+      { webhookId, death: 'exhausted', attempts: 4, failure: { reason: 'http_500' } },
+    ]);
+    t.match(await rig.deliverer().status(), {
+      endpoints: 1,
+      failing: 1,
+      pending: 0,
+      deadLetters: 1,
+      failures: 4,
+    });
+
+    receiver.answering = OK;
+    t.equal(await rig.store.webhooks.replay(endpoint.id), 1);
+    await until(
+      'the replay is delivered',
+      async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,
+    );
+    t.strictSame(receiver.counts(), new Map([[webhookId, 5]]));
+    t.match(await rig.deliverer().status(), { failing: 0, pending: 0, deadLetters: 0 });
+  },
+);
+
+t.test('what is no success', async (t) => {
+  const rig = await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 300 });
+  const elsewhere = await Receiver.open(t);
+  const reasons = async (t: Test, url: string): Promise<string | undefined> => {
+    const endpoint = await rig.endpoint({ url, secrets: [] });
+    await rig.seal(endpoint, 1);
+    const letters = () => rig.store.webhooks.deadLetters(endpoint.id, ALL);
+    await until(`it is given up: ${t.name}`, async () => (await letters()).length === 1);
+    return (await letters())[0]?.failure?.reason;
+  };
+  for (const status of [199, 300, 304, 307, 400, 404, 429, 503]) {
+    const redirecting = await Receiver.open(t, answerWith(status, { Location: elsewhere.url }));
+    const reason = await reasons(t, redirecting.url);
+    t.equal(reason, status === 199 ? 'timeout' : `http_${status}`, String(status));
+  }
+  t.strictSame(elsewhere.received, [], 'no redirect is followed');
+
+  const raw = async (serve: (socket: Socket) => void): Promise<string> => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      serve(socket);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const address = server.address();
+    return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
+  };
+  const flood = (head: string, line: string) => (socket: Socket) => {
+    socket.write(head);
+    const more = () => {
+      while (!socket.destroyed && socket.write(line.repeat(1000)));
+    };
+    socket.on('drain', more);
+    more();
+  };
+  const hostile: [string, (socket: Socket) => void, RegExp][] = [
+    ['says nothing', () => {}, /^timeout$/],
+    ['resets', (socket) => void socket.once('data', () => socket.resetAndDestroy()), /^connection_reset$/],
+    ['hangs up', (socket) => void socket.once('data', () => socket.end()), /^connection_reset$/],
+    ['answers garbage', (socket) => void socket.end('\0\x16\x03 nothing\r\n\r\n'), /^invalid_answer$/],
+    ['answers another status line', (socket) => void socket.end('HTTP/9.9 abc\r\n\r\n'), /^invalid_answer$/],
+    ['sends endless headers', flood('HTTP/1.1 200 OK\r\n', 'x: y\r\n'), /^invalid_answer$/],
+    ['sends half a head', (socket) => void socket.write('HTTP/1.1 200 OK\r\nx:'), /^timeout$/],
+    ['goes on processing', flood('', 'HTTP/1.1 102 Processing\r\n\r\n'), /^invalid_answer$/],
+    [
+      'upgrades',
+      (socket) =>
+        void socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),
+      /^invalid_answer$/,
+    ],
+  ];
+  for (const [what, serve, reason] of hostile) t.match(await reasons(t, await raw(serve)), reason, what);
+  const nobody = await raw(() => {});
+  t.match(await reasons(t, nobody.replace('127.0.0.1', '10.0.0.1')), 'not_allowed');
+  t.match(await reasons(t, 'http://no-such-name.invalid/'), /name_not_found/);
+  t.match(await reasons(t, nobody.replace('http:', 'https:')), /^(tls_failed|timeout)$/);
+});
+
+t.test('an answer is done with its head, whatever its body does', async (t) => {
+  const rig = await openDeliveryRig(t);
+  const flooding = await Receiver.open(t, (res) => {
+    const more = () => {
+      while (!res.destroyed && res.write('x'.repeat(65_536)));
+    };
+    res.on('drain', more);
+    more();
+  });
+  const dripping = await Receiver.open(t, (res) => void res.write('x'));
+  for (const receiver of [flooding, dripping]) {
+    const endpoint = await rig.endpoint(receiver);
+    await rig.seal(endpoint, 1);
+    await until('it is delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1);
+    await until('and its connection is cut', () => receiver.sockets.size === 0);
+    t.equal(receiver.received.length, 1);
+  }
+});
+
+t.test('410 disables the endpoint; enabled again, it is told what is left', async (t) => {
+  const rig = await openDeliveryRig(t);
+  const receiver = await Receiver.open(t, answerWith(410));
+  const endpoint = await rig.endpoint(receiver);
+  const [first] = await rig.seal(endpoint, 1);
+  const stored = () => rig.store.webhooks.endpoint(endpoint.id);
+  await until('it is disabled', async () => (await stored())?.disabled?.reason === 'gone');
+  await rig.seal(endpoint, 1);
+  t.match(
+    await rig.store.webhooks.pending(endpoint.id, ALL),
+    [{ webhookId: first }],
+    'nothing more is queued',
+  );
+  t.match(await rig.deliverer().status(), { disabled: 1 });
+  receiver.answering = OK;
+  await rig.store.webhooks.changeEndpoint(endpoint.id, ({ disabled: _, ...one }) => one);
+  await until(
+    'the rest is delivered',
+    async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,
+  );
+  t.strictSame(receiver.counts(), new Map([[first, 2]]));
+});
+
+t.test('Retry-After is honoured, for all of an endpoint', async (t) => {
+  const rig = await openDeliveryRig(t, { perEndpointMax: 1 });
+  const receiver = await Receiver.open(t, (res, received, nth) => {
+    if (nth === 1) answerWith(429, { 'Retry-After': '1' })(res, received, nth);
+    else OK(res, received, nth);
+  });
+  const endpoint = await rig.endpoint(receiver);
+  await rig.seal(endpoint, 3);
+  await until('all are delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 3);
+  const [first, second] = receiver.received;
+  t.ok((second?.at ?? 0) - (first?.at ?? 0) >= 990, 'nothing is sent before');
+  t.equal(receiver.received.length, 4);
+});
+
+t.test('dead endpoints cost others nothing', async (t) => {
+  const rig = await openDeliveryRig(t, { timeoutMs: 400, probeIntervalMs: 60_000, inFlightMax: 16 });
+  const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));
+  const healthy = await Receiver.open(t);
+  const deadEndpoints = await Promise.all(dead.map((receiver) => rig.endpoint(receiver)));
+  for (const endpoint of deadEndpoints) await rig.seal(endpoint, 200);
+  const endpoint = await rig.endpoint(healthy);
+  await until('as many places are taken as the dead may take', async () => {
+    return (await rig.deliverer().status()).inFlight >= 12;
+  });
+  await rig.seal(endpoint, 100);
+  await until('the healthy one has everything', () => healthy.counts().size === 100);
+  t.strictSame(healthy.refused, []);
+  t.equal((await rig.store.webhooks.tally(deadEndpoints[0]?.id ?? '')).delivered, 0);
+  await until('the dead are known as such', async () => (await rig.deliverer().status()).failing === 8);
+  const before = dead.map(({ received }) => received.length);
+  t.ok(
+    before.every((count) => count <= 12),
+    `they were tried ${before} times, of 200 deliveries each`,
+  );
+});
+
+t.test('what is under way when it stops is sent again, under its id', async (t) => {
+  const rig = await openDeliveryRig(t);
+  const receiver = await Receiver.open(t, () => {});
+  const endpoint = await rig.endpoint(receiver);
+  const sent = await rig.seal(endpoint, 3);
+  await until('it is under way', () => receiver.received.length === 3);
+  receiver.answering = OK;
+  await rig.restart();
+  await until('all are delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 3);
+  t.strictSame(receiver.counts(), new Map(sent.map((id) => [id, 2])));
+  t.match(
+    await rig.store.webhooks.tally(endpoint.id),
+    { failures: 0 },
+    'which is no failure of the endpoint',
+  );
+});
+
+t.test('connections are kept, and one that was closed meanwhile is no failure', async (t) => {
+  const rig = await openDeliveryRig(t, { perEndpointMax: 1 });
+  let cut = false;
+  const connections = new Set<number>();
+  const receiver = await Receiver.open(t, (res, _, nth) => {
+    connections.add(res.socket?.remotePort ?? 0);
+    res.writeHead(200).end();
+    if (nth === 20 && !cut) {
+      cut = true;
+      setImmediate(() => res.socket?.destroy());
+    }
+  });
+  const endpoint = await rig.endpoint(receiver);
+  await rig.seal(endpoint, 40);
+  await until(
+    'all are delivered',
+    async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 40,
+  );
+  t.ok(connections.size <= 3, `${connections.size} connections`);
+  t.match(await rig.store.webhooks.tally(endpoint.id), { failures: 0 });
+});
