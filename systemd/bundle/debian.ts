@@ -1,0 +1,52 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const SCRIPTS = fileURLToPath(new URL('debian/', import.meta.url));
+
+export interface DebianPackage {
+  /** The installation as it will lie below /. Gains a folder DEBIAN. */
+  tree: string;
+  /** Where the package goes. */
+  file: string;
+  version: string;
+  architecture: string;
+  /** Seconds since the epoch: the newest time of any file in the package. */
+  epoch: number;
+}
+
+/** Builds the package with dpkg-deb(1), which is reproducible for a given SOURCE_DATE_EPOCH. */
+export function buildDebianPackage({ tree, file, version, architecture, epoch }: DebianPackage): void {
+  const control = join(tree, 'DEBIAN');
+  mkdirSync(control, { mode: 0o755 });
+  for (const script of readdirSync(SCRIPTS)) cpSync(join(SCRIPTS, script), join(control, script));
+  execFileSync('chmod', ['-R', 'u=rwX,go=rX', control]);
+  const [kilobytes = ''] = execFileSync('du', ['-sk', '--apparent-size', '--exclude=DEBIAN', tree], {
+    encoding: 'utf8',
+  }).split('\t');
+  writeFileSync(join(control, 'control'), controlText(version, architecture, kilobytes), { mode: 0o644 });
+  execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+}
+
+function controlText(version: string, architecture: string, kilobytes: string): string {
+  return `Package: pdfseald
+Version: ${version}
+Architecture: ${architecture}
+Maintainer: pdfseald maintainers <root@localhost>
+Installed-Size: ${kilobytes}
+Depends: systemd (>= 252), libc6 (>= 2.36), libstdc++6 (>= 12)
+Suggests: chrony, softhsm2, clamav-daemon
+Section: utils
+Priority: optional
+Description: seals PDF documents with an HSM into a tamper-evident log
+ An application posts a PDF; pdfseald hashes it, has an HSM sign it into a
+ tamper-evident log, time-stamps it, and returns a receipt that anyone who holds
+ the document can verify offline.
+ .
+ Node.js and all libraries are part of this package: nothing is fetched.
+`;
+}

