@@ -10,6 +10,8 @@ import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
 import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
 import type { QuorumPolicy } from './log/quorum.ts';
+import type { EncryptedPolicy } from './scan/documentScan.ts';
+import type { ClamdAddress } from './scan/session.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
 
 /** What one daemon is told, deep-frozen. Every part gets its own piece; paths are absolute. */
@@ -45,6 +47,13 @@ export interface Config {
     readonly engine: EngineChoice;
     /** Of documents, 0 to 1. */
     readonly crossCheckShare: number;
+  };
+  readonly scan: {
+    /** Absent, documents are not scanned. */
+    readonly clamd?: ClamdAddress;
+    readonly timeoutMs: number;
+    readonly connectionsMax: number;
+    readonly encrypted: EncryptedPolicy;
   };
   readonly log: { readonly origin: string; readonly public: boolean };
   readonly kms: {
@@ -188,6 +197,12 @@ function toConfig(tables: ConfigTables, file: string): Config {
     blocking: { timeoutMs: blocking.timeout },
     sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
     hash: { workers: hash.workers, engine: hash.engine, crossCheckShare: hash.cross_check },
+    scan: {
+      ...(tables.scan.clamd && { clamd: tables.scan.clamd }),
+      timeoutMs: tables.scan.timeout,
+      connectionsMax: tables.scan.connections_max,
+      encrypted: tables.scan.encrypted,
+    },
     log,
     kms: {
       quorum: kms.quorum,

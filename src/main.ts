@@ -16,6 +16,7 @@ import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { openPartitions } from './kms/partitions.ts';
+import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
@@ -91,6 +92,7 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   const timestamping = await openTimestampingOf(config, store, logger, parts);
+  const scanner = await openScannerOf(config, logger, parts);
   const engine = chooseEngine(config.hash.engine, logger);
   const pool = parts.adopt(
     await openHashPool({
@@ -128,6 +130,7 @@ async function serve(config: Config): Promise<void> {
     intake: {
       pool,
       documentBytesMax: config.limits.documentBytesMax,
+      scanner,
       bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
       bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
     },
@@ -148,7 +151,7 @@ async function serve(config: Config): Promise<void> {
     port: config.http.port,
     ...(socket && { fd: socket.fd }),
     headerTimeoutMs: config.http.headerTimeoutMs,
-    silenceMsMax: 2 * Math.max(config.blocking.timeoutMs, config.http.bodyIdleTimeoutMs),
+    silenceMsMax: silenceMsMax(config),
     logger,
   });
   logger.info(
@@ -193,6 +196,30 @@ function openDeliverer(
   });
   deliverer.start();
   return deliverer;
+}
+
+async function openScannerOf(
+  config: Config,
+  logger: Logger,
+  parts: AsyncDisposableStack,
+): Promise<Scanner | undefined> {
+  const { clamd, ...options } = config.scan;
+  if (clamd === undefined) {
+    logger.warn(
+      'scan.clamd is not set: documents are not scanned for viruses, and receipts say not_configured',
+    );
+    return undefined;
+  }
+  const { documentBytesMax } = config.limits;
+  return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, logger }), (open) =>
+    open.close(),
+  );
+}
+
+/** How long a connection may be still while we have it wait: for the verdict on its document, then for the receipt. */
+function silenceMsMax({ blocking, http, scan }: Config): number {
+  const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
+  return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs);
 }
 
 async function openTimestampingOf(

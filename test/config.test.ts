@@ -32,6 +32,7 @@ t.test('the shipped files load', async (t) => {
       remotes: { acme: { timeoutMs: 5000, rootsFile: '/etc/pdfseal/acme-tsa-roots.pem' } },
     },
     clock: { trust: 'chrony', program: '/usr/bin/chronyc' },
+    scan: { clamd: { path: '/run/clamav/clamd.ctl' }, connectionsMax: 64, encrypted: 'refuse' },
     organizations: { acme: { partners: ['beta'] } },
   });
 });
@@ -101,6 +102,24 @@ t.test('webhooks', async (t) => {
     ['backlog_max = 0', /webhooks\.backlog_max: found 0/],
   ];
   for (const [text, message] of refused) t.throws(() => at(text), { message }, text);
+});
+
+t.test('where clamd is', async (t) => {
+  const at = (clamd: string) => parseConfig(`${MINIMAL}\n[scan]\nclamd = "${clamd}"`, 'c.toml').scan.clamd;
+  t.strictSame(at('unix:/run/clamav/clamd.ctl'), { path: '/run/clamav/clamd.ctl' });
+  t.strictSame(at('tcp:127.0.0.1:3310'), { host: '127.0.0.1', port: 3310 });
+  t.strictSame(at('tcp:[::1]:3310'), { host: '::1', port: 3310 });
+  t.equal(parseConfig(MINIMAL, 'c.toml').scan.clamd, undefined);
+  for (const wrong of [
+    '',
+    '/run/clamd.ctl',
+    'unix:clamd.ctl',
+    'tcp:3310',
+    'tcp:a:0',
+    `unix:/${'x'.repeat(107)}`,
+  ]) {
+    t.throws(() => at(wrong), { message: /scan\.clamd: found .*; expected where clamd listens/ }, wrong);
+  }
 });
 
 t.test('authorities', async (t) => {

@@ -4,6 +4,8 @@ import { parseBytes, parseDurationMs } from '../base/units.ts';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
 import { parseAllowed } from '../net/policy.ts';
+import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
+import type { ClamdAddress } from '../scan/session.ts';
 import { BUILT_IN, consistent } from './consistency.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
@@ -91,6 +93,15 @@ function listenAddress(found: unknown): { host: string; port: number } | undefin
   const host = bracketed ?? plain;
   const port = within(Number(digits), 0, 65_535);
   return host === undefined || port === undefined ? undefined : { host, port };
+}
+
+function clamdAddress(found: unknown): ClamdAddress | undefined {
+  const [, scheme, rest = ''] = /^(unix|tcp):(.+)$/.exec(String(found)) ?? [];
+  // Longer paths do not fit into a socket's address (unix(7)).
+  if (scheme === 'unix')
+    return rest.startsWith('/') && Buffer.byteLength(rest) < 108 ? { path: rest } : undefined;
+  const address = listenAddress(rest);
+  return address && address.port > 0 ? address : undefined;
 }
 
 function authorityUrl(found: unknown): string | undefined {
@@ -217,6 +228,19 @@ export const configSchema = table({
     cross_check: key('the share of documents that both engines hash: a number from 0 to 1', share).prefault(
       0.01,
     ),
+  }).prefault({}),
+  scan: table({
+    clamd: key(
+      'where clamd listens: "unix:/run/clamav/clamd.ctl" or "tcp:127.0.0.1:3310"',
+      clamdAddress,
+    ).optional(),
+    timeout: duration('how long clamd may be silent when it is asked something', '100ms', '1h').prefault(
+      '60s',
+    ),
+    connections_max: integer('documents scanned at the same time', 1, 65_536).prefault(64),
+    encrypted: key('"refuse" or "record"', (found) =>
+      ENCRYPTED_POLICIES.find((policy) => policy === found),
+    ).prefault('refuse'),
   }).prefault({}),
   log: table({
     origin: text(

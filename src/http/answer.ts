@@ -40,11 +40,15 @@ function unexpected(cause: unknown): ServiceError {
   );
 }
 
+function concernsUs({ code }: ServiceError): boolean {
+  return ERROR_KINDS[code].status >= 500 || code === 'virus_scan_failed';
+}
+
 /** Failures of the caller are told to the caller; what concerns the administrator is logged with its causes. */
 function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
   if (!(error instanceof ServiceError)) {
     logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
-  } else if (ERROR_KINDS[error.code].status >= 500 && error.cause !== undefined) {
+  } else if (concernsUs(error) && error.cause !== undefined) {
     logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
   }
   if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);

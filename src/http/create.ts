@@ -104,6 +104,7 @@ async function receive(
 ): Promise<Accepted> {
   const { sealer } = options;
   sealer.admit('async');
+  options.intake.scanner?.admit();
   const { request, content } = await upload(ctx, options);
   const print = fingerprint(request, content.document.sha256);
   sealer.admit(request.mode);
@@ -146,7 +147,9 @@ async function repeat(
   entry: IdempotencyEntry,
   options: CreateOptions,
 ): Promise<Accepted> {
-  const { request, content } = await upload(ctx, options);
+  // Scanned when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
+  const intake = { ...options.intake, scanner: undefined };
+  const { request, content } = await upload(ctx, { ...options, intake });
   if (entry.fingerprint !== fingerprint(request, content.document.sha256)) {
     throw new ServiceError(
       'idempotency_key_reused',

@@ -10,6 +10,7 @@ import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts';
+import type { Scanner } from '../../src/scan/scanner.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
@@ -25,6 +26,7 @@ export interface TestOptions {
   sealer?: Partial<SealerOptions>;
   partitions?: Partial<PartitionsOptions>;
   pool?: Partial<HashPoolOptions>;
+  scanner?: Scanner;
   documentBytesMax?: number;
   bodyIdleTimeoutMs?: number;
 }
@@ -81,6 +83,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     sealer,
     intake: {
       pool,
+      scanner: options.scanner,
       documentBytesMax: options.documentBytesMax ?? 4 * 1024 * 1024,
       bodyIdleTimeoutMs: options.bodyIdleTimeoutMs ?? 10_000,
       bodyBytesPerSecondMin: 0,

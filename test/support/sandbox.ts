@@ -33,7 +33,17 @@ export interface SandboxOptions {
   parent?: string;
 }
 
-type TableName = 'http' | 'limits' | 'blocking' | 'sealing' | 'hash' | 'log' | 'kms' | 'webhooks' | 'logging';
+type TableName =
+  | 'http'
+  | 'limits'
+  | 'blocking'
+  | 'sealing'
+  | 'hash'
+  | 'scan'
+  | 'log'
+  | 'kms'
+  | 'webhooks'
+  | 'logging';
 
 export interface RunResult {
   status: number | null;
@@ -255,7 +265,7 @@ ${sandbox.partitions
   .join('')}
 [clock]
 trust = "system"
-${(['limits', 'blocking', 'sealing', 'hash', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['limits', 'blocking', 'sealing', 'hash', 'scan', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }
