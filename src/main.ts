@@ -16,6 +16,7 @@ import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { openPartitions } from './kms/partitions.ts';
+import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
 import { openStore } from './store/lmdb.ts';
@@ -139,6 +140,7 @@ async function serve(config: Config): Promise<void> {
     uploadsMax: config.http.uploadsMax,
     uploadsPerClientMax: config.http.uploadsPerClientMax,
     blockingTimeoutMs: config.blocking.timeoutMs,
+    webhookPolicy: new TargetPolicy(config.webhooks.allow),
     logPublic: config.log.public,
     timestamped: timestamping !== undefined,
     authority: timestamping?.authority,

@@ -12,6 +12,7 @@ export type ErrorCode =
   | 'missing_file'
   | 'file_and_source_url'
   | 'source_not_allowed'
+  | 'webhook_url_not_allowed'
   | 'not_a_pdf'
   | 'virus_scan_failed'
   | 'malformed_multipart'
@@ -27,12 +28,14 @@ export type ErrorCode =
   | 'job_not_found'
   | 'receipt_not_ready'
   | 'receipt_unavailable'
+  | 'webhook_endpoint_not_found'
   | 'not_found'
   | 'method_not_allowed'
   // 409
   | 'checksum_mismatch'
   | 'idempotency_in_progress'
   | 'idempotency_key_reused'
+  | 'too_many_webhook_endpoints'
   // 409: the administration
   | 'partition_not_ready'
   | 'below_quorum'

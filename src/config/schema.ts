@@ -275,7 +275,7 @@ export const configSchema = table({
     ),
     backlog_max: integer('what may wait to be sent to one endpoint', 1, 1_000_000).prefault(10_000),
     dead_letter_retention: duration('how long dead letters are kept', '1m', '365d').prefault('30d'),
-    ca_file: path("a PEM file with certificate authorities to trust beside Node's own").optional(),
+    ca_file: path('a PEM file with the certificate authorities of the targets').optional(),
   }).prefault({}),
   clock: table({
     trust: key('"chrony", "timedatectl" or "system"', (found) =>

@@ -18,6 +18,21 @@ import { observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
+import {
+  changeEndpoint,
+  createEndpoint,
+  deleteEndpoint,
+  disableEndpoint,
+  enableEndpoint,
+  getEndpoint,
+  listDeadLetters,
+  listDeliveries,
+  listEndpoints,
+  replayDeadLetters,
+  rotateSecret,
+  testEndpoint,
+  type WebhooksOptions,
+} from './webhooks.ts';
 
 /** What the API is made of; each part is opened and closed by the caller. */
 export interface AppParts {
@@ -30,6 +45,8 @@ export interface AppParts {
   uploadsMax: number;
   uploadsPerClientMax: number;
   blockingTimeoutMs: number;
+  /** What webhook endpoints may be at. */
+  webhookPolicy: WebhooksOptions['policy'];
   /** Whether the log is served without an API key. */
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`; without it there is nothing at that path. */
@@ -96,12 +113,32 @@ function routesOf(parts: AppParts): ApiRouter {
   router.get('/v1/jobs', mayRead, listJobs(jobs));
   router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));
   router.get('/v1/jobs/:job_id/receipt.json', mayRead, getReceipt(jobs));
+  routeWebhooks(router, parts, requireKey(auth, 'webhooks:manage'));
   router.get('/v1/log/checkpoint', mayReadLog, getCheckpoint(log));
   router.get('/v1/log/tile/*path', mayReadLog, getTile(log));
   router.get('/v1/openapi.json', serveDescription(describeApi(publicUrl)));
   router.get('/v1/errors', serveErrorIndex);
   router.get('/v1/errors/:code', serveErrorPage);
   return router;
+}
+
+function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware): void {
+  const { store, webhookPolicy: policy, intake, publicUrl, clock } = parts;
+  const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock };
+  const all = '/v1/webhook-endpoints';
+  const one = `${all}/:endpoint_id`;
+  router.post(all, mayManage, createEndpoint(webhooks));
+  router.get(all, mayManage, listEndpoints(webhooks));
+  router.get(one, mayManage, getEndpoint(webhooks));
+  router.patch(one, mayManage, changeEndpoint(webhooks));
+  router.delete(one, mayManage, deleteEndpoint(webhooks));
+  router.post(`${one}/rotate-secret`, mayManage, rotateSecret(webhooks));
+  router.post(`${one}/enable`, mayManage, enableEndpoint(webhooks));
+  router.post(`${one}/disable`, mayManage, disableEndpoint(webhooks));
+  router.post(`${one}/test`, mayManage, testEndpoint(webhooks));
+  router.get(`${one}/deliveries`, mayManage, listDeliveries(webhooks));
+  router.get(`${one}/dead-letters`, mayManage, listDeadLetters(webhooks));
+  router.post(`${one}/replay`, mayManage, replayDeadLetters(webhooks));
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {

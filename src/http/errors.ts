@@ -47,6 +47,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'Documents at this source_url are not accepted',
     remedy: 'Upload the document, or ask the administrator to allow its origin.',
   },
+  webhook_url_not_allowed: {
+    status: 400,
+    title: 'Webhooks are not sent to this URL',
+    remedy: 'Ask the administrator to allow its origin, or its network if it is not a public one.',
+  },
   not_a_pdf: {
     status: 400,
     title: 'The file is not a PDF document',
@@ -115,6 +120,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'The job failed and has no receipt',
     remedy: 'Read the error of the job, then submit the document again.',
   },
+  webhook_endpoint_not_found: {
+    status: 404,
+    title: 'There is no such webhook endpoint, or it belongs to another client',
+    remedy: 'See GET /v1/webhook-endpoints for those of this client.',
+  },
   not_found: {
     status: 404,
     title: 'There is nothing at this path',
@@ -150,6 +160,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 409,
     title: 'Without this partition too few could sign',
     remedy: 'Mend the other partitions first, or say that sealing may stop meanwhile.',
+  },
+  too_many_webhook_endpoints: {
+    status: 409,
+    title: 'The client has as many webhook endpoints as are allowed',
+    remedy: 'Delete one, or change one.',
   },
   request_timeout: {
     status: 408,

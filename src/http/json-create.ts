@@ -25,7 +25,6 @@ const parseBody = koaBody({
  * ServiceError always.
  */
 export async function createFromSource(ctx: RequestContext, bodyTimeoutMs: number): Promise<never> {
-  askForBody(ctx);
   parseJsonCreate(await readJson(ctx, bodyTimeoutMs));
   throw new ServiceError(
     'source_not_allowed',
@@ -36,7 +35,9 @@ export async function createFromSource(ctx: RequestContext, bodyTimeoutMs: numbe
   );
 }
 
-async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
+/** Reads a JSON body, none of whose objects names a member twice. Throws ServiceError. */
+export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
+  askForBody(ctx);
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     late.reject(new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.'));

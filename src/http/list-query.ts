@@ -4,6 +4,7 @@ import type { JobQuery, Viewer } from '../store/store.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
+const CURSOR_EXPECTED = 'the next_cursor of an earlier answer';
 
 /** The query of a list. The store knows outcomes; the phases of jobs without one are told apart on the page. */
 export interface ListQuery extends JobQuery {
@@ -36,11 +37,34 @@ const READERS: Readonly<Record<string, Reader>> = {
 
 /** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the parameter at fault. */
 export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery {
-  const query: ListQuery = { viewer, limit: LIMIT_DEFAULT };
+  return { viewer, limit: LIMIT_DEFAULT, ...decodeQuery(querystring, READERS) };
+}
+
+/** Reads `limit` and `cursor` alone; `decode` knows this list's cursors. Throws ServiceError that names the parameter at fault. */
+export function readPage<T>(
+  querystring: string,
+  decode: (cursor: string) => T | undefined,
+): { limit: number; after?: T } {
+  const readers = {
+    limit: (value: string, name: string) => ({ limit: readLimit(value, name) }),
+    cursor: (value: string, name: string) => {
+      const after = decode(value);
+      if (after === undefined) throw invalid(name, CURSOR_EXPECTED);
+      return { after };
+    },
+  };
+  return { limit: LIMIT_DEFAULT, ...decodeQuery<{ limit?: number; after?: T }>(querystring, readers) };
+}
+
+function decodeQuery<T extends object>(
+  querystring: string,
+  readers: Readonly<Record<string, (value: string, name: string) => T>>,
+): Partial<T> {
+  const query: Partial<T> = {};
   const seen = new Set<string>();
   for (const [name, value] of new URLSearchParams(querystring)) {
-    const read = Object.hasOwn(READERS, name) ? READERS[name] : undefined;
-    if (!read) throw unknownParameter(name);
+    const read = Object.hasOwn(readers, name) ? readers[name] : undefined;
+    if (!read) throw unknownParameter(name, Object.keys(readers));
     if (seen.has(name)) {
       throw new ServiceError('duplicate_parameter', `${name} was sent more than once. Send it once.`, {
         parameter: name,
@@ -60,7 +84,7 @@ export function encodeCursor(jobId: string): string {
 function decodeCursor(value: string, name: string): string {
   const jobId = Buffer.from(value, 'base64url').toString();
   if (JOB_ID_PATTERN.test(jobId) && encodeCursor(jobId) === value) return jobId;
-  throw invalid(name, 'the next_cursor of an earlier answer');
+  throw invalid(name, CURSOR_EXPECTED);
 }
 
 function readLimit(value: string, name: string): number {
@@ -104,8 +128,8 @@ function invalid(name: string, expected: string): ServiceError {
   return new ServiceError('invalid_parameter', `${name} must be ${expected}.`, { parameter: name });
 }
 
-function unknownParameter(name: string): ServiceError {
-  const known = Object.keys(READERS).join(', ');
+function unknownParameter(name: string, known: string[]): ServiceError {
   const shown = JSON.stringify(name.slice(0, 64));
-  return new ServiceError('unknown_parameter', `There is no query parameter ${shown}. Known are ${known}.`);
+  const message = `There is no query parameter ${shown}. Known are ${known.join(', ')}.`;
+  return new ServiceError('unknown_parameter', message);
 }

@@ -8,15 +8,15 @@ export type Schema = Record<string, unknown>;
 
 const digest = (bits: 256 | 512): Schema => ({ type: 'string', pattern: `^[0-9a-f]{${bits / 4}}$` });
 const base64: Schema = { type: 'string', contentEncoding: 'base64' };
-const time: Schema = { type: 'string', format: 'date-time', examples: ['2026-01-02T03:04:05.678Z'] };
-const jobId: Schema = { type: 'string', pattern: '^job_[A-Za-z0-9]+$' };
+export const time: Schema = { type: 'string', format: 'date-time', examples: ['2026-01-02T03:04:05.678Z'] };
+export const jobId: Schema = { type: 'string', pattern: '^job_[A-Za-z0-9]+$' };
 const environment: Schema = {
   type: 'string',
   pattern: '^env_[a-z][a-z0-9-]{0,31}$',
   description: 'The environment that holds the job.',
 };
 
-function object(required: string[], properties: Record<string, Schema>, rest: Schema = {}): Schema {
+export function object(required: string[], properties: Record<string, Schema>, rest: Schema = {}): Schema {
   return { type: 'object', required, properties, ...rest };
 }
 
@@ -38,7 +38,7 @@ const customerReference: Schema = {
   type: 'string',
   minLength: 1,
   maxLength: 512,
-  description: 'Opaque value, echoed verbatim in the receipt.',
+  description: 'Opaque value, echoed verbatim in the receipt and in webhooks.',
 };
 
 const checksum: Schema = {
@@ -61,7 +61,8 @@ const createFields: Record<string, Schema> = {
   checksum_sha256: checksum,
 };
 
-const sealJob = object(['id', 'phase', 'environment', 'trace_id', 'capabilities', 'created_at'], {
+const SEAL_JOB_REQUIRED = ['id', 'phase', 'environment', 'trace_id', 'capabilities', 'created_at'];
+const sealJobProperties: Record<string, Schema> = {
   id: jobId,
   phase: { type: 'string', enum: JOB_PHASES },
   environment,
@@ -75,10 +76,16 @@ const sealJob = object(['id', 'phase', 'environment', 'trace_id', 'capabilities'
     type: 'array',
     items: { type: 'string' },
     description:
-      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`.',
+      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` when an endpoint will be told.',
   },
   created_at: time,
   error: { $ref: '#/components/schemas/Error' },
+};
+const sealJob = object(SEAL_JOB_REQUIRED, sealJobProperties);
+/** `data` of a webhook. */
+export const jobEvent = object(SEAL_JOB_REQUIRED, {
+  ...sealJobProperties,
+  customer_reference: { ...customerReference, description: 'As it was given.' },
 });
 
 const digests = object(['sha256', 'sha512', 'bytes'], {

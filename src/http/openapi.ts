@@ -1,21 +1,23 @@
 import type { ErrorCode } from '../base/errors.ts';
-import type { Scope } from '../store/store.ts';
 import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { ERROR_KINDS } from './errors.ts';
-import { listParameters, SCHEMAS, type Schema } from './openapi-schemas.ts';
-
-type Responses = Record<string, object>;
-
-const ANY_REQUEST: ErrorCode[] = [
-  'invalid_request',
-  'incomplete_body',
-  'request_timeout',
-  'headers_too_large',
-  'internal_error',
-  'shutting_down',
-];
-const KEYED: ErrorCode[] = [...ANY_REQUEST, 'authentication_required', 'invalid_api_key'];
-const SCOPED: ErrorCode[] = [...KEYED, 'insufficient_scope'];
+import {
+  ANY_REQUEST,
+  cacheHeaders,
+  EVERY_ANSWER,
+  failures,
+  file,
+  header,
+  json,
+  KEYED,
+  optionalHeader,
+  ref,
+  retryAfter,
+  SCOPED,
+  secured,
+} from './openapi-parts.ts';
+import { listParameters, SCHEMAS } from './openapi-schemas.ts';
+import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS } from './openapi-webhooks.ts';
 
 const CREATE_FAILURES: ErrorCode[] = [
   ...SCOPED,
@@ -61,6 +63,7 @@ export function describeApi(publicUrl: string): object {
       '/jobs': { get: listSealJobs },
       '/jobs/{job_id}': { parameters: [jobIdParameter], get: getSealJob },
       '/jobs/{job_id}/receipt.json': { parameters: [jobIdParameter], get: getSealReceipt },
+      ...WEBHOOK_PATHS,
       '/timestamp': { post: createTimestamp },
       '/log/checkpoint': { get: getCheckpoint },
       '/log/tile/{path}': { parameters: [tilePathParameter], get: getTile },
@@ -68,8 +71,9 @@ export function describeApi(publicUrl: string): object {
       '/errors': { get: getErrorIndex },
       '/errors/{code}': { parameters: [errorCodeParameter], get: getErrorPage },
     },
+    webhooks: WEBHOOKS,
     components: {
-      schemas: SCHEMAS,
+      schemas: { ...SCHEMAS, ...WEBHOOK_SCHEMAS },
       headers: HEADERS,
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'seal_<environment>_…' } },
     },
@@ -82,25 +86,6 @@ const HEADERS = {
     '^[0-9a-f]{32}$',
     'Correlation id, lent from a valid W3C `traceparent` or made here.',
   ),
-};
-
-const EVERY_ANSWER = {
-  'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
-  'Seal-Trace-Id': { $ref: '#/components/headers/Seal-Trace-Id' },
-};
-
-const retryAfter = { 'Retry-After': { ...header('^[0-9]+$', 'Seconds.'), required: false } };
-const cacheHeaders = { 'Cache-Control': header('.', 'How long the answer may be kept.') };
-
-/** Headers that belong to a failure of that status. */
-const FAILURE_HEADERS: Record<number, object> = {
-  401: { 'WWW-Authenticate': header('^Bearer ', 'RFC 6750, section 3.') },
-  403: { 'WWW-Authenticate': header('^Bearer ', 'Names the scope that is missing.') },
-  404: retryAfter,
-  405: { Allow: header('.', 'The methods of this path.') },
-  409: retryAfter,
-  429: { 'Retry-After': header('^[0-9]+$', 'Seconds.') },
-  503: { 'Retry-After': header('^[0-9]+$', 'Seconds.') },
 };
 
 const jobIdParameter = {
@@ -276,50 +261,3 @@ const getErrorPage = {
   security: [],
   responses: { 200: file('text/html', 'A page.'), ...failures([...ANY_REQUEST, 'not_found']) },
 };
-
-function secured(scope?: Scope): object {
-  return {
-    security: [{ apiKey: [] }],
-    description: scope ? `Needs the scope \`${scope}\`.` : 'Needs an API key, unless the log is public.',
-  };
-}
-
-function ref(name: string): Schema {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
-function header(pattern: string, description: string): object {
-  return { required: true, description, schema: { type: 'string', pattern } };
-}
-
-function optionalHeader(name: string, schema: Schema, description: string): object {
-  return { name, in: 'header', required: false, description, schema };
-}
-
-function json(schema: string, description: string): object {
-  return { description, headers: EVERY_ANSWER, content: { 'application/json': { schema: ref(schema) } } };
-}
-
-function file(mediaType: string, description: string): object {
-  return { description, headers: { ...EVERY_ANSWER, ...cacheHeaders }, content: { [mediaType]: {} } };
-}
-
-/** One response per status, closed over the codes that this operation can answer with. */
-function failures(codes: ErrorCode[]): Responses {
-  const responses: Responses = {};
-  for (const [status, group] of Map.groupBy(codes, (code) => ERROR_KINDS[code].status)) {
-    responses[status] = {
-      description: group.map((code) => `\`${code}\`: ${ERROR_KINDS[code].title}.`).join('\n'),
-      headers: { ...EVERY_ANSWER, ...FAILURE_HEADERS[status] },
-      content: {
-        'application/json': {
-          schema: {
-            ...ref('ErrorEnvelope'),
-            properties: { error: { properties: { code: { enum: group } } } },
-          },
-        },
-      },
-    };
-  }
-  return responses;
-}

@@ -14,7 +14,7 @@ export interface DelivererOptions extends LaneLimits, Waits {
   store: Pick<Store, 'job' | 'webhooks'>;
   /** What may be connected to: see `net/policy.ts`. */
   allow: readonly string[];
-  /** PEM of certificate authorities of targets, beside Node's own. */
+  /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
   ca?: string | undefined;
   /** For one attempt. */
   timeoutMs: number;

@@ -5,14 +5,13 @@ import {
   request as requestHttp,
 } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { getCACertificates } from 'node:tls';
 import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 
 export interface PosterOptions {
   policy: TargetPolicy;
   /** For connecting, sending and the head of the answer together. */
   timeoutMs: number;
-  /** PEM of certificate authorities to trust beside Node's own. */
+  /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
   ca?: string | undefined;
 }
 
@@ -55,7 +54,7 @@ export class Poster {
     this.#http = new HttpAgent(kept);
     this.#https = new HttpsAgent({
       ...kept,
-      ...(ca !== undefined && { ca: [...getCACertificates('default'), ca] }),
+      ...(ca !== undefined && { ca }),
     });
   }
 

@@ -10,6 +10,7 @@ import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts';
+import { TargetPolicy } from '../../src/net/policy.ts';
 import type { Scanner } from '../../src/scan/scanner.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
@@ -93,6 +94,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     uploadsMax: 64,
     uploadsPerClientMax: 32,
     blockingTimeoutMs: 10_000,
+    webhookPolicy: new TargetPolicy(['https://*', '127.0.0.0/8']),
     logPublic: false,
     clock: systemClock,
     logger,

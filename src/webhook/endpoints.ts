@@ -1,0 +1,152 @@
+import { ServiceError } from '../base/errors.ts';
+import { newUuid } from '../base/uuid.ts';
+import { duplicateField, invalidField, quote } from '../job/fields.ts';
+import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
+import {
+  type NewEndpoint,
+  WEBHOOK_EVENTS,
+  type WebhookEndpoint,
+  type WebhookEvent,
+} from '../store/webhooks.ts';
+import { newSecret, parseSecret } from './signature.ts';
+
+/** Enough for every system that wants to know; each job costs one delivery to each. */
+export const ENDPOINTS_PER_CLIENT_MAX = 16;
+/** How long the secret before a rotation signs too. */
+export const OVERLAP_MS_DEFAULT = 86_400_000;
+
+const URL_CHARACTERS_MAX = 2048;
+const DESCRIPTION_CHARACTERS_MAX = 256;
+
+/** What can be said of an endpoint, as API and command line take it. */
+export interface EndpointFields {
+  url?: string;
+  events?: WebhookEvent[];
+  /** Empty takes it away. */
+  description?: string;
+  secret?: string;
+}
+
+type FieldName = keyof EndpointFields;
+type Policy = Pick<TargetPolicy, 'guard'>;
+
+const READERS = {
+  url: readUrl,
+  events: readEvents,
+  description: readDescription,
+  secret: readSecret,
+} satisfies Record<FieldName, (value: unknown, policy: Policy) => unknown>;
+
+/** Reads a JSON object with some of these fields. Throws ServiceError that names the field at fault. */
+export function readEndpointFields(
+  body: unknown,
+  names: readonly FieldName[],
+  policy: Policy,
+): EndpointFields {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new ServiceError('invalid_request', 'The JSON body must be an object.');
+  }
+  const read = Object.entries(body).map(([name, value]) => {
+    const known = names.find((one) => one === name);
+    if (known === undefined) {
+      const message = `${quote(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
+      throw new ServiceError('unknown_parameter', message);
+    }
+    return [known, READERS[known](value, policy)];
+  });
+  return Object.fromEntries(read);
+}
+
+/** A new endpoint of that client; throws ServiceError `missing_parameter` without a URL. */
+export function newEndpoint(clientId: string, { url, ...fields }: EndpointFields, now: number): NewEndpoint {
+  if (url === undefined) {
+    throw new ServiceError('missing_parameter', 'url is required. Add it.', { parameter: 'url' });
+  }
+  const { events = [...WEBHOOK_EVENTS], description, secret = newSecret() } = fields;
+  return {
+    id: `we_${newUuid()}`,
+    clientId,
+    url,
+    events,
+    ...(description && { description }),
+    secrets: [{ secret }],
+    createdAt: now,
+  };
+}
+
+export function tooManyEndpoints(): ServiceError {
+  const message = `The client has ${ENDPOINTS_PER_CLIENT_MAX} webhook endpoints, the most allowed. Delete one, or change one.`;
+  return new ServiceError('too_many_webhook_endpoints', message);
+}
+
+/** A change, to be made to an endpoint as it is at that moment. */
+export type EndpointChange = (current: WebhookEndpoint) => NewEndpoint;
+
+export function withFields({ url, events, description }: EndpointFields): EndpointChange {
+  return ({ description: old, ...current }) => {
+    const next = description ?? old;
+    return { ...current, ...(url && { url }), ...(events && { events }), ...(next && { description: next }) };
+  };
+}
+
+/** From now on it signs with the new secret, and for the overlap with the one before too; older ones end. */
+export function withSecret(secret: string, overlapMs: number, now: number): EndpointChange {
+  return (current) => ({
+    ...current,
+    secrets: [
+      { secret },
+      ...current.secrets
+        .slice(0, overlapMs > 0 ? 1 : 0)
+        .map((old) => ({ ...old, expiresAt: now + overlapMs })),
+    ],
+  });
+}
+
+export const enabled: EndpointChange = ({ disabled: _, ...current }) => current;
+
+export function disabled(now: number): EndpointChange {
+  return (current) => ({ ...current, disabled: current.disabled ?? { at: now, reason: 'request' } });
+}
+
+function readUrl(value: unknown, policy: Policy): string {
+  const url = typeof value === 'string' && value.length <= URL_CHARACTERS_MAX ? URL.parse(value) : null;
+  if (url === null || url.hash !== '') {
+    const demand = `must be an absolute http or https URL of at most ${URL_CHARACTERS_MAX} characters, without a fragment.`;
+    throw invalidField('url', demand);
+  }
+  try {
+    policy.guard(url);
+  } catch (error) {
+    if (!(error instanceof TargetRefused)) throw error;
+    const message = `url: ${error.message}. Ask the administrator to list it in webhooks.allow.`;
+    throw new ServiceError('webhook_url_not_allowed', message, { parameter: 'url' });
+  }
+  return url.href;
+}
+
+function readEvents(value: unknown): WebhookEvent[] {
+  const events = Array.isArray(value)
+    ? value.map((name) => WEBHOOK_EVENTS.find((event) => event === name))
+    : [];
+  const known = events.filter((event) => event !== undefined);
+  if (known.length === 0 || known.length < events.length) {
+    throw invalidField('events', `must be a list of one or more of: ${WEBHOOK_EVENTS.join(', ')}.`);
+  }
+  if (new Set(known).size < known.length) throw duplicateField('events');
+  return known;
+}
+
+function readDescription(value: unknown): string {
+  if (typeof value === 'string' && value.isWellFormed() && [...value].length <= DESCRIPTION_CHARACTERS_MAX) {
+    return value;
+  }
+  throw invalidField('description', `must be a text of at most ${DESCRIPTION_CHARACTERS_MAX} characters.`);
+}
+
+function readSecret(value: unknown): string {
+  if (typeof value === 'string' && parseSecret(value)) return value;
+  throw invalidField(
+    'secret',
+    'must be whsec_ and the Base64 of 24 to 64 bytes. Leave it out to have one made.',
+  );
+}
