@@ -3,6 +3,7 @@ import { bytes, number, ratio, table } from './format.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
 import type { Machine } from './machine.ts';
+import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
 
 /** Everything a run found out; `results.json` is this. */
@@ -18,10 +19,11 @@ export interface Results {
   http?: HttpCell[];
   sealer?: SealerReport;
   hsm?: HsmReport;
+  scan?: ScanRow[];
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, http, sealer, hsm, rounds, roundMs } = results;
+  const { hashEngine, http, sealer, hsm, scan, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
@@ -30,6 +32,7 @@ export function renderResults(results: Results): string {
       : []),
     ...(sealer ? ['', renderSealer(sealer)] : []),
     ...(hsm ? ['', renderHsm(hsm)] : []),
+    ...(scan ? ['', renderScan(scan)] : []),
   ].join('\n');
 }
 

@@ -6,15 +6,16 @@ import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { describeMachine } from './machine.ts';
 import { type Results, renderResults } from './report.ts';
+import { benchScan, type ScanPlan } from './scan.ts';
 import { benchSealer, type SealerPlan } from './sealer.ts';
 import { startServers } from './servers.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the three parts; results.json is left alone
+  --only       one of the four parts; results.json is left alone
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
@@ -23,6 +24,7 @@ type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
   http: HttpPlan;
   sealer: SealerPlan;
   hsm: HsmPlan;
+  scan: ScanPlan;
 };
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -43,6 +45,13 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
       quorums: brief ? [2] : [1, 2],
       faults: brief ? 2 : 8,
     },
+    scan: {
+      loads: [10_000, 1_000_000].flatMap((size) =>
+        connections.map((n) => ({ documentBytes: size, connections: n })),
+      ),
+      rounds,
+      roundMs,
+    },
   };
 }
 
@@ -57,6 +66,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   const runs = (part: string) => only === undefined || only === part;
   if (runs('http')) results.http = await runHttp(plan.http, workspace);
   if (runs('hsm')) results.hsm = await benchHsm(plan.hsm, workspace, progress);
+  if (runs('scan')) results.scan = await benchScan(plan.scan, workspace, progress);
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
   return results;
 }

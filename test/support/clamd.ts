@@ -5,7 +5,6 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Test } from 'tap';
 import type { ClamdAddress } from '../../src/scan/session.ts';
 import { until } from './until.ts';
 
@@ -98,8 +97,13 @@ export class Clamd {
   }
 }
 
+/** A test, or what else undoes things at its end. */
+interface Scope {
+  teardown(undo: () => Promise<void>): unknown;
+}
+
 /** Starts clamd; it is stopped, and its folder removed, with the test. */
-export async function startClamd(test: Test, options: ClamdOptions = {}): Promise<Clamd> {
+export async function startClamd(test: Scope, options: ClamdOptions = {}): Promise<Clamd> {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-clamd-'));
   const clamd = new Clamd(dir);
   test.teardown(async () => {
