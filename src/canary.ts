@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from './base/assert.ts';
-import { sha256, sha512, toHex } from './base/bytes.ts';
+import { toHex } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
+import { sha256, sha512 } from './base/crypto.ts';
 import { ServiceError } from './base/errors.ts';
 import { randomIdBytes } from './base/random.ts';
 import type { HashPool } from './hash/pool.ts';

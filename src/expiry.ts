@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { describeSubject } from './asn1/certificate.ts';
+import { toHex } from './base/bytes.ts';
 import { type Clock, toTimestamp } from './base/clock.ts';
 import {
   type CertificateEntry,
@@ -80,7 +81,7 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
   const subject = describeSubject(found);
   const expired = validityOf(entry, now) === 'expired';
   return {
-    name: `${authority} ${found.serial.toString('hex')} ${threshold}`,
+    name: `${authority} ${toHex(found.serial)} ${threshold}`,
     level: days <= DAYS_URGENT_MAX ? 'error' : 'warn',
     message: expired
       ? 'a certificate that time-stamps rest on has ended: nothing more is stamped under it'

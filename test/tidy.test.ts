@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import manifest from '../package.json' with { type: 'json' };
 
 const SRC = fileURLToPath(new URL('../src', import.meta.url));
 
@@ -87,22 +88,42 @@ t.test('one file reads the environment, and none passes on what it does not own'
   }
 });
 
-t.test(
-  'what verifies offline imports nothing of Node but cryptography, and that in four files',
-  async (t) => {
-    const importsByPath = new Map(sources.map((source) => [source.path, source]));
-    const reached = new Set<string>();
-    const reach = (path: string): void => {
-      if (reached.has(path)) return;
-      reached.add(path);
-      for (const imported of importsByPath.get(path)?.imports ?? []) reach(imported);
-    };
-    reach('verify.ts');
-    const bound = [...reached].filter((path) => /from 'node:/.test(importsByPath.get(path)?.text ?? ''));
-    t.strictSame(bound.sort(), ['asn1/algorithm.ts', 'asn1/certificate.ts', 'base/bytes.ts', 'log/keys.ts']);
-    for (const path of bound) {
-      const modules = importsByPath.get(path)?.text.match(/(?<=from ')node:[^']+/g);
-      t.strictSame(modules, ['node:crypto'], path);
-    }
-  },
+const BROWSER: Record<string, string> = Object.fromEntries(
+  Object.entries(manifest.browser).map(([from, to]) => [sourceOf(from), sourceOf(to)]),
 );
+
+function sourceOf(compiled: string): string {
+  return compiled.replace('./dist/', '').replace(/\.js$/, '.ts');
+}
+
+t.test('what verifies offline needs nothing of Node in a browser', async (t) => {
+  const sourceByPath = new Map(sources.map((source) => [source.path, source]));
+  const reached = new Set<string>();
+  const reach = (imported: string): void => {
+    const path = BROWSER[imported] ?? imported;
+    if (reached.has(path)) return;
+    reached.add(path);
+    for (const next of sourceByPath.get(path)?.imports ?? []) reach(next);
+  };
+  reach('verify.ts');
+  const packages = new Set<string>();
+  for (const path of reached) {
+    const { text = '' } = sourceByPath.get(path) ?? {};
+    t.notMatch(text, /\bBuffer\b|\b(process|setImmediate|require)\b[.(]/, path);
+    for (const [, name = ''] of text.matchAll(/\bfrom '([^'.][^']*)'/g)) packages.add(name);
+  }
+  t.strictSame([...packages].sort(), [
+    '@noble/curves/abstract/modular.js',
+    '@noble/curves/ed25519.js',
+    '@noble/curves/nist.js',
+    '@noble/hashes/legacy.js',
+    '@noble/hashes/sha2.js',
+    'canonicalize',
+    'node-forge/lib/asn1.js',
+    'zod',
+  ]);
+  for (const [from, to] of Object.entries(BROWSER)) {
+    t.ok(reached.has(to), `${to} is reached`);
+    t.ok(sourceByPath.has(from), `${from} is there to be replaced`);
+  }
+});

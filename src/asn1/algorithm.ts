@@ -1,10 +1,8 @@
-import { createHash, type KeyObject, verify } from 'node:crypto';
+import { type DigestName, type PublicKey, verify } from '../base/crypto.ts';
 import { contentOf, type Element, Fields, oid, primitive, readOid, sequence, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
-/** Hash functions that evidence may rest on (ETSI TS 119 312). */
-export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const;
-export type DigestName = (typeof DIGESTS)[number];
+export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const satisfies readonly DigestName[];
 
 export const DIGEST_BYTES: Record<DigestName, number> = { sha256: 32, sha384: 48, sha512: 64 };
 
@@ -27,14 +25,6 @@ const SCHEMES: Record<string, SignatureScheme> = {
   [OID.sha512WithRSAEncryption]: { keyType: 'rsa', digest: 'sha512' },
 };
 
-const CURVES = new Set(['prime256v1', 'secp384r1', 'secp521r1']);
-const RSA_BITS_MIN = 2048;
-
-/** SHA-1 only names a certificate, in the oldest form of that attribute (RFC 2634, ESSCertID). */
-export function hashOf(digest: DigestName | 'sha1', data: Uint8Array): Buffer {
-  return createHash(digest).update(data).digest();
-}
-
 /** AlgorithmIdentifier of a hash function, its parameters absent (RFC 5754, section 2). */
 export function digestAlgorithm(digest: DigestName): Element {
   return sequence(oid(OID[digest]));
@@ -44,7 +34,7 @@ export function digestAlgorithm(digest: DigestName): Element {
 export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Element {
   return algorithm === 'ecdsa-p256'
     ? sequence(oid(OID.ecdsaWithSHA256))
-    : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, Buffer.alloc(0)));
+    : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
 }
 
 /** The hash function of an AlgorithmIdentifier; undefined for one that is not used here. Throws MalformedDer. */
@@ -63,26 +53,14 @@ export function readSignatureAlgorithm(element: Element, digest?: DigestName): S
   return found === undefined ? undefined : SCHEMES[found];
 }
 
-/** Whether the signature is the key's. False, too, for a key that is of another type than the scheme, or weak. */
+/** Whether the signature is the key's. False, too, for a key of another type than the scheme. */
 export function verifyScheme(
-  scheme: SignatureScheme,
-  key: KeyObject,
+  { keyType, digest }: SignatureScheme,
+  key: PublicKey | undefined,
   message: Uint8Array,
   signature: Uint8Array,
 ): boolean {
-  if (!fits(scheme, key)) return false;
-  try {
-    return verify(scheme.digest, message, key, signature);
-  } catch {
-    // OpenSSL throws for some signatures that cannot be any.
-    return false;
-  }
-}
-
-function fits({ keyType }: SignatureScheme, key: KeyObject): boolean {
-  if (key.asymmetricKeyType !== keyType) return false;
-  const { namedCurve = '', modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
-  return keyType === 'ec' ? CURVES.has(namedCurve) : modulusLength >= RSA_BITS_MIN;
+  return key?.type === keyType && verify(key, digest, message, signature);
 }
 
 /** The object identifier of an algorithm without parameters, or with NULL in their place. */

@@ -1,6 +1,6 @@
-import { type KeyObject, X509Certificate } from 'node:crypto';
-import { bytesEqual } from '../base/bytes.ts';
-import { readSignatureAlgorithm, type SignatureScheme } from './algorithm.ts';
+import { bytesEqual, concatBytes } from '../base/bytes.ts';
+import type { PublicKey } from '../base/crypto.ts';
+import { readSignatureAlgorithm, type SignatureScheme, verifyScheme } from './algorithm.ts';
 import {
   contentOf,
   contextTag,
@@ -9,39 +9,52 @@ import {
   Fields,
   MalformedDer,
   parseDer,
+  parseTagged,
   primitiveTag,
   readBoolean,
   readInteger,
   readNamedBits,
+  readOctets,
   readOid,
+  readTime,
+  requireTag,
   TAG,
 } from './der.ts';
+import { describeName, type NameAttribute, readName } from './name.ts';
 import { OID } from './oid.ts';
+import { readPublicKey } from './publicKey.ts';
 
-/** A certificate (RFC 5280): parts for the rules of this service, `x509` for OpenSSL's. */
+/** A certificate (RFC 5280). */
 export interface Certificate {
-  der: Buffer;
-  x509: X509Certificate;
-  publicKey: KeyObject;
+  der: Uint8Array;
   /** DER of the Name. */
-  subject: Buffer;
-  issuer: Buffer;
+  subject: Uint8Array;
+  issuer: Uint8Array;
+  /** The subject, for people. */
+  name: readonly NameAttribute[];
   /** Content octets of the serial number. */
-  serial: Buffer;
+  serial: Uint8Array;
   /** Milliseconds since the epoch, both inclusive. */
   notBefore: number;
   notAfter: number;
   /** DER SubjectPublicKeyInfo. */
-  spki: Buffer;
-  /** How its issuer signed it; undefined for an algorithm that is not trusted here. */
+  spki: Uint8Array;
+  /** undefined: of a kind, or so weak, that it is not trusted here. */
+  publicKey: PublicKey | undefined;
+  /** What its issuer signed (DER TBSCertificate), how, and the signature; no scheme: an algorithm that is not trusted here. */
+  signedBytes: Uint8Array;
   scheme: SignatureScheme | undefined;
+  signature: Uint8Array;
+  /** Content octets of the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), where they are. */
+  subjectKeyIdentifier: Uint8Array | undefined;
+  authorityKeyIdentifier: Uint8Array | undefined;
   extensions: ReadonlyMap<string, Extension>;
 }
 
 interface Extension {
   critical: boolean;
   /** DER inside the extension's OCTET STRING. */
-  value: Buffer;
+  value: Uint8Array;
 }
 
 /** Bits of KeyUsage (RFC 5280, section 4.2.1.3). */
@@ -61,50 +74,61 @@ const PROCESSED: readonly string[] = [
 export function parseCertificate(der: Uint8Array): Certificate {
   if (der.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
   const outer = new Fields(parseDer(der));
-  const tbs = new Fields(outer.take(TAG.sequence));
-  const version = tbs.takeIf(contextTag(0));
-  if (version !== undefined) new Fields(version, contextTag(0)).take(TAG.integer);
-  const serial = contentOf(tbs.take(TAG.integer));
-  tbs.take(TAG.sequence);
-  const issuer = encodeDer(tbs.take(TAG.sequence));
-  tbs.take(TAG.sequence);
-  const subject = encodeDer(tbs.take(TAG.sequence));
-  const spki = encodeDer(tbs.take(TAG.sequence));
-  tbs.takeIf(primitiveTag(1));
-  tbs.takeIf(primitiveTag(2));
-  const extensions = readExtensions(tbs.takeIf(contextTag(3)));
-  tbs.end();
-  const scheme = readScheme(outer.take(TAG.sequence));
-  const { x509, publicKey } = readX509(der);
+  const tbs = outer.take(TAG.sequence);
+  const algorithm = outer.take(TAG.sequence);
+  const signature = readOctets(outer.take(TAG.bitString));
+  outer.end();
+
+  const fields = new Fields(tbs);
+  const version = readVersion(fields.takeIf(contextTag(0)));
+  const serial = contentOf(fields.take(TAG.integer));
+  const innerAlgorithm = fields.take(TAG.sequence);
+  const issuer = fields.take(TAG.sequence);
+  const [notBefore, notAfter] = readValidity(fields.take(TAG.sequence));
+  const subject = fields.take(TAG.sequence);
+  const spki = fields.take(TAG.sequence);
+  fields.takeIf(primitiveTag(1));
+  fields.takeIf(primitiveTag(2));
+  const extensions = readExtensions(fields.takeIf(contextTag(3)));
+  fields.end();
+  // Only the inner one is signed (RFC 5280, section 4.1.1.2).
+  if (!bytesEqual(encodeDer(algorithm), encodeDer(innerAlgorithm)))
+    throw new MalformedDer('two different signature algorithms');
+  if (extensions.size > 0 && version !== 3) throw new MalformedDer(`extensions in version ${version}`);
+  readName(issuer);
   return {
-    der: Buffer.from(der),
-    x509,
-    publicKey,
-    subject,
-    issuer,
+    der: concatBytes([der]),
+    subject: encodeDer(subject),
+    issuer: encodeDer(issuer),
+    name: readName(subject),
     serial,
-    notBefore: x509.validFromDate.getTime(),
-    notAfter: x509.validToDate.getTime(),
-    spki,
-    scheme,
+    notBefore,
+    notAfter,
+    spki: encodeDer(spki),
+    publicKey: readPublicKey(spki),
+    signedBytes: encodeDer(tbs),
+    scheme: readSignatureAlgorithm(algorithm),
+    signature,
+    subjectKeyIdentifier: readSubjectKeyIdentifier(extensions),
+    authorityKeyIdentifier: readAuthorityKeyIdentifier(extensions),
     extensions,
   };
 }
 
-function readX509(der: Uint8Array): { x509: X509Certificate; publicKey: KeyObject } {
-  try {
-    const x509 = new X509Certificate(der);
-    // OpenSSL is asked for PEM first, and finds it even in the middle of DER: then it read another certificate.
-    if (bytesEqual(x509.raw, der)) return { x509, publicKey: x509.publicKey };
-  } catch {
-    // Says nothing that helps.
-  }
-  throw new MalformedDer('a certificate that OpenSSL does not take');
+/** 1 where it is left out; else one more than it says. */
+function readVersion(element: Element | undefined): number {
+  if (element === undefined) return 1;
+  const fields = new Fields(element, contextTag(0));
+  const version = readInteger(fields.take(TAG.integer)) + 1;
+  fields.end();
+  return version;
 }
 
-/** A scheme with parameters of its own (RSASSA-PSS) is as good as unknown. */
-function readScheme(element: Element): SignatureScheme | undefined {
-  return readSignatureAlgorithm(element);
+function readValidity(element: Element): [number, number] {
+  const [notBefore, notAfter, more] = new Fields(element).rest();
+  if (notBefore === undefined || notAfter === undefined || more !== undefined)
+    throw new MalformedDer('a validity of other than two times');
+  return [readTime(notBefore), readTime(notAfter)];
 }
 
 function readExtensions(element: Element | undefined): Map<string, Extension> {
@@ -123,19 +147,47 @@ function readExtensions(element: Element | undefined): Map<string, Extension> {
   return extensions;
 }
 
+function readSubjectKeyIdentifier(extensions: Certificate['extensions']): Uint8Array | undefined {
+  const extension = extensions.get(OID.subjectKeyIdentifier);
+  return extension && contentOf(parseTagged(extension.value, TAG.octetString));
+}
+
+function readAuthorityKeyIdentifier(extensions: Certificate['extensions']): Uint8Array | undefined {
+  const extension = extensions.get(OID.authorityKeyIdentifier);
+  const identifier = extension && new Fields(parseDer(extension.value)).takeIf(primitiveTag(0));
+  return identifier && contentOf(identifier);
+}
+
 /** The subject in one line, for people. */
-export function describeSubject({ x509 }: Certificate): string {
-  return x509.subject === undefined ? '(no name)' : x509.subject.split('\n').join(', ');
+export function describeSubject({ name }: Certificate): string {
+  return describeName(name);
+}
+
+/** Whether the issuer's name is that of `issuer`, and no key identifier speaks against it. Proves nothing. */
+export function namesAsIssuer(certificate: Certificate, issuer: Certificate): boolean {
+  const { authorityKeyIdentifier: wanted } = certificate;
+  const { subjectKeyIdentifier: found } = issuer;
+  return (
+    bytesEqual(certificate.issuer, issuer.subject) &&
+    (wanted === undefined || found === undefined || bytesEqual(wanted, found))
+  );
+}
+
+/** Whether it claims to be a root: whose word that is, only who trusts it can say. */
+export function isSelfIssued(certificate: Certificate): boolean {
+  return namesAsIssuer(certificate, certificate);
+}
+
+/** Whether the key of `issuer` signed it. */
+export function isSignedBy(
+  { scheme, signedBytes, signature }: Certificate,
+  { publicKey }: Certificate,
+): boolean {
+  return scheme !== undefined && verifyScheme(scheme, publicKey, signedBytes, signature);
 }
 
 export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number): boolean {
   return notBefore <= epochMs && epochMs <= notAfter;
-}
-
-/** Content octets of the subject key identifier, where there is one. Throws MalformedDer. */
-export function subjectKeyIdentifier(certificate: Certificate): Buffer | undefined {
-  const extension = certificate.extensions.get(OID.subjectKeyIdentifier);
-  return extension && contentOf(parseDer(extension.value));
 }
 
 /**
@@ -149,6 +201,7 @@ export function issuingFault(certificate: Certificate, below: number): string | 
   const ca = fields.takeIf(TAG.boolean);
   if (ca === undefined || !readBoolean(ca)) return 'is no certificate authority';
   const pathLength = fields.takeIf(TAG.integer);
+  fields.end();
   if (pathLength !== undefined && readInteger(pathLength) < below)
     return 'stands too high for its path length';
   const usage = keyUsage(certificate);
@@ -164,7 +217,9 @@ export function timestampingFault(certificate: Certificate): string | undefined 
   const extension = certificate.extensions.get(OID.extKeyUsage);
   if (extension === undefined) return 'has no extended key usage';
   if (!extension.critical) return 'has an extended key usage that is not critical';
-  const purposes = new Fields(parseDer(extension.value)).rest().map(readOid);
+  const purposes = new Fields(parseDer(extension.value))
+    .rest()
+    .map((purpose) => readOid(requireTag(purpose, TAG.oid)));
   if (purposes.length !== 1 || purposes[0] !== OID.timeStamping) {
     return 'has an extended key usage other than timeStamping alone';
   }
@@ -178,7 +233,7 @@ export function timestampingFault(certificate: Certificate): string | undefined 
 
 function keyUsage(certificate: Certificate): number[] | undefined {
   const extension = certificate.extensions.get(OID.keyUsage);
-  return extension && readNamedBits(parseDer(extension.value));
+  return extension && readNamedBits(parseTagged(extension.value, TAG.bitString));
 }
 
 /** RFC 5280, section 4.2: a critical extension that is not processed makes the certificate unusable. */

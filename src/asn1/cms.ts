@@ -1,7 +1,6 @@
-import { sha256 } from '../base/bytes.ts';
+import { type DigestName, sha256 } from '../base/crypto.ts';
 import {
   type AuthorityAlgorithm,
-  type DigestName,
   digestAlgorithm,
   readDigestAlgorithm,
   readSignatureAlgorithm,
@@ -34,23 +33,23 @@ import { OID } from './oid.ts';
 /** A SignedData (RFC 5652, section 5) with its content inside and exactly one signer, who signed attributes. */
 export interface SignedData {
   contentType: string;
-  content: Buffer;
+  content: Uint8Array;
   /** DER of each certificate, in the order they are written. */
-  certificates: Buffer[];
+  certificates: Uint8Array[];
   signer: SignerInfo;
 }
 
 export interface SignerInfo {
   /** Whose signature it claims to be: DER Name and content octets of the serial number, or a subject key identifier. */
-  id: { issuer: Buffer; serial: Buffer } | { subjectKeyIdentifier: Buffer };
+  id: { issuer: Uint8Array; serial: Uint8Array } | { subjectKeyIdentifier: Uint8Array };
   /** undefined: an algorithm that is not used here. */
   digest: DigestName | undefined;
   scheme: SignatureScheme | undefined;
   /** The attributes' values, by their types. */
   attributes: ReadonlyMap<string, readonly Element[]>;
   /** What was signed: the attributes as a SET OF (section 5.4). */
-  signedBytes: Buffer;
-  signature: Buffer;
+  signedBytes: Uint8Array;
+  signature: Uint8Array;
 }
 
 /** More than any authority sends: its own, its issuers, and theirs. */
@@ -64,7 +63,7 @@ export function encodeSignedAttributes(
   contentType: string,
   content: Uint8Array,
   certificate: Certificate,
-): Buffer {
+): Uint8Array {
   return encodeDer(
     setOf([
       attribute(OID.contentType, oid(contentType)),
@@ -84,7 +83,7 @@ export function encodeSignedData(options: {
   certificate: Certificate;
   /** Those to send along, if any. */
   certificates: readonly Certificate[];
-}): Buffer {
+}): Uint8Array {
   const { contentType, content, signedAttributes, signature, algorithm, certificate, certificates } = options;
   const signerInfo = sequence(
     integer(1),
@@ -142,7 +141,7 @@ export function readAttribute({ attributes }: SignerInfo, type: string): Element
  */
 export function readSigningCertificate(
   signer: SignerInfo,
-): { digest: DigestName | 'sha1'; hash: Buffer } | undefined {
+): { digest: DigestName | 'sha1'; hash: Uint8Array } | undefined {
   const isV2 = signer.attributes.has(OID.signingCertificateV2);
   const value = readAttribute(signer, isV2 ? OID.signingCertificateV2 : OID.signingCertificate);
   const list = new Fields(value).take(TAG.sequence);
@@ -170,7 +169,7 @@ function signingCertificate({ der, issuer, serial }: Certificate): Element {
   return sequence(sequence(essCertId));
 }
 
-function readEncapsulated(element: Element): { contentType: string; content: Buffer } {
+function readEncapsulated(element: Element): { contentType: string; content: Uint8Array } {
   const fields = new Fields(element);
   const contentType = readOid(fields.take(TAG.oid));
   const content = new Fields(fields.take(contextTag(0)), contextTag(0)).take(TAG.octetString);
@@ -179,7 +178,7 @@ function readEncapsulated(element: Element): { contentType: string; content: Buf
 }
 
 /** Attribute certificates and other formats (section 10.2.2) are passed over: nothing here asks for them. */
-function readCertificates(element: Element | undefined): Buffer[] {
+function readCertificates(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
   const choices = new Fields(element, contextTag(0)).rest();
   if (choices.length > CERTIFICATES_MAX) throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);

@@ -1,5 +1,5 @@
 import forge from 'node-forge/lib/asn1.js';
-import { bytesEqual } from '../base/bytes.ts';
+import { bytesEqual, compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
 import { decodeOid, encodeOid } from './oid.ts';
 
 /** One element of DER (ITU-T X.690), opaque: made and read with the functions below. */
@@ -15,6 +15,8 @@ export const TAG = {
   oid: 0x06,
   utf8String: 0x0c,
   printableString: 0x13,
+  teletexString: 0x14,
+  ia5String: 0x16,
   utcTime: 0x17,
   generalizedTime: 0x18,
   sequence: 0x30,
@@ -56,7 +58,7 @@ export function sequence(...elements: (Element | undefined)[]): Element {
 export function setOf(elements: readonly Element[], tag: number = TAG.set): Element {
   const sorted = elements
     .map((element) => ({ element, der: encodeDer(element) }))
-    .sort((a, b) => Buffer.compare(a.der, b.der));
+    .sort((a, b) => compareBytes(a.der, b.der));
   return constructed(
     tag,
     sorted.map(({ element }) => element),
@@ -73,13 +75,13 @@ export function octetString(content: Uint8Array): Element {
 
 /** A BIT STRING of whole octets. */
 export function bitString(content: Uint8Array): Element {
-  return primitive(TAG.bitString, Buffer.concat([Buffer.alloc(1), content]));
+  return primitive(TAG.bitString, concatBytes([new Uint8Array(1), content]));
 }
 
 /** A BIT STRING with named bits: bit 0 is the first, and trailing zeros go (X.690, section 11.2.2). */
 export function namedBits(...bits: number[]): Element {
   const highest = Math.max(...bits);
-  const content = Buffer.alloc(2 + (highest >> 3));
+  const content = new Uint8Array(2 + (highest >> 3));
   content[0] = 7 - (highest & 7);
   for (const bit of bits) content[1 + (bit >> 3)] = (content[1 + (bit >> 3)] ?? 0) | (0x80 >> (bit & 7));
   return primitive(TAG.bitString, content);
@@ -91,16 +93,15 @@ export function integer(value: number): Element {
 }
 
 /** Content octets of the INTEGER of a number from 0 to 2^53 - 1. */
-export function encodeUnsigned(value: number): Buffer {
-  const hex = value.toString(16);
-  return unsignedContent(Buffer.from(hex.padStart(hex.length + (hex.length & 1), '0'), 'hex'));
+export function encodeUnsigned(value: number): Uint8Array {
+  return unsignedContent(fromHex(value.toString(16).padStart(14, '0')));
 }
 
 /** Content octets of the INTEGER that big-endian octets stand for: no leading zeros, but one before a sign bit. */
-export function unsignedContent(octets: Uint8Array): Buffer {
+export function unsignedContent(octets: Uint8Array): Uint8Array {
   const first = octets.findIndex((octet) => octet !== 0);
-  const digits = first === -1 ? Buffer.alloc(1) : octets.subarray(first);
-  return Buffer.concat([Buffer.alloc((digits[0] ?? 0) >= 0x80 ? 1 : 0), digits]);
+  const digits = first === -1 ? new Uint8Array(1) : octets.subarray(first);
+  return concatBytes([new Uint8Array((digits[0] ?? 0) >= 0x80 ? 1 : 0), digits]);
 }
 
 /** GeneralizedTime in UTC with milliseconds, without trailing zeros (RFC 3161, section 2.4.2). */
@@ -110,14 +111,11 @@ export function generalizedTime(epochMs: number): Element {
     .replace(/[-:TZ]/g, '')
     .split('.');
   const trimmed = fraction.replace(/0+$/, '');
-  return primitive(
-    TAG.generalizedTime,
-    Buffer.from(`${seconds}${trimmed === '' ? '' : `.${trimmed}`}Z`, 'latin1'),
-  );
+  return primitive(TAG.generalizedTime, fromBinary(`${seconds}${trimmed === '' ? '' : `.${trimmed}`}Z`));
 }
 
-export function encodeDer(element: Element): Buffer {
-  return Buffer.from(forge.toDer(element).getBytes(), 'binary');
+export function encodeDer(element: Element): Uint8Array {
+  return fromBinary(forge.toDer(element).getBytes());
 }
 
 // Reading.
@@ -142,15 +140,26 @@ export function parseDer(bytes: Uint8Array): Element {
   return element;
 }
 
+/** {@link parseDer} of an element that must have this tag. */
+export function parseTagged(bytes: Uint8Array, tag: number): Element {
+  return requireTag(parseDer(bytes), tag);
+}
+
+/** Throws MalformedDer for an element with another tag. */
+export function requireTag(element: Element, tag: number): Element {
+  if (tagOf(element) === tag) return element;
+  throw new MalformedDer(`tag ${hexTag(tagOf(element))} in the place of ${hexTag(tag)}`);
+}
+
 export function tagOf({ tagClass, type, constructed }: Element): number {
   return tagClass | type | (constructed ? 0x20 : 0);
 }
 
 /** Content octets of a primitive element. */
-export function contentOf(element: Element): Buffer {
+export function contentOf(element: Element): Uint8Array {
   if (typeof element.value !== 'string')
     throw new MalformedDer('a constructed value in the place of a primitive one');
-  return Buffer.from(element.value, 'binary');
+  return fromBinary(element.value);
 }
 
 export function readOid(element: Element): string {
@@ -159,13 +168,30 @@ export function readOid(element: Element): string {
   return dotted;
 }
 
+/** Octets of a BIT STRING of whole octets. */
+export function readOctets(element: Element): Uint8Array {
+  const content = contentOf(element);
+  if (content[0] !== 0) throw new MalformedDer('a BIT STRING that is not of whole octets');
+  return content.subarray(1);
+}
+
+/** Big-endian octets of an INTEGER above zero, without leading zeros. */
+export function readPositive(element: Element): Uint8Array {
+  const content = contentOf(element);
+  const octets = content.subarray(content[0] === 0 ? 1 : 0);
+  if (octets.length === 0 || !bytesEqual(unsignedContent(octets), content)) {
+    throw new MalformedDer('an INTEGER that is not positive, or not in its shortest form');
+  }
+  return octets;
+}
+
 /** An INTEGER from 0 to 2^31 - 1. */
 export function readInteger(element: Element): number {
   const content = contentOf(element);
   if (content.length === 0 || content.length > 4 || (content[0] ?? 0) >= 0x80) {
     throw new MalformedDer('an INTEGER out of range');
   }
-  return content.readUIntBE(0, content.length);
+  return content.reduce((value, octet) => value * 256 + octet, 0);
 }
 
 /** DER's two values of a BOOLEAN (X.690, section 11.1). */
@@ -186,9 +212,20 @@ export function readNamedBits(element: Element): number[] {
   );
 }
 
+/** Time of a certificate (RFC 5280, section 4.1.2.5), as milliseconds since the epoch. */
+export function readTime(element: Element): number {
+  if (tagOf(element) === TAG.generalizedTime) return readGeneralizedTime(element);
+  const text = toBinary(contentOf(element));
+  if (tagOf(element) !== TAG.utcTime || !/^\d{12}Z$/.test(text)) {
+    throw new MalformedDer('a time of another form');
+  }
+  const century = text < '5' ? '20' : '19';
+  return readGeneralizedTime(primitive(TAG.generalizedTime, fromBinary(century + text)));
+}
+
 /** GeneralizedTime in UTC, seconds present (RFC 3161, section 2.4.2), as milliseconds since the epoch, rounded down. */
 export function readGeneralizedTime(element: Element): number {
-  const text = contentOf(element).toString('latin1');
+  const text = toBinary(contentOf(element));
   const [, date, time, fraction = ''] = /^(\d{8})(\d{6})(?:\.(\d{1,9}))?Z$/.exec(text) ?? [];
   if (date === undefined || time === undefined) throw new MalformedDer('a GeneralizedTime of another form');
   const iso = `${date.replace(/(....)(..)(..)/, '$1-$2-$3')}T${time.replace(/(..)(..)(..)/, '$1:$2:$3')}`;
@@ -206,10 +243,10 @@ export class Fields {
   #next = 0;
 
   constructor(element: Element, tag: number = TAG.sequence) {
-    if (tagOf(element) !== tag || typeof element.value === 'string') {
-      throw new MalformedDer(`tag ${hexTag(tagOf(element))} in the place of ${hexTag(tag)}`);
-    }
-    this.#elements = element.value;
+    const { value } = requireTag(element, tag);
+    if (typeof value === 'string')
+      throw new MalformedDer('a primitive value in the place of a constructed one');
+    this.#elements = value;
   }
 
   take(tag: number): Element {
@@ -245,8 +282,4 @@ export class Fields {
 
 function hexTag(tag: number): string {
   return `0x${tag.toString(16).padStart(2, '0')}`;
-}
-
-function toBinary(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('binary');
 }

@@ -1,6 +1,7 @@
-import { sha256 } from '../base/bytes.ts';
+import { fromBase64, fromUtf8 } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { type AuthorityAlgorithm, signatureAlgorithm } from './algorithm.ts';
-import { type Certificate, KEY_USAGE, subjectKeyIdentifier } from './certificate.ts';
+import { type Certificate, KEY_USAGE } from './certificate.ts';
 import {
   bitString,
   constructed,
@@ -49,7 +50,9 @@ interface Validity {
 }
 
 /** What the root signs of itself: a certificate authority that issues end certificates only. */
-export function encodeRootTbs(options: { subject: DistinguishedName; key: SigningKey } & Validity): Buffer {
+export function encodeRootTbs(
+  options: { subject: DistinguishedName; key: SigningKey } & Validity,
+): Uint8Array {
   const { subject, key } = options;
   const name = encodeName(subject);
   return encodeTbs({
@@ -77,9 +80,9 @@ export function encodeTimestampingTbs(
     issuer: Certificate;
     issuerKey: SigningKey;
   } & Validity,
-): Buffer {
+): Uint8Array {
   const { subject, key, issuer, issuerKey } = options;
-  const issuerId = subjectKeyIdentifier(issuer) ?? keyIdentifier(issuerKey);
+  const issuerId = issuer.subjectKeyIdentifier ?? keyIdentifier(issuerKey);
   return encodeTbs({
     ...options,
     signer: issuerKey,
@@ -94,13 +97,19 @@ export function encodeTimestampingTbs(
 }
 
 /** What the holder of the key signs to ask a certificate authority for a time-stamping certificate (RFC 2986, section 4.1). */
-export function encodeRequestInfo({ subject, key }: { subject: DistinguishedName; key: SigningKey }): Buffer {
+export function encodeRequestInfo({
+  subject,
+  key,
+}: {
+  subject: DistinguishedName;
+  key: SigningKey;
+}): Uint8Array {
   const wanted = sequence(oid(OID.extensionRequest), setOf([sequence(...timestampingExtensions())]));
   return encodeDer(sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0))));
 }
 
 /** A certificate or a request: what was signed, how, and the signature. */
-export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Buffer {
+export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
   return encodeDer(sequence(parseDer(tbs), signatureAlgorithm(signer.algorithm), bitString(signature)));
 }
 
@@ -112,7 +121,7 @@ function encodeTbs(
     subject: Element;
     extensions: Element[];
   } & Validity,
-): Buffer {
+): Uint8Array {
   return encodeDer(
     sequence(
       constructed(contextTag(0), [integer(2)]),
@@ -141,7 +150,7 @@ function extension(id: string, critical: boolean, value: Element): Element {
 
 function encodeName({ country, organization, organizationalUnit, commonName }: DistinguishedName): Element {
   const part = (type: string, value: string | undefined, tag: number = TAG.utf8String) =>
-    value === undefined ? [] : [setOf([sequence(oid(type), primitive(tag, Buffer.from(value, 'utf8')))])];
+    value === undefined ? [] : [setOf([sequence(oid(type), primitive(tag, fromUtf8(value)))])];
   return sequence(
     ...part(OID.countryName, country, TAG.printableString),
     ...part(OID.organizationName, organization),
@@ -157,11 +166,11 @@ function encodeTime(epochMs: number): Element {
 }
 
 function spkiOf({ spki }: SigningKey): Element {
-  return parseDer(Buffer.from(spki, 'base64'));
+  return parseDer(fromBase64(spki) ?? new Uint8Array(0));
 }
 
 /** The first 160 bits of the SHA-256 of the public key (RFC 7093, section 2, method 1). */
-function keyIdentifier(key: SigningKey): Buffer {
+function keyIdentifier(key: SigningKey): Uint8Array {
   const fields = new Fields(spkiOf(key));
   fields.take(TAG.sequence);
   const publicKey = contentOf(fields.take(TAG.bitString)).subarray(1);

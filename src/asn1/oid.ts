@@ -3,6 +3,12 @@ export const OID = {
   sha256: '2.16.840.1.101.3.4.2.1',
   sha384: '2.16.840.1.101.3.4.2.2',
   sha512: '2.16.840.1.101.3.4.2.3',
+  // RFC 5480
+  ecPublicKey: '1.2.840.10045.2.1',
+  secp256r1: '1.2.840.10045.3.1.7',
+  secp384r1: '1.3.132.0.34',
+  secp521r1: '1.3.132.0.35',
+  // RFC 5754 and RFC 5758
   rsaEncryption: '1.2.840.113549.1.1.1',
   sha256WithRSAEncryption: '1.2.840.113549.1.1.11',
   sha384WithRSAEncryption: '1.2.840.113549.1.1.12',
@@ -32,6 +38,10 @@ export const OID = {
   countryName: '2.5.4.6',
   organizationName: '2.5.4.10',
   organizationalUnitName: '2.5.4.11',
+  serialNumber: '2.5.4.5',
+  localityName: '2.5.4.7',
+  stateOrProvinceName: '2.5.4.8',
+  organizationIdentifier: '2.5.4.97',
 } as const;
 
 /** Longest object identifier that is read, in content octets. */
@@ -45,9 +55,9 @@ export function isOid(text: string): boolean {
 }
 
 /** Content octets (X.690, section 8.19). Arcs may be of any size: node-forge stops at 32 bits, and `2.25` needs 128. */
-export function encodeOid(dotted: string): Buffer {
+export function encodeOid(dotted: string): Uint8Array {
   const [root = 0n, second = 0n, ...arcs] = dotted.split('.').map(BigInt);
-  return Buffer.from([root * 40n + second, ...arcs].flatMap(base128));
+  return Uint8Array.from([root * 40n + second, ...arcs].flatMap(base128));
 }
 
 /** The dotted form; undefined for octets that are no object identifier. */

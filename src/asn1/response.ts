@@ -1,3 +1,4 @@
+import { fromUtf8 } from '../base/bytes.ts';
 import {
   contentOf,
   encodeDer,
@@ -44,19 +45,19 @@ export interface TimestampResponse {
   /** The authority's own words, shortened and without control characters. */
   text: string;
   /** DER of the token, present exactly when the status is `granted` or `grantedWithMods`. */
-  token?: Buffer;
+  token?: Uint8Array;
 }
 
 const TEXT_CHARS_MAX = 200;
 
 /** DER of a response that grants. */
-export function encodeGranted(token: Uint8Array): Buffer {
+export function encodeGranted(token: Uint8Array): Uint8Array {
   return encodeDer(sequence(sequence(integer(PKI_STATUS.granted)), parseDer(token)));
 }
 
 /** DER of a response that rejects, with one failure and a sentence for people. */
-export function encodeRejection(failure: FailureInfo, text: string): Buffer {
-  const freeText = sequence(primitive(TAG.utf8String, Buffer.from(text, 'utf8')));
+export function encodeRejection(failure: FailureInfo, text: string): Uint8Array {
+  const freeText = sequence(primitive(TAG.utf8String, fromUtf8(text)));
   return encodeDer(
     sequence(sequence(integer(PKI_STATUS.rejection), freeText, namedBits(FAILURE_INFO[failure]))),
   );
@@ -87,7 +88,7 @@ export function parseResponse(der: Uint8Array): TimestampResponse {
 }
 
 function readFreeText(fields: Fields): string {
-  const lines = fields.rest().map((line) => contentOf(line).toString('utf8'));
+  const lines = fields.rest().map((line) => new TextDecoder().decode(contentOf(line)));
   return lines.join(' ').replace(/\p{C}/gu, ' ').slice(0, TEXT_CHARS_MAX);
 }
 

@@ -1,4 +1,5 @@
-import { DIGEST_BYTES, type DigestName, digestAlgorithm, readDigestAlgorithm } from './algorithm.ts';
+import type { DigestName } from '../base/crypto.ts';
+import { DIGEST_BYTES, digestAlgorithm, readDigestAlgorithm } from './algorithm.ts';
 import {
   contentOf,
   contextTag,
@@ -33,11 +34,11 @@ export interface TimestampQuery {
   /** undefined: a hash function that is not accepted here. */
   imprint: MessageImprint | undefined;
   /** DER of the MessageImprint as it was asked for, to be answered with. */
-  imprintDer: Buffer;
+  imprintDer: Uint8Array;
   /** Dotted object identifier. */
   policy?: string;
   /** Content octets of the INTEGER. */
-  nonce?: Buffer;
+  nonce?: Uint8Array;
   certReq: boolean;
   /** Whether the query asks for extensions, of which none is known. */
   hasExtensions: boolean;
@@ -48,12 +49,12 @@ export interface TstInfo {
   policy: string;
   imprint: MessageImprint | undefined;
   /** Content octets of the INTEGER: unique among the tokens of one authority, 160 bits at most. */
-  serial: Buffer;
+  serial: Uint8Array;
   /** Milliseconds since the epoch. */
   genTime: number;
   /** Milliseconds either way; undefined where the token does not say. */
   accuracyMs?: number;
-  nonce?: Buffer;
+  nonce?: Uint8Array;
 }
 
 /** Most octets of a query's nonce; clients send 8. */
@@ -67,7 +68,7 @@ export function encodeQuery(query: {
   policy?: string | undefined;
   nonce?: Uint8Array;
   certReq: boolean;
-}): Buffer {
+}): Uint8Array {
   return encodeDer(
     sequence(
       integer(1),
@@ -116,7 +117,7 @@ export function encodeTstInfo(info: {
   genTime: number;
   accuracyMs: number;
   nonce?: Uint8Array | undefined;
-}): Buffer {
+}): Uint8Array {
   return encodeDer(
     sequence(
       integer(1),
@@ -174,7 +175,7 @@ function readImprint(element: Element): MessageImprint | undefined {
   return { algorithm, digest };
 }
 
-function readNonce(element: Element | undefined): Buffer | undefined {
+function readNonce(element: Element | undefined): Uint8Array | undefined {
   const nonce = element && contentOf(element);
   if (nonce?.length === 0 || (nonce?.length ?? 0) > NONCE_BYTES_MAX)
     throw new MalformedDer('a nonce out of range');

@@ -1,12 +1,7 @@
 import { bytesEqual, toHex } from '../base/bytes.ts';
-import { hashOf, verifyScheme } from './algorithm.ts';
-import {
-  type Certificate,
-  describeSubject,
-  parseCertificate,
-  subjectKeyIdentifier,
-  timestampingFault,
-} from './certificate.ts';
+import { digestOf } from '../base/crypto.ts';
+import { verifyScheme } from './algorithm.ts';
+import { type Certificate, describeSubject, parseCertificate, timestampingFault } from './certificate.ts';
 import { findChain } from './chain.ts';
 import {
   parseSignedData,
@@ -38,7 +33,7 @@ export interface VerifiedTimestamp {
   /** Subject of the authority's certificate, in one line. */
   authority: string;
   /** DER, from the authority's certificate to the trusted root, both included. */
-  chain: Buffer[];
+  chain: Uint8Array[];
   /** When the first certificate of the chain ends; milliseconds since the epoch. */
   notAfter: number;
 }
@@ -171,7 +166,7 @@ function signerCertificate(signer: SignerInfo, pool: readonly Certificate[]): Ce
   const name = readSigningCertificate(signer);
   if (name === undefined)
     throw new Rejected('unsupported', 'names its certificate by a hash that is not used here');
-  const found = pool.find(({ der }) => bytesEqual(hashOf(name.digest, der), name.hash));
+  const found = pool.find(({ der }) => bytesEqual(digestOf(name.digest, der), name.hash));
   if (found === undefined)
     throw new Rejected('certificate', 'its certificate is neither in it nor beside it');
   if (!isNamedBy(signer.id, found))
@@ -183,7 +178,7 @@ function isNamedBy(id: SignerInfo['id'], certificate: Certificate): boolean {
   if ('issuer' in id) {
     return bytesEqual(id.issuer, certificate.issuer) && bytesEqual(id.serial, certificate.serial);
   }
-  const identifier = subjectKeyIdentifier(certificate);
+  const identifier = certificate.subjectKeyIdentifier;
   return identifier !== undefined && bytesEqual(identifier, id.subjectKeyIdentifier);
 }
 
@@ -195,7 +190,7 @@ function checkSignature({ content, contentType, signer }: SignedData, key: Certi
   if (readOid(readAttribute(signer, OID.contentType)) !== contentType) {
     throw new Rejected('signature', 'the signature is over content of another type');
   }
-  const expected = hashOf(digest, content);
+  const expected = digestOf(digest, content);
   if (!bytesEqual(contentOf(readAttribute(signer, OID.messageDigest)), expected)) {
     throw new Rejected('signature', 'the signature is over other content');
   }

@@ -1,34 +1,54 @@
-import { hash } from 'node:crypto';
-
-// Both take the digest as a binary string on its way: for the short inputs of a Merkle tree this is twice as fast as
-// asking node:crypto for a Buffer, which it allocates outside the pool.
-
-/** SHA-256 of the bytes: 32 bytes. */
-export function sha256(data: Uint8Array): Buffer {
-  return Buffer.from(hash('sha256', data, 'binary'), 'binary');
-}
-
-/** SHA-512 of the bytes: 64 bytes. */
-export function sha512(data: Uint8Array): Buffer {
-  return Buffer.from(hash('sha512', data, 'binary'), 'binary');
-}
+// `bytes.browser.ts` is what a browser's bundle has in this file's place (package.json, "browser").
 
 /** Standard Base64 with padding (RFC 4648, section 4). */
 export function toBase64(data: Uint8Array): string {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
-}
-
-/** Lower-case hexadecimal. */
-export function toHex(data: Uint8Array): string {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex');
+  return view(data).toString('base64');
 }
 
 /** Decodes canonical Base64 with padding (RFC 4648, section 4); undefined for anything else. */
-export function fromBase64(text: string): Buffer | undefined {
+export function fromBase64(text: string): Uint8Array | undefined {
   const data = Buffer.from(text, 'base64');
   return data.toString('base64') === text ? data : undefined;
 }
 
+/** Lower-case hexadecimal. */
+export function toHex(data: Uint8Array): string {
+  return view(data).toString('hex');
+}
+
+/** Reads hexadecimal of our own, which is well-formed. */
+export function fromHex(text: string): Uint8Array {
+  return Buffer.from(text, 'hex');
+}
+
+/** A character from U+0000 to U+00FF for each byte. */
+export function toBinary(data: Uint8Array): string {
+  return view(data).toString('latin1');
+}
+
+/** The other way round; characters beyond U+00FF lose their high bits. */
+export function fromBinary(text: string): Uint8Array {
+  return Buffer.from(text, 'latin1');
+}
+
+/** UTF-8; a lone surrogate becomes U+FFFD. */
+export function fromUtf8(text: string): Uint8Array {
+  return Buffer.from(text, 'utf8');
+}
+
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+  return Buffer.concat(parts);
+}
+
 export function bytesEqual(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
+  return compareBytes(a, b) === 0;
+}
+
+/** Below zero, zero or above: octet by octet, then by length. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  return Buffer.compare(a, b);
+}
+
+function view(data: Uint8Array): Buffer {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { describeSubject } from '../asn1/certificate.ts';
+import { toHex } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { type CertificateEntry, daysLeft, listCertificates, validityOf } from '../tsa/expiry.ts';
@@ -61,7 +62,7 @@ function present(entry: CertificateEntry, now: number) {
     role,
     state,
     subject: describeSubject(found),
-    serial: found.serial.toString('hex'),
+    serial: toHex(found.serial),
     not_before: toTimestamp(found.notBefore),
     not_after: toTimestamp(found.notAfter),
     days_left: daysLeft(found, now),

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { type Certificate, describeSubject } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
+import { OID } from '../asn1/oid.ts';
 import { encodePem } from '../asn1/pem.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -139,9 +140,8 @@ async function certifyKey(
   report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
 }
 
-function organizationOf({ x509 }: Certificate): string | undefined {
-  const { O: name } = x509.toLegacyObject().subject;
-  return typeof name === 'string' ? name : undefined;
+function organizationOf({ name }: Certificate): string | undefined {
+  return name.find(({ type }) => type === OID.organizationName)?.text;
 }
 
 function pickTimestampKey(config: Config, choice: KeyChoice) {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sha256, toBase64 } from '../base/bytes.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { type ApiAnswer, type ApiClient, type ApiRequest, ConnectionFailure } from './apiClient.ts';

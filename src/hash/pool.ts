@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
-import { sha256, sha512, toHex } from '../base/bytes.ts';
+import { toHex } from '../base/bytes.ts';
+import { sha256, sha512 } from '../base/crypto.ts';
 import type { EngineName, Hashed } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
 import { type Digests, Lane } from './lane.ts';

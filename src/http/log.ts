@@ -49,7 +49,7 @@ async function readTile(store: LogOptions['store'], path: TilePath): Promise<Buf
   if (level === 'entries') {
     const first = index * TILE_WIDTH;
     const leaves = await store.leaves(first, first + width);
-    return encodeEntryBundle(leaves.map((leaf) => leaf.data));
+    return Buffer.from(encodeEntryBundle(leaves.map((leaf) => leaf.data)));
   }
   const hashes = await store.tile(level, index);
   return hashes && Buffer.from(hashes.subarray(0, width * HASH_BYTES));

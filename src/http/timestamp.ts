@@ -36,7 +36,8 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
     }
     stamping += 1;
     try {
-      ctx.body = await authority.answerQuery(query);
+      // koa would write any other Uint8Array as JSON.
+      ctx.body = Buffer.from(await authority.answerQuery(query));
       ctx.type = REPLY_TYPE;
     } finally {
       stamping -= 1;

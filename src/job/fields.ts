@@ -1,4 +1,5 @@
-import { sha256, toHex } from '../base/bytes.ts';
+import { toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from './job.ts';
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
-import { sha256, toBase64 } from '../base/bytes.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import { isPinRefusal, SignerFailure } from './failure.ts';
@@ -235,7 +236,7 @@ export class TokenKey {
   sign(message: Uint8Array): Uint8Array {
     const { algorithm } = this.publicKey;
     const mechanism = { mechanism: SIGNING[algorithm] };
-    const input = algorithm === 'ecdsa-p256' ? sha256(message) : Buffer.from(message);
+    const input = Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message);
     this.#module.C_SignInit(this.#session, mechanism, this.#handle);
     const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
     return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;

@@ -1,5 +1,5 @@
-import { createPublicKey, verify } from 'node:crypto';
-import { fromBase64, sha256, toBase64, toHex } from '../base/bytes.ts';
+import { concatBytes, fromBase64, fromHex, fromUtf8, toBase64, toHex } from '../base/bytes.ts';
+import { isOnCurve, type PublicKey, sha256, verify } from '../base/crypto.ts';
 import { isKeyName } from './note.ts';
 
 /** Signature schemes a log key can have; the closed list behind the receipt's `algorithm`. */
@@ -27,15 +27,12 @@ export interface VerifierKey extends PublicLogKey {
 const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = { ed25519: 0x01, 'ecdsa-p256': 0x02 };
 
 /**
- * What a SubjectPublicKeyInfo begins with (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), and its length
- * in bytes. Only this one form counts: the same key spelt in two ways must not pass for two keys.
+ * What a SubjectPublicKeyInfo begins with (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), its length in
+ * bytes, and where in it the point is. Only this one form counts: the same key spelt in two ways must not pass for two keys.
  */
-const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: Buffer; bytes: number }> = {
-  ed25519: { prefix: Buffer.from('302a300506032b6570032100', 'hex'), bytes: 44 },
-  'ecdsa-p256': {
-    prefix: Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex'),
-    bytes: 91,
-  },
+const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; pointAt: number }> = {
+  ed25519: { prefix: '302a300506032b6570032100', bytes: 44, pointAt: 12 },
+  'ecdsa-p256': { prefix: '3059301306072a8648ce3d020106082a8648ce3d03010703420004', bytes: 91, pointAt: 26 },
 };
 
 /**
@@ -43,16 +40,15 @@ const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: Buffer; bytes: number }> 
  * ECDSA. Any message and signature are safe; the key must be a valid one.
  */
 export function verifySignature(key: PublicLogKey, message: Uint8Array, signature: Uint8Array): boolean {
-  const publicKey = createPublicKey({ key: spkiBytes(key), format: 'der', type: 'spki' });
-  return verify(key.algorithm === 'ed25519' ? null : 'sha256', message, publicKey, signature);
+  return verify(publicKeyOf(key.algorithm, spkiBytes(key)), 'sha256', message, signature);
 }
 
 /** The 4 bytes that name the key in a signature line (C2SP signed-note, "Signatures" and "Signature types"). */
-export function noteKeyId(origin: string, key: PublicLogKey): Buffer {
+export function noteKeyId(origin: string, key: PublicLogKey): Uint8Array {
   // Of an ECDSA key the SPKI alone is hashed, an exception the specification took over from its first users.
   const parts =
-    key.algorithm === 'ecdsa-p256' ? [spkiBytes(key)] : [Buffer.from(`${origin}\n`), keyMaterial(key)];
-  return sha256(Buffer.concat(parts)).subarray(0, 4);
+    key.algorithm === 'ecdsa-p256' ? [spkiBytes(key)] : [fromUtf8(`${origin}\n`), keyMaterial(key)];
+  return sha256(concatBytes(parts)).subarray(0, 4);
 }
 
 /** `<origin>+<key id>+<type and key>` (C2SP signed-note, "Verifier keys"). */
@@ -70,32 +66,52 @@ export function parseVkey(text: string): VerifierKey | undefined {
 }
 
 /** The type byte and the key: raw for Ed25519, SPKI for ECDSA. */
-function keyMaterial(key: PublicLogKey): Buffer {
+function keyMaterial(key: PublicLogKey): Uint8Array {
   const spki = spkiBytes(key);
-  const encoded = key.algorithm === 'ed25519' ? spki.subarray(SPKI_FORMS.ed25519.prefix.length) : spki;
-  return Buffer.concat([Uint8Array.of(SIGNATURE_TYPES[key.algorithm]), encoded]);
+  const encoded = key.algorithm === 'ed25519' ? spki.subarray(SPKI_FORMS.ed25519.pointAt) : spki;
+  return concatBytes([Uint8Array.of(SIGNATURE_TYPES[key.algorithm]), encoded]);
 }
 
-function parseKeyMaterial(material: Buffer): PublicLogKey | undefined {
+function parseKeyMaterial(material: Uint8Array): PublicLogKey | undefined {
   const algorithm = SIGNATURE_ALGORITHMS.find((name) => SIGNATURE_TYPES[name] === material[0]);
   if (algorithm === undefined) return undefined;
   const encoded = material.subarray(1);
-  const spki = algorithm === 'ed25519' ? Buffer.concat([SPKI_FORMS.ed25519.prefix, encoded]) : encoded;
+  const spki = algorithm === 'ed25519' ? concatBytes([fromHex(SPKI_FORMS.ed25519.prefix), encoded]) : encoded;
   return isPublicKey(spki, algorithm) ? { algorithm, spki: toBase64(spki) } : undefined;
 }
 
-function isPublicKey(spki: Buffer, algorithm: SignatureAlgorithm): boolean {
+function isPublicKey(spki: Uint8Array, algorithm: SignatureAlgorithm): boolean {
   const { prefix, bytes } = SPKI_FORMS[algorithm];
-  if (spki.length !== bytes || !spki.subarray(0, prefix.length).equals(prefix)) return false;
-  try {
-    createPublicKey({ key: spki, format: 'der', type: 'spki' });
-    return true;
-  } catch {
-    // The point is not on the curve.
-    return false;
-  }
+  if (spki.length !== bytes || !toHex(spki).startsWith(prefix)) return false;
+  const key = publicKeyOf(algorithm, spki);
+  return key.type === 'ed25519' ? !isWeakPoint(key.point) : isOnCurve(key);
 }
 
-function spkiBytes(key: PublicLogKey): Buffer {
-  return Buffer.from(key.spki, 'base64');
+function publicKeyOf(algorithm: SignatureAlgorithm, spki: Uint8Array): PublicKey {
+  const point = spki.subarray(SPKI_FORMS[algorithm].pointAt);
+  return algorithm === 'ed25519' ? { type: 'ed25519', point } : { type: 'ec', curve: 'P-256', point };
+}
+
+/** The y of Ed25519's points of small order, little-endian. */
+const SMALL_ORDER = [
+  '00'.repeat(32),
+  `01${'00'.repeat(31)}`,
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  `ec${'ff'.repeat(30)}7f`,
+];
+
+/**
+ * Whether one signature would be this "key's" over many messages, or whether it is a second spelling of another: a point of
+ * small order, or a y that is not below 2^255 - 19 (RFC 8032, section 5.1.3). OpenSSL takes both for keys.
+ */
+function isWeakPoint(point: Uint8Array): boolean {
+  const y = Uint8Array.from(point);
+  y[31] = (y[31] ?? 0) & 0x7f;
+  const hex = toHex(y);
+  return SMALL_ORDER.includes(hex) || (/^..(ff){30}7f$/.test(hex) && (y[0] ?? 0) >= 0xed);
+}
+
+function spkiBytes({ spki }: PublicLogKey): Uint8Array {
+  return fromBase64(spki) ?? new Uint8Array(0);
 }

@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts';
-import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { concatBytes, fromBase64, toBase64 } from '../base/bytes.ts';
 
 /** Most signature lines a note may have (the least a verifier must accept, C2SP signed-note, "Format"). */
 export const NOTE_SIGNATURES_MAX = 16;
@@ -32,7 +32,7 @@ export function isKeyName(name: string): boolean {
 export function encodeNote(text: string, signatures: readonly NoteSignature[]): string {
   const lines = signatures.map(({ name, keyId, signature }) => {
     assert(isKeyName(name) && keyId.length === KEY_ID_BYTES, `"${name}" cannot sign a note`);
-    return `— ${name} ${toBase64(Buffer.concat([keyId, signature]))}\n`;
+    return `— ${name} ${toBase64(concatBytes([keyId, signature]))}\n`;
   });
   const note = `${text}\n${lines.join('')}`;
   assert(

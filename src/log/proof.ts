@@ -13,7 +13,7 @@ interface Range {
 }
 
 /** Proof that leaf `index` is in the tree of the first `size` leaves (RFC 9162, section 2.1.3.1), from tiles. */
-export function inclusionProof(index: number, size: number, readTile: ReadTile): Promise<Buffer[]> {
+export function inclusionProof(index: number, size: number, readTile: ReadTile): Promise<Uint8Array[]> {
   assert(isCount(size) && isCount(index) && index < size, `no leaf ${index} in a tree of ${size}`);
   const ranges: Range[] = [];
   let { start, end }: Range = { start: 0, end: size };
@@ -27,7 +27,11 @@ export function inclusionProof(index: number, size: number, readTile: ReadTile):
 }
 
 /** Proof that the tree of `oldSize` leaves is a prefix of that of `newSize` (RFC 9162, section 2.1.4.1), from tiles. */
-export function consistencyProof(oldSize: number, newSize: number, readTile: ReadTile): Promise<Buffer[]> {
+export function consistencyProof(
+  oldSize: number,
+  newSize: number,
+  readTile: ReadTile,
+): Promise<Uint8Array[]> {
   assert(
     isCount(oldSize) && isCount(newSize) && oldSize <= newSize,
     `${oldSize} leaves are not a prefix of ${newSize}`,
@@ -105,14 +109,14 @@ export function verifyConsistency(
   return sn === 0 && bytesEqual(oldHash, oldRoot) && bytesEqual(newHash, newRoot);
 }
 
-async function hashRanges(ranges: readonly Range[], size: number, readTile: ReadTile): Promise<Buffer[]> {
-  const proof: Buffer[] = [];
+async function hashRanges(ranges: readonly Range[], size: number, readTile: ReadTile): Promise<Uint8Array[]> {
+  const proof: Uint8Array[] = [];
   for (const range of ranges) proof.push(await hashRange(range, size, readTile));
   return proof;
 }
 
 /** A range that is no complete subtree is a row of ever smaller ones, hashed together from the right. */
-async function hashRange({ start, end }: Range, size: number, readTile: ReadTile): Promise<Buffer> {
+async function hashRange({ start, end }: Range, size: number, readTile: ReadTile): Promise<Uint8Array> {
   const width = largestPowerOfTwo(end - start);
   const left = await hashSubtree(start, width, size, readTile);
   if (start + width === end) return left;
@@ -120,7 +124,12 @@ async function hashRange({ start, end }: Range, size: number, readTile: ReadTile
 }
 
 /** Root of the complete subtree of `width` = 2^k leaves from `start`: 2^(k mod 8) neighbours in one tile. */
-async function hashSubtree(start: number, width: number, size: number, readTile: ReadTile): Promise<Buffer> {
+async function hashSubtree(
+  start: number,
+  width: number,
+  size: number,
+  readTile: ReadTile,
+): Promise<Uint8Array> {
   const level = Math.floor(Math.log2(width) / 8);
   const position = levelWidth(level, start);
   const index = Math.floor(position / TILE_WIDTH);

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts';
+import { concatBytes } from '../base/bytes.ts';
 
 /** Bytes of a SHA-256 hash, and hashes in a full tile (C2SP tlog-tiles: height 8). */
 export const HASH_BYTES = 32;
@@ -57,8 +58,8 @@ export function parseTilePath(path: string): TilePath | undefined {
 }
 
 /** An entry bundle: each entry's data behind its length as a big-endian uint16 (C2SP tlog-tiles, "Log entries"). */
-export function encodeEntryBundle(entries: readonly Uint8Array[]): Buffer {
-  return Buffer.concat(
+export function encodeEntryBundle(entries: readonly Uint8Array[]): Uint8Array {
+  return concatBytes(
     entries.flatMap((entry) => {
       assert(
         entry.length <= 0xffff,

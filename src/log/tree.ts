@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
-import { sha256 } from '../base/bytes.ts';
+import { concatBytes } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, type Tile } from './tiles.ts';
 
 /**
@@ -15,19 +16,18 @@ export interface Edge {
 /** Root of the tree without leaves: SHA-256 of nothing (RFC 6962, section 2.1). */
 export const emptyRoot: Uint8Array = sha256(new Uint8Array(0));
 
+const leafPrefix = Uint8Array.of(0x00);
+
 // One input block, reused: hashing is synchronous, and most of the time spent in this file.
-const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, 0x01);
+const nodeInput = new Uint8Array(1 + 2 * HASH_BYTES).fill(0x01);
 
 /** SHA-256(0x00 || data) (RFC 6962, section 2.1). */
-export function leafHash(data: Uint8Array): Buffer {
-  const input = Buffer.allocUnsafe(1 + data.length);
-  input[0] = 0x00;
-  input.set(data, 1);
-  return sha256(input);
+export function leafHash(data: Uint8Array): Uint8Array {
+  return sha256(concatBytes([leafPrefix, data]));
 }
 
 /** SHA-256(0x01 || left || right) (RFC 6962, section 2.1). */
-export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
   nodeInput.set(left, 1);
   nodeInput.set(right, 1 + HASH_BYTES);
   return sha256(nodeInput);
@@ -37,8 +37,8 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
  * Root over one or more concatenated hashes, each the root of an equally large complete subtree; only the last may
  * be smaller. Pairing row by row and carrying an odd last one up is the recursion of RFC 6962, section 2.1.
  */
-export function merkleRoot(hashes: Uint8Array): Buffer {
-  const row = Buffer.from(hashes);
+export function merkleRoot(hashes: Uint8Array): Uint8Array {
+  const row = Uint8Array.from(hashes);
   let width = row.length / HASH_BYTES;
   assert(Number.isInteger(width) && width > 0, `${row.length} bytes are not a sequence of hashes`);
   while (width > 1) {
@@ -92,7 +92,7 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
   const tiles: Tile[] = [];
   let added: readonly Uint8Array[] = leafHashes;
   for (let level = 0; added.length > 0; level++) {
-    const row = Buffer.concat([edge.partial[level] ?? new Uint8Array(0), ...added]);
+    const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...added]);
     const changed = cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
     const full = changed.filter((tile) => tile.hashes.length === TILE_WIDTH * HASH_BYTES);
     // A copy, so that the edge does not hold the memory of a whole batch.
@@ -103,7 +103,7 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
   return { edge: { size, partial }, tiles };
 }
 
-function cutTiles(row: Buffer, level: number, firstIndex: number): Tile[] {
+function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
   const tileBytes = TILE_WIDTH * HASH_BYTES;
   return Array.from({ length: Math.ceil(row.length / tileBytes) }, (_, i) => ({
     level,
@@ -113,12 +113,12 @@ function cutTiles(row: Buffer, level: number, firstIndex: number): Tile[] {
 }
 
 /** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */
-export function rootOf(edge: Edge): Buffer {
+export function rootOf(edge: Edge): Uint8Array {
   // From the bottom up, what is unfinished below is the last and smaller subtree of the level above.
   const root = edge.partial.reduce<Uint8Array>(
     (below, hashes) =>
-      hashes.length + below.length === 0 ? below : merkleRoot(Buffer.concat([hashes, below])),
+      hashes.length + below.length === 0 ? below : merkleRoot(concatBytes([hashes, below])),
     new Uint8Array(0),
   );
-  return Buffer.from(root.length === 0 ? emptyRoot : root);
+  return root.length === 0 ? emptyRoot : root;
 }

@@ -1,14 +1,15 @@
 import canonicalize from 'canonicalize';
 import { assert } from '../base/assert.ts';
+import { fromUtf8 } from '../base/bytes.ts';
 
 /**
  * The canonical form of a JSON value as UTF-8 (RFC 8785). Throws an Error for what has none: a number that is not finite,
  * a string with a lone surrogate.
  */
-export function encodeCanonical(value: unknown): Buffer {
+export function encodeCanonical(value: unknown): Uint8Array {
   const text = canonicalize(value);
   assert(text !== undefined, 'only a JSON value has a canonical form');
-  return Buffer.from(text, 'utf8');
+  return fromUtf8(text);
 }
 
 /**

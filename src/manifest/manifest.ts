@@ -1,5 +1,5 @@
-import { sha512 } from '../base/bytes.ts';
 import { toTimestamp } from '../base/clock.ts';
+import { sha512 } from '../base/crypto.ts';
 import type { DocumentDigests, JobSource, ReceivedJob, ScanResult, Visibility } from '../job/job.ts';
 import { encodeCanonical } from './jcs.ts';
 
@@ -58,11 +58,11 @@ function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests 
 }
 
 /** Canonical form (RFC 8785) of a manifest, ours or a received one. Throws an Error where there is none. */
-export function encodeManifest(manifest: object): Buffer {
+export function encodeManifest(manifest: object): Uint8Array {
   return encodeCanonical(manifest);
 }
 
 /** The log's leaf data: SHA-512 of the canonical form, 64 bytes, which tells nothing about the document. */
-export function leafData(manifest: object): Buffer {
+export function leafData(manifest: object): Uint8Array {
   return sha512(encodeManifest(manifest));
 }

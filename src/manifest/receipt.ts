@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
-import { sha512, toBase64, toHex } from '../base/bytes.ts';
+import { toBase64, toHex } from '../base/bytes.ts';
+import { sha512 } from '../base/crypto.ts';
 import type { ReceivedJob } from '../job/job.ts';
 import { parseCheckpoint } from '../log/checkpoint.ts';
 import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';

@@ -1,6 +1,7 @@
 import type { MessageImprint } from '../asn1/timestamp.ts';
 import type { VerifiedTimestamp } from '../asn1/token.ts';
-import { sha512 } from '../base/bytes.ts';
+import { fromUtf8 } from '../base/bytes.ts';
+import { sha512 } from '../base/crypto.ts';
 
 /**
  * How far a token's time may be from `sealed_at`, beyond the token's own accuracy: signatures and authorities take their
@@ -11,7 +12,7 @@ export const STAMPING_TOLERANCE_MS = 600_000;
 
 /** What a checkpoint's time-stamp is over: SHA-512 of the whole signed note, signatures included, as UTF-8. */
 export function checkpointImprint(note: string): MessageImprint {
-  return { algorithm: 'sha512', digest: sha512(Buffer.from(note, 'utf8')) };
+  return { algorithm: 'sha512', digest: sha512(fromUtf8(note)) };
 }
 
 /** Whether a verified token bears out that something was sealed at `sealedAt`, milliseconds since the epoch. */

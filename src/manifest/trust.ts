@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
 import { MalformedDer } from '../asn1/der.ts';
-import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
 import { toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { encodeVkey, type LogKey, noteKeyId, parseVkey } from '../log/keys.ts';
@@ -157,7 +157,7 @@ function readEpoch(
   // One key under two names would fill a quorum alone; two keys of one id could not be told apart in a note.
   requireDistinct(
     `keys of ${origin}`,
-    trusted.map((key) => noteKeyId(origin, key).toString('hex')),
+    trusted.map((key) => toHex(noteKeyId(origin, key))),
   );
   const policy = parseQuorum(quorum);
   if (policy === undefined) throw mistake(`quorum, ${where}`, 'must be such as 2 or "2 of eu, us, ap"');

@@ -1,4 +1,4 @@
-import { sha256 } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import type { IdempotencyKey } from './store.ts';
 
 /**
@@ -52,7 +52,7 @@ export function tileKey(level: number, index: number): Buffer {
 }
 
 /** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */
-export function termKey(...term: string[]): Buffer {
+export function termKey(...term: string[]): Uint8Array {
   return sha256(Buffer.from(JSON.stringify(term))).subarray(0, TERM_BYTES);
 }
 
@@ -61,7 +61,7 @@ export function credentialKey(keyHash: string): Buffer | undefined {
   return CREDENTIAL_HASH.test(keyHash) ? Buffer.from(keyHash, 'hex') : undefined;
 }
 
-export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Buffer {
+export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Uint8Array {
   return sha256(Buffer.from(JSON.stringify([clientId, operation, key]))).subarray(0, IDEMPOTENCY_BYTES);
 }
 

@@ -61,7 +61,7 @@ export class Postings {
     yield* newestFirst(searches);
   }
 
-  #prefixes(query: JobQuery): { database: Database; prefix: Buffer }[] {
+  #prefixes(query: JobQuery): { database: Database; prefix: Uint8Array }[] {
     const lookup = lookupIn(query);
     const scopes = scopesFor(query.viewer);
     if (lookup === undefined) {

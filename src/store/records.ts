@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
-import { bytesEqual, sha256 } from '../base/bytes.ts';
+import { bytesEqual } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import type { Content, DocumentDigests, Failure, Job, Outcome } from '../job/job.ts';
 import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keys.ts';
 import type { Leaf } from './store.ts';

@@ -92,7 +92,7 @@ export class BuiltInAuthority {
    * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with its reason in the standard's own words.
    * Never rejects as a promise, whatever the query is.
    */
-  async answerQuery(query: Uint8Array): Promise<Buffer> {
+  async answerQuery(query: Uint8Array): Promise<Uint8Array> {
     try {
       return encodeGranted(await this.#stamp(this.#accept(query)));
     } catch (error) {
@@ -124,7 +124,7 @@ export class BuiltInAuthority {
     return query;
   }
 
-  async #stamp(query: TimestampQuery): Promise<Buffer> {
+  async #stamp(query: TimestampQuery): Promise<Uint8Array> {
     const { units, policy, clock } = this.#options;
     const genTime = clock.now();
     const content = encodeTstInfo({

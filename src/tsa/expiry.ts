@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Certificate } from '../asn1/certificate.ts';
+import { type Certificate, isSelfIssued } from '../asn1/certificate.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
@@ -56,7 +56,7 @@ function collect(
 ): CertificateEntry[] {
   try {
     return read().map((found, index) => {
-      const above = found.x509.checkIssued(found.x509) ? 'root' : 'issuer';
+      const above = isSelfIssued(found) ? 'root' : 'issuer';
       return { authority, role: index === 0 ? role : above, found };
     });
   } catch (error) {

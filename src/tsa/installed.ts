@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
-import { type Certificate, describeSubject } from '../asn1/certificate.ts';
+import { type Certificate, describeSubject, isSelfIssued } from '../asn1/certificate.ts';
+import { modulusBits } from '../asn1/publicKey.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -47,7 +48,7 @@ export function readRetiredRoots(dir: string): Certificate[] {
     .filter((name) => name.endsWith('.pem'))
     .sort()
     .flatMap((name) => readCertificates(readFileSync(join(retired, name)), join(retired, name)))
-    .filter(({ x509 }) => x509.checkIssued(x509));
+    .filter(isSelfIssued);
 }
 
 /**
@@ -78,9 +79,9 @@ function inspect(name: KeyName, certificates: readonly Certificate[]): Installed
 
 /** The algorithm a certified key signs with. Throws OperatorError for one this service never makes. */
 export function algorithmOf(certificate: Certificate): AuthorityAlgorithm {
-  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = certificate.publicKey;
-  if (type === 'ec' && details?.namedCurve === 'prime256v1') return 'ecdsa-p256';
-  if (type === 'rsa' && details?.modulusLength === 3072) return 'rsa-3072';
+  const { publicKey } = certificate;
+  if (publicKey?.type === 'ec' && publicKey.curve === 'P-256') return 'ecdsa-p256';
+  if (publicKey?.type === 'rsa' && modulusBits(publicKey.modulus) === 3072) return 'rsa-3072';
   throw new OperatorError(`${describeSubject(certificate)} is for a key that is neither P-256 nor RSA-3072`);
 }
 

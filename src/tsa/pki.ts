@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import {
   type Certificate,
   describeSubject,
+  isSelfIssued,
   parseCertificate,
   timestampingFault,
 } from '../asn1/certificate.ts';
@@ -66,7 +67,7 @@ export async function issueTimestampingCertificate(
 export async function requestCertificate(
   subject: DistinguishedName,
   { key, sign }: KeyInUse,
-): Promise<Buffer> {
+): Promise<Uint8Array> {
   const info = encodeRequestInfo({ subject, key });
   return encodeSigned(info, key, await sign(info));
 }
@@ -102,7 +103,7 @@ export function chainForKey(
   if (leaf === undefined) throw new OperatorError('none of the certificates is for this key');
   const fault = timestampingFault(leaf);
   if (fault !== undefined) throw new OperatorError(`the certificate ${describeSubject(leaf)} ${fault}`);
-  const roots = certificates.filter((certificate) => certificate.x509.checkIssued(certificate.x509));
+  const roots = certificates.filter(isSelfIssued);
   if (roots.length === 0)
     throw new OperatorError('the root is missing: add the self-signed certificate at the top');
   const found = findChain(leaf, certificates, roots, at);

@@ -11,7 +11,7 @@ const RANDOM_BYTES = 12;
  * No counter: one kept on disk would cost a flush for each token, would repeat itself after a backup is restored, and could
  * not be shared by the units of one authority. Two tokens of one millisecond meet with a probability of 2^-96.
  */
-export function newSerial(epochMs: number): Buffer {
+export function newSerial(epochMs: number): Uint8Array {
   const octets = Buffer.alloc(TIME_BYTES + RANDOM_BYTES);
   octets.writeUIntBE(epochMs, 0, TIME_BYTES);
   randomBytes(RANDOM_BYTES).copy(octets, TIME_BYTES);

@@ -24,7 +24,7 @@ export interface TimestampAuthority {
 /** A token that was verified as any verifier would. */
 export interface Stamp {
   /** DER, with the certificates it needs inside, as far as the authority sends them. */
-  token: Buffer;
+  token: Uint8Array;
   /** Name of the authority in the configuration. */
   authorityName: string;
   timestamp: VerifiedTimestamp;
@@ -64,7 +64,7 @@ export async function requestStamp(
   return { token, authorityName: authority.name, timestamp: verdict.timestamp };
 }
 
-function tokenOf(response: Uint8Array): Buffer {
+function tokenOf(response: Uint8Array): Uint8Array {
   let parsed: TimestampResponse;
   try {
     parsed = parseResponse(response);

@@ -13,7 +13,7 @@ export function newSecret(): string {
 }
 
 /** The key in a secret of that form, of 24 to 64 bytes; undefined for anything else. */
-export function parseSecret(text: string): Buffer | undefined {
+export function parseSecret(text: string): Uint8Array | undefined {
   if (!text.startsWith(SECRET_PREFIX)) return undefined;
   const key = fromBase64(text.slice(SECRET_PREFIX.length));
   return key && key.length >= SECRET_BYTES_MIN && key.length <= SECRET_BYTES_MAX ? key : undefined;

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { Certificate } from '../../src/asn1/certificate.ts';
+import { type Certificate, describeSubject } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
@@ -92,7 +92,7 @@ t.test('certify: a new certificate from the same root', async (t) => {
   const [leaf, root] = [item(chain(), 0), item(chain(), 1)];
   t.notSame(leaf.der, item(before, 0).der);
   t.same(root.der, item(before, 1).der);
-  t.match(leaf.x509.toLegacyObject().subject, { O: 'Example Corp' }, 'of the root’s organization');
+  t.match(describeSubject(leaf), /^O=Example Corp, /, 'of the root’s organization');
   t.equal(leaf.notAfter - leaf.notBefore, 30 * DAY_MS);
   const dir = join(sandbox.dir, 'state/certificates');
   t.match(readdirSync(join(dir, 'retired')), [/^local_timestamp-2026-[0-9a-f]{16}\.pem$/]);

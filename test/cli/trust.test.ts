@@ -53,7 +53,7 @@ ${regions.map((region) => token('timestamp.keys', region, 'timestamp')).join('\n
   return { ...parseConfig(text, join(dir, 'test.toml')), certificatesDir: join(dir, certificates) };
 }
 
-function rootsOf(config: Config): [string, Buffer][] {
+function rootsOf(config: Config): [string, Uint8Array][] {
   return trustOf(identity, config).timestampAuthorities.map(({ name, root }) => [name, root.der]);
 }
 

@@ -15,7 +15,7 @@ for (const { name, note, vkeys } of vectors) {
       const line = parsed.signatures.find((line) => line.name === key?.name);
       t.ok(key && line, text);
       if (!key || !line) return;
-      t.strictSame(Buffer.from(line.keyId), noteKeyId(key.name, key));
+      t.strictSame(line.keyId, noteKeyId(key.name, key));
       t.ok(verifySignature(key, Buffer.from(parsed.text), line.signature));
       t.notOk(verifySignature(key, Buffer.from(`${parsed.text} `), line.signature));
       t.notOk(

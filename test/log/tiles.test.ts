@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
+import { fromBinary } from '../../src/base/bytes.ts';
 import { encodeEntryBundle, parseTilePath, type TilePath, tilePath } from '../../src/log/tiles.ts';
 import vectors from '../vectors/tiles/tiles.json' with { type: 'json' };
 
@@ -54,7 +55,7 @@ t.test('there is one spelling', async (t) => {
 t.test('entry bundles: each entry behind its length', async (t) => {
   t.strictSame(
     encodeEntryBundle([Buffer.from('a'), Buffer.alloc(0), Buffer.alloc(258, 'b')]),
-    Buffer.from(`\0\x01a\0\0\x01\x02${'b'.repeat(258)}`, 'latin1'),
+    fromBinary(`\0\x01a\0\0\x01\x02${'b'.repeat(258)}`),
   );
   t.throws(() => encodeEntryBundle([Buffer.alloc(65_536)]), BrokenInvariant);
 });

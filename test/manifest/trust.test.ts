@@ -1,4 +1,5 @@
 import t from 'tap';
+import { toBase64 } from '../../src/base/bytes.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { encodeVkey } from '../../src/log/keys.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../../src/manifest/trust.ts';
@@ -43,7 +44,7 @@ t.test('what is exported reads back', async (t) => {
   t.match(JSON.parse(encodeTrust(trust)), {
     schema: 'pdfseal-trust/1',
     timestamp_authorities: [
-      { name: 'built-in', root: root.der.toString('base64'), not_before: '2026-01-01T00:00:00.000Z' },
+      { name: 'built-in', root: toBase64(root.der), not_before: '2026-01-01T00:00:00.000Z' },
       { name: 'acme', not_after: '2030-03-17T17:46:40.000Z' },
     ],
     logs: [

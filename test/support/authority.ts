@@ -4,7 +4,7 @@ import type { AuthorityAlgorithm } from '../../src/asn1/algorithm.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { parseResponse } from '../../src/asn1/response.ts';
 import { encodeQuery, type MessageImprint } from '../../src/asn1/timestamp.ts';
-import { sha512 } from '../../src/base/bytes.ts';
+import { sha512 } from '../../src/base/crypto.ts';
 import { type BuiltInAuthority, openAuthority, type TimestampUnit } from '../../src/tsa/authority.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse } from '../../src/tsa/pki.ts';
 import { TimestampUnavailable } from '../../src/tsa/unavailable.ts';
@@ -94,5 +94,5 @@ export async function makeToken(
   const response = await authority.answerQuery(encodeQuery({ imprint: IMPRINT, certReq: true, ...query }));
   const { token, failures, text } = parseResponse(response);
   if (token === undefined) throw new Error(`no token: ${failures.join()} ${text}`);
-  return token;
+  return Buffer.from(token);
 }

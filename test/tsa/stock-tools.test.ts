@@ -7,7 +7,7 @@ import { AUTHORITY_ALGORITHMS } from '../../src/asn1/algorithm.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { parseResponse } from '../../src/asn1/response.ts';
 import { parseTimestampToken, verifyTimestampToken } from '../../src/asn1/token.ts';
-import { sha512 } from '../../src/base/bytes.ts';
+import { sha512 } from '../../src/base/crypto.ts';
 import { DOCUMENT, POLICY } from '../support/authority.ts';
 import { openHsmAuthority } from '../support/hsmAuthority.ts';
 import { openssl } from '../support/openssl.ts';
@@ -21,7 +21,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
     writeFileSync(file('root.pem'), encodePem('CERTIFICATE', root.der));
     writeFileSync(file('unit.pem'), encodePem('CERTIFICATE', certificate.der));
 
-    const stamp = async (...options: string[]): Promise<Buffer> => {
+    const stamp = async (...options: string[]): Promise<Uint8Array> => {
       openssl('ts', '-query', '-data', file('document'), ...options, '-out', file('query'));
       const response = await authority.answerQuery(readFileSync(file('query')));
       writeFileSync(file('response'), response);

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { encodeGranted, encodeRejection } from '../../src/asn1/response.ts';
 import { encodeQuery, parseQuery } from '../../src/asn1/timestamp.ts';
-import { sha512 } from '../../src/base/bytes.ts';
+import { sha512 } from '../../src/base/crypto.ts';
 import { openTrustedClock } from '../../src/tsa/clock.ts';
 import { readCertificates } from '../../src/tsa/pki.ts';
 import { RemoteAuthority, type RemoteAuthorityOptions } from '../../src/tsa/remote.ts';

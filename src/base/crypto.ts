@@ -1,0 +1,84 @@
+import * as node from 'node:crypto';
+
+// `crypto.browser.ts` is what a browser's bundle has in this file's place (package.json, "browser").
+
+/** Hash functions that evidence may rest on (ETSI TS 119 312). */
+export type DigestName = 'sha256' | 'sha384' | 'sha512';
+
+export type Curve = 'P-256' | 'P-384' | 'P-521';
+
+/** A public key in parts, already read out of its encoding. */
+export type PublicKey =
+  /** 32 bytes (RFC 8032). */
+  | { type: 'ed25519'; point: Uint8Array }
+  /** The uncompressed point (SEC 1, section 2.3.3): 0x04, x, y. */
+  | { type: 'ec'; curve: Curve; point: Uint8Array }
+  /** Big-endian, without leading zeros. */
+  | { type: 'rsa'; modulus: Uint8Array; exponent: Uint8Array };
+
+// The digest goes by way of a binary string: for the short inputs of a Merkle tree this is twice as fast as asking
+// node:crypto for a Buffer, which it allocates outside the pool.
+
+/** SHA-1 only names a certificate, in the oldest form of that attribute (RFC 2634, ESSCertID). */
+export function digestOf(name: DigestName | 'sha1', data: Uint8Array): Uint8Array {
+  return Buffer.from(node.hash(name, data, 'binary'), 'binary');
+}
+
+/** SHA-256 of the bytes: 32 bytes. */
+export function sha256(data: Uint8Array): Uint8Array {
+  return Buffer.from(node.hash('sha256', data, 'binary'), 'binary');
+}
+
+/** SHA-512 of the bytes: 64 bytes. */
+export function sha512(data: Uint8Array): Uint8Array {
+  return Buffer.from(node.hash('sha512', data, 'binary'), 'binary');
+}
+
+/**
+ * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor), DER of r and
+ * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2). Ed25519 hashes on its own, so
+ * `digest` says nothing there. Any key, message and signature are safe.
+ */
+export function verify(
+  key: PublicKey,
+  digest: DigestName,
+  message: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  try {
+    return node.verify(key.type === 'ed25519' ? null : digest, message, keyObject(key), signature);
+  } catch {
+    // OpenSSL throws for some keys and signatures that cannot be any.
+    return false;
+  }
+}
+
+/** Whether the point is on its curve; true for a key without a curve to check. */
+export function isOnCurve(key: PublicKey): boolean {
+  if (key.type !== 'ec') return true;
+  try {
+    keyObject(key);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function keyObject(key: PublicKey): node.KeyObject {
+  return node.createPublicKey({ key: toJwk(key), format: 'jwk' });
+}
+
+function toJwk(key: PublicKey): node.JsonWebKey {
+  const base64url = (data: Uint8Array) => Buffer.from(data).toString('base64url');
+  switch (key.type) {
+    case 'ed25519':
+      return { kty: 'OKP', crv: 'Ed25519', x: base64url(key.point) };
+    case 'ec': {
+      const middle = (key.point.length + 1) / 2;
+      const [x, y] = [key.point.subarray(1, middle), key.point.subarray(middle)];
+      return { kty: 'EC', crv: key.curve, x: base64url(x), y: base64url(y) };
+    }
+    case 'rsa':
+      return { kty: 'RSA', n: base64url(key.modulus), e: base64url(key.exponent) };
+  }
+}
