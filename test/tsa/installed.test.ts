@@ -33,8 +33,8 @@ t.test('what cannot be used is refused, with the remedy', async (t) => {
   const { certificate, root } = await makePki();
   const other = await makePki();
   for (const [what, certificates, message] of [
-    ['nothing', [], /eu-west-tsa-2026\.pem: there is no certificate/],
-    ['no root', [certificate], /eu-west-tsa-2026\.pem: the root is missing.*install-certificate/],
+    ['nothing', [], /eu-west_tsa-2026\.pem: there is no certificate/],
+    ['no root', [certificate], /eu-west_tsa-2026\.pem: the root is missing.*install-certificate/],
     ['another root', [certificate, other.root], /no chain: .*install-certificate/],
     ['the root first', [root, certificate], /extended key usage.*install-certificate/],
   ] as const) {
@@ -50,7 +50,7 @@ t.test('a file that is missing or cannot be read is named', async (t) => {
   t.throws(() => readInstalled(dir, NAME), {
     constructor: OperatorError,
     message:
-      /key eu-west\/tsa-2026 has no certificate: there is no .*eu-west-tsa-2026\.pem; .*install-certificate/,
+      /key eu-west\/tsa-2026 has no certificate: there is no .*eu-west_tsa-2026\.pem; .*install-certificate/,
   });
   mkdirSync(certificateFile(dir, NAME));
   t.throws(() => readInstalled(dir, NAME), { constructor: OperatorError, message: /cannot read .*EISDIR/ });
