@@ -4,7 +4,7 @@ export interface ClamdVersion {
   engine: string;
   /** Number of the daily signature database: `27410`. */
   signatures?: string;
-  /** When that was built, milliseconds since the epoch; clamd tells it in its own time zone, which is read as UTC. */
+  /** When that was built, milliseconds since the epoch; clamd tells it in local time, and its zone is taken for ours. */
   signaturesBuiltAt?: number;
 }
 
@@ -25,7 +25,7 @@ const VERSION = /^(ClamAV [\w.+~-]{1,64})(?:\/(\d{1,10})\/([\w: ]{1,32}))?$/;
 export function parseVersion(text: string): ClamdVersion | undefined {
   const [, engine, signatures, built] = VERSION.exec(text) ?? [];
   if (engine === undefined) return undefined;
-  const builtAt = Date.parse(`${built} UTC`);
+  const builtAt = Date.parse(built ?? '');
   return {
     engine,
     ...(signatures !== undefined && { signatures }),

@@ -6,7 +6,7 @@ t.test('what clamd says of itself', async (t) => {
   t.strictSame(parseVersion('ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026'), {
     engine: 'ClamAV 1.4.3',
     signatures: '27410',
-    signaturesBuiltAt: Date.UTC(2026, 10, 21, 8, 12),
+    signaturesBuiltAt: new Date(2026, 10, 21, 8, 12).getTime(),
   });
   t.strictSame(parseVersion('ClamAV 1.4.3'), { engine: 'ClamAV 1.4.3' });
   t.strictSame(parseVersion('ClamAV 1.5.0-rc/1/x'), { engine: 'ClamAV 1.5.0-rc', signatures: '1' });
