@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from './base/assert.ts';
 import { toHex } from './base/bytes.ts';
@@ -90,22 +89,18 @@ const DIGESTS: DocumentDigests = {
 export class Canary {
   readonly #options: CanaryOptions;
   readonly #closing = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #failurePauseMs = FAILURE_PAUSE_MS_MIN;
   #newest: CanaryRun | undefined;
   #verified: (CanaryRun & { atMs: number }) | undefined;
   /** Runs take turns. */
   #turn: Promise<unknown> = Promise.resolve();
-  #loop: Promise<void> = Promise.resolve();
 
   constructor(options: CanaryOptions) {
     this.#options = options;
   }
 
-  /** Seals the first one at once. Called once. */
-  start(): void {
-    this.#loop = this.#run();
-  }
-
-  /** Seals one that is begun after this call. Never rejects. */
+  /** Seals one that is begun after this call; from the first one on the next follows by itself. Never rejects. */
   sing(): Promise<CanaryRun> {
     const run = this.#turn.then(() => this.#attempt());
     this.#turn = run;
@@ -127,10 +122,10 @@ export class Canary {
     };
   }
 
-  /** Waits for the one that is under way, but no longer than it may take. */
+  /** Waits for the one that is under way; one that is being sealed is left to the sealer. */
   async close(): Promise<void> {
     this.#closing.abort();
-    await this.#loop;
+    clearTimeout(this.#timer);
     await this.#turn;
   }
 
@@ -140,15 +135,18 @@ export class Canary {
     return 'the last canary that verified is too old';
   }
 
-  async #run(): Promise<void> {
+  #scheduleNext(run: CanaryRun): void {
+    clearTimeout(this.#timer);
+    if (this.#closing.signal.aborted) return;
+    this.#timer = setTimeout(() => void this.sing(), this.#pauseAfter(run)).unref();
+  }
+
+  #pauseAfter({ verified, jobId }: CanaryRun): number {
     const { intervalMs } = this.#options;
-    let pauseMs = FAILURE_PAUSE_MS_MIN;
-    while (!this.#closing.signal.aborted) {
-      const run = await this.sing();
-      if (run.verified) pauseMs = FAILURE_PAUSE_MS_MIN;
-      else if (run.jobId !== undefined) pauseMs = Math.min(2 * pauseMs, intervalMs);
-      await this.#sleep(run.verified ? intervalMs : run.jobId === undefined ? OBSTACLE_PAUSE_MS : pauseMs);
-    }
+    if (!verified && jobId === undefined) return OBSTACLE_PAUSE_MS;
+    const pauseMs = verified ? intervalMs : Math.min(this.#failurePauseMs, intervalMs);
+    this.#failurePauseMs = verified ? FAILURE_PAUSE_MS_MIN : 2 * this.#failurePauseMs;
+    return pauseMs;
   }
 
   async #attempt(): Promise<CanaryRun> {
@@ -173,6 +171,7 @@ export class Canary {
     this.#newest = run;
     if (run.verified) this.#verified = { ...run, atMs: performance.now() };
     onRun?.(run);
+    this.#scheduleNext(run);
     return run;
   }
 
@@ -184,7 +183,10 @@ export class Canary {
     const job = this.#job(await this.#hash());
     run.jobId = job.id;
     await sealer.accept(job);
-    const outcome = await sealer.settled(job.id, AbortSignal.timeout(timeoutMs));
+    const outcome = await sealer.settled(
+      job.id,
+      AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]),
+    );
     if (outcome === undefined) throw new Error(`it was not sealed within ${timeoutMs / 1000} s`);
     if (outcome.kind === 'failed') {
       throw new ServiceError(outcome.failure.code, outcome.failure.message);
@@ -223,10 +225,6 @@ export class Canary {
     if (verified && this.#newest?.verified === false) logger.info('the canary verifies again');
     if (verified || detail === this.#newest?.detail) return;
     logger.warn({ job_id: jobId, detail }, 'no canary could be sealed and verified');
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
   }
 }
 

@@ -39,6 +39,8 @@ export interface Config {
     readonly uploadsMax: number;
     readonly uploadsPerClientMax: number;
   };
+  readonly admin: { readonly listen: AdminAddress };
+  readonly health: { readonly canaryIntervalMs: number };
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
   readonly blocking: { readonly timeoutMs: number };
   readonly sealing: { readonly giveUpAfterMs: number; readonly batchJobsMax: number };
@@ -89,6 +91,9 @@ export interface Config {
   readonly organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
   readonly logging: { readonly level: string };
 }
+
+/** Where the administration listens: a Unix socket, or a loopback address with a port of its own. */
+export type AdminAddress = { readonly path: string } | { readonly host: string; readonly port: number };
 
 /** An external RFC 3161 authority. */
 export interface RemoteConfig {
@@ -193,6 +198,8 @@ function toConfig(tables: ConfigTables, file: string): Config {
       uploadsMax: http.uploads_max,
       uploadsPerClientMax: http.uploads_per_client_max,
     },
+    admin: { listen: toAdminAddress(tables.admin.listen, stateDir, folder) },
+    health: { canaryIntervalMs: tables.health.canary_interval },
     limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
     blocking: { timeoutMs: blocking.timeout },
     sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
@@ -223,6 +230,15 @@ function toConfig(tables: ConfigTables, file: string): Config {
     organizations: tables.organizations,
     logging: tables.logging,
   };
+}
+
+function toAdminAddress(
+  listen: ConfigTables['admin']['listen'],
+  stateDir: string,
+  folder: string,
+): AdminAddress {
+  if (listen === undefined) return { path: join(stateDir, 'admin.sock') };
+  return 'path' in listen ? { path: resolve(folder, listen.path) } : listen;
 }
 
 function toPartition(

@@ -2,11 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
+import { openAdministration } from './admin/administration.ts';
+import { Metrics } from './admin/metrics.ts';
 import { systemClock } from './base/clock.ts';
 import { inheritedSockets, notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
+import { Canary } from './canary.ts';
+import { trustOf } from './cli/trust.ts';
 import { BUILT_IN } from './config/consistency.ts';
 import { type Config, loadConfig } from './config.ts';
 import { startExpiryWarnings } from './expiry.ts';
@@ -16,6 +20,7 @@ import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { openPartitions } from './kms/partitions.ts';
+import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
@@ -42,6 +47,8 @@ Exit status: 0 after a stop by SIGTERM or SIGINT; 1 for what an administrator ca
 
 /** Sent by a fault of ours (sysexits.h EX_SOFTWARE): the service manager starts the daemon again. */
 const EXIT_SOFTWARE = 70;
+/** How long a canary may take to be sealed before it counts as failed. */
+const CANARY_MS_MAX = 30_000;
 /** What closing the parts may take on top of the drain before the process ends regardless; all of it is durable anyway. */
 const CLOSE_MS_MAX = 10_000;
 
@@ -82,6 +89,7 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  const metrics = new Metrics();
   const partitions = parts.adopt(
     await openPartitions({
       partitions: [...config.kms.partitions],
@@ -89,6 +97,7 @@ async function serve(config: Config): Promise<void> {
       quorum: config.kms.quorum,
       signTimeoutMs: config.kms.signTimeoutMs,
       logger,
+      onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
     }),
     (open) => open.close(),
   );
@@ -112,6 +121,7 @@ async function serve(config: Config): Promise<void> {
       ...config.sealing,
       clock: systemClock,
       logger,
+      observer: metrics,
       onFatal,
     }),
     (open) => open.close(),
@@ -125,6 +135,21 @@ async function serve(config: Config): Promise<void> {
     logger,
   });
   parts.defer(() => supervision.close());
+  const canary = parts.adopt(
+    new Canary({
+      store,
+      sealer,
+      pool,
+      trust: () => trustOf(store.identity, config),
+      intervalMs: config.health.canaryIntervalMs,
+      timeoutMs: CANARY_MS_MAX,
+      clock: systemClock,
+      logger,
+      onRun: (run) => metrics.canary(run),
+      onFatal,
+    }),
+    (open) => open.close(),
+  );
   const app = createApp({
     store,
     sealer,
@@ -147,7 +172,37 @@ async function serve(config: Config): Promise<void> {
     clock: systemClock,
     logger,
     onFatal,
+    onRequest: (request) => metrics.request(request),
   });
+  parts.adopt(
+    await openAdministration({
+      listen: config.admin.listen,
+      status: {
+        store,
+        storeDir: config.storeDir,
+        sealer,
+        quorum: config.kms.quorum,
+        timestamping,
+        certificates: certificatesInUse(config),
+        queueJobsMax: config.limits.queueJobsMax,
+        hash: { engine, workers: config.hash.workers },
+        lifecycle: app.lifecycle,
+        clock: systemClock,
+      },
+      partitions,
+      canary,
+      metrics,
+      auth: {
+        store,
+        environment: config.environment,
+        organizations: config.organizations,
+        clock: systemClock,
+      },
+      logger,
+      onFatal,
+    }),
+    (open) => open.close(),
+  );
   const server = await listen(app, {
     host: config.http.host,
     port: config.http.port,
@@ -166,6 +221,7 @@ async function serve(config: Config): Promise<void> {
     },
     'listening',
   );
+  void canary.sing();
 
   supervision.ready();
 

@@ -10,7 +10,7 @@ import { parseCheckpoint } from './log/checkpoint.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
-import { isSealable, Pending, PendingJobs, type Sealable } from './sealer/pending.ts';
+import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
 import type { Acceptance, Batch, SealedBatch, Store } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
@@ -141,9 +141,9 @@ export class Sealer {
     return this.#pending.ofClients;
   }
 
-  /** When the job that waits longest was accepted, milliseconds since the epoch; undefined when none waits. */
-  get oldestAcceptedAt(): number | undefined {
-    return this.#queue[0]?.job.acceptedAt;
+  /** How they stand. Looks at each: not for every request. */
+  get waiting(): WaitingJobs {
+    return this.#pending.count();
   }
 
   /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */

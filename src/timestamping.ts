@@ -5,14 +5,14 @@ import { toBase64 } from './base/bytes.ts';
 import { openPartitions, type PartitionOptions } from './kms/partitions.ts';
 import { bearsOut, checkpointImprint } from './manifest/stamping.ts';
 import type { BatchTimestamp } from './store/store.ts';
-import { type BuiltInAuthority, openAuthority } from './tsa/authority.ts';
-import { openTrustedClock, type TrustedClock } from './tsa/clock.ts';
+import { type BuiltInAuthority, openAuthority, type UnitStatus } from './tsa/authority.ts';
+import { type ClockStatus, openTrustedClock, type TrustedClock } from './tsa/clock.ts';
 import { readInstalled } from './tsa/installed.ts';
 import { readCertificates } from './tsa/pki.ts';
 import { RemoteAuthority } from './tsa/remote.ts';
 import type { TimestampAuthority } from './tsa/stamp.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
-import { Timestamps } from './tsa/timestamps.ts';
+import { type AuthorityStatus, Timestamps } from './tsa/timestamps.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
 
 export interface RemoteOptions {
@@ -38,6 +38,13 @@ export interface TimestampingOptions {
   /** `sealed_at` of the newest batch: no earlier time is believed. */
   lastSealedAt: number;
   logger: Logger;
+}
+
+export interface TimestampingStatus {
+  clock: ClockStatus;
+  authorities: AuthorityStatus[];
+  /** The keys of the built-in authority; none where it is not in use. */
+  units: UnitStatus[];
 }
 
 /** What stamps checkpoints: a clock that is watched, and the authorities in their order. */
@@ -73,6 +80,10 @@ export class Timestamping {
   /** Resolves as soon as {@link canStamp}, or when the signal aborts. Never rejects. */
   recovered(signal: AbortSignal): Promise<void> {
     return this.#timestamps.recovered(signal);
+  }
+
+  status(): TimestampingStatus {
+    return { ...this.#timestamps.status(), units: this.authority?.status() ?? [] };
   }
 
   /** Tells the clock what the log says: from now on no time before this is believed. */

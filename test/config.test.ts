@@ -122,6 +122,31 @@ t.test('where clamd is', async (t) => {
   }
 });
 
+t.test('the administration', async (t) => {
+  const at = (listen: string) =>
+    parseConfig(`${MINIMAL}\n[admin]\nlisten = "${listen}"`, '/etc/c.toml').admin;
+  t.strictSame(parseConfig(MINIMAL, '/etc/c.toml').admin, { listen: { path: '/etc/state/admin.sock' } });
+  t.strictSame(at('unix:/run/a.sock'), { listen: { path: '/run/a.sock' } });
+  t.strictSame(at('unix:a.sock'), { listen: { path: '/etc/a.sock' } });
+  t.strictSame(at('127.3.2.1:1'), { listen: { host: '127.3.2.1', port: 1 } });
+  t.strictSame(at('[::1]:8401'), { listen: { host: '::1', port: 8401 } });
+  for (const open of [
+    '0.0.0.0:1',
+    '[::]:1',
+    '192.0.2.1:1',
+    'localhost:1',
+    '[::ffff:192.0.2.1]:1',
+    '/run/a.sock',
+    'unix:',
+  ]) {
+    t.throws(
+      () => at(open),
+      { message: /admin\.listen: found .*; expected "unix:" and the path of a socket/ },
+      open,
+    );
+  }
+});
+
 t.test('authorities', async (t) => {
   const AUTHORITIES = 'timestamp.authorities = []';
   const refused: [list: string, expected: RegExp][] = [

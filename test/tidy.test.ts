@@ -20,6 +20,7 @@ const LAYERS = [
   ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
   ['canary'],
   ['config', 'http'],
+  ['admin'],
   ['cli'],
   ['main'],
 ];

@@ -216,7 +216,11 @@ class LogCheck {
 
   async #receipt(job: ReceivedJob, leafIndex: number): Promise<void> {
     const receipt = await readReceipt(this.#store, job, leafIndex);
-    const { outcome, checks } = this.#verify({ document: job.content.document, receipt });
+    const { outcome, checks } = this.#verify({
+      document: job.content.document,
+      receipt,
+      subject: job.source === 'canary' ? 'canary' : 'document',
+    });
     if (outcome === 'good') return;
     const found = checks.find((check) => check.outcome !== 'passed');
     this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);

@@ -1,3 +1,4 @@
+import { BlockList, isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
@@ -104,6 +105,22 @@ function clamdAddress(found: unknown): ClamdAddress | undefined {
   return address && address.port > 0 ? address : undefined;
 }
 
+/** Who reaches it may take partitions out of service, so it is never where a network is. */
+function adminAddress(found: unknown): { path: string } | { host: string; port: number } | undefined {
+  const path = typeof found === 'string' ? /^unix:([^\0]+)$/.exec(found)?.[1] : undefined;
+  if (path !== undefined) return { path };
+  const address = listenAddress(found);
+  return address !== undefined && isLoopback(address.host) ? address : undefined;
+}
+
+function isLoopback(host: string): boolean {
+  return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
 function authorityUrl(found: unknown): string | undefined {
   if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
   const { protocol, username, password } = new URL(found);
@@ -208,6 +225,15 @@ export const configSchema = table({
   limits: table({
     document_bytes_max: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
     queue_jobs_max: integer('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
+  }).prefault({}),
+  admin: table({
+    listen: key(
+      '"unix:" and the path of a socket, or a loopback address such as "127.0.0.1:8401"',
+      adminAddress,
+    ).optional(),
+  }).prefault({}),
+  health: table({
+    canary_interval: duration('how often a canary is sealed', '1s', '24h').prefault('5m'),
   }).prefault({}),
   blocking: table({
     timeout: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),

@@ -14,7 +14,7 @@ import { Reservations } from './idempotency.ts';
 import { getJob, getReceipt, listJobs } from './jobs.ts';
 import { UploadSlots } from './limits.ts';
 import { getCheckpoint, getTile } from './log.ts';
-import { observe } from './observe.ts';
+import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
@@ -56,6 +56,8 @@ export interface AppParts {
   clock: AuthOptions['clock'];
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
+  /** Told of every request that was answered; must not throw. */
+  onRequest?(request: AnsweredRequest): void;
 }
 
 /** The API as a request listener; `lifecycle.draining` makes it refuse what is new. */
@@ -72,13 +74,13 @@ export function createApp(parts: AppParts): App {
   const koa = new Koa<RequestState>();
   // Only a connection that broke under an answer ends up here; the request's own line tells of it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
-  koa.use(observe(logger));
+  koa.use(observe(logger, parts.onRequest));
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
   koa.use(soundTarget);
   koa.use(router.routes());
-  koa.use(refuseUnrouted(router));
+  koa.use(refuseUnrouted(router, 'See /v1/openapi.json.'));
   return { handle: koa.callback(), lifecycle };
 }
 
@@ -192,12 +194,12 @@ const soundTarget: Middleware = (ctx, next) => {
   return next();
 };
 
-function refuseUnrouted(router: ApiRouter): Middleware {
+/** Answers 404, or 405 where the path has other methods; `hint` says where to look. */
+export function refuseUnrouted(router: Router<RequestState>, hint: string): Middleware {
   return (ctx) => {
     const { path } = router.match(ctx.path, ctx.method);
     const allowed = new Set(path.flatMap((layer) => layer.methods));
-    if (allowed.size === 0)
-      throw new ServiceError('not_found', 'There is nothing at this path. See /v1/openapi.json.');
+    if (allowed.size === 0) throw new ServiceError('not_found', `There is nothing at this path. ${hint}`);
     const allow = [...allowed].sort().join(', ');
     ctx.set('Allow', allow);
     throw new ServiceError('method_not_allowed', `This path supports ${allow} only.`);

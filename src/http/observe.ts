@@ -9,8 +9,19 @@ export function newRequestId(): string {
   return `req_${newUuid()}`;
 }
 
+export interface AnsweredRequest {
+  method: string;
+  /** The pattern of the route; `none` where there is none. */
+  route: string;
+  status: number;
+  durationMs: number;
+}
+
 /** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */
-export function observe(logger: Logger): Middleware {
+export function observe(
+  logger: Pick<Logger, 'info'>,
+  onRequest?: (request: AnsweredRequest) => void,
+): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
     const { req, state } = ctx;
@@ -23,14 +34,17 @@ export function observe(logger: Logger): Middleware {
       'Cache-Control': 'no-store',
     });
     await next();
+    const durationMs = performance.now() - startedAt;
+    // The pattern, never the URL: that may hold a customer's reference.
+    const route = ctx.routerPath ?? 'none';
+    onRequest?.({ method: ctx.method, route, status: ctx.status, durationMs });
     logger.info(
       {
         ...requestIds(ctx),
         method: ctx.method,
-        // The pattern, never the URL: that may hold a customer's reference.
-        route: ctx.routerPath ?? 'none',
+        route,
         status: ctx.status,
-        duration_ms: Math.round((performance.now() - startedAt) * 10) / 10,
+        duration_ms: Math.round(durationMs * 10) / 10,
         bytes_in: bytesSinceLastRequest(req.socket),
         ...(state.errorCode && { error_code: state.errorCode }),
         ...(req.socket.destroyed && { client_gone: true }),

@@ -185,7 +185,12 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     await this.#named(name).restore();
   }
 
-  /** By its region, or by `<region>/<key label>`. */
+  /** `<region>/<key label>` of a partition that is named so, or by its region alone. Throws ServiceError `not_found`. */
+  nameOf(name: string): string {
+    const { region, keyLabel } = this.#named(name).key;
+    return `${region}/${keyLabel}`;
+  }
+
   #named(name: string): Partition<HeldKey<Algorithm>> {
     const [member, ...others] = this.#members.filter(
       ({ key }) => name === key.region || name === `${key.region}/${key.keyLabel}`,

@@ -48,6 +48,12 @@ export function isSealable(pending: Pending): pending is Sealable {
   return isReceived(pending.job);
 }
 
+export interface WaitingJobs {
+  phases: Record<Pending['phase'], number>;
+  /** Milliseconds since the epoch; absent when none waits. */
+  oldestAcceptedAt?: number;
+}
+
 /** All jobs without an outcome, by id. */
 export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
@@ -74,6 +80,18 @@ export class PendingJobs {
     const pending = this.#byId.get(jobId);
     assert(pending !== undefined, `${jobId} is not pending`);
     return pending;
+  }
+
+  /** Of clients: how many are in each phase, and when the oldest was accepted. */
+  count(): WaitingJobs {
+    const phases = { queued: 0, hashing: 0, sealing: 0 };
+    let oldestAcceptedAt: number | undefined;
+    for (const { job, phase } of this.#byId.values()) {
+      if (job.source === 'canary') continue;
+      phases[phase] += 1;
+      oldestAcceptedAt = Math.min(oldestAcceptedAt ?? job.acceptedAt, job.acceptedAt);
+    }
+    return { phases, ...(oldestAcceptedAt !== undefined && { oldestAcceptedAt }) };
   }
 
   /** Without canaries. */

@@ -117,7 +117,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
       organization: 'acme',
       environment: 'env_sandbox',
     });
-    const { document_sha256, job_id } = JSON.parse(read('b.pdf.receipt.json'));
+    const { document_sha256, job_id, evidence } = JSON.parse(read('b.pdf.receipt.json'));
     t.match(await list('--document-sha256', document_sha256.toUpperCase()), [{ id: job_id }]);
     t.equal((await list('--customer-reference', '\u001b[31m"7"')).length, 2);
     t.strictSame([(await list('--limit', '3')).length, (await list('--client', 'nobody')).length], [3, 0]);
@@ -129,17 +129,21 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.match(table, /^JOB .*\n(job_\w+ +completed .*\n){4}$/);
     t.match(table, '\\u001b[31m"7"', 'controls are shown, not obeyed');
 
-    t.match(JSON.parse((await admin('jobs', 'show', job_id)).stdout), { id: job_id, leaf_index: 1 });
+    t.match(JSON.parse((await admin('jobs', 'show', job_id)).stdout), {
+      id: job_id,
+      leaf_index: evidence.leaf_index,
+    });
     t.equal((await admin('jobs', 'show', job_id, '--receipt')).stdout, read('b.pdf.receipt.json'));
     t.match(await admin('jobs', 'show', 'job_0'), { status: 1, stderr: 'pdfseal: there is no job job_0\n' });
 
     t.match(await admin('log', 'check'), {
       status: 0,
-      stdout: /^4 leaves in \d checkpoints; jobs: 4 completed, 0 failed, 0 waiting\ngood\n$/,
+      // The fifth is the canary of the daemon's start.
+      stdout: /^5 leaves in \d checkpoints; jobs: 5 completed, 0 failed, 0 waiting\ngood\n$/,
     });
     t.match(JSON.parse((await admin('log', 'check', '--json')).stdout), {
       outcome: 'good',
-      leaves: 4,
+      leaves: 5,
       problem_count: 0,
     });
   });

@@ -25,6 +25,8 @@ export interface SandboxOptions {
   tail?: string;
   /** Whether receipts carry a time-stamp of the built-in authority, its key on the first token. Default: none. */
   stamped?: boolean;
+  /** Lines of TOML for the table `clock`; default: it is believed as it is. */
+  clock?: string;
   /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
   code?: 'src' | 'dist';
   /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
@@ -35,6 +37,8 @@ export interface SandboxOptions {
 
 type TableName =
   | 'http'
+  | 'admin'
+  | 'health'
   | 'limits'
   | 'blocking'
   | 'sealing'
@@ -242,7 +246,7 @@ function asItIs(partition: PartitionOptions): PartitionOptions {
 
 function configText(
   sandbox: Sandbox,
-  { head = '', tables = {}, tail = '', quorum, stamped = false }: SandboxOptions,
+  { head = '', tables = {}, tail = '', quorum, stamped = false, clock = 'trust = "system"' }: SandboxOptions,
 ): string {
   const kms = quorum === undefined ? '' : `quorum = ${quorum}\n`;
   return `environment = "sandbox"
@@ -264,8 +268,8 @@ ${sandbox.partitions
   .map((partition) => tokenText('timestamp.keys', { ...partition, keyLabel: 'timestamp-2026' }))
   .join('')}
 [clock]
-trust = "system"
-${(['limits', 'blocking', 'sealing', 'hash', 'scan', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${clock}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }

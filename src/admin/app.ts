@@ -1,0 +1,125 @@
+import type { RequestListener } from 'node:http';
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { parseDurationMs } from '../base/units.ts';
+import type { Canary } from '../canary.ts';
+import { type AnswerOptions, answerErrors } from '../http/answer.ts';
+import { refuseUnrouted } from '../http/app.ts';
+import { type AuthOptions, requireKey } from '../http/auth.ts';
+import { linger } from '../http/body.ts';
+import { serveErrorIndex, serveErrorPage } from '../http/error-pages.ts';
+import { observe } from '../http/observe.ts';
+import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
+import type { Drills } from './drills.ts';
+import { METRICS_TYPE, type Metrics } from './metrics.ts';
+import { presentRun, type StatusReader } from './statusReader.ts';
+
+export interface AdminParts {
+  status: Pick<StatusReader, 'read'>;
+  metrics: Pick<Metrics, 'text'>;
+  canary: Pick<Canary, 'sing'>;
+  drills: Drills;
+  /** Who may change something. Absent on a Unix socket: whoever may open that may do everything. */
+  auth?: AuthOptions | undefined;
+  clock: Clock;
+  logger: Logger;
+  onFatal: AnswerOptions['onFatal'];
+}
+
+/** How long a partition is out where the request does not say, and at most. */
+const OUT_MS = 30_000;
+const OUT_MS_MAX = 3_600_000;
+
+/** The administration as a request listener; README, "Health, metrics and drills", has its routes. */
+export function createAdminApp(parts: AdminParts): RequestListener {
+  const { logger } = parts;
+  const router = routesOf(parts);
+  const koa = new Koa<RequestState>();
+  koa.on('error', (error) => logger.debug({ err: error }, 'the administration’s caller went away'));
+  // Probes and scrapes come every few seconds.
+  koa.use(observe({ info: logger.debug.bind(logger) }));
+  koa.use(linger);
+  koa.use(answerErrors(parts));
+  koa.use(router.routes());
+  koa.use(refuseUnrouted(router, 'It has /healthz, /readyz, /metrics, /status, /canary and /partitions.'));
+  return koa.callback();
+}
+
+function routesOf(parts: AdminParts): Router<RequestState> {
+  const { status, metrics, canary, drills, auth, clock } = parts;
+  const mayChange: Middleware = auth ? requireKey(auth, 'admin') : (_ctx, next) => next();
+  const router = new Router<RequestState>({ sensitive: true, strict: true });
+  router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
+  router.get('/readyz', async (ctx) => {
+    const { ready, parts } = await status.read();
+    answer(ctx, ready ? 200 : 503, { ready, parts });
+  });
+  router.get('/status', async (ctx) => answer(ctx, 200, await status.read()));
+  router.get('/metrics', async (ctx) => {
+    ctx.type = METRICS_TYPE;
+    ctx.body = await metrics.text(await status.read());
+  });
+  router.post('/canary', mayChange, async (ctx) => {
+    queryOf(ctx, []);
+    answer(ctx, 200, presentRun(await canary.sing(), clock()));
+  });
+  router.post('/partitions/:name/out', mayChange, async (ctx) => {
+    const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx));
+    answer(ctx, 200, await partitionOf(name));
+  });
+  router.post('/partitions/:name/in', mayChange, async (ctx) => {
+    queryOf(ctx, []);
+    answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '')));
+  });
+  router.get('/v1/errors', serveErrorIndex);
+  router.get('/v1/errors/:code', serveErrorPage);
+  return router;
+
+  async function partitionOf(name: string) {
+    const { partitions } = await status.read();
+    return partitions.members.find((member) => member.name === name);
+  }
+}
+
+function answer(ctx: RequestContext, code: number, body: unknown): void {
+  ctx.status = code;
+  ctx.type = JSON_TYPE;
+  ctx.body = JSON.stringify(body);
+}
+
+function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolean } {
+  const query = queryOf(ctx, ['for', 'below_quorum']);
+  const { for: duration, below_quorum: belowQuorum = 'false' } = query;
+  const forMs = duration === undefined ? OUT_MS : parseDurationMs(duration);
+  if (forMs === undefined || forMs < 1 || forMs > OUT_MS_MAX) {
+    throw invalid('for', 'for must be a duration of 1h at most, such as 30s.');
+  }
+  if (belowQuorum !== 'true' && belowQuorum !== 'false') {
+    throw invalid('below_quorum', 'below_quorum must be true or false.');
+  }
+  return { forMs, belowQuorum: belowQuorum === 'true' };
+}
+
+function invalid(parameter: string, message: string): ServiceError {
+  return new ServiceError('invalid_parameter', message, { parameter });
+}
+
+/** The query, each parameter once. Throws ServiceError for any other. */
+function queryOf<Name extends string>(ctx: RequestContext, names: Name[]): Partial<Record<Name, string>> {
+  const values: Partial<Record<Name, string>> = {};
+  for (const [given, value] of new URLSearchParams(ctx.querystring)) {
+    const name = names.find((known) => known === given);
+    if (name === undefined) {
+      const shown = JSON.stringify(given.slice(0, 64));
+      throw new ServiceError('unknown_parameter', `There is no query parameter ${shown} here.`);
+    }
+    if (values[name] !== undefined) {
+      throw new ServiceError('duplicate_parameter', `${name} is given twice.`, { parameter: name });
+    }
+    values[name] = value;
+  }
+  return values;
+}

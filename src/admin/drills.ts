@@ -1,0 +1,61 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { Partitions } from '../kms/partitions.ts';
+
+export interface DrillsOptions {
+  partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf'>;
+  clock: Clock;
+  logger: Logger;
+}
+
+interface Withdrawal {
+  /** Milliseconds since the epoch. */
+  returnsAt: number;
+  timer: NodeJS.Timeout;
+}
+
+/** Partitions that are out of service on purpose. Each goes back by itself, whatever becomes of who took it out. */
+export class Drills {
+  readonly #options: DrillsOptions;
+  readonly #withdrawn = new Map<string, Withdrawal>();
+
+  constructor(options: DrillsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a partition out for so long at most; returns its full name. Throws what {@link Partitions.withdraw} throws. */
+  async takeOut(partition: string, options: { forMs: number; belowQuorum: boolean }): Promise<string> {
+    const { partitions, clock, logger } = this.#options;
+    const name = partitions.nameOf(partition);
+    await partitions.withdraw(name, options);
+    const timer = setTimeout(() => void this.putBack(name), options.forMs).unref();
+    this.#withdrawn.set(name, { returnsAt: clock() + options.forMs, timer });
+    logger.warn(
+      { partition: name, for_ms: options.forMs },
+      'a partition was taken out of service on purpose',
+    );
+    return name;
+  }
+
+  /** Puts a partition back; one that was not taken out stays as it is. Returns its full name. */
+  async putBack(partition: string): Promise<string> {
+    const { partitions, logger } = this.#options;
+    const name = partitions.nameOf(partition);
+    const withdrawal = this.#withdrawn.get(name);
+    this.#withdrawn.delete(name);
+    clearTimeout(withdrawal?.timer);
+    await partitions.restore(name);
+    if (withdrawal) logger.info({ partition: name }, 'a partition is put back into service');
+    return name;
+  }
+
+  /** When a partition, by its full name, goes back by itself; undefined for one that is not out. */
+  returnsAt(name: string): number | undefined {
+    return this.#withdrawn.get(name)?.returnsAt;
+  }
+
+  /** What is out goes with the partitions themselves. */
+  close(): void {
+    for (const { timer } of this.#withdrawn.values()) clearTimeout(timer);
+  }
+}

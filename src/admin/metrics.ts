@@ -1,0 +1,119 @@
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import type { CanaryRun } from '../canary.ts';
+import type { AnsweredRequest } from '../http/observe.ts';
+import type { Failure, Job } from '../job/job.ts';
+import type { SealedJobs, SealerObserver } from '../sealer/observer.ts';
+import { StatusGauges } from './gauges.ts';
+import type { AdminStatus } from './status.ts';
+
+/** Seconds; from a flush of a good disk to the time-out of a bad token. */
+const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const SEAL_BUCKETS = [...STEP_BUCKETS, 30, 60, 600, 3600, 86_400];
+const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 65_536];
+
+/** Gauges of prom-client with the ending of a counter, which promtool refuses. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
+export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/**
+ * What the daemon counts and measures (Prometheus text format). Things that happen are told to it as they happen; how things
+ * stand is read from the status at each scrape. No label holds anything a client chose.
+ */
+export class Metrics implements SealerObserver {
+  readonly #registry = new Registry();
+  readonly #gauges = new StatusGauges(this.#registry);
+  readonly #accepted = this.#counter('pdfseal_jobs_accepted_total', 'Jobs of clients made durable', []);
+  readonly #sealed = this.#counter('pdfseal_jobs_sealed_total', 'Jobs of clients sealed', []);
+  readonly #failed = this.#counter('pdfseal_jobs_failed_total', 'Jobs of clients that failed', ['code']);
+  readonly #canaries = this.#counter('pdfseal_canaries_total', 'Canaries, by how they ended', ['outcome']);
+  readonly #sealTime = this.#histogram(
+    'pdfseal_seal_duration_seconds',
+    'From the acceptance of a client’s job to its receipt',
+    [],
+    SEAL_BUCKETS,
+  );
+  readonly #stepTime = this.#histogram(
+    'pdfseal_step_duration_seconds',
+    'Steps of the way of a job: accept (each job), sign, stamp, commit (each batch), canary (end to end)',
+    ['step'],
+    STEP_BUCKETS,
+  );
+  readonly #batchJobs = this.#histogram(
+    'pdfseal_batch_jobs',
+    'Jobs that share one checkpoint, canaries too',
+    [],
+    BATCH_BUCKETS,
+  );
+  readonly #signTime = this.#histogram(
+    'pdfseal_partition_sign_duration_seconds',
+    'What a token takes for one signature',
+    ['partition'],
+    STEP_BUCKETS,
+  );
+  readonly #requestTime = this.#histogram(
+    'pdfseal_http_request_duration_seconds',
+    'Requests to the API, by route; a blocking create lasts until its job is sealed',
+    ['method', 'route', 'status'],
+    SEAL_BUCKETS,
+  );
+
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry });
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
+  }
+
+  accepted({ source }: Job, durationMs: number): void {
+    if (source === 'canary') return;
+    this.#accepted.inc();
+    this.#stepTime.observe({ step: 'accept' }, durationMs / 1000);
+  }
+
+  sealed({ jobs, sealedAt, signMs, stampMs, commitMs }: SealedJobs): void {
+    const ofClients = jobs.filter(({ source }) => source !== 'canary');
+    this.#sealed.inc(ofClients.length);
+    this.#batchJobs.observe(jobs.length);
+    this.#stepTime.observe({ step: 'sign' }, signMs / 1000);
+    if (stampMs !== undefined) this.#stepTime.observe({ step: 'stamp' }, stampMs / 1000);
+    this.#stepTime.observe({ step: 'commit' }, commitMs / 1000);
+    const done = sealedAt + signMs + (stampMs ?? 0) + commitMs;
+    for (const { acceptedAt } of ofClients) this.#sealTime.observe(Math.max(0, done - acceptedAt) / 1000);
+  }
+
+  failed({ source }: Job, code: Failure['code']): void {
+    if (source !== 'canary') this.#failed.inc({ code });
+  }
+
+  canary({ verified, durationMs }: CanaryRun): void {
+    this.#canaries.inc({ outcome: verified ? 'verified' : 'failed' });
+    if (verified) this.#stepTime.observe({ step: 'canary' }, durationMs / 1000);
+  }
+
+  /** `partition` is `<region>/<key label>`. */
+  signed(partition: string, durationMs: number): void {
+    this.#signTime.observe({ partition }, durationMs / 1000);
+  }
+
+  request({ method, route, status, durationMs }: AnsweredRequest): void {
+    this.#requestTime.observe({ method, route, status }, durationMs / 1000);
+  }
+
+  /** Everything, with how things stand now. */
+  text(status: AdminStatus): Promise<string> {
+    this.#gauges.set(status);
+    return this.#registry.metrics();
+  }
+
+  #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #histogram<Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    buckets: number[],
+  ): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+  }
+}

@@ -1,0 +1,84 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { openAdminListener } from '../../src/admin/listener.ts';
+import { ask } from '../support/admin.ts';
+import { freePort } from '../support/sandbox.ts';
+
+const logger = pino({ level: 'silent' });
+
+/** Where a path is short enough for a socket. */
+function makeFolder(t: Test): string {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-admin-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function open(t: Test, path: string) {
+  const listener = await openAdminListener((_req, res) => res.end('here'), { path }, logger);
+  let closed = false;
+  const close = async () => {
+    if (!closed) await listener.close();
+    closed = true;
+  };
+  t.teardown(close);
+  return close;
+}
+
+/** Leaves behind what a process does that is killed while it listens. */
+async function leaveSocket(path: string): Promise<void> {
+  const script = `require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'))`;
+  await once(spawn(process.execPath, ['-e', script, path], { stdio: 'ignore' }), 'close');
+}
+
+t.test('a socket is its owner’s and its group’s, and goes with the listener', async (t) => {
+  const path = join(makeFolder(t), 'a.sock');
+  const umask = process.umask(0);
+  const close = await open(t, path);
+  t.equal(process.umask(umask), 0, 'files made by others are as before');
+  t.equal(statSync(path).mode & 0o777, 0o660);
+  t.equal((await ask({ socketPath: path }, '/')).text, 'here');
+  await close();
+  t.notOk(existsSync(path));
+});
+
+t.test('a socket that nobody answers at is replaced, one that is answered is not', async (t) => {
+  const path = join(makeFolder(t), 'a.sock');
+  await leaveSocket(path);
+  t.ok(existsSync(path), 'the socket is left behind');
+  await open(t, path);
+  await t.rejects(open(t, path), {
+    name: 'OperatorError',
+    message: /^admin\.listen: somebody answers at .*a\.sock/,
+  });
+  t.equal((await ask({ socketPath: path }, '/')).text, 'here', 'and goes on to');
+});
+
+t.test('what could be somebody else’s is not used', async (t) => {
+  const dir = makeFolder(t);
+  writeFileSync(join(dir, 'file'), 'precious');
+  await t.rejects(open(t, join(dir, 'file')), { message: /is there and is no socket/ });
+  await t.rejects(open(t, join(dir, 'none', 'a.sock')), {
+    message: /cannot use .*none \(no such file.*\); make it/,
+  });
+  await t.rejects(open(t, join(dir, 'a'.repeat(108))), { message: /longer than the 107 bytes/ });
+  mkdirSync(join(dir, 'public'));
+  chmodSync(join(dir, 'public'), 0o1777);
+  await t.rejects(open(t, join(dir, 'public', 'a.sock')), { message: /anybody may write to .*public/ });
+});
+
+t.test('a port that is taken', async (t) => {
+  const port = await freePort();
+  const server = createServer().listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const taken = openAdminListener(() => {}, { host: '127.0.0.1', port }, logger);
+  await t.rejects(taken, {
+    message: `admin.listen: cannot listen on 127.0.0.1 port ${port} (address already in use)`,
+  });
+});

@@ -1,0 +1,256 @@
+/** What the administration of a real daemon says and does, while things go wrong and well again. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { AdminStatus, HealthPart, PresentedPartition, PresentedRun } from '../../src/admin/status.ts';
+import { type AdminAnswer, ask, askAdmin } from '../support/admin.ts';
+import { Client, type Envelope, type JobBody } from '../support/client.ts';
+import { parseMetrics, sampleOf } from '../support/metrics.ts';
+import { freePort, openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { takeToken } from '../support/tamper.ts';
+import { isServed, TRAFFIC_DOCUMENT, Traffic } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+const SYNCHRONIZED =
+  'A29FC87B,192.0.2.1,3,1700000000.0,0.000001,0.0,0.000001,0.1,0.0,0.01,0.002,0.0003,64.0,Normal\n';
+const UNSYNCHRONIZED = '00000000,,0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,1.0,0.0,Not synchronised\n';
+
+t.setTimeout(180_000);
+
+/** A chronyc that prints what the file beside it holds. */
+function makeChronyc(t: Test): { program: string; say(text: string): void } {
+  const dir = t.testdir();
+  const [program, tracking] = [join(dir, 'chronyc'), join(dir, 'tracking')];
+  writeFileSync(program, `#!/bin/sh\ncat '${tracking}'\n`, { mode: 0o755 });
+  return { program, say: (text) => writeFileSync(tracking, text) };
+}
+
+type Readiness = { ready: boolean; parts: HealthPart[] };
+
+function unready(answer: AdminAnswer): string[] {
+  return answer
+    .json<Readiness>()
+    .parts.filter(({ ready }) => !ready)
+    .map(({ name }) => name);
+}
+
+async function metricsOf(sandbox: Sandbox) {
+  const answer = await askAdmin(sandbox, '/metrics');
+  return parseMetrics(answer.text);
+}
+
+async function statusOf(sandbox: Sandbox): Promise<AdminStatus> {
+  return (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+}
+
+t.test('ready is who sealed and verified a document of its own', async (t) => {
+  const chronyc = makeChronyc(t);
+  chronyc.say(UNSYNCHRONIZED);
+  const sandbox = await openSandbox({
+    code: 'dist',
+    regions: ['eu', 'us'],
+    quorum: 2,
+    stamped: true,
+    clock: `program = "${chronyc.program}"`,
+    tables: { health: 'canary_interval = "1s"' },
+  });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  const daemon = await sandbox.start();
+  const readyz = () => askAdmin(sandbox, '/readyz');
+
+  const first = await readyz();
+  t.equal(first.status, 503, 'red at first');
+  t.strictSame(unready(first), ['canary', 'timestamps']);
+  const { parts } = first.json<Readiness>();
+  t.match(
+    parts.find(({ name }) => name === 'timestamps'),
+    {
+      detail: /^the clock is not trusted \(clock_unsynchronized\): chrony: Not synchronised$/,
+      remedy: /chronyc tracking/,
+    },
+  );
+  t.match((await askAdmin(sandbox, '/healthz')).json(), { alive: true }, 'but alive');
+  t.equal((await statusOf(sandbox)).log.tree_size, 0, 'and nothing was written');
+
+  chronyc.say(SYNCHRONIZED);
+  await until('the clock was asked again', async () => unready(await readyz()).join() === 'canary').catch(
+    () => {},
+  );
+  await until('it is ready', async () => (await readyz()).status === 200);
+  const { canary, timestamps, partitions } = await statusOf(sandbox);
+  t.match(canary.last_verified, { verified: true, signers: ['eu/sandbox-2026', 'us/sandbox-2026'] });
+  t.match(timestamps?.clock, { trust: 'chrony', error_bound_ms: Number });
+  t.match(partitions, { quorum: 2, members: [{ state: 'ready' }, { state: 'ready' }] });
+
+  const [, us] = sandbox.partitions;
+  if (!us) throw new Error('a partition is missing');
+  const giveBack = takeToken(us);
+  await until('it is red', async () => (await readyz()).status === 503);
+  await until('for both reasons', async () => unready(await readyz()).join() === 'canary,partitions');
+  giveBack();
+  await until('it is green again by itself', async () => (await readyz()).status === 200);
+
+  const client = await Client.connect(sandbox.url, apiKey);
+  t.strictSame((await client.get('/v1/jobs')).json<{ jobs: unknown[] }>().jobs, [], 'no list shows a canary');
+  const { job_id: jobId } = (await statusOf(sandbox)).canary.last_verified ?? {};
+  t.equal((await client.get(`/v1/jobs/${jobId}`)).status, 404, 'nor may anybody see it');
+  const shown = await sandbox.pdfseal(['jobs', 'show', String(jobId), '--config', sandbox.configFile]);
+  t.equal(shown.status, 0, 'but the administrator');
+  t.equal(await daemon.stop(), 0);
+  t.equal(daemon.stderr, '');
+  const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+  t.equal(check.status, 0, check.stdout + check.stderr);
+});
+
+t.test('metrics, drills and who may ask for them', async (t) => {
+  const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+  const post = (path: string) => askAdmin(sandbox, path, 'POST');
+  await until('the first canary', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
+
+  await t.test('metrics follow what happens', async (t) => {
+    const answer = await askAdmin(sandbox, '/metrics');
+    t.equal(answer.type, 'text/plain; version=0.0.4; charset=utf-8');
+    const before = parseMetrics(answer.text);
+    for (let n = 0; n < 3; n++)
+      t.equal((await client.seal(TRAFFIC_DOCUMENT, { mode: 'blocking' })).status, 202);
+    await client.get('/v1/jobs/job_0');
+    const after = await metricsOf(sandbox);
+    const change = (name: string, labels: Record<string, string> = {}) =>
+      (sampleOf(after, name, labels) ?? 0) - (sampleOf(before, name, labels) ?? 0);
+    t.strictSame(
+      [
+        change('pdfseal_jobs_accepted_total'),
+        change('pdfseal_jobs_sealed_total'),
+        change('pdfseal_seal_duration_seconds_count'),
+        change('pdfseal_batch_jobs_sum'),
+        change('pdfseal_log_leaves'),
+        change('pdfseal_partition_signatures_total', { partition: 'us/sandbox-2026' }),
+        change('pdfseal_authority_tokens_total', { authority: 'built-in' }),
+        change('pdfseal_step_duration_seconds_count', { step: 'accept' }),
+        change('pdfseal_step_duration_seconds_count', { step: 'stamp' }),
+        change('pdfseal_http_request_duration_seconds_count', { route: '/v1/jobs/seal', status: '202' }),
+        change('pdfseal_http_request_duration_seconds_count', { route: '/v1/jobs/:job_id', status: '404' }),
+        change('pdfseal_canaries_total', { outcome: 'verified' }),
+      ],
+      [3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 0],
+    );
+    t.equal(sampleOf(after, 'pdfseal_ready'), 1);
+    t.equal(sampleOf(after, 'pdfseal_jobs', { phase: 'queued' }), 0);
+    t.ok(
+      (sampleOf(after, 'pdfseal_certificate_not_after_timestamp_seconds', { role: 'root' }) ?? 0) >
+        Date.now() / 1000,
+    );
+    t.ok((sampleOf(after, 'pdfseal_store_bytes') ?? 0) > 0);
+    t.ok(
+      after.some(({ name }) => name === 'nodejs_eventloop_lag_p99_seconds'),
+      'the event loop is watched',
+    );
+    t.notMatch(answer.text, apiKey);
+  });
+
+  await t.test('a partition goes out and comes back, and no request fails', async (t) => {
+    const traffic = new Traffic(client, ['blocking', 'blocking', 'async']);
+    await until('there is load', () => traffic.answers.length >= 6);
+    const out = await post('/partitions/us/out?for=10m');
+    t.equal(out.status, 200, out.text);
+    t.match(out.json(), { name: 'us/sandbox-2026', state: 'withdrawn', returns_at: String });
+    const { signatures } = out.json<PresentedPartition>();
+    t.match((await post('/canary')).json<PresentedRun>(), { verified: true, signers: ['eu/sandbox-2026'] });
+    const outAt = Date.now();
+    await until('sealing goes on', () => traffic.since(outAt, 'blocking').length >= 4);
+    t.equal((await statusOf(sandbox)).partitions.members[1]?.signatures, signatures, 'without it');
+    for (const [path, code] of [
+      ['/partitions/us/out', 'partition_not_ready'],
+      ['/partitions/eu/out', 'below_quorum'],
+    ] as const) {
+      const refused = await post(path);
+      t.match([refused.status, refused.json<Envelope>().error.code], [409, code], path);
+    }
+    t.equal((await post('/partitions/us%2Fsandbox-2026/in')).status, 200);
+    await until('it signs again', async () => {
+      const run = (await post('/canary')).json<PresentedRun>();
+      return run.verified && run.signers.includes('us/sandbox-2026');
+    });
+    t.equal((await post('/partitions/us/in')).status, 200, 'again: it is in already');
+    await traffic.stop();
+    t.strictSame(
+      traffic.answers.filter((one) => !isServed(one)),
+      [],
+    );
+  });
+
+  await t.test('a partition that nobody takes back goes back by itself', async (t) => {
+    t.equal((await post('/partitions/us/out?for=100ms')).status, 200);
+    await until('it is back', async () => (await statusOf(sandbox)).partitions.members[1]?.state === 'ready');
+    t.equal((await post('/partitions/us/out?for=100ms')).status, 200);
+    t.equal(
+      (await post('/partitions/eu/out?for=100ms&below_quorum=true')).status,
+      200,
+      'where that is wanted',
+    );
+    t.match((await post('/canary')).json(), { verified: false, detail: /Too few/ });
+    await until('all are', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
+  });
+
+  await t.test('what is wrong is told in the envelope', async (t) => {
+    for (const [method, path, status, code] of [
+      ['GET', '/', 404, 'not_found'],
+      ['GET', '/v1/jobs', 404, 'not_found'],
+      ['POST', '/readyz', 405, 'method_not_allowed'],
+      ['POST', '/partitions/mars/out', 404, 'not_found'],
+      ['POST', '/partitions/us/out?for=2h', 400, 'invalid_parameter'],
+      ['POST', '/partitions/us/out?for=soon', 400, 'invalid_parameter'],
+      ['POST', '/partitions/us/out?below_quorum=yes', 400, 'invalid_parameter'],
+      ['POST', '/partitions/us/out?for=1s&for=2s', 400, 'duplicate_parameter'],
+      ['POST', '/partitions/us/out?time=1s', 400, 'unknown_parameter'],
+      ['POST', '/partitions/us/in?for=1s', 400, 'unknown_parameter'],
+    ] as const) {
+      const answer = await askAdmin(sandbox, path, method);
+      t.match(
+        [answer.status, answer.json<Envelope>().error.code, answer.json<Envelope>().request_id],
+        [status, code, /^req_/],
+        `${method} ${path}`,
+      );
+    }
+    const { doc_url: docUrl } = (await askAdmin(sandbox, '/')).json<Envelope>().error;
+    t.equal((await askAdmin(sandbox, docUrl)).status, 200, 'and explained');
+  });
+
+  await t.test('a job that waits is counted, a canary is not', async (t) => {
+    await post('/partitions/us/out?for=1m');
+    await post('/partitions/eu/out?for=1m&below_quorum=true');
+    const { id } = (await client.seal(TRAFFIC_DOCUMENT, { mode: 'async' })).json<JobBody>();
+    await post('/canary');
+    const metrics = await metricsOf(sandbox);
+    t.equal(sampleOf(metrics, 'pdfseal_jobs', { phase: 'queued' }), 1);
+    t.equal(sampleOf(metrics, 'pdfseal_part_ready', { part: 'partitions' }), 0);
+    t.match((await statusOf(sandbox)).queue, { queued: 1, sealing: 0, oldest_age_seconds: Number });
+    await post('/partitions/us/in');
+    await until('it is sealed', async () => {
+      return (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
+    });
+  });
+});
+
+t.test('on a loopback address, changing something takes a key', async (t) => {
+  const port = await freePort();
+  const sandbox = await openSandbox({ code: 'dist', tables: { admin: `listen = "127.0.0.1:${port}"` } });
+  t.teardown(() => sandbox.close());
+  const [clerk, admin] = [
+    await sandbox.issueKey(),
+    await sandbox.issueKey('root', 'acme', '--scopes', 'admin'),
+  ];
+  await sandbox.start();
+  const at = { host: '127.0.0.1', port };
+  const sing = (headers: Record<string, string>) => ask(at, '/canary', 'POST', headers);
+  t.equal((await ask(at, '/healthz')).status, 200);
+  t.equal((await ask(at, '/metrics')).status, 200);
+  t.equal((await sing({})).status, 401);
+  t.equal((await sing({ Authorization: `Bearer ${clerk}` })).status, 403);
+  t.match((await sing({ Authorization: `Bearer ${admin}` })).json(), { verified: true });
+});
