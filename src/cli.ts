@@ -33,6 +33,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./cli/jobs.ts')).jobsCommand(),
   },
   {
+    name: 'webhooks',
+    summary: 'look after webhook endpoints and what is sent to them',
+    load: async () => (await import('./cli/webhooks.ts')).webhooksCommand(),
+  },
+  {
     name: 'submit',
     summary: 'seal documents and store their receipts beside them',
     load: async () => (await import('./cli/submit.ts')).submitCommand(),

@@ -29,7 +29,7 @@ export function keysCommand(): Command {
     .addOption(
       new Option(
         '--scopes <list>',
-        `comma-separated, of ${SCOPES.join(', ')} (the last two open nothing yet)`,
+        `comma-separated, of ${SCOPES.join(', ')} (the last one opens nothing yet)`,
       )
         .argParser(parseScopes)
         .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),

@@ -26,6 +26,7 @@ export async function withStore<T>(
     path: config.storeDir,
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: access === 'read',
+    backlogMax: config.webhooks.backlogMax,
   });
   try {
     return await work(store, config);

@@ -1,0 +1,332 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command, Option } from 'commander';
+import { systemClock } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import { TargetPolicy } from '../net/policy.ts';
+import type { Store } from '../store/store.ts';
+import { type Delivery, WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../store/webhooks.ts';
+import {
+  disabled,
+  ENDPOINTS_PER_CLIENT_MAX,
+  type EndpointChange,
+  enabled,
+  newEndpoint,
+  OVERLAP_MS_DEFAULT,
+  readEndpointFields,
+  tooManyEndpoints,
+  withSecret,
+} from '../webhook/endpoints.ts';
+import { presentDeadLetter, presentDelivery, presentEndpoint, presentTally } from '../webhook/present.ts';
+import { newSecret } from '../webhook/signature.ts';
+import {
+  configOption,
+  jsonOption,
+  parseCountArgument,
+  parseDurationArgument,
+  parseNameArgument,
+  withStore,
+} from './options.ts';
+import { note, print, printJson, printTable } from './terminal.ts';
+
+interface CommonOptions {
+  config: string;
+  json?: true;
+}
+
+const LIMIT_DEFAULT = 50;
+/** How long a test message is waited for: longer than an attempt may take. */
+const TEST_MS_MAX = 20_000;
+const TEST_LOOK_MS = 200;
+
+export function webhooksCommand(): Command {
+  const command = new Command('webhooks').description(
+    'Webhook endpoints. Each belongs to a client, which is told there what becomes of its jobs. Changes take effect at ' +
+      'once, also in a running daemon.',
+  );
+  addAdd(command);
+  command
+    .command('list')
+    .description('Lists the endpoints.')
+    .addOption(configOption())
+    .option('--client <name>', 'only those of this client', parseNameArgument)
+    .addOption(jsonOption())
+    .action(list);
+  onEndpoint(command, 'show', 'Shows an endpoint and how its deliveries go, as JSON.').action(show);
+  addRotate(command);
+  onEndpoint(command, 'enable', 'Has it sent to again: one that answered 410 too.').action(
+    (id: string, options: CommonOptions) => change(id, options, enabled, 'is enabled'),
+  );
+  onEndpoint(command, 'disable', 'Has nothing sent to it or queued for it until it is enabled.').action(
+    (id: string, options: CommonOptions) => change(id, options, disabled(systemClock()), 'is disabled'),
+  );
+  onEndpoint(command, 'remove', 'Removes it, and with it what was still to be sent.').action(remove);
+  onEndpoint(
+    command,
+    'test',
+    'Has the running daemon send a message of type webhook.test, and says how that went.',
+  ).action(test);
+  addDeliveries(command);
+  return command;
+}
+
+function onEndpoint(parent: Command, name: string, description: string): Command {
+  return parent
+    .command(name)
+    .description(description)
+    .argument('<endpoint_id>', 'id of the endpoint, we_…')
+    .addOption(configOption());
+}
+
+function addAdd(parent: Command): void {
+  parent
+    .command('add')
+    .description('Adds an endpoint and prints its secret, this once.')
+    .addOption(configOption())
+    .requiredOption('--client <name>', 'client that is told', parseNameArgument)
+    .requiredOption('--url <url>', 'where to; webhooks.allow of the configuration must list it')
+    .addOption(
+      new Option('--events <name...>', 'what it is told of')
+        .choices(WEBHOOK_EVENTS)
+        .default([...WEBHOOK_EVENTS]),
+    )
+    .option('--description <text>', 'for people')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal webhooks add --config production.toml --client invoices --url https://erp.example.com/hooks/seal >hook.secret
+  pdfseal webhooks add --config production.toml --client invoices --url https://x.example.com/ --events job.failed`,
+    )
+    .action(add);
+}
+
+function addRotate(parent: Command): void {
+  onEndpoint(parent, 'rotate', 'Has it signed with a new secret, and prints that, this once.')
+    .addOption(
+      new Option('--overlap <duration>', 'how long the old secret signs too')
+        .argParser(parseDurationArgument)
+        .default(OVERLAP_MS_DEFAULT, '1d'),
+    )
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal webhooks rotate we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --overlap 7d
+  pdfseal webhooks rotate we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --overlap 0s   (the old one ends now)`,
+    )
+    .action(rotate);
+}
+
+function addDeliveries(parent: Command): void {
+  onEndpoint(parent, 'deliveries', 'Lists what is to be sent, by the time it is due.')
+    .option('--dead', 'list the dead letters instead: what was given up')
+    .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+    .addOption(jsonOption())
+    .action(deliveries);
+  onEndpoint(parent, 'replay', 'Has dead letters sent again, all or those named, under their old webhook-id.')
+    .argument('[webhook_id...]', 'ids of the messages, msg_…')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal webhooks deliveries we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --dead
+  pdfseal webhooks replay we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`,
+    )
+    .action(replay);
+}
+
+interface AddOptions extends CommonOptions {
+  client: string;
+  url: string;
+  events: WebhookEvent[];
+  description?: string;
+}
+
+async function add({ config, client, url, events, description, json }: AddOptions): Promise<void> {
+  await withStore(config, 'write', async (store, { webhooks }) => {
+    const isKnown = (await store.credentials()).some(({ clientId }) => clientId === client);
+    if (!isKnown)
+      throw new OperatorError(`client ${client} has no API key: issue one first, or check the name`);
+    const fields = { url, events, ...(description !== undefined && { description }) };
+    const names = ['url', 'events', 'description'] as const;
+    const policy = new TargetPolicy(webhooks.allow);
+    const endpoint = newEndpoint(client, readEndpointFields(fields, names, policy), systemClock());
+    const isAdded = await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX);
+    if (!isAdded) throw tooManyEndpoints();
+    printSecret(endpoint.secrets[0]?.secret ?? '', endpoint, json);
+  });
+}
+
+async function list({ config, client, json }: CommonOptions & { client?: string }): Promise<void> {
+  const rows = await withStore(config, 'read', async (store) => {
+    const endpoints = await store.webhooks.endpoints(client);
+    return Promise.all(
+      endpoints.map(async (one) => ({
+        ...present(one),
+        deliveries: presentTally(await store.webhooks.tally(one.id)),
+      })),
+    );
+  });
+  if (json) for (const row of rows) printJson(row);
+  else {
+    printTable(
+      ['ENDPOINT', 'CLIENT', 'STATUS', 'PENDING', 'DEAD', 'DROPPED', 'EVENTS', 'URL'],
+      rows.map(({ id, client, status, deliveries, events, url }) => {
+        const { pending, dead_letters, dropped } = deliveries;
+        return [id, client, status, ...[pending, dead_letters, dropped].map(String), events.join(','), url];
+      }),
+    );
+  }
+}
+
+async function show(id: string, { config }: CommonOptions): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const endpoint = await findEndpoint(store, id);
+    printJson({ ...present(endpoint), deliveries: presentTally(await store.webhooks.tally(id)) });
+  });
+}
+
+async function rotate(
+  id: string,
+  { config, overlap, json }: CommonOptions & { overlap: number },
+): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const secret = newSecret();
+    const changed = await applied(store, id, withSecret(secret, overlap, systemClock()));
+    printSecret(secret, changed, json);
+  });
+}
+
+async function change(
+  id: string,
+  { config }: CommonOptions,
+  make: EndpointChange,
+  what: string,
+): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const { clientId } = await applied(store, id, make);
+    note(`${id} of client ${clientId} ${what}`);
+  });
+}
+
+async function remove(id: string, { config }: CommonOptions): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const { clientId } = await findEndpoint(store, id);
+    await store.webhooks.removeEndpoint(id);
+    note(`${id} of client ${clientId} is removed`);
+  });
+}
+
+async function test(id: string, { config }: CommonOptions): Promise<void> {
+  await withStore(config, 'write', async (store, { webhooks }) => {
+    await findEndpoint(store, id);
+    const webhookId = (await store.webhooks.test(id)) ?? '';
+    print(webhookId);
+    const reason = await outcomeOf(store, id, webhookId, webhooks);
+    if (reason !== undefined) throw new OperatorError(`${id} was not told: ${reason}`);
+    note(`${id} was told`);
+  });
+}
+
+/** Waits for the first attempt; undefined when that was a success, otherwise why it was none. */
+async function outcomeOf(
+  store: Store,
+  endpointId: string,
+  webhookId: string,
+  { backlogMax }: Config['webhooks'],
+): Promise<string | undefined> {
+  const everything = { limit: 2 * backlogMax };
+  const isIt = (one: Delivery) => one.webhookId === webhookId;
+  const giveUpAt = systemClock() + TEST_MS_MAX;
+  while (systemClock() < giveUpAt) {
+    await sleep(TEST_LOOK_MS);
+    const waiting = (await store.webhooks.pending(endpointId, everything)).find(isIt);
+    if (waiting?.attempts === 0) continue;
+    const dead = waiting ?? (await store.webhooks.deadLetters(endpointId, everything)).find(isIt);
+    return dead?.failure?.reason;
+  }
+  return 'it still waits. Does pdfseald run, and is the endpoint enabled? Others may be due before it';
+}
+
+interface DeliveriesOptions extends CommonOptions {
+  dead?: true;
+  limit: number;
+}
+
+async function deliveries(id: string, { config, dead, limit, json }: DeliveriesOptions): Promise<void> {
+  const rows = await withStore(config, 'read', async (store) => {
+    await findEndpoint(store, id);
+    if (dead) return (await store.webhooks.deadLetters(id, { limit })).map(presentDeadLetter);
+    return (await store.webhooks.pending(id, { limit })).map(presentDelivery);
+  });
+  if (json) for (const row of rows) printJson(row);
+  else {
+    printTable(
+      [
+        'MESSAGE',
+        'TYPE',
+        'OCCURRED',
+        dead ? 'GIVEN UP' : 'DUE',
+        'ATTEMPTS',
+        'LAST FAILURE',
+        ...(dead ? ['CAUSE'] : []),
+      ],
+      rows.map((row) => {
+        const [at, cause] = 'due_at' in row ? [row.due_at, []] : [row.given_up_at, [row.cause]];
+        const { webhook_id, type, occurred_at, attempts, last_failure } = row;
+        return [webhook_id, type, occurred_at, at, String(attempts), last_failure?.reason ?? '', ...cause];
+      }),
+    );
+  }
+}
+
+async function replay(id: string, webhookIds: string[], { config }: CommonOptions): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    await findEndpoint(store, id);
+    const replayed = await store.webhooks.replay(id, webhookIds.length > 0 ? webhookIds : undefined);
+    note(`${replayed} dead letters of ${id} are due again`);
+    if (replayed < webhookIds.length)
+      throw new OperatorError('not all of them: the others are no dead letters, or the backlog is full');
+  });
+}
+
+async function applied(store: Store, id: string, make: EndpointChange): Promise<WebhookEndpoint> {
+  const changed = await store.webhooks.changeEndpoint(id, make);
+  if (changed === undefined) throw noEndpoint(id);
+  return changed;
+}
+
+async function findEndpoint(store: Store, id: string): Promise<WebhookEndpoint> {
+  const endpoint = await store.webhooks.endpoint(id);
+  if (endpoint === undefined) throw noEndpoint(id);
+  return endpoint;
+}
+
+function noEndpoint(id: string): OperatorError {
+  return new OperatorError(`there is no webhook endpoint ${id}; see \`pdfseal webhooks list\``);
+}
+
+type Shown = Parameters<typeof presentEndpoint>[0];
+
+function present(endpoint: Shown) {
+  const { id, ...rest } = presentEndpoint(endpoint, systemClock());
+  return { id, client: endpoint.clientId, ...rest };
+}
+
+/** The secret alone goes to standard output, so that it can be sent straight into a file or a secret store. */
+function printSecret(secret: string, endpoint: Shown, json: true | undefined): void {
+  const shown = present(endpoint);
+  if (json) {
+    printJson({ secret, ...shown });
+    return;
+  }
+  const until = shown.previous_secret_expires_at;
+  const overlap = until === undefined ? '' : ` The old one signs too until ${until}.`;
+  note(
+    `${shown.id}: client ${shown.client}, ${shown.events.join(', ')}. Keep the secret: it is not shown again.${overlap}`,
+  );
+  print(secret);
+}
