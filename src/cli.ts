@@ -53,6 +53,16 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./cli/log.ts')).logCommand(),
   },
   {
+    name: 'backup',
+    summary: 'copy the state of an environment, and check the copy',
+    load: async () => (await import('./cli/backup.ts')).backupCommand(),
+  },
+  {
+    name: 'restore',
+    summary: 'put a backup in the place of the state, unless it is an older one',
+    load: async () => (await import('./cli/restore.ts')).restoreCommand(),
+  },
+  {
     name: 'trust',
     summary: 'export what verifiers need to trust this log',
     load: async () => (await import('./cli/trust.ts')).trustCommand(),

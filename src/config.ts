@@ -57,7 +57,12 @@ export interface Config {
     readonly connectionsMax: number;
     readonly encrypted: EncryptedPolicy;
   };
-  readonly log: { readonly origin: string; readonly public: boolean };
+  readonly log: {
+    readonly origin: string;
+    readonly public: boolean;
+    readonly witnessFile: string;
+    readonly witnessIntervalMs: number;
+  };
   readonly kms: {
     readonly quorum: QuorumPolicy;
     readonly signTimeoutMs: number;
@@ -210,7 +215,12 @@ function toConfig(tables: ConfigTables, file: string): Config {
       connectionsMax: tables.scan.connections_max,
       encrypted: tables.scan.encrypted,
     },
-    log,
+    log: {
+      origin: log.origin,
+      public: log.public,
+      witnessFile: resolve(folder, log.witness_file ?? join(stateDir, 'witness')),
+      witnessIntervalMs: log.witness_interval,
+    },
     kms: {
       quorum: kms.quorum,
       signTimeoutMs: kms.sign_timeout,

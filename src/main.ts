@@ -32,6 +32,7 @@ import { startSweeping } from './sweep.ts';
 import { openTimestamping, type Timestamping } from './timestamping.ts';
 import type { CertificateSources } from './tsa/expiry.ts';
 import { Deliverer } from './webhook/deliver.ts';
+import { openWitness } from './witness.ts';
 
 const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
 
@@ -123,6 +124,15 @@ async function serve(config: Config): Promise<void> {
       logger,
       observer: metrics,
       onFatal,
+    }),
+    (open) => open.close(),
+  );
+  parts.adopt(
+    await openWitness({
+      file: config.log.witnessFile,
+      store,
+      intervalMs: config.log.witnessIntervalMs,
+      logger,
     }),
     (open) => open.close(),
   );

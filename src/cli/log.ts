@@ -1,9 +1,10 @@
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
+import { readEarlier } from '../history.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
 import { RECEIPT_LENGTH_MAX } from '../verify.ts';
-import { readEarlier } from './earlier.ts';
+import { newestCheckpoint } from '../witness.ts';
 import { readTextFile } from './files.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
@@ -19,8 +20,8 @@ export function logCommand(): Command {
       'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
         'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +
         'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.\n\n' +
-        'A store that is an older copy of itself holds together too. With --against, proves that the log still holds what it ' +
-        'signed in an earlier checkpoint, or in the one of a receipt: keep such a file outside of this machine.',
+        'A store that is an older copy of itself holds together too, so the log is also held to what the witness file noted last; or, with ' +
+        '--against, to an earlier checkpoint, or the one in a receipt, that was kept outside of this machine.',
     )
     .addOption(configOption())
     .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
@@ -53,10 +54,11 @@ interface CheckCommandOptions {
 
 async function check({ config, against, json }: CheckCommandOptions): Promise<void> {
   try {
-    const earlier = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
-    const report = await withStore(config, 'read', (store, config) =>
-      runCheck(store, trustOf(store.identity, config), earlier),
-    );
+    const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
+    const report = await withStore(config, 'read', (store, config) => {
+      const earlier = named ?? newestCheckpoint(config.log.witnessFile)?.text;
+      return runCheck(store, trustOf(store.identity, config), earlier);
+    });
     process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
     if (json) printJson(toJson(report));
     else printReport(report);

@@ -1,4 +1,5 @@
 import { bytesEqual } from '../base/bytes.ts';
+import { contradiction } from '../history.ts';
 import { documentSha256, isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
@@ -9,7 +10,6 @@ import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
 import type { Batch, JobQuery, Leaf, Reference, Store, Viewer } from '../store/store.ts';
 import { createVerifier } from '../verify.ts';
-import { contradiction } from './earlier.ts';
 
 export interface LogReport {
   leaves: number;

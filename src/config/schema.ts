@@ -274,6 +274,10 @@ export const configSchema = table({
       /^(?!.*:\/\/)[^\s+]{1,255}$/u,
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
+    witness_file: path(
+      'the witness file, where the newest checkpoint is noted outside of the store',
+    ).optional(),
+    witness_interval: duration('how often a log that has grown is noted', '100ms', '1h').prefault('10s'),
   }),
   kms: table({
     quorum: key(QUORUM_EXPECTED, parseQuorum).prefault(1),

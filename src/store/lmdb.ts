@@ -1,20 +1,11 @@
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
+import { syncFolder } from './folders.ts';
 import { LmdbStore } from './lmdbStore.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { Store, StoreIdentity } from './store.ts';
@@ -147,14 +138,4 @@ function assertSame(path: string, identity: StoreIdentity, field: string, expect
   throw new OperatorError(
     `the store in ${path} is for ${CONFIG_KEYS[known]} "${actual}", the configuration says "${expected}": check state_dir`,
   );
-}
-
-/** A new name survives power loss only once its folder is on disk too. */
-function syncFolder(path: string): void {
-  const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
 }

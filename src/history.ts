@@ -1,14 +1,14 @@
-import { assert } from '../base/assert.ts';
-import { OperatorError } from '../base/errors.ts';
-import type { Checkpoint } from '../log/checkpoint.ts';
-import { consistencyProof, verifyConsistency } from '../log/proof.ts';
-import { meetsQuorum } from '../log/quorum.ts';
-import { emptyRoot } from '../log/tree.ts';
-import { parseReceipt } from '../manifest/received.ts';
-import type { TrustFile } from '../manifest/trust.ts';
-import type { Store } from '../store/store.ts';
-import { openCheckpoint, signersOf } from '../verify/checkpoint.ts';
-import { parseReceiptJson, verifyReceipt } from '../verify.ts';
+import { assert } from './base/assert.ts';
+import { OperatorError } from './base/errors.ts';
+import type { Checkpoint } from './log/checkpoint.ts';
+import { consistencyProof, verifyConsistency } from './log/proof.ts';
+import { meetsQuorum } from './log/quorum.ts';
+import { emptyRoot } from './log/tree.ts';
+import { parseReceipt } from './manifest/received.ts';
+import type { TrustFile } from './manifest/trust.ts';
+import type { Store } from './store/store.ts';
+import { openCheckpoint, signersOf } from './verify/checkpoint.ts';
+import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
 /**
  * What a log said of itself at an earlier time, from the text of a signed checkpoint or of a receipt, which carries one. Throws

@@ -1,11 +1,11 @@
-import { cpSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { contradiction, readEarlier } from '../../src/cli/earlier.ts';
-import { parseTrust } from '../../src/manifest/trust.ts';
-import { openStore } from '../../src/store/lmdb.ts';
-import { Client, type JobBody } from '../support/client.ts';
-import { openSandbox } from '../support/sandbox.ts';
+import { contradiction, readEarlier } from '../src/history.ts';
+import { parseTrust } from '../src/manifest/trust.ts';
+import { openStore } from '../src/store/lmdb.ts';
+import { Client, type JobBody } from './support/client.ts';
+import { openSandbox } from './support/sandbox.ts';
 
 /** A log of three leaves that was copied at two, and the copy continued in another way. */
 const sandbox = await openSandbox();
@@ -30,6 +30,8 @@ function copyTo(name: string): string {
 
 function putBack(copy: string): void {
   renameSync(state, `${state}.${Math.random()}`);
+  // It would not let a daemon continue the copy.
+  rmSync(join(sandbox.dir, 'state', 'witness'));
   cpSync(copy, state, { recursive: true });
 }
 

@@ -1,0 +1,103 @@
+import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { OperatorError } from '../base/errors.ts';
+import { packageVersion } from '../base/version.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { copyStore } from '../store/backup.ts';
+import { syncTree } from '../store/folders.ts';
+import { openStore } from '../store/lmdb.ts';
+import {
+  asOperatorError,
+  type BackupFile,
+  copyFolder,
+  DESCRIPTION,
+  digestsOf,
+  FOLDERS,
+  requireGood,
+} from './backupFolder.ts';
+import { configOption, jsonOption, parseCountArgument } from './options.ts';
+import { print, printJson } from './terminal.ts';
+
+export function backupCommand(): Command {
+  return new Command('backup')
+    .description(
+      'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
+        'stripped documents. The copy is opened again and checked as `pdfseal log check` would, and only then gets its name: ' +
+        'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
+    )
+    .addOption(configOption())
+    .option('--output <folder>', 'the copy; must not exist yet')
+    .option('--into <folder>', 'makes the copy in here, named after the time')
+    .option('--keep <count>', 'with --into: leaves so many of the newest copies there', parseCountArgument)
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade
+  pdfseal backup --config /etc/pdfseal/production.toml --into /var/backups/pdfseal/production --keep 14`,
+    )
+    .action(backup);
+}
+
+interface BackupOptions {
+  config: string;
+  output?: string;
+  into?: string;
+  keep?: number;
+  json?: true;
+}
+
+async function backup({ config: file, output, into, keep, json }: BackupOptions): Promise<void> {
+  if ((output === undefined) === (into === undefined))
+    throw new OperatorError('name either --output or --into');
+  const config = loadConfig(file, { files: 'unused' });
+  const createdAt = new Date().toISOString();
+  const target = resolve(output ?? join(into ?? '', createdAt.replaceAll(':', '')));
+  if (existsSync(target)) throw new OperatorError(`${target} exists already: a backup is never overwritten`);
+  const draft = `${target}.part`;
+  rmSync(draft, { recursive: true, force: true });
+  try {
+    await copyStore(config.storeDir, join(draft, 'store'));
+    for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
+    const made = await checked(draft, config, createdAt);
+    writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
+    syncTree(draft);
+    renameSync(draft, target);
+    syncTree(target);
+    if (json) printJson({ backup: target, ...made });
+    else print(`${target}: ${made.tree_size} leaves, checked`);
+  } catch (error) {
+    rmSync(draft, { recursive: true, force: true });
+    throw asOperatorError(error, `cannot write ${target}`);
+  }
+  if (into !== undefined && keep !== undefined) removeOldest(into, keep);
+}
+
+/** The copy, opened and held to everything that a log check asks. */
+async function checked(folder: string, config: Config, createdAt: string): Promise<BackupFile> {
+  const store = await openStore({ path: join(folder, 'store'), readOnly: true });
+  try {
+    await requireGood(store, config);
+    const head = await store.head();
+    return {
+      environment: store.identity.environment,
+      log_origin: store.identity.logOrigin,
+      tree_size: head?.treeSize ?? 0,
+      checkpoint: head?.checkpoint ?? null,
+      created_at: createdAt,
+      version: packageVersion(),
+      files: await digestsOf(folder),
+    };
+  } finally {
+    await store.close();
+  }
+}
+
+/** Copies are named after their times, so their names sort as they do. */
+function removeOldest(folder: string, keep: number): void {
+  const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
+  const copies = readdirSync(folder).filter(isCopy).sort();
+  for (const name of copies.slice(0, -keep)) rmSync(join(folder, name), { recursive: true });
+}

@@ -1,0 +1,148 @@
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { newestCheckpoint } from '../../src/witness.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+
+async function openHouse(t: Test) {
+  const sandbox = await openSandbox({ tables: { log: 'witness_interval = "100ms"' } });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  const witness = join(sandbox.dir, 'state', 'witness');
+  const config = ['--config', sandbox.configFile];
+  return {
+    sandbox,
+    witness,
+    seal: async (name: string) => {
+      const client = await Client.connect(sandbox.url, apiKey);
+      const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
+      return answer.json<JobBody>().id;
+    },
+    receipt: async (id: string) => {
+      const client = await Client.connect(sandbox.url, apiKey);
+      return (await client.get(`/v1/jobs/${id}/receipt.json`)).text;
+    },
+    pdfseal: (command: string, ...args: string[]) => sandbox.pdfseal([command, ...config, ...args]),
+    noted: (treeSize: number) =>
+      until(
+        `the witness has noted ${treeSize}`,
+        () => newestCheckpoint(witness)?.checkpoint.treeSize === treeSize,
+      ),
+  };
+}
+
+t.test('a backup is made beside the running daemon, checked, and restored', async (t) => {
+  const { sandbox, seal, receipt, pdfseal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  const id = await seal('one');
+  const text = await receipt(id);
+  const copy = join(sandbox.dir, 'copy');
+
+  const made = await pdfseal('backup', '--output', copy, '--json');
+  t.equal(made.status, 0, made.stderr);
+  t.match(JSON.parse(made.stdout), { backup: copy, environment: 'sandbox', tree_size: 1 });
+  t.strictSame(readdirSync(copy).sort(), ['backup.json', 'store']);
+  const again = await pdfseal('backup', '--output', copy);
+  t.equal(again.status, 1);
+  t.match(again.stderr, /exists already: a backup is never overwritten/);
+
+  const busy = await pdfseal('restore', '--from', copy);
+  t.equal(busy.status, 1);
+  t.match(busy.stderr, /another pdfseald .* is using this state folder/);
+  await noted(1);
+  await daemon.stop();
+
+  rmSync(join(sandbox.dir, 'state', 'store'), { recursive: true });
+  const restored = await pdfseal('restore', '--from', copy);
+  t.equal(restored.status, 0, restored.stderr);
+  t.match(restored.stdout, /: 1 leaves, from /);
+  await sandbox.start();
+  t.equal(await receipt(id), text, 'the receipt is the same, byte for byte');
+});
+
+t.test('a rollback is never silent', async (t) => {
+  const { sandbox, witness, seal, pdfseal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  await seal('one');
+  const older = join(sandbox.dir, 'older');
+  t.equal((await pdfseal('backup', '--output', older)).status, 0);
+  await seal('two');
+  await noted(2);
+  await daemon.stop();
+
+  const refused = await pdfseal('restore', '--from', older);
+  t.equal(refused.status, 1);
+  t.match(refused.stderr, /is not the newest state: the log has 1 leaves, and had 2 already/);
+  t.notOk(
+    readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('store.')),
+    'nothing was moved',
+  );
+
+  // Whoever copies files by hand is stopped by the daemon.
+  const store = join(sandbox.dir, 'state', 'store', 'data.mdb');
+  const newest = readFileSync(store);
+  writeFileSync(store, readFileSync(join(older, 'store', 'data.mdb')));
+  const stopped = await sandbox.pdfseald();
+  t.equal(stopped.status, 1);
+  t.match(stopped.stderr, /witness noted a later checkpoint: the log has 1 leaves, and had 2 already/);
+  const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+  t.equal(check.status, 1, 'and by a check');
+  t.match(check.stderr, /had 2 already/);
+  writeFileSync(store, newest);
+
+  const accepted = await pdfseal('restore', '--from', older, '--accept-rollback', '--json');
+  t.equal(accepted.status, 0, accepted.stderr);
+  t.match(JSON.parse(accepted.stdout), { tree_size: 1, rollback: /had 2 already/, kept: [/state\/store\./] });
+  t.notOk(existsSync(witness));
+  t.ok(
+    readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('witness.')),
+    'what was noted is kept',
+  );
+  await sandbox.start();
+});
+
+t.test('backups are kept in number; what is damaged or of another log is none', async (t) => {
+  const { sandbox, pdfseal } = await openHouse(t);
+  const folder = join(sandbox.dir, 'backups');
+  for (let n = 0; n < 3; n++) {
+    const { status, stderr } = await pdfseal('backup', '--into', folder, '--keep', '2');
+    t.equal(status, 0, stderr);
+  }
+  const [first = '', ...rest] = readdirSync(folder);
+  t.equal(rest.length, 1);
+
+  const data = join(folder, first, 'store', 'data.mdb');
+  writeFileSync(data, readFileSync(data).fill(0xff, 8192, 12288));
+  const damaged = await pdfseal('restore', '--from', join(folder, first));
+  t.equal(damaged.status, 1);
+  t.match(damaged.stderr, /data\.mdb is not as it was when the backup was made/);
+  const description = join(folder, rest[0] ?? '', 'backup.json');
+  writeFileSync(
+    description,
+    readFileSync(description, 'utf8').replace('seal.example.com', 'other.example.com'),
+  );
+  const foreign = await pdfseal('restore', '--from', join(folder, rest[0] ?? ''));
+  t.equal(foreign.status, 1);
+  t.match(foreign.stderr, /is of sandbox, other\.example\.com/);
+  const none = await pdfseal('restore', '--from', sandbox.dir);
+  t.match(none.stderr, /is not a backup of pdfseal/);
+  t.equal((await pdfseal('backup')).status, 1, 'a place is asked for');
+});
+
+t.test('a witness file with a torn end still tells', async (t) => {
+  const { sandbox, witness, seal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  await seal('one');
+  await noted(1);
+  await seal('two');
+  await noted(2);
+  await daemon.kill();
+  appendFileSync(witness, '\nseal.example.com/sandbox/2026\n3\nAAAA');
+  t.equal(newestCheckpoint(witness)?.checkpoint.treeSize, 2);
+  await sandbox.start();
+  await seal('three');
+  await noted(3);
+  t.equal(newestCheckpoint(join(sandbox.dir, 'nothing')), undefined);
+});
