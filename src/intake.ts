@@ -3,9 +3,9 @@ import { ServiceError } from './base/errors.ts';
 import { type DocumentOptions, DocumentPass, tooLarge } from './document.ts';
 import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
 import type { Content } from './job/job.ts';
-import { RequestBody } from './multipart/body.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
+import { IncomingBody } from './net/body.ts';
 
 export interface IntakeOptions extends DocumentOptions {
   /** How long a body may stand still, milliseconds. */
@@ -37,7 +37,7 @@ export async function receiveUpload(
 ): Promise<Content> {
   const boundary = boundaryOf(req.headers['content-type']);
   refuseAnnouncedSize(req, options.documentBytesMax);
-  const body = new RequestBody(req, {
+  const body = new IncomingBody(req, {
     idleTimeoutMs: options.bodyIdleTimeoutMs,
     bytesPerSecondMin: options.bodyBytesPerSecondMin,
   });

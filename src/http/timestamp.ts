@@ -1,5 +1,5 @@
 import { ServiceError } from '../base/errors.ts';
-import { RequestBody } from '../multipart/body.ts';
+import { IncomingBody } from '../net/body.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { askForBody, requireMediaType } from './body.ts';
 import type { Middleware, RequestContext } from './state.ts';
@@ -47,7 +47,7 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
 
 async function readQuery(ctx: RequestContext, timeoutMs: number): Promise<Buffer> {
   if (Number(ctx.req.headers['content-length'] ?? 0) > QUERY_BYTES_MAX) throw tooLong();
-  const body = new RequestBody(ctx.req, { idleTimeoutMs: timeoutMs });
+  const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
   // All of it, not each piece: a query fits into one packet.
   const timer = setTimeout(() => body.fail(tooSlow()), timeoutMs);
   const chunks: Buffer[] = [];

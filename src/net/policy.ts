@@ -75,9 +75,14 @@ function parseNetwork(text: string): Allowed | undefined {
 export class TargetPolicy {
   readonly #origins: Extract<Allowed, { kind: 'origin' }>[];
   readonly #networks: Network[];
+  readonly #resolve: typeof lookupName;
 
-  /** Throws Error on an entry that {@link parseAllowed} does not read. An empty list refuses everything. */
-  constructor(allow: readonly string[]) {
+  /**
+   * Throws Error on an entry that {@link parseAllowed} does not read. An empty list refuses everything. `resolve` is what names
+   * are looked up with.
+   */
+  constructor(allow: readonly string[], resolve = lookupName) {
+    this.#resolve = resolve;
     const entries = allow.map((text) => {
       const entry = parseAllowed(text);
       if (entry === undefined) throw new Error(`${JSON.stringify(text)} is neither an origin nor a network`);
@@ -110,7 +115,7 @@ export class TargetPolicy {
     done: Parameters<LookupFunction>[2],
     isListed: boolean,
   ): void {
-    lookupName(name, { ...options, all: true }, (error, found) => {
+    this.#resolve(name, { ...options, all: true }, (error, found) => {
       if (error) return done(error, []);
       const allowed = found.filter(({ address }) => this.#allows(address, isListed));
       const [first] = allowed;

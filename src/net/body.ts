@@ -10,7 +10,7 @@ export interface Patience {
 }
 
 /** Reads a request's body at the pace of its consumer, and no slower than its sender may be. */
-export class RequestBody {
+export class IncomingBody {
   readonly #req: IncomingMessage;
   readonly #idleTimeoutMs: number;
   readonly #bytesPerSecondMin: number;
