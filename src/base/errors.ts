@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'file_and_source_url'
   | 'source_not_allowed'
   | 'webhook_url_not_allowed'
+  | 'source_unreachable'
   | 'not_a_pdf'
   | 'virus_scan_failed'
   | 'malformed_multipart'

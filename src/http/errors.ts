@@ -52,6 +52,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'Webhooks are not sent to this URL',
     remedy: 'Ask the administrator to allow its origin, or its network if it is not a public one.',
   },
+  source_unreachable: {
+    status: 400,
+    title: 'The document at source_url cannot be fetched',
+    remedy:
+      'The message says why. Check the URL, that it has not expired and that its server answers; or upload the document.',
+  },
   not_a_pdf: {
     status: 400,
     title: 'The file is not a PDF document',
@@ -138,7 +144,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   checksum_mismatch: {
     status: 409,
     title: 'The document is not the one its checksum declares',
-    remedy: 'Nothing was recorded. Compute the SHA-256 again and repeat the upload: that is safe.',
+    remedy: 'Nothing was sealed. Compute the SHA-256 again and repeat the request: that is safe.',
   },
   idempotency_in_progress: {
     status: 409,

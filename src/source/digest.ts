@@ -1,0 +1,52 @@
+import type { IncomingMessage } from 'node:http';
+import { parseDictionary } from 'structured-headers';
+import { toHex } from '../base/bytes.ts';
+
+type Headers = IncomingMessage['headersDistinct'];
+
+const SHA256_BYTES = 32;
+const BASE64_SHA256 = /^[A-Za-z0-9+/]{43}=$/;
+
+/**
+ * The SHA-256 that a server gives for the whole of what is at a URL, lower-case hex: `Repr-Digest` (RFC 9530, section 3), else
+ * the old `Digest` (RFC 3230), else what S3 keeps with an object. Undefined where none of them says it in a way that can be
+ * read. `Content-Digest` is of the message, which in the answer to HEAD is empty.
+ */
+export function representationSha256(headers: Headers): string | undefined {
+  return reprDigest(headers) ?? oldDigest(headers) ?? s3Checksum(headers);
+}
+
+function reprDigest(headers: Headers): string | undefined {
+  const text = headers['repr-digest']?.join(', ');
+  if (text === undefined) return undefined;
+  try {
+    const value = parseDictionary(text).get('sha-256')?.[0];
+    return value instanceof ArrayBuffer ? hexOf(new Uint8Array(value)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `SHA-256=<Base64>` among others; names of algorithms are case-insensitive (RFC 3230, section 4.1.1). */
+function oldDigest(headers: Headers): string | undefined {
+  for (const instance of headers.digest?.join(',').split(',') ?? []) {
+    const [, name, base64] = /^\s*([^=]+)=(.*?)\s*$/.exec(instance) ?? [];
+    if (name?.toLowerCase() === 'sha-256') return fromBase64(base64);
+  }
+  return undefined;
+}
+
+/** Of an object uploaded in parts S3 has a checksum of checksums, which tells nothing of the bytes: it ends in `-<parts>`. */
+function s3Checksum(headers: Headers): string | undefined {
+  if (headers['x-amz-checksum-type']?.some((type) => type.toUpperCase() !== 'FULL_OBJECT')) return undefined;
+  const [checksum, ...others] = headers['x-amz-checksum-sha256'] ?? [];
+  return others.length === 0 ? fromBase64(checksum?.trim()) : undefined;
+}
+
+function fromBase64(text: string | undefined): string | undefined {
+  return text !== undefined && BASE64_SHA256.test(text) ? hexOf(Buffer.from(text, 'base64')) : undefined;
+}
+
+function hexOf(bytes: Uint8Array): string | undefined {
+  return bytes.length === SHA256_BYTES ? toHex(bytes) : undefined;
+}
