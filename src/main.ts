@@ -137,7 +137,7 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   parts.defer(startSweeping({ store, clock: systemClock, onFatal }));
-  parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
+  const webhooks = parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
   const supervision = new Supervision({
     socket: notifySocket(),
     watchdogMs: watchdogMs(),
@@ -194,6 +194,7 @@ async function serve(config: Config): Promise<void> {
         quorum: config.kms.quorum,
         timestamping,
         certificates: certificatesInUse(config),
+        webhooks,
         queueJobsMax: config.limits.queueJobsMax,
         hash: { engine, workers: config.hash.workers },
         lifecycle: app.lifecycle,

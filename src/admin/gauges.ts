@@ -159,6 +159,49 @@ const METRICS: StatusMetric[] = [
       })),
   },
   {
+    name: 'pdfseal_webhook_endpoints',
+    help: 'Webhook endpoints by state; failing ones are enabled',
+    labelNames: ['state'],
+    samples: ({ webhooks: { endpoints, disabled, failing } }) => [
+      { labels: { state: 'enabled' }, value: endpoints - disabled },
+      { labels: { state: 'disabled' }, value: disabled },
+      { labels: { state: 'failing' }, value: failing },
+    ],
+  },
+  {
+    name: 'pdfseal_webhooks_pending',
+    help: 'Webhooks still to be sent',
+    samples: ({ webhooks }) => one(webhooks.pending),
+  },
+  {
+    name: 'pdfseal_webhooks_oldest_due_age_seconds',
+    help: 'Since when the webhook that is due the longest is due; 0 when none is',
+    samples: ({ webhooks }) => one(webhooks.oldest_due_age_seconds),
+  },
+  {
+    name: 'pdfseal_webhooks_dead_letters',
+    help: 'Webhooks that were given up and can be replayed',
+    samples: ({ webhooks }) => one(webhooks.dead_letters),
+  },
+  {
+    name: 'pdfseal_webhooks_delivered_total',
+    help: 'Webhooks delivered to the endpoints there are',
+    isTotal: true,
+    samples: ({ webhooks }) => one(webhooks.delivered),
+  },
+  {
+    name: 'pdfseal_webhooks_failed_attempts_total',
+    help: 'Attempts to deliver a webhook that failed',
+    isTotal: true,
+    samples: ({ webhooks }) => one(webhooks.failed_attempts),
+  },
+  {
+    name: 'pdfseal_webhooks_dropped_total',
+    help: 'Webhooks that found backlog and dead letters of their endpoint full',
+    isTotal: true,
+    samples: ({ webhooks }) => one(webhooks.dropped),
+  },
+  {
     name: 'pdfseal_log_leaves',
     help: 'Size of the log: sealed jobs, canaries too',
     samples: ({ log }) => one(log.tree_size),

@@ -32,6 +32,20 @@ export interface AdminStatus {
   /** Absent where receipts carry no time-stamp. */
   timestamps?: PresentedTimestamps;
   certificates: PresentedCertificate[];
+  webhooks: {
+    endpoints: number;
+    disabled: number;
+    /** Those that keep failing, and are tried by one delivery at a time. */
+    failing: number;
+    in_flight: number;
+    pending: number;
+    /** Of the delivery that is due the longest; 0 when none is. */
+    oldest_due_age_seconds: number;
+    dead_letters: number;
+    delivered: number;
+    failed_attempts: number;
+    dropped: number;
+  };
   log: { origin: string; tree_size: number; sealed_at?: string };
   store: { path: string; bytes: number; disk_free_bytes: number; disk_bytes: number };
   hash: { engine: string; workers: number };

@@ -20,6 +20,7 @@ import {
   listCertificates,
   validityOf,
 } from '../tsa/expiry.ts';
+import type { Deliverer, WebhookStatus } from '../webhook/deliver.ts';
 import type { Drills } from './drills.ts';
 import { readinessOf } from './readiness.ts';
 import type {
@@ -41,6 +42,7 @@ export interface StatusSources {
   timestamping?: Timestamping | undefined;
   certificates: CertificateSources;
   canary: Pick<Canary, 'status'>;
+  webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax: number;
   hash: { engine: string; workers: number };
   lifecycle: { readonly draining: boolean };
@@ -86,6 +88,7 @@ export class StatusReader {
       certificates: listCertificates(this.#sources.certificates).map((entry) =>
         presentCertificate(entry, now),
       ),
+      webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       log: {
         origin: store.identity.logOrigin,
         tree_size: head?.treeSize ?? 0,
@@ -173,6 +176,22 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     subject: describeSubject(found),
     not_after: toTimestamp(found.notAfter),
     days_left: daysLeft(found, now),
+  };
+}
+
+function presentWebhooks(status: WebhookStatus, now: number): AdminStatus['webhooks'] {
+  const { endpoints, disabled, failing, pending, delivered, dropped } = status;
+  return {
+    endpoints,
+    disabled,
+    failing,
+    in_flight: status.inFlight,
+    pending,
+    oldest_due_age_seconds: ageSeconds(status.oldestDueAt ?? now, now),
+    dead_letters: status.deadLetters,
+    delivered,
+    failed_attempts: status.failures,
+    dropped,
   };
 }
 
