@@ -63,6 +63,16 @@ export interface Config {
     readonly witnessFile: string;
     readonly witnessIntervalMs: number;
   };
+  /** Where documents of a `source_url` come from. */
+  readonly sources: {
+    /** Origins and networks; empty: from nowhere. */
+    readonly allow: readonly string[];
+    readonly caFile?: string;
+    readonly concurrentMax: number;
+    readonly answerTimeoutMs: number;
+    readonly retryDelayMs: number;
+    readonly giveUpAfterMs: number;
+  };
   readonly kms: {
     readonly quorum: QuorumPolicy;
     readonly signTimeoutMs: number;
@@ -221,6 +231,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
       witnessFile: resolve(folder, log.witness_file ?? join(stateDir, 'witness')),
       witnessIntervalMs: log.witness_interval,
     },
+    sources: toSources(tables.sources, folder),
     kms: {
       quorum: kms.quorum,
       signTimeoutMs: kms.sign_timeout,
@@ -249,6 +260,17 @@ function toAdminAddress(
 ): AdminAddress {
   if (listen === undefined) return { path: join(stateDir, 'admin.sock') };
   return 'path' in listen ? { path: resolve(folder, listen.path) } : listen;
+}
+
+function toSources(table: ConfigTables['sources'], folder: string): Config['sources'] {
+  return {
+    allow: table.allow,
+    ...(table.ca_file !== undefined && { caFile: resolve(folder, table.ca_file) }),
+    concurrentMax: table.concurrent_max,
+    answerTimeoutMs: table.answer_timeout,
+    retryDelayMs: table.retry_delay,
+    giveUpAfterMs: table.give_up_after,
+  };
 }
 
 function toPartition(
@@ -324,7 +346,7 @@ function checkFiles(config: Config, tables: ConfigTables, text: string): void {
     ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
     ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
     ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
-    ...webhookFiles(config),
+    ...caFiles(config),
     ...clockFiles(config),
   ];
   const faults = files.flatMap(({ path, file, expected }) => {
@@ -370,9 +392,12 @@ function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, RemoteConfig]): 
   ];
 }
 
-function webhookFiles({ webhooks: { caFile } }: Config): NamedFile[] {
-  if (caFile === undefined) return [];
-  return [{ path: ['webhooks', 'ca_file'], file: caFile, expected: 'a PEM file, readable to this user' }];
+function caFiles(config: Config): NamedFile[] {
+  return (['sources', 'webhooks'] as const).flatMap((table) => {
+    const { caFile } = config[table];
+    if (caFile === undefined) return [];
+    return [{ path: [table, 'ca_file'], file: caFile, expected: 'a PEM file, readable to this user' }];
+  });
 }
 
 function clockFiles({ timestamp, clock }: Config): NamedFile[] {

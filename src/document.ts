@@ -74,7 +74,8 @@ export class DocumentPass {
   async finish(checksumSha256: string | undefined): Promise<Content> {
     const scan = await this.verdict();
     const document = await this.#hasher.digest();
-    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256) throw otherDocument();
+    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
+      throw otherDocument('the bytes received');
     return { document, scan };
   }
 
@@ -90,8 +91,7 @@ export function tooLarge(field: DocumentField, documentBytesMax: number): Servic
   return new ServiceError('document_too_large', message, { parameter: field });
 }
 
-function otherDocument(): ServiceError {
-  const message =
-    'checksum_sha256 is not the SHA-256 of the bytes received. Nothing was sealed: send the document again, or correct it.';
+export function otherDocument(found: string): ServiceError {
+  const message = `checksum_sha256 is not the SHA-256 of ${found}. Nothing was sealed: correct it, or send the document again.`;
   return new ServiceError('checksum_mismatch', message, { parameter: 'checksum_sha256' });
 }

@@ -14,6 +14,7 @@ import { trustOf } from './cli/trust.ts';
 import { BUILT_IN } from './config/consistency.ts';
 import { type Config, loadConfig } from './config.ts';
 import { startExpiryWarnings } from './expiry.ts';
+import { Fetching, type FetchingOptions } from './fetching.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
@@ -24,6 +25,7 @@ import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
+import { SourceClient } from './source/client.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
 import type { Store } from './store/store.ts';
@@ -160,13 +162,14 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  const document = { pool, documentBytesMax: config.limits.documentBytesMax, scanner };
+  const sources = await openFetching(config, { store, sealer, document, logger, onFatal }, parts);
   const app = createApp({
     store,
     sealer,
+    sources,
     intake: {
-      pool,
-      documentBytesMax: config.limits.documentBytesMax,
-      scanner,
+      ...document,
       bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
       bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
     },
@@ -322,6 +325,31 @@ function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateS
     keys: authorities.includes(BUILT_IN) ? keys : [],
     remotes: Object.fromEntries(Object.entries(remotes).filter(([name]) => authorities.includes(name))),
   };
+}
+
+async function openFetching(
+  config: Config,
+  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onFatal'>,
+  parts: AsyncDisposableStack,
+): Promise<Fetching> {
+  const { allow, caFile, answerTimeoutMs, ...limits } = config.sources;
+  const fetching = new Fetching({
+    ...shared,
+    ...limits,
+    source: new SourceClient({
+      policy: new TargetPolicy(allow),
+      answerTimeoutMs,
+      ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    }),
+    patience: {
+      idleTimeoutMs: config.http.bodyIdleTimeoutMs,
+      bytesPerSecondMin: config.http.bodyBytesPerSecondMin,
+    },
+    clock: systemClock,
+  });
+  parts.defer(() => fetching.close());
+  await fetching.start();
+  return fetching;
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */

@@ -279,6 +279,14 @@ export const configSchema = table({
     ).optional(),
     witness_interval: duration('how often a log that has grown is noted', '100ms', '1h').prefault('10s'),
   }),
+  sources: table({
+    allow: allowList.prefault([]),
+    ca_file: path("a PEM file with certificate authorities to trust beside Node's own").optional(),
+    concurrent_max: integer('documents fetched at the same time', 1, 1024).prefault(8),
+    answer_timeout: duration('how long a source may take to answer', '100ms', '5m').prefault('10s'),
+    retry_delay: duration('the pause after a first failure', '10ms', '5m').prefault('2s'),
+    give_up_after: duration('how long a document is tried to be fetched', '1s', '30d').prefault('1h'),
+  }).prefault({}),
   kms: table({
     quorum: key(QUORUM_EXPECTED, parseQuorum).prefault(1),
     sign_timeout: duration('how long one signature may take', '100ms', '5m').prefault('5s'),

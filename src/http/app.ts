@@ -39,6 +39,7 @@ export interface AppParts {
   store: Store;
   sealer: Sealer;
   intake: CreateOptions['intake'];
+  sources: CreateOptions['sources'];
   /** Without a trailing slash and without `/v1`. */
   publicUrl: string;
   organizations: AuthOptions['organizations'];
@@ -101,6 +102,7 @@ function routesOf(parts: AppParts): ApiRouter {
     reservations: new Reservations(),
     slots: new UploadSlots(parts),
     intake: parts.intake,
+    sources: parts.sources,
     site,
     blockingTimeoutMs: parts.blockingTimeoutMs,
     capabilities: capabilitiesOf(parts),

@@ -1,25 +1,21 @@
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { type IntakeOptions, receiveUpload } from '../intake.ts';
-import { CreateFields, type CreateRequest, fingerprint } from '../job/fields.ts';
+import { fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
-import type { Content, Job, Outcome } from '../job/job.ts';
+import type { Job, Outcome } from '../job/job.ts';
 import type { Sealer } from '../sealer.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
-import { askForBody, requireMediaType } from './body.ts';
+import { ERROR_KINDS } from './errors.ts';
 import { type Reservations, readIdempotencyKey } from './idempotency.ts';
-import { createFromSource } from './json-create.ts';
-import type { UploadSlots } from './limits.ts';
 import { jobUrl, presentJob, type Site } from './present.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+import { probe, type Submission, type SubmissionOptions, type Submit, submissionOf } from './submission.ts';
 
-export interface CreateOptions {
+export interface CreateOptions extends SubmissionOptions {
   store: Pick<Store, 'idempotency' | 'job'>;
   sealer: Pick<Sealer, 'admit' | 'accept' | 'settled' | 'phase'>;
   reservations: Reservations;
-  slots: UploadSlots;
-  intake: IntakeOptions;
   site: Site;
   blockingTimeoutMs: number;
   /** What the receipt of a new job of this client will offer, and whether it will be told of. */
@@ -36,8 +32,6 @@ interface Accepted {
 }
 
 const OPERATION = 'createSealJob';
-const MEDIA_TYPES = ['multipart/form-data', 'application/json'] as const;
-const HOW_TO_SEND = 'Content-Type must be multipart/form-data, or application/json with a source_url.';
 const RETRY_AFTER_SECONDS = 1;
 
 /**
@@ -47,10 +41,9 @@ const RETRY_AFTER_SECONDS = 1;
 export function createSealJob(options: CreateOptions): Middleware {
   return async (ctx) => {
     refuseQuery(ctx);
-    const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
+    const submit = submissionOf(ctx);
     const key = readIdempotencyKey(ctx.req);
-    if (mediaType === 'application/json') return createFromSource(ctx, options.intake.bodyIdleTimeoutMs);
-    const accepted = await receiveOnce(ctx, key, options);
+    const accepted = await receiveOnce(ctx, key, submit, options);
     ctx.state.jobId = accepted.job.id;
     ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.replayed) {
@@ -80,18 +73,19 @@ function refuseQuery({ querystring }: RequestContext): void {
 async function receiveOnce(
   ctx: RequestContext,
   name: string | undefined,
+  submit: Submit,
   options: CreateOptions,
 ): Promise<Accepted> {
-  if (name === undefined) return receive(ctx, undefined, options);
+  if (name === undefined) return receive(ctx, undefined, submit, options);
   const { reservations, store } = options;
   const key: IdempotencyKey = { clientId: callerOf(ctx).viewer.clientId, operation: OPERATION, key: name };
   const earlier = await store.idempotency(key);
-  if (earlier) return repeat(ctx, earlier, options);
+  if (earlier) return repeat(ctx, earlier, submit, options);
   const release = reservations.take(key);
   try {
     // Asked again: whoever held the key until now may have been accepted in between.
     const accepted = await store.idempotency(key);
-    return await (accepted ? repeat(ctx, accepted, options) : receive(ctx, key, options));
+    return await (accepted ? repeat(ctx, accepted, submit, options) : receive(ctx, key, submit, options));
   } finally {
     release();
   }
@@ -100,15 +94,18 @@ async function receiveOnce(
 async function receive(
   ctx: RequestContext,
   key: IdempotencyKey | undefined,
+  submit: Submit,
   options: CreateOptions,
 ): Promise<Accepted> {
-  const { sealer } = options;
+  const { sealer, sources } = options;
   sealer.admit('async');
   options.intake.scanner?.admit();
-  const { request, content } = await upload(ctx, options);
-  const print = fingerprint(request, content.document.sha256);
+  const submission = await submit(ctx, options);
+  const { request, documentSha256, sourceUrl } = submission;
+  if (sourceUrl !== undefined) await probe(ctx, sourceUrl, documentSha256, options);
+  const print = fingerprint(request, documentSha256);
   sealer.admit(request.mode);
-  const job = await jobOf(ctx, request, content, options);
+  const job = await jobOf(ctx, submission, options);
   const answer = answerTo(job, options.site);
   const idempotency = key && {
     ...key,
@@ -118,39 +115,22 @@ async function receive(
     acceptedAt: job.acceptedAt,
   };
   // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
-  await sealer.accept(job, { ...(idempotency && { idempotency }) });
+  const beside = { ...(idempotency && { idempotency }) };
+  if (sourceUrl === undefined) await sealer.accept(job, beside);
+  else await sources.accept(job, { ...beside, sourceUrl });
   return { job, answer, replayed: false };
-}
-
-async function upload(
-  ctx: RequestContext,
-  { slots, intake }: CreateOptions,
-): Promise<{ request: CreateRequest; content: Content }> {
-  const leave = slots.take(callerOf(ctx).viewer.clientId);
-  try {
-    const fields = new CreateFields();
-    const receiving = receiveUpload(ctx.req, fields, intake);
-    // Faults in the head of the request have shown by now; then the body is not asked for.
-    await Promise.race([receiving, undefined]);
-    askForBody(ctx);
-    const content = await receiving;
-    // An upload can last; a key that was revoked or expired meanwhile creates nothing.
-    await callerOf(ctx).confirm();
-    return { request: fields.finish(), content };
-  } finally {
-    leave();
-  }
 }
 
 async function repeat(
   ctx: RequestContext,
   entry: IdempotencyEntry,
+  submit: Submit,
   options: CreateOptions,
 ): Promise<Accepted> {
   // Scanned when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
   const intake = { ...options.intake, scanner: undefined };
-  const { request, content } = await upload(ctx, { ...options, intake });
-  if (entry.fingerprint !== fingerprint(request, content.document.sha256)) {
+  const { request, documentSha256 } = await submit(ctx, { ...options, intake });
+  if (entry.fingerprint !== fingerprint(request, documentSha256)) {
     throw new ServiceError(
       'idempotency_key_reused',
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
@@ -163,8 +143,7 @@ async function repeat(
 
 async function jobOf(
   ctx: RequestContext,
-  request: CreateRequest,
-  content: Content,
+  { request, documentSha256, content }: Submission,
   { capabilities, clock }: CreateOptions,
 ): Promise<Job> {
   const { clientId, organization } = callerOf(ctx).viewer;
@@ -178,8 +157,7 @@ async function jobOf(
     ...(request.purpose !== undefined && { purpose: request.purpose }),
     ...(request.customerReference !== undefined && { customerReference: request.customerReference }),
     preserveMetadata: request.preserveMetadata,
-    source: 'upload',
-    content,
+    ...(content ? { source: 'upload', content } : { source: 'url', checksumSha256: documentSha256 }),
     capabilities: await capabilities(clientId),
     acceptedAt: clock(),
   };
@@ -203,7 +181,8 @@ async function answerSettled(
   if (outcome?.kind === 'failed') {
     const { code, message } = outcome.failure;
     ctx.remove('Location');
-    throw new ServiceError(code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    const mayPass = ERROR_KINDS[code].status === 503;
+    throw new ServiceError(code, message, { ...(mayPass && { retryAfterSeconds: RETRY_AFTER_SECONDS }) });
   }
   if (outcome) return answerJob(ctx, answer);
   ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));

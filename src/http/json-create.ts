@@ -1,6 +1,6 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
-import { parseJsonCreate } from '../job/fields.ts';
+import { type JsonCreateRequest, parseJsonCreate } from '../job/fields.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { askForBody } from './body.ts';
 import type { RequestContext } from './state.ts';
@@ -20,19 +20,9 @@ const parseBody = koaBody({
   },
 });
 
-/**
- * A create by reference, `{"source_url": …}`: its fields are checked, then it is refused, for no origin is allowed. Throws
- * ServiceError always.
- */
-export async function createFromSource(ctx: RequestContext, bodyTimeoutMs: number): Promise<never> {
-  parseJsonCreate(await readJson(ctx, bodyTimeoutMs));
-  throw new ServiceError(
-    'source_not_allowed',
-    'Documents at a source_url are not accepted here. Upload the file instead.',
-    {
-      parameter: 'source_url',
-    },
-  );
+/** Reads a create by reference, `{"source_url": …}`. Throws ServiceError. */
+export async function readJsonCreate(ctx: RequestContext, bodyTimeoutMs: number): Promise<JsonCreateRequest> {
+  return parseJsonCreate(await readJson(ctx, bodyTimeoutMs));
 }
 
 /** Reads a JSON body, none of whose objects names a member twice. Throws ServiceError. */

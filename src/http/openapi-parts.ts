@@ -26,6 +26,7 @@ export const cacheHeaders = { 'Cache-Control': header('.', 'How long the answer 
 
 /** Headers that belong to a failure of that status. */
 const FAILURE_HEADERS: Record<number, object> = {
+  400: retryAfter,
   401: { 'WWW-Authenticate': header('^Bearer ', 'RFC 6750, section 3.') },
   403: { 'WWW-Authenticate': header('^Bearer ', 'Names the scope that is missing.') },
   404: retryAfter,

@@ -197,7 +197,7 @@ export const SCHEMAS: Record<string, Schema> = {
     {
       additionalProperties: false,
       description:
-        'A preview for hosted documents. No origin is allowed yet: answered with `source_not_allowed`.',
+        'A hosted document, at an origin that the administrator allows: else `source_not_allowed`. Its server is asked with HEAD before the job is accepted, the document is fetched after that.',
     },
   ),
 };

@@ -28,6 +28,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'missing_file',
   'file_and_source_url',
   'source_not_allowed',
+  'source_unreachable',
   'not_a_pdf',
   'virus_scan_failed',
   'malformed_multipart',

@@ -205,6 +205,8 @@ function parseSourceUrl(name: string, value: unknown): string {
   const text = parseText(name, value);
   const url = text.length <= SOURCE_URL_CHARACTERS_MAX ? URL.parse(text) : null;
   const valid = url !== null && (url.protocol === 'https:' || url.protocol === 'http:');
+  if (valid && (url.username !== '' || url.password !== ''))
+    return invalid(name, 'must carry no credentials before its host.');
   return valid
     ? text
     : invalid(

@@ -1,5 +1,6 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
+import { getCACertificates } from 'node:tls';
 import { ServiceError } from '../base/errors.ts';
 import type { TargetPolicy } from '../net/policy.ts';
 import { representationSha256 } from './digest.ts';
@@ -9,8 +10,8 @@ export interface SourceOptions {
   policy: Pick<TargetPolicy, 'guard'>;
   /** For connecting and the head of the answer, all redirects included. */
   answerTimeoutMs: number;
-  /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
-  ca?: string;
+  /** PEM of certificate authorities to trust beside Node's own. */
+  ca?: string | undefined;
 }
 
 /** What a source says of its document without giving it away. */
@@ -37,9 +38,11 @@ const HEADERS = {
  */
 export class SourceClient {
   readonly #options: SourceOptions;
+  readonly #ca: { ca?: string[] };
 
   constructor(options: SourceOptions) {
     this.#options = options;
+    this.#ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), options.ca] };
   }
 
   /** Asks with HEAD. Nothing is known of a source that answers GET only. */
@@ -100,11 +103,10 @@ export class SourceClient {
   }
 
   #send(method: 'HEAD' | 'GET', url: URL, signal: AbortSignal): Promise<IncomingMessage> {
-    const { policy, ca } = this.#options;
-    const options = { ...policy.guard(url), method, signal, headers: HEADERS, agent: false };
+    const options = { ...this.#options.policy.guard(url), method, signal, headers: HEADERS, agent: false };
     const request =
       url.protocol === 'https:'
-        ? requestHttps(url, { ...options, rejectUnauthorized: true, ...(ca !== undefined && { ca }) })
+        ? requestHttps(url, { ...options, rejectUnauthorized: true, ...this.#ca })
         : requestHttp(url, options);
     return new Promise((resolve, reject) => {
       request.on('error', reject).on('response', (response) => {

@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
+import { Fetching, type FetchingOptions } from '../../src/fetching.ts';
 import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
@@ -13,6 +14,7 @@ import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts'
 import { TargetPolicy } from '../../src/net/policy.ts';
 import type { Scanner } from '../../src/scan/scanner.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
+import { SourceClient, type SourceOptions } from '../../src/source/client.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
@@ -28,6 +30,7 @@ export interface TestOptions {
   partitions?: Partial<PartitionsOptions>;
   pool?: Partial<HashPoolOptions>;
   scanner?: Scanner;
+  sources?: Partial<FetchingOptions> & Partial<SourceOptions> & { allow?: string[] };
   documentBytesMax?: number;
   bodyIdleTimeoutMs?: number;
 }
@@ -79,16 +82,32 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const pool = await openHashPool({ workers: 1, engine: 'native', onTrouble: onFatal, ...options.pool });
   t.teardown(() => pool.close());
 
+  const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
+  const document = { pool, documentBytesMax, scanner };
+  const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 10_000;
+  const { allow = [], policy = new TargetPolicy(allow), ...sources } = options.sources ?? {};
+  const fetching = new Fetching({
+    store,
+    sealer,
+    source: new SourceClient({ policy, answerTimeoutMs: 10_000, ...sources }),
+    document,
+    patience: { idleTimeoutMs },
+    concurrentMax: 4,
+    retryDelayMs: 10,
+    giveUpAfterMs: 3_600_000,
+    clock: systemClock,
+    logger,
+    onFatal,
+    ...sources,
+  });
+  t.teardown(() => fetching.close());
+  await fetching.start();
+
   const app = createApp({
     store,
     sealer,
-    intake: {
-      pool,
-      scanner: options.scanner,
-      documentBytesMax: options.documentBytesMax ?? 4 * 1024 * 1024,
-      bodyIdleTimeoutMs: options.bodyIdleTimeoutMs ?? 10_000,
-      bodyBytesPerSecondMin: 0,
-    },
+    sources: fetching,
+    intake: { ...document, bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: 0 },
     publicUrl: PUBLIC_URL,
     organizations: { acme: { partners: ['beta'] } },
     uploadsMax: 64,

@@ -1,0 +1,233 @@
+import type { IncomingMessage } from 'node:http';
+import type { Logger } from 'pino';
+import { BrokenInvariant } from './base/assert.ts';
+import type { Clock } from './base/clock.ts';
+import { ServiceError } from './base/errors.ts';
+import { type DocumentOptions, DocumentPass, otherDocument, tooLarge } from './document.ts';
+import { type Content, isReceived, type Job } from './job/job.ts';
+import { IncomingBody, type Patience } from './net/body.ts';
+import type { Sealer } from './sealer.ts';
+import { announcedBytes, type SourceClient } from './source/client.ts';
+import { codeOf, unfetchableNow } from './source/failure.ts';
+import { type Acceptance, type Store, UnknownOutcome } from './store/store.ts';
+
+export interface FetchingOptions {
+  store: Pick<Store, 'waiting' | 'sourceUrl'>;
+  sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
+  source: Pick<SourceClient, 'probe' | 'open'>;
+  document: DocumentOptions;
+  /** How slow a source may be. */
+  patience: Patience;
+  /** Documents fetched at the same time. */
+  concurrentMax: number;
+  /** The first pause after a failure that may pass; each further one is twice as long. */
+  retryDelayMs: number;
+  /** How long a document is tried to be fetched before its job fails, in milliseconds from the job's acceptance. */
+  giveUpAfterMs: number;
+  clock: Clock;
+  logger: Logger;
+  /** Called when fetching cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
+  onFatal(error: unknown): void;
+}
+
+/** A job whose document is to be fetched. */
+interface Task {
+  job: Job;
+  /** Attempts of this process that failed. */
+  failures: number;
+}
+
+const RETRY_DELAY_MS_MAX = 300_000;
+
+/**
+ * Turns accepted jobs from URLs into received ones: each document is fetched, once if all goes well, and streamed through what an
+ * upload goes through. Everything it needs to go on after a crash is in the store.
+ */
+export class Fetching {
+  readonly #options: FetchingOptions;
+  readonly #stop = new AbortController();
+  readonly #pauses = new Set<NodeJS.Timeout>();
+  readonly #running = new Map<Task, Promise<void>>();
+  #queue: Task[] = [];
+
+  constructor(options: FetchingOptions) {
+    this.#options = options;
+  }
+
+  /** Takes up what an earlier process left. Called once. */
+  async start(): Promise<void> {
+    const waiting = await this.#options.store.waiting(Number.MAX_SAFE_INTEGER);
+    for (const job of waiting) {
+      if (isReceived(job)) continue;
+      this.#hashingUnlessScanned(job); // may have been reported already, and a phase never goes back
+      this.#add({ job, failures: 0 });
+    }
+  }
+
+  /**
+   * Asks a source what it has, before a job is accepted. Throws ServiceError `checksum_mismatch` or `document_too_large` when it
+   * says that it has something else, `source_unreachable` or `source_not_allowed` when it cannot be asked.
+   */
+  async probe(sourceUrl: string, checksumSha256: string): Promise<void> {
+    const { source, document, logger } = this.#options;
+    try {
+      const { sha256, bytes = 0 } = await source.probe(sourceUrl, this.#stop.signal);
+      if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
+      if (sha256 !== undefined && sha256 !== checksumSha256)
+        throw otherDocument('what source_url says it has');
+    } catch (error) {
+      if (error instanceof ServiceError)
+        logger.info({ error_code: error.code, ...reasonOf(error, sourceUrl) }, 'a source was refused');
+      throw error;
+    }
+  }
+
+  /** Makes a job without content durable, and queues it to be fetched. Once this resolves, the job survives any crash. */
+  async accept(job: Job, acceptance: Acceptance): Promise<void> {
+    await this.#options.sealer.accept(job, acceptance);
+    this.#add({ job, failures: 0 });
+  }
+
+  /** Breaks off; what was under way is fetched anew after the next start. */
+  async close(): Promise<void> {
+    this.#stop.abort(shuttingDown());
+    for (const pause of this.#pauses) clearTimeout(pause);
+    await Promise.all(this.#running.values());
+  }
+
+  #add(task: Task): void {
+    this.#queue.push(task);
+    this.#fill();
+  }
+
+  #fill(): void {
+    while (this.#running.size < this.#options.concurrentMax && !this.#stop.signal.aborted) {
+      const task = this.#next();
+      if (task === undefined) return;
+      const run = this.#run(task)
+        .catch((error) => this.#options.onFatal(error))
+        .finally(() => {
+          this.#running.delete(task);
+          this.#fill();
+        });
+      this.#running.set(task, run);
+    }
+  }
+
+  /** Of the client with the fewest documents under way the oldest, so that none waits for another's slow source. */
+  #next(): Task | undefined {
+    const underWay = Map.groupBy(this.#running.keys(), ({ job }) => job.clientId);
+    const loadOf = ({ job }: Task) => underWay.get(job.clientId)?.length ?? 0;
+    const [first] = this.#queue;
+    if (first === undefined) return undefined;
+    const next = this.#queue.reduce((best, task) => (loadOf(task) < loadOf(best) ? task : best), first);
+    this.#queue = this.#queue.filter((task) => task !== next);
+    return next;
+  }
+
+  async #run(task: Task): Promise<void> {
+    const { store, sealer } = this.#options;
+    const { id } = task.job;
+    const sourceUrl = await store.sourceUrl(id);
+    if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
+    let content: Content;
+    try {
+      content = await this.#fetch(task.job, sourceUrl);
+    } catch (error) {
+      if (isFatal(error)) throw error;
+      return this.#stop.signal.aborted ? undefined : this.#failed(task, asFailure(error), sourceUrl);
+    }
+    await sealer.receive(id, content);
+  }
+
+  async #fetch(job: Job, sourceUrl: string): Promise<Content> {
+    const { source, document } = this.#options;
+    document.scanner?.admit();
+    const answer = await source.open(sourceUrl, this.#stop.signal);
+    try {
+      if ((announcedBytes(answer) ?? 0) > document.documentBytesMax)
+        throw tooLarge('source_url', document.documentBytesMax);
+      return await this.#receive(job, answer);
+    } finally {
+      answer.destroy();
+    }
+  }
+
+  async #receive(job: Job, answer: IncomingMessage): Promise<Content> {
+    this.#hashingUnlessScanned(job);
+    const pass = new DocumentPass(this.#options.document, 'source_url');
+    const body = new IncomingBody(answer, this.#options.patience);
+    try {
+      await body.read((chunk) => {
+        const room = pass.write(chunk);
+        if (room !== undefined) body.hold(room);
+      }, this.#stop.signal);
+      pass.end();
+      await pass.verdict();
+      this.#options.sealer.hashing(job.id);
+      return await pass.finish(job.checksumSha256);
+    } catch (error) {
+      pass.abort();
+      throw error;
+    }
+  }
+
+  /** A document that a scanner has not let pass is not being hashed, whatever is computed meanwhile; without one it is at once. */
+  #hashingUnlessScanned({ id }: Job): void {
+    if (this.#options.document.scanner === undefined) this.#options.sealer.hashing(id);
+  }
+
+  /** A failure that may pass is tried again, until the job has waited too long. */
+  async #failed(task: Task, failure: ServiceError, sourceUrl: string): Promise<void> {
+    const { sealer, logger, clock, giveUpAfterMs } = this.#options;
+    const { id, acceptedAt } = task.job;
+    const about = { job_id: id, error_code: failure.code, ...reasonOf(failure, sourceUrl) };
+    const pauseMs = this.#pauseMs(task, failure);
+    if (failure.retryAfterSeconds === undefined || clock() + pauseMs >= acceptedAt + giveUpAfterMs) {
+      logger.warn(about, 'a document could not be fetched; its job failed');
+      return sealer.fail(id, failure);
+    }
+    logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; it is tried again');
+    const pause = setTimeout(() => {
+      this.#pauses.delete(pause);
+      this.#add({ job: task.job, failures: task.failures + 1 });
+    }, pauseMs);
+    this.#pauses.add(pause);
+  }
+
+  /** Doubles from failure to failure, with a random part, so that what failed together does not come back together. */
+  #pauseMs({ failures }: Task, { retryAfterSeconds = 0 }: ServiceError): number {
+    const longestMs = Math.min(this.#options.retryDelayMs * 2 ** failures, RETRY_DELAY_MS_MAX);
+    // One second is what every failure says that knows nothing better.
+    const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
+    return Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
+  }
+}
+
+/** What the log says of it: never more of the URL than its origin, for the rest may hold secrets. */
+function reasonOf({ cause }: ServiceError, sourceUrl: string): object {
+  return { origin: new URL(sourceUrl).origin, ...(cause !== undefined && { reason: codeOf(cause) }) };
+}
+
+function isFatal(error: unknown): boolean {
+  return error instanceof BrokenInvariant || error instanceof UnknownOutcome;
+}
+
+/** Faults of the connection, by their names for bodies that are sent to us, and of our own parts may pass. */
+function asFailure(error: unknown): ServiceError {
+  if (!(error instanceof ServiceError)) return internal(error);
+  if (error.code === 'body_timeout') return unfetchableNow('sends its document too slowly');
+  if (error.code === 'incomplete_body') return unfetchableNow('broke off in the middle of its document');
+  return error;
+}
+
+function internal(cause: unknown): ServiceError {
+  const message = 'Something went wrong inside the service while it fetched source_url.';
+  return new ServiceError('internal_error', message, { retryAfterSeconds: 1, cause });
+}
+
+function shuttingDown(): ServiceError {
+  return new ServiceError('shutting_down', 'The service is being stopped. Repeat the request later.', {
+    retryAfterSeconds: 1,
+  });
+}
