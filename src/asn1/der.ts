@@ -179,9 +179,8 @@ export function readOctets(element: Element): Uint8Array {
 export function readPositive(element: Element): Uint8Array {
   const content = contentOf(element);
   const octets = content.subarray(content[0] === 0 ? 1 : 0);
-  if (octets.length === 0 || !bytesEqual(unsignedContent(octets), content)) {
-    throw new MalformedDer('an INTEGER that is not positive, or not in its shortest form');
-  }
+  if (octets.length === 0 || (content[0] ?? 0) >= 0x80)
+    throw new MalformedDer('an INTEGER that is not positive');
   return octets;
 }
 

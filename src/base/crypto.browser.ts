@@ -6,6 +6,7 @@ import { sha1 } from '@noble/hashes/legacy.js';
 import { sha256 as sha2_256, sha512 as sha2_512, sha384 } from '@noble/hashes/sha2.js';
 import { bytesEqual, concatBytes, toHex } from './bytes.ts';
 import type { Curve, DigestName, PublicKey } from './crypto.ts';
+import { isWeakPoint } from './ed25519.ts';
 
 const DIGESTS = { sha1, sha256: sha2_256, sha384, sha512: sha2_512 };
 const CURVES = { 'P-256': p256, 'P-384': p384, 'P-521': p521 };
@@ -65,7 +66,8 @@ export function isOnCurve(key: PublicKey): boolean {
  * verification multiplies by the cofactor, and so takes signatures that only their maker can make and OpenSSL refuses.
  */
 function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
-  if (signature.length !== 64) return false;
+  if (signature.length !== 64 || isWeakPoint(publicKey) || isWeakPoint(signature.subarray(0, 32)))
+    return false;
   const { Point } = ed25519;
   const [r, s] = [signature.subarray(0, 32), littleEndian(signature.subarray(32))];
   if (s >= Point.Fn.ORDER) return false;

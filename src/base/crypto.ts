@@ -1,4 +1,5 @@
 import * as node from 'node:crypto';
+import { isWeakPoint } from './ed25519.ts';
 
 // `crypto.browser.ts` is what a browser's bundle has in this file's place (package.json, "browser").
 
@@ -35,7 +36,8 @@ export function sha512(data: Uint8Array): Uint8Array {
 }
 
 /**
- * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor), DER of r and
+ * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor, no
+ * point of small order), DER of r and
  * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2). Ed25519 hashes on its own, so
  * `digest` says nothing there. Any key, message and signature are safe.
  */
@@ -45,6 +47,8 @@ export function verify(
   message: Uint8Array,
   signature: Uint8Array,
 ): boolean {
+  if (key.type === 'ed25519' && (isWeakPoint(key.point) || isWeakPoint(signature.subarray(0, 32))))
+    return false;
   try {
     return node.verify(key.type === 'ed25519' ? null : digest, message, keyObject(key), signature);
   } catch {

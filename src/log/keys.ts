@@ -1,5 +1,6 @@
 import { concatBytes, fromBase64, fromHex, fromUtf8, toBase64, toHex } from '../base/bytes.ts';
 import { isOnCurve, type PublicKey, sha256, verify } from '../base/crypto.ts';
+import { isWeakPoint } from '../base/ed25519.ts';
 import { isKeyName } from './note.ts';
 
 /** Signature schemes a log key can have; the closed list behind the receipt's `algorithm`. */
@@ -90,26 +91,6 @@ function isPublicKey(spki: Uint8Array, algorithm: SignatureAlgorithm): boolean {
 function publicKeyOf(algorithm: SignatureAlgorithm, spki: Uint8Array): PublicKey {
   const point = spki.subarray(SPKI_FORMS[algorithm].pointAt);
   return algorithm === 'ed25519' ? { type: 'ed25519', point } : { type: 'ec', curve: 'P-256', point };
-}
-
-/** The y of Ed25519's points of small order, little-endian. */
-const SMALL_ORDER = [
-  '00'.repeat(32),
-  `01${'00'.repeat(31)}`,
-  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
-  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
-  `ec${'ff'.repeat(30)}7f`,
-];
-
-/**
- * Whether one signature would be this "key's" over many messages, or whether it is a second spelling of another: a point of
- * small order, or a y that is not below 2^255 - 19 (RFC 8032, section 5.1.3). OpenSSL takes both for keys.
- */
-function isWeakPoint(point: Uint8Array): boolean {
-  const y = Uint8Array.from(point);
-  y[31] = (y[31] ?? 0) & 0x7f;
-  const hex = toHex(y);
-  return SMALL_ORDER.includes(hex) || (/^..(ff){30}7f$/.test(hex) && (y[0] ?? 0) >= 0xed);
 }
 
 function spkiBytes({ spki }: PublicLogKey): Uint8Array {
