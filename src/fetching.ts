@@ -76,8 +76,7 @@ export class Fetching {
       if (sha256 !== undefined && sha256 !== checksumSha256)
         throw otherDocument('what source_url says it has');
     } catch (error) {
-      if (error instanceof ServiceError)
-        logger.info({ error_code: error.code, ...reasonOf(error, sourceUrl) }, 'a source was refused');
+      if (error instanceof ServiceError) logger.info(describe(error, sourceUrl), 'a source was refused');
       throw error;
     }
   }
@@ -181,7 +180,7 @@ export class Fetching {
   async #failed(task: Task, failure: ServiceError, sourceUrl: string): Promise<void> {
     const { sealer, logger, clock, giveUpAfterMs } = this.#options;
     const { id, acceptedAt } = task.job;
-    const about = { job_id: id, error_code: failure.code, ...reasonOf(failure, sourceUrl) };
+    const about = { job_id: id, ...describe(failure, sourceUrl) };
     const pauseMs = this.#pauseMs(task, failure);
     if (failure.retryAfterSeconds === undefined || clock() + pauseMs >= acceptedAt + giveUpAfterMs) {
       logger.warn(about, 'a document could not be fetched; its job failed');
@@ -205,8 +204,10 @@ export class Fetching {
 }
 
 /** What the log says of it: never more of the URL than its origin, for the rest may hold secrets. */
-function reasonOf({ cause }: ServiceError, sourceUrl: string): object {
-  return { origin: new URL(sourceUrl).origin, ...(cause !== undefined && { reason: codeOf(cause) }) };
+function describe({ code, message, cause }: ServiceError, sourceUrl: string): object {
+  const reason = code === 'internal_error' ? { err: cause } : { reason: codeOf(cause) };
+  const { origin } = new URL(sourceUrl);
+  return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
 }
 
 function isFatal(error: unknown): boolean {

@@ -3,7 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Receipt } from '../src/manifest/receipt.ts';
 import { openTestApp, pdfOf, type TestApp, type TestOptions } from './support/app.ts';
+import { startClamd, VIRUS, VIRUS_NAME } from './support/clamd.ts';
 import type { Answer, Client, Envelope, JobBody } from './support/client.ts';
+import { isAvailable, startScanner } from './support/scanning.ts';
 import {
   either,
   openSource,
@@ -286,6 +288,58 @@ t.test('a repeat is the same job, and asks the source nothing', async (t) => {
   const refused = { 'Idempotency-Key': 'another-key' };
   t.equal(codeOf(await create(client, source.origin, pdfOf('x'), {}, refused)), '409 checksum_mismatch');
   t.equal((await create(client, source.origin, DOCUMENT, {}, refused)).status, 202, 'a refusal takes no key');
+});
+
+t.test('what a scanner finds fails the job before it is ever hashed', async (t) => {
+  const clamd = await startClamd(t);
+  const { scanner } = await startScanner(t, clamd.address);
+  const infected = pdfOf(VIRUS, 100_000);
+  const open = Promise.withResolvers<void>();
+  const slow: SourceHandler = async (_, res) => {
+    res.writeHead(200, { 'Content-Length': infected.length }).write(infected.subarray(0, 90_000));
+    await open.promise;
+    res.end(infected.subarray(90_000));
+  };
+  const source = await openSource(t, either(serving(infected), slow));
+  const { client, log } = await openSourceApp(t, { scanner });
+  const answer = await create(client, source.origin, infected);
+  await until('it is fetched', () => source.requests.length === 2);
+  t.match((await client.get(`/v1/jobs/${answer.json<JobBody>().id}`)).json(), { phase: 'queued' });
+  open.resolve();
+  t.match(await ended(client, answer), {
+    phase: 'failed',
+    error: { code: 'virus_scan_failed', message: VIRUS_NAME },
+  });
+  t.match(JSON.stringify(log()), VIRUS_NAME, 'the administrator is told');
+  const blocking = await create(client, source.origin, infected, { mode: 'blocking' });
+  t.equal(codeOf(blocking), '400 virus_scan_failed');
+
+  const clean = await openSource(t, serving(DOCUMENT));
+  const sealed = await create(client, clean.origin, DOCUMENT, { mode: 'blocking' });
+  const receipt = await client.get(`/v1/jobs/${sealed.json<JobBody>().id}/receipt.json`);
+  t.match(receipt.json(), { manifest: { source: 'url', scan: { verdict: 'clean', engine: /ClamAV/ } } });
+});
+
+t.test('a scanner that is away while a document is fetched is waited for', async (t) => {
+  const clamd = await startClamd(t);
+  const { scanner } = await startScanner(t, clamd.address);
+  const asked = Promise.withResolvers<void>();
+  const source = await openSource(
+    t,
+    either(serving(DOCUMENT), async (req, res) => {
+      await asked.promise;
+      serving(DOCUMENT)(req, res);
+    }),
+  );
+  const { client } = await openSourceApp(t, { scanner });
+  const answer = await create(client, source.origin);
+  await until('it is fetched', () => source.requests.length === 2);
+  await clamd.stop();
+  asked.resolve();
+  await until('it is missed', () => !isAvailable(scanner));
+  t.match((await client.get(`/v1/jobs/${answer.json<JobBody>().id}`)).json(), { phase: 'queued' });
+  await clamd.start();
+  t.match(await ended(client, answer), { phase: 'completed' });
 });
 
 t.test('few are fetched at a time, and no client waits behind all of another', async (t) => {

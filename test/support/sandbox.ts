@@ -44,6 +44,7 @@ type TableName =
   | 'sealing'
   | 'hash'
   | 'scan'
+  | 'sources'
   | 'log'
   | 'kms'
   | 'webhooks'
@@ -269,7 +270,7 @@ ${sandbox.partitions
   .join('')}
 [clock]
 ${clock}
-${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }
