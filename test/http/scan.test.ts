@@ -1,17 +1,16 @@
 /** Creates behind the virus scanner: a real clamd. */
-import { createHash } from 'node:crypto';
 import t from 'tap';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { startClamd, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
 import { encryptedPdf } from '../support/pdf.ts';
 import { isAvailable, startScanner } from '../support/scanning.ts';
+import { either, openSource, type SourceHandler, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 import { Wire } from '../support/wire.ts';
 
 const INFECTED = pdfOf(VIRUS);
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
-const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 t.test('the verdict is in the manifest', async (t) => {
   const clamd = await startClamd(t);
@@ -52,7 +51,7 @@ t.test('what the scanner does not let pass is no job, and has no digest', async 
   );
   t.strictSame((await client.get('/v1/jobs')).json(), { jobs: [] });
   const lines = JSON.stringify(log());
-  t.notMatch(lines, sha256(INFECTED));
+  t.notMatch(lines, sha256Of(INFECTED));
   t.match(lines, VIRUS_NAME, 'the administrator is told');
 
   t.equal((await client.seal(pdfOf('clean'), {}, key)).status, 202, 'and the key is free');
@@ -120,4 +119,59 @@ t.test('a scanner that is lost in the middle of a document', async (t) => {
     { err: { code: 'scanner_unavailable', cause: { type: 'ScannerFailure', message: /clamd|connection/ } } },
     'the reason is in the log',
   );
+});
+
+t.test('what is fetched from a URL is scanned too, and not being hashed until it may', async (t) => {
+  const clamd = await startClamd(t);
+  const { scanner } = await startScanner(t, clamd.address);
+  const { client, log } = await openTestApp(t, {
+    scanner,
+    sources: { allow: ['127.0.0.0/8'], retryDelayMs: 20 },
+  });
+  const held = Promise.withResolvers<void>();
+  const inTwo = (document: Buffer, second: Promise<void>): SourceHandler =>
+    either(serving(document), async (_, res) => {
+      res.writeHead(200, { 'Content-Length': document.length }).write(document.subarray(0, 20));
+      await second;
+      res.end(document.subarray(20));
+    });
+  const create = async (document: Buffer, handler: SourceHandler, mode = 'async') => {
+    const { origin } = await openSource(t, handler);
+    const body = { source_url: origin, checksum_sha256: sha256Of(document), visibility: 'private', mode };
+    const headers = { 'Content-Type': 'application/json' };
+    return client.request('POST', '/v1/jobs/seal', { headers, body: JSON.stringify(body) });
+  };
+  const read = async (answer: Answer) =>
+    (await client.get(`/v1/jobs/${answer.json<JobBody>().id}`)).json<JobBody>();
+  const ends = async (answer: Answer) => {
+    await until('the job ends', async () => /completed|failed/.test((await read(answer)).phase));
+    return read(answer);
+  };
+
+  const infected = await create(INFECTED, inTwo(INFECTED, held.promise));
+  await until('it is scanned', () => scanner.health().connectionsInUse === 1);
+  t.equal((await read(infected)).phase, 'queued');
+  held.resolve();
+  t.match(await ends(infected), {
+    phase: 'failed',
+    error: { code: 'virus_scan_failed', message: VIRUS_NAME },
+  });
+  const blocking = await create(INFECTED, serving(INFECTED), 'blocking');
+  t.equal(codeOf(blocking), '400 virus_scan_failed');
+
+  const clean = pdfOf('clean');
+  const lost = Promise.withResolvers<void>();
+  const waiting = await create(clean, inTwo(clean, lost.promise));
+  await until('it is scanned', () => scanner.health().connectionsInUse === 1);
+  await clamd.stop();
+  lost.resolve();
+  await until('it is to be tried again', () => log().some(({ pause_ms }) => pause_ms !== undefined));
+  t.equal((await read(waiting)).phase, 'queued');
+  await until('clamd is missed', () => !isAvailable(scanner));
+  t.equal(codeOf(await create(clean, serving(clean))), '503 scanner_unavailable');
+  await clamd.start();
+  const { id, phase } = await ends(waiting);
+  t.equal(phase, 'completed');
+  const receipt = await client.get(`/v1/jobs/${id}/receipt.json`);
+  t.match(receipt.json(), { manifest: { source: 'url', scan: { verdict: 'clean', signatures: '27410' } } });
 });
