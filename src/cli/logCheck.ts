@@ -46,6 +46,7 @@ export async function checkLog(store: Store, options: CheckOptions): Promise<Log
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
   await check.guarded('the API keys', async () => void (await store.credentials()));
+  await check.guarded('the counts of quotas', async () => void (await store.quotaCounts()));
   return check.report;
 }
 

@@ -64,10 +64,19 @@ export interface Job {
   checksumSha256?: string;
   /** Known at acceptance, but for `url` jobs. */
   content?: Content;
+  /** The quota it counts against, which is its client's; absent where none holds. */
+  quota?: QuotaWindow;
   /** Fixed at acceptance, so that an idempotent replay is byte-identical. */
   capabilities: string[];
   /** Milliseconds since the epoch. */
   acceptedAt: number;
+}
+
+/** A quota in one of its windows, milliseconds since the epoch, the end exclusive. */
+export interface QuotaWindow {
+  name: string;
+  startsAt: number;
+  endsAt: number;
 }
 
 /** A job that can be sealed. */

@@ -34,6 +34,7 @@ const NAMES = [
   'lookups', // generation, scope and value, job → nothing: who may find it by what
   'idempotency', // key → IdempotencyEntry
   'expiry', // acceptedAt, idempotency key → nothing
+  'quotas', // end of the window, client and quota → QuotaCount
   'leaves', // leaf index → job, leaf data
   'tiles', // level, index → hashes
   'batches', // tree size → Batch

@@ -3,7 +3,7 @@ import { toHex } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey } from './keys.ts';
+import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { IdempotencyEntry, IdempotencyKey } from './store.ts';
 
@@ -68,8 +68,8 @@ export class IdempotencyEntries {
 
   /** What removes entries accepted before `epochMs`, the oldest `limit` of them at most. */
   *expired(epochMs: number, limit: number): Iterable<Change[]> {
-    const end = expiryKey(epochMs, Buffer.alloc(0));
-    for (const key of this.#databases.expiry.getKeys({ end, limit })) yield this.release(key);
+    const range = { end: timeKey(epochMs), limit };
+    for (const key of this.#databases.expiry.getKeys(range)) yield this.release(key);
   }
 
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {

@@ -5,6 +5,7 @@ import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
 import { jobKey, NOTHING, parseJobKey } from './keys.ts';
 import { Postings } from './postings.ts';
+import type { QuotaCounts } from './quotas.ts';
 import { encodeJob, encodeRecord, parseContent, parseJob, parseOutcome, parseRecord } from './records.ts';
 import { scanKeys } from './scan.ts';
 import { type Acceptance, type JobPage, type JobQuery, maySee, type Reference } from './store.ts';
@@ -16,12 +17,14 @@ export class Jobs {
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #idempotency: IdempotencyEntries;
+  readonly #quotas: QuotaCounts;
   readonly #postings: Postings;
 
-  constructor(databases: Databases, commits: Commits, idempotency: IdempotencyEntries) {
+  constructor(databases: Databases, commits: Commits, idempotency: IdempotencyEntries, quotas: QuotaCounts) {
     this.#databases = databases;
     this.#commits = commits;
     this.#idempotency = idempotency;
+    this.#quotas = quotas;
     this.#postings = new Postings(databases);
   }
 
@@ -50,6 +53,7 @@ export class Jobs {
         { database: jobs, key, value: encodeJob(job) },
         { database: waiting, key, value: releaseKey },
         ...this.#postings.changesFor(job, key),
+        ...(job.quota ? [this.#quotas.change(job.clientId, job.quota, 1)] : []),
         ...changes,
       ],
     });

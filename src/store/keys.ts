@@ -1,4 +1,5 @@
 import { sha256 } from '../base/crypto.ts';
+import type { QuotaWindow } from '../job/job.ts';
 import type { IdempotencyKey } from './store.ts';
 
 /**
@@ -9,6 +10,7 @@ const JOB_ID = /^job_([0-9a-f]{32})$/;
 const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
 const TERM_BYTES = 8;
 const IDEMPOTENCY_BYTES = 16;
+const QUOTA_BYTES = 16;
 const TIME_BYTES = 6;
 
 export const JOB_KEY_BYTES = 16;
@@ -102,9 +104,20 @@ export function parseDeliveryKey(key: Uint8Array): { endpointId: string; at: num
 
 /** Entries in the order in which they expire. */
 export function expiryKey(acceptedAtMs: number, idempotency: Uint8Array): Buffer {
-  const time = Buffer.alloc(TIME_BYTES);
-  time.writeUIntBE(acceptedAtMs, 0, TIME_BYTES);
-  return Buffer.concat([time, idempotency]);
+  return Buffer.concat([timeKey(acceptedAtMs), idempotency]);
+}
+
+/** Counts in the order in which their windows end. */
+export function quotaKey(clientId: string, { name, startsAt, endsAt }: QuotaWindow): Buffer {
+  const count = sha256(Buffer.from(JSON.stringify([clientId, name, startsAt]))).subarray(0, QUOTA_BYTES);
+  return Buffer.concat([timeKey(endsAt), count]);
+}
+
+/** Sorts before every key that begins with this time or a later one. */
+export function timeKey(epochMs: number): Buffer {
+  const key = Buffer.alloc(TIME_BYTES);
+  key.writeUIntBE(epochMs, 0, TIME_BYTES);
+  return key;
 }
 
 export function parseExpiryKey(key: Uint8Array): { acceptedAtMs: number; idempotency: Uint8Array } {

@@ -7,6 +7,7 @@ import { IdempotencyEntries } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
+import { QuotaCounts } from './quotas.ts';
 import { Settlements } from './settlements.ts';
 import type {
   Acceptance,
@@ -17,6 +18,7 @@ import type {
   JobPage,
   JobQuery,
   Leaf,
+  QuotaCount,
   Reference,
   SealedBatch,
   Store,
@@ -32,6 +34,7 @@ export class LmdbStore implements Store {
   readonly #jobs: Jobs;
   readonly #settlements: Settlements;
   readonly #idempotency: IdempotencyEntries;
+  readonly #quotas: QuotaCounts;
   readonly #log: Log;
   readonly #credentials: Credentials;
 
@@ -40,11 +43,15 @@ export class LmdbStore implements Store {
     this.#databases = databases;
     this.#commits = new Commits(databases.root);
     this.#idempotency = new IdempotencyEntries(databases, options.clock);
-    this.#jobs = new Jobs(databases, this.#commits, this.#idempotency);
+    this.#quotas = new QuotaCounts(databases);
+    this.#jobs = new Jobs(databases, this.#commits, this.#idempotency, this.#quotas);
     this.#log = new Log(databases);
     this.webhooks = new LmdbWebhooks(databases, this.#commits, options);
-    const { outbox } = this.webhooks;
-    this.#settlements = new Settlements(databases, this.#commits, this.#log, this.#idempotency, outbox);
+    this.#settlements = new Settlements(databases, this.#commits, this.#log, {
+      idempotency: this.#idempotency,
+      quotas: this.#quotas,
+      outbox: this.webhooks.outbox,
+    });
     this.#credentials = new Credentials(databases, this.#commits);
   }
 
@@ -90,6 +97,14 @@ export class LmdbStore implements Store {
 
   async sweepIdempotency(epochMs: number, limit: number): Promise<number> {
     return this.#intact(this.#settlements).sweepIdempotency(epochMs, limit);
+  }
+
+  async quotaCounts(): Promise<QuotaCount[]> {
+    return this.#intact(this.#quotas).all();
+  }
+
+  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
+    return this.#intact(this.#settlements).sweepQuotas(epochMs, limit);
   }
 
   async head(): Promise<Batch | undefined> {

@@ -66,7 +66,7 @@ type EncodedJob = [
   FlatContent | null,
   Job['capabilities'],
   number,
-  Pick<Job, 'purpose' | 'customerReference'>,
+  Pick<Job, 'purpose' | 'customerReference' | 'quota'>,
 ];
 
 export function parseJob(key: Uint8Array, encoded: Uint8Array): Job {

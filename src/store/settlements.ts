@@ -1,13 +1,21 @@
 import { assert } from '../base/assert.ts';
-import type { Content, Failure } from '../job/job.ts';
+import type { Content, Failure, Job } from '../job/job.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
 import { counterKey, jobKey, parseJobKey, tileKey } from './keys.ts';
 import type { Log } from './log.ts';
 import type { Outbox, Queued } from './outbox.ts';
+import type { QuotaCounts } from './quotas.ts';
 import { encodeContent, encodeFailed, encodeLeaf, encodeRecord, encodeSealed, parseJob } from './records.ts';
 import type { Batch, SealedBatch, SealedLeaf } from './store.ts';
+
+/** What else changes when a job ends. */
+interface Beside {
+  idempotency: IdempotencyEntries;
+  quotas: QuotaCounts;
+  outbox: Outbox;
+}
 
 /**
  * The writes that decide on what is stored: what a job's document is, how the job ends, and which keys go. They take turns, so that each decides on
@@ -18,21 +26,17 @@ export class Settlements {
   readonly #commits: Commits;
   readonly #log: Log;
   readonly #idempotency: IdempotencyEntries;
+  readonly #quotas: QuotaCounts;
   readonly #outbox: Outbox;
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(
-    databases: Databases,
-    commits: Commits,
-    log: Log,
-    idempotency: IdempotencyEntries,
-    outbox: Outbox,
-  ) {
-    this.#outbox = outbox;
+  constructor(databases: Databases, commits: Commits, log: Log, beside: Beside) {
     this.#databases = databases;
     this.#commits = commits;
     this.#log = log;
-    this.#idempotency = idempotency;
+    this.#idempotency = beside.idempotency;
+    this.#quotas = beside.quotas;
+    this.#outbox = beside.outbox;
   }
 
   async commitBatch(batch: SealedBatch): Promise<void> {
@@ -81,10 +85,9 @@ export class Settlements {
         { database: this.#databases.waiting, key },
         { database: this.#databases.sources, key },
       ];
-      if (releaseKey && expiry.length > 0) changes.push(...this.#idempotency.release(expiry));
-      const told = this.#outbox.queue('job.failed', failure.failedAt, [
-        { key, clientId: this.#clientOf(key) },
-      ]);
+      const job = this.#job(key);
+      if (releaseKey) changes.push(...this.#neverAsked(job, expiry));
+      const told = this.#outbox.queue('job.failed', failure.failedAt, [{ key, clientId: job.clientId }]);
       return this.#tell(told, { unless: { database: this.#databases.outcomes, key }, changes });
     });
     assert(happened, `the outcome of ${jobId} was written by another process`);
@@ -95,6 +98,14 @@ export class Settlements {
       const expired = Array.from(this.#idempotency.expired(epochMs, limit));
       if (expired.length > 0) await this.#commits.write({ changes: expired.flat() });
       return expired.length;
+    });
+  }
+
+  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
+    return this.#inTurn(async () => {
+      const changes = this.#quotas.ended(epochMs, limit);
+      if (changes.length > 0) await this.#commits.write({ changes });
+      return changes.length;
     });
   }
 
@@ -114,10 +125,18 @@ export class Settlements {
     return happened;
   }
 
-  #clientOf(key: Uint8Array): string {
+  #job(key: Uint8Array): Job {
     const job = this.#databases.jobs.getBinary(key);
     assert(job, `job ${parseJobKey(key)} waits but is not in the store`);
-    return parseJob(key, job).clientId;
+    return parseJob(key, job);
+  }
+
+  /** Frees the key of a create that failed after all, and what it took of its quota. */
+  #neverAsked({ clientId, quota }: Job, expiry: Buffer): Change[] {
+    return [
+      ...(expiry.length > 0 ? this.#idempotency.release(expiry) : []),
+      ...(quota ? [this.#quotas.change(clientId, quota, -1)] : []),
+    ];
   }
 
   #sealed({ jobId, data, key }: SealedLeaf & { key: Buffer }, leafIndex: number): Write['changes'] {

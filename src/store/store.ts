@@ -1,4 +1,4 @@
-import type { Content, Failure, Job, JobRecord, Visibility } from '../job/job.ts';
+import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '../job/job.ts';
 import type { LogKey } from '../log/keys.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { WebhookStore } from './webhooks.ts';
@@ -22,7 +22,7 @@ export interface Store {
   readonly webhooks: WebhookStore;
 
   /**
-   * One transaction: the job, its indexes, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
+   * One transaction: the job, its indexes, one more job on the count of its quota, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
    * in the store already, when it has not either content or a source URL, or when its key is taken and within its retention.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
@@ -51,8 +51,9 @@ export interface Store {
   commitBatch(batch: SealedBatch): Promise<void>;
 
   /**
-   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; a source URL is forgotten, and with `releaseKey` the job's idempotency entry goes
-   * too. Throws BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
+   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; a source URL is forgotten, and with
+   * `releaseKey` it is as if the create had never been: the job's idempotency entry goes too, and its quota counts one less.
+   * Throws BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
    */
   fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
 
@@ -66,6 +67,12 @@ export interface Store {
 
   /** Removes entries accepted before `epochMs`, `limit` at most per call; returns how many. */
   sweepIdempotency(epochMs: number, limit: number): Promise<number>;
+
+  /** How many jobs count against each quota, in every window that was not swept. */
+  quotaCounts(): Promise<QuotaCount[]>;
+
+  /** Removes the counts of windows that ended before `epochMs`, `limit` at most per call; returns how many. */
+  sweepQuotas(epochMs: number, limit: number): Promise<number>;
 
   /** The newest batch; undefined for an empty log. */
   head(): Promise<Batch | undefined>;
@@ -132,6 +139,12 @@ export interface IdempotencyEntry extends IdempotencyKey {
   /** The response body a replay gives byte for byte (for a blocking create: once the job is completed). */
   answer: string;
   acceptedAt: number;
+}
+
+/** Jobs of one client that count against a quota in one window. */
+export interface QuotaCount extends QuotaWindow {
+  clientId: string;
+  jobs: number;
 }
 
 /** A checkpoint and what it took to make it: immutable evidence, shared by all jobs sealed together. */

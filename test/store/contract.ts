@@ -4,6 +4,7 @@ import { BrokenInvariant } from '../../src/base/assert.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import { documentSha256, type Job, type JobRecord, VISIBILITIES } from '../../src/job/job.ts';
 import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
+import { quotas } from './quotaContract.ts';
 import {
   billing,
   identity,
@@ -38,6 +39,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     references,
     sealing,
     failing,
+    quotas,
     credentials,
     webhooks,
   ]) {
