@@ -48,6 +48,8 @@ export type ErrorCode =
   | 'headers_too_large'
   // 429
   | 'too_many_uploads'
+  | 'rate_limit_exceeded'
+  | 'quota_exceeded'
   // 500, 503
   | 'internal_error'
   | 'kms_partition_unavailable'

@@ -19,7 +19,16 @@ export function createLogger(level: string, destination: DestinationStream = new
     },
     serializers: { err: describeError },
   };
-  return pino(options, destination);
+  const logger: Logger = pino({ ...options, onChild: (child) => follow(logger, child) }, destination);
+  return logger;
+}
+
+/** pino gives a child the level its parent has at that time; here a changed level holds for all. */
+function follow(parent: Logger, child: Logger): void {
+  // A child has the listeners of its parent, and so hears of its own changes here too.
+  parent.on('level-change', (level, _value, _earlier, _earlierValue, changed) => {
+    if (changed === parent) child.level = level;
+  });
 }
 
 /** A net below the rule that none of these is ever handed to the logger. */

@@ -30,3 +30,10 @@ export function formatBytes(bytes: number): string {
   const value = bytes / (SIZE_UNITS_BYTES[unit] ?? 1);
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${unit}`;
 }
+
+/** A duration as {@link parseDurationMs} reads it, in the largest unit that leaves no rest: `90s`, `1d`. */
+export function formatDuration(durationMs: number): string {
+  const [unit, unitMs] =
+    Object.entries(DURATION_UNITS_MS).findLast(([, ms]) => durationMs % ms === 0) ?? (['ms', 1] as const);
+  return `${durationMs / unitMs}${unit}`;
+}

@@ -90,3 +90,19 @@ t.test('a process ends, whatever becomes of its lines', async (t) => {
   }
   closeSync(reader);
 });
+
+t.test('a changed level holds for children too', async (t) => {
+  const lines: string[] = [];
+  const logger = createLogger('info', { write: (line) => void lines.push(line) });
+  const children = [logger.child({ a: 1 }), logger.child({ b: 2 })];
+  const count = () => {
+    lines.length = 0;
+    for (const one of [logger, ...children]) one.debug('x');
+    return lines.length;
+  };
+  t.equal(count(), 0);
+  logger.level = 'debug';
+  t.equal(count(), 3);
+  logger.level = 'error';
+  t.equal(count(), 0);
+});

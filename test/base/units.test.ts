@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatBytes, parseBytes, parseDurationMs } from '../../src/base/units.ts';
+import { formatBytes, formatDuration, parseBytes, parseDurationMs } from '../../src/base/units.ts';
 
 t.test('durations', async (t) => {
   const cases: [string, number | undefined][] = [
@@ -45,4 +45,19 @@ t.test('sizes for people', async (t) => {
     '1 MiB',
     '4 GiB',
   ]);
+});
+
+t.test('durations are written as they are read', async (t) => {
+  const written: [number, string][] = [
+    [1, '1ms'],
+    [1_500, '1500ms'],
+    [90_000, '90s'],
+    [60_000, '1m'],
+    [3_600_000, '1h'],
+    [90 * 86_400_000, '90d'],
+  ];
+  for (const [ms, text] of written) {
+    t.equal(formatDuration(ms), text);
+    t.equal(parseDurationMs(text), ms);
+  }
 });
