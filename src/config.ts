@@ -1,14 +1,16 @@
-import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { z } from 'zod';
 import { credentialsDirectory } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { systemReason } from './base/systemReason.ts';
+import { checkFiles } from './config/files.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
-import { formatKeyPath, type KeyPath, lineOfKey } from './config/toml.ts';
+import { fault } from './config/toml.ts';
 import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
+import type { LimitPolicies, QuotaPolicy, RatePolicy } from './limits/policies.ts';
 import type { QuorumPolicy } from './log/quorum.ts';
 import type { EncryptedPolicy } from './scan/documentScan.ts';
 import type { ClamdAddress } from './scan/session.ts';
@@ -42,6 +44,8 @@ export interface Config {
   readonly admin: { readonly listen: AdminAddress };
   readonly health: { readonly canaryIntervalMs: number };
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
+  /** Rates and quotas of clients. */
+  readonly policies: LimitPolicies;
   readonly blocking: { readonly timeoutMs: number };
   readonly sealing: { readonly giveUpAfterMs: number; readonly batchJobsMax: number };
   readonly hash: {
@@ -105,6 +109,8 @@ export interface Config {
   /** For each organisation, those that see its jobs of visibility `partner`. */
   readonly organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
   readonly logging: { readonly level: string };
+  /** The file as it stands, to tell what a reload changes. */
+  readonly tables: ConfigTables;
 }
 
 /** Where the administration listens: a Unix socket, or a loopback address with a port of its own. */
@@ -178,11 +184,6 @@ function describe(issue: z.core.$ZodIssue, text: string, file: string): string[]
   return [fault(file, text, path, describeFound(issue.input), expected)];
 }
 
-function fault(file: string, text: string, path: KeyPath, found: string, expected: string): string {
-  const line = lineOfKey(text, path);
-  return `${file}${line === undefined ? '' : `:${line}`}: ${formatKeyPath(path)}: ${found}; expected ${expected}`;
-}
-
 function describeFound(input: unknown): string {
   if (input === undefined) return 'missing';
   if (Array.isArray(input)) return 'found a list';
@@ -216,6 +217,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
     admin: { listen: toAdminAddress(tables.admin.listen, stateDir, folder) },
     health: { canaryIntervalMs: tables.health.canary_interval },
     limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
+    policies: toPolicies(tables),
     blocking: { timeoutMs: blocking.timeout },
     sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
     hash: { workers: hash.workers, engine: hash.engine, crossCheckShare: hash.cross_check },
@@ -242,14 +244,13 @@ function toConfig(tables: ConfigTables, file: string): Config {
       accuracyMs: timestamp.accuracy,
       policy: timestamp.policy,
       keys: timestamp.keys.map((key) => toPartition(key, environment, folder)),
-      remotes: Object.fromEntries(
-        Object.entries(timestamp.remotes).map(([name, remote]) => [name, toRemote(remote, folder)]),
-      ),
+      remotes: mapValues(timestamp.remotes, (remote) => toRemote(remote, folder)),
     },
     webhooks: toWebhooks(tables.webhooks, folder),
     clock: toClockSource(tables.clock, folder),
     organizations: tables.organizations,
     logging: tables.logging,
+    tables,
   };
 }
 
@@ -271,6 +272,29 @@ function toSources(table: ConfigTables['sources'], folder: string): Config['sour
     retryDelayMs: table.retry_delay,
     giveUpAfterMs: table.give_up_after,
   };
+}
+
+function toPolicies({ limits, quotas, clients }: ConfigTables): LimitPolicies {
+  return {
+    rate: toRate(limits.rate),
+    quotas: mapValues(quotas, toQuota),
+    clients: mapValues(clients, (own) => ({
+      ...(own.rate && { rate: toRate(own.rate) }),
+      quotas: mapValues(own.quotas, toQuota),
+    })),
+  };
+}
+
+function toRate({ requests, window }: ConfigTables['limits']['rate']): RatePolicy {
+  return { requests, windowMs: window };
+}
+
+function toQuota({ jobs, window }: ConfigTables['quotas'][string]): QuotaPolicy {
+  return { jobs, windowMs: window };
+}
+
+function mapValues<From, To>(record: Record<string, From>, map: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]));
 }
 
 function toPartition(
@@ -332,87 +356,6 @@ function unitCredentials(environment: string): string {
 
 function formatAddress({ host, port }: { host: string; port: number }): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
-interface NamedFile {
-  /** The key that names it. */
-  path: KeyPath;
-  file: string;
-  expected: string;
-}
-
-function checkFiles(config: Config, tables: ConfigTables, text: string): void {
-  const files = [
-    ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
-    ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
-    ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
-    ...caFiles(config),
-    ...clockFiles(config),
-  ];
-  const faults = files.flatMap(({ path, file, expected }) => {
-    const why = unreadable(file);
-    return why === undefined
-      ? []
-      : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
-  });
-  if (faults.length > 0) throw new OperatorError(faults.join('\n'));
-}
-
-function tokenFiles(
-  list: KeyPath,
-  tables: ConfigTables['kms']['partitions'],
-  tokens: readonly PartitionOptions[],
-): NamedFile[] {
-  return tokens.flatMap(({ module, pinFile }, index) => {
-    const pinKey = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
-    return [
-      {
-        path: [...list, index, 'module'],
-        file: module,
-        expected: 'the PKCS#11 module, readable to this user',
-      },
-      { path: [...list, index, pinKey], file: pinFile, expected: PIN_EXPECTED[pinKey] },
-    ];
-  });
-}
-
-const PIN_EXPECTED = {
-  pin_file: 'a file that holds the PIN and nothing else, readable to this user',
-  pin_credential:
-    'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
-};
-
-/** Also of authorities that are not in use: trust files name the roots of all. */
-function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, RemoteConfig]): NamedFile[] {
-  const at = ['timestamp', 'remotes', name];
-  const expected = 'a PEM file, readable to this user';
-  return [
-    { path: [...at, 'roots_file'], file: rootsFile, expected },
-    ...(tlsCaFile === undefined ? [] : [{ path: [...at, 'tls_ca_file'], file: tlsCaFile, expected }]),
-  ];
-}
-
-function caFiles(config: Config): NamedFile[] {
-  return (['sources', 'webhooks'] as const).flatMap((table) => {
-    const { caFile } = config[table];
-    if (caFile === undefined) return [];
-    return [{ path: [table, 'ca_file'], file: caFile, expected: 'a PEM file, readable to this user' }];
-  });
-}
-
-function clockFiles({ timestamp, clock }: Config): NamedFile[] {
-  if (clock.trust === 'system' || timestamp.authorities.length === 0) return [];
-  const expected = `the program of ${clock.trust}: install it, or choose another clock.trust`;
-  return [{ path: ['clock', 'program'], file: clock.program, expected }];
-}
-
-function unreadable(path: string): string | undefined {
-  try {
-    accessSync(path, constants.R_OK);
-    return statSync(path).isFile() ? undefined : 'not a file';
-  } catch (cause) {
-    return systemReason(cause);
-  }
 }
 
 function deepFreeze<T>(value: T): T {

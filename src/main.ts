@@ -12,6 +12,7 @@ import { packageVersion } from './base/version.ts';
 import { Canary } from './canary.ts';
 import { trustOf } from './cli/trust.ts';
 import { BUILT_IN } from './config/consistency.ts';
+import { LiveConfig } from './config/reload.ts';
 import { type Config, loadConfig } from './config.ts';
 import { startExpiryWarnings } from './expiry.ts';
 import { Fetching, type FetchingOptions } from './fetching.ts';
@@ -21,6 +22,7 @@ import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { openPartitions } from './kms/partitions.ts';
+import { Limits } from './limits/limits.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
@@ -81,6 +83,8 @@ async function serve(config: Config): Promise<void> {
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
   const [socket] = inheritedSockets();
+  const live = new LiveConfig(config, logger);
+  process.on('SIGHUP', () => live.reload());
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
@@ -115,13 +119,18 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  const limits = new Limits(live.current.policies, await store.quotaCounts(), systemClock);
+  live.onChange(({ policies }) => limits.update(policies));
   const sealer = parts.adopt(
     await openSealer({
       store,
       partitions,
       ...(timestamping && { timestamping }),
-      queueJobsMax: config.limits.queueJobsMax,
+      limits,
       ...config.sealing,
+      get queueJobsMax() {
+        return live.current.limits.queueJobsMax;
+      },
       clock: systemClock,
       logger,
       observer: metrics,
@@ -174,7 +183,8 @@ async function serve(config: Config): Promise<void> {
       bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
     },
     publicUrl: config.http.publicUrl,
-    organizations: config.organizations,
+    organizations: () => live.current.organizations,
+    limits,
     uploadsMax: config.http.uploadsMax,
     uploadsPerClientMax: config.http.uploadsPerClientMax,
     blockingTimeoutMs: config.blocking.timeoutMs,
@@ -198,7 +208,9 @@ async function serve(config: Config): Promise<void> {
         timestamping,
         certificates: certificatesInUse(config),
         webhooks,
-        queueJobsMax: config.limits.queueJobsMax,
+        get queueJobsMax() {
+          return live.current.limits.queueJobsMax;
+        },
         hash: { engine, workers: config.hash.workers },
         lifecycle: app.lifecycle,
         clock: systemClock,
@@ -209,7 +221,7 @@ async function serve(config: Config): Promise<void> {
       auth: {
         store,
         environment: config.environment,
-        organizations: config.organizations,
+        organizations: () => live.current.organizations,
         clock: systemClock,
       },
       logger,

@@ -6,6 +6,7 @@ import { stopwatch } from './base/stopwatch.ts';
 import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
 import { belowQuorum, type Partitions } from './kms/partitions.ts';
+import type { Limits } from './limits/limits.ts';
 import { parseCheckpoint } from './log/checkpoint.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
@@ -20,6 +21,8 @@ export interface SealerOptions {
   partitions: Pick<Partitions, 'sign' | 'canSign' | 'recovered'>;
   /** Absent: receipts carry no time-stamp, as the configuration says. */
   timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
+  /** Told of jobs that no longer count against their quota. Absent: none has one. */
+  limits?: Pick<Limits, 'giveBack'>;
   /** Accepted jobs that may wait; one more is refused with `queue_full`. */
   queueJobsMax: number;
   /** Jobs that share one checkpoint at most. */
@@ -267,6 +270,7 @@ export class Sealer {
     // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
     const releaseKey = pending.job.mode === 'blocking';
     await this.#options.store.fail(pending.job.id, failure, { releaseKey });
+    if (releaseKey) this.#options.limits?.giveBack(pending.job);
     this.#settle(pending, { kind: 'failed', failure });
     this.#options.observer?.failed(pending.job, failure.code);
   }

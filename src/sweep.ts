@@ -1,4 +1,5 @@
 import type { Clock } from './base/clock.ts';
+import { QUOTA_RETENTION_MS } from './limits/quotas.ts';
 import { IDEMPOTENCY_RETENTION_MS } from './store/idempotency.ts';
 import type { Store } from './store/store.ts';
 
@@ -7,21 +8,24 @@ const INTERVAL_MS = 60_000;
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'sweepIdempotency'>;
+  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas'>;
   clock: Clock;
   /** Told when the store can no longer be written. */
   onFatal(error: unknown): void;
 }
 
-/** Removes expired idempotency entries every minute. Returns the function that ends it, after the step under way. */
+/** Removes expired idempotency entries, and counts of quotas whose windows are long over, every minute. Returns the function that ends it, after the step under way. */
 export function startSweeping({ store, clock, onFatal }: SweepOptions): () => Promise<void> {
   let stopped = false;
   let sweeping: Promise<void> = Promise.resolve();
-  const sweep = async () => {
+  const sweepAll = async (step: () => Promise<number>) => {
     while (!stopped) {
-      const removed = await store.sweepIdempotency(clock() - IDEMPOTENCY_RETENTION_MS, STEP_ENTRIES_MAX);
-      if (removed < STEP_ENTRIES_MAX) return;
+      if ((await step()) < STEP_ENTRIES_MAX) return;
     }
+  };
+  const sweep = async () => {
+    await sweepAll(() => store.sweepIdempotency(clock() - IDEMPOTENCY_RETENTION_MS, STEP_ENTRIES_MAX));
+    await sweepAll(() => store.sweepQuotas(clock() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX));
   };
   const timer = setInterval(() => {
     sweeping = sweeping.then(sweep).catch(onFatal);

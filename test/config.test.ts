@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { OperatorError } from '../src/base/errors.ts';
+import { reloadConfig } from '../src/config/reload.ts';
 import { configSchema } from '../src/config/schema.ts';
 import { loadConfig, parseConfig } from '../src/config.ts';
 
@@ -34,6 +35,11 @@ t.test('the shipped files load', async (t) => {
     clock: { trust: 'chrony', program: '/usr/bin/chronyc' },
     scan: { clamd: { path: '/run/clamav/clamd.ctl' }, connectionsMax: 64, encrypted: 'refuse' },
     organizations: { acme: { partners: ['beta'] } },
+    policies: {
+      rate: { requests: Number.POSITIVE_INFINITY, windowMs: 60_000 },
+      quotas: { default: { jobs: Number.POSITIVE_INFINITY, windowMs: 86_400_000 } },
+      clients: { invoices: { rate: { requests: 6000 }, quotas: { default: { jobs: 1_000_000 } } } },
+    },
   });
 });
 
@@ -47,7 +53,7 @@ t.test('production.toml explains every key, and says its default', async (t) => 
   const defaults = parseConfig(text, 'config/production.toml');
   const config = parseConfig(uncommented, 'config/production.toml');
   const hash = { ...config.hash, workers: defaults.hash.workers };
-  t.strictSame({ ...config, hash }, defaults);
+  t.strictSame({ ...config, hash, tables: defaults.tables }, defaults);
 });
 
 const EITHER_OR = /^(token_serial|pin_file) /;
@@ -279,6 +285,18 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
       'http.uploads_per_client_max: found 512',
       'at most http.uploads_max',
     ],
+    ['rate', (s) => `${s}[limits.rate]\nrequests = 0`, 'limits.rate.requests: found 0', 'or "unlimited"'],
+    ['rate window', (s) => `${s}[limits.rate]\nwindow = "2h"`, 'limits.rate.window: found "2h"', 'to "1h"'],
+    ['quota', (s) => `${s}[quotas.default]\njobs = "no"`, 'c.toml:13: quotas.default.jobs: found "no"'],
+    [
+      'quota window',
+      (s) => `${s}[quotas."a b"]\nwindow = "1m"`,
+      'quotas.a b.window: found "1m"',
+      'from "1h"',
+    ],
+    ['purpose', (s) => `${s}[quotas.${'x'.repeat(129)}]`, '1 to 128 characters'],
+    ['client', (s) => `${s}[clients.A]`, 'clients.A', 'the name of a client'],
+    ['key of a client', (s) => `${s}[clients.a]\nquota = 1`, 'clients.a.quota: unknown key', 'rate, quotas'],
     ['organization', (s) => `${s}[organizations.ACME]`, 'organizations.ACME', 'an organization name'],
     [
       'partners',
@@ -344,6 +362,37 @@ t.test('files that time-stamps need', async (t) => {
   );
   writeFileSync(file, `${MINIMAL}\n[clock]\nprogram = "none"`);
   t.doesNotThrow(() => loadConfig(file), 'nobody asks the clock when nothing is stamped');
+});
+
+t.test('what a reload changes, and what waits for a restart', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234' });
+  const file = join(dir, 'c.toml');
+  const write = (edit: (text: string) => string) => writeFileSync(file, edit(`${MINIMAL}[logging]\n`));
+  write((text) => text);
+  const started = loadConfig(file);
+  t.match(reloadConfig(started), { applied: [], deferred: [], config: started });
+
+  write((text) => `${text}level = "debug"\n[quotas.default]\njobs = 3\n[http]\nlisten = "[::1]:1"`);
+  const first = reloadConfig(started);
+  t.strictSame(first.applied.sort(), ['logging.level', 'quotas.default']);
+  t.strictSame(first.deferred.sort(), ['http.listen.host', 'http.listen.port']);
+  t.match(first.config, {
+    http: { host: '127.0.0.1' },
+    logging: { level: 'debug' },
+    policies: { quotas: { default: { jobs: 3 } } },
+  });
+
+  write((text) => text.replace('token_label = "token"', 'token_label = "other"'));
+  const second = reloadConfig(first.config);
+  t.strictSame(second.applied.sort(), ['logging.level', 'quotas.default'], 'back to what it was');
+  t.strictSame(
+    second.deferred,
+    ['kms.partitions[0].token_label'],
+    'the address is the one it listens on again',
+  );
+
+  write((text) => text.replace('[log]', '[lag]'));
+  t.throws(() => reloadConfig(second.config), { message: /c\.toml:4: lag: unknown key/ });
 });
 
 t.test('a PIN from a systemd credential', async (t) => {

@@ -196,6 +196,27 @@ const timestampKeys = z
   .array(partition, { error: 'one [[timestamp.keys]] table for each key of the built-in authority' })
   .max(16, { error: 'at most 16 [[timestamp.keys]] tables' });
 
+/** A number of what `what` says, or no limit. */
+function count(what: string, max: number) {
+  return key(`${what}: a whole number from 1 to ${max}, or "unlimited"`, (found) =>
+    found === 'unlimited' ? Number.POSITIVE_INFINITY : within(found, 1, max),
+  );
+}
+
+const rate = table({
+  requests: count('requests of one client in each window', 1_000_000).prefault('unlimited'),
+  window: duration('the time in which as many requests come back', '1s', '1h').prefault('1m'),
+});
+
+const quotas = z.record(
+  text('a purpose of 1 to 128 characters, or default: [quotas.default]', /^.{1,128}$/su),
+  table({
+    jobs: count('jobs of one client in each window', 1_000_000_000).prefault('unlimited'),
+    window: duration('how long a window is', '1h', '366d').prefault('1d'),
+  }),
+  { error: 'a table for each purpose: [quotas.default], [quotas.invoice]' },
+);
+
 const authorityNames = z.array(text('the name of an authority', NAME_PATTERN), {
   error: `a list in the order of preference: "${BUILT_IN}", names of [timestamp.remotes]; [] for none`,
 });
@@ -225,6 +246,7 @@ export const configSchema = table({
   limits: table({
     document_bytes_max: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
     queue_jobs_max: integer('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
+    rate: rate.prefault({}),
   }).prefault({}),
   admin: table({
     listen: key(
@@ -235,6 +257,14 @@ export const configSchema = table({
   health: table({
     canary_interval: duration('how often a canary is sealed', '1s', '24h').prefault('5m'),
   }).prefault({}),
+  quotas: quotas.prefault({}),
+  clients: z
+    .record(
+      text('the name of a client in lower case, digits and dashes: [clients.invoices]', NAME_PATTERN),
+      table({ rate: rate.optional(), quotas: quotas.prefault({}) }),
+      { error: 'a table for each client with limits of its own: [clients.invoices.rate]' },
+    )
+    .prefault({}),
   blocking: table({
     timeout: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),
   }).prefault({}),

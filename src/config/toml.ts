@@ -46,3 +46,23 @@ function* namedLines(toml: string): Generator<{ name: string; line: number }> {
 function bareName(key: string): string {
   return key.replaceAll(/["']|\s/g, '');
 }
+
+/** One line for an administrator: file, line, key, what was found and what is expected. */
+export function fault(file: string, text: string, path: KeyPath, found: string, expected: string): string {
+  const line = lineOfKey(text, path);
+  return `${file}${line === undefined ? '' : `:${line}`}: ${formatKeyPath(path)}: ${found}; expected ${expected}`;
+}
+
+/** The keys whose values differ between two documents, tables and lists walked to their leaves. */
+export function changedKeys(before: unknown, after: unknown, path: KeyPath = []): string[] {
+  if (!isContainer(before) || !isContainer(after)) return before === after ? [] : [formatKeyPath(path)];
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return Array.from(names, (name) => {
+    const part = Array.isArray(after) ? Number(name) : name;
+    return changedKeys(before[name], after[name], [...path, part]);
+  }).flat();
+}
+
+function isContainer(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

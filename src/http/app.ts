@@ -3,6 +3,7 @@ import { Router } from '@koa/router';
 import Koa from 'koa';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
+import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerOptions, answerErrors } from './answer.ts';
@@ -16,6 +17,7 @@ import { UploadSlots } from './limits.ts';
 import { getCheckpoint, getTile } from './log.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
+import { limitRate } from './rate-limit.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
 import {
@@ -43,6 +45,7 @@ export interface AppParts {
   /** Without a trailing slash and without `/v1`. */
   publicUrl: string;
   organizations: AuthOptions['organizations'];
+  limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
   blockingTimeoutMs: number;
@@ -101,6 +104,7 @@ function routesOf(parts: AppParts): ApiRouter {
     sealer,
     reservations: new Reservations(),
     slots: new UploadSlots(parts),
+    limits: parts.limits,
     intake: parts.intake,
     sources: parts.sources,
     site,
@@ -112,7 +116,8 @@ function routesOf(parts: AppParts): ApiRouter {
   router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
   if (parts.authority) {
     const timestamp = { authority: parts.authority, bodyTimeoutMs: parts.intake.bodyIdleTimeoutMs };
-    router.post('/v1/timestamp', requireKey(auth, 'jobs:create'), answerTimestampQuery(timestamp));
+    const limited = [requireKey(auth, 'jobs:create'), limitRate(parts.limits)];
+    router.post('/v1/timestamp', ...limited, answerTimestampQuery(timestamp));
   }
   router.get('/v1/jobs', mayRead, listJobs(jobs));
   router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));

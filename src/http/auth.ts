@@ -8,7 +8,7 @@ export interface AuthOptions {
   store: Pick<Store, 'credential'>;
   environment: string;
   /** For each organisation, those that see its jobs of visibility `partner`. */
-  organizations: Readonly<Record<string, { readonly partners: readonly string[] }>>;
+  organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
 }
 
@@ -71,7 +71,7 @@ function callerOf(
   { id, clientId, organization }: Credential,
   { organizations }: AuthOptions,
 ): Omit<Caller, 'confirm'> {
-  const partnerOf = Object.entries(organizations)
+  const partnerOf = Object.entries(organizations())
     .filter(([, { partners }]) => partners.includes(organization))
     .map(([name]) => name);
   return { viewer: { clientId, organization, partnerOf }, keyId: id };

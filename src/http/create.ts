@@ -4,11 +4,14 @@ import { ServiceError } from '../base/errors.ts';
 import { fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
 import type { Job, Outcome } from '../job/job.ts';
+import type { Allowance } from '../limits/allowance.ts';
+import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../sealer.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
 import { ERROR_KINDS } from './errors.ts';
 import { type Reservations, readIdempotencyKey } from './idempotency.ts';
 import { jobUrl, presentJob, type Site } from './present.ts';
+import { withAllowance } from './rate-limit.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
 import { probe, type Submission, type SubmissionOptions, type Submit, submissionOf } from './submission.ts';
 
@@ -16,6 +19,7 @@ export interface CreateOptions extends SubmissionOptions {
   store: Pick<Store, 'idempotency' | 'job'>;
   sealer: Pick<Sealer, 'admit' | 'accept' | 'settled' | 'phase'>;
   reservations: Reservations;
+  limits: Limits;
   site: Site;
   blockingTimeoutMs: number;
   /** What the receipt of a new job of this client will offer, and whether it will be told of. */
@@ -31,6 +35,12 @@ interface Accepted {
   replayed: boolean;
 }
 
+/** How to read a create, and what it may take. */
+interface Asked {
+  submit: Submit;
+  allowance: Allowance;
+}
+
 const OPERATION = 'createSealJob';
 const RETRY_AFTER_SECONDS = 1;
 
@@ -43,7 +53,9 @@ export function createSealJob(options: CreateOptions): Middleware {
     refuseQuery(ctx);
     const submit = submissionOf(ctx);
     const key = readIdempotencyKey(ctx.req);
-    const accepted = await receiveOnce(ctx, key, submit, options);
+    const accepted = await withAllowance(ctx, options.limits, (allowance) =>
+      receiveOnce(ctx, key, { submit, allowance }, options),
+    );
     ctx.state.jobId = accepted.job.id;
     ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.replayed) {
@@ -73,19 +85,19 @@ function refuseQuery({ querystring }: RequestContext): void {
 async function receiveOnce(
   ctx: RequestContext,
   name: string | undefined,
-  submit: Submit,
+  asked: Asked,
   options: CreateOptions,
 ): Promise<Accepted> {
-  if (name === undefined) return receive(ctx, undefined, submit, options);
+  if (name === undefined) return receive(ctx, undefined, asked, options);
   const { reservations, store } = options;
   const key: IdempotencyKey = { clientId: callerOf(ctx).viewer.clientId, operation: OPERATION, key: name };
   const earlier = await store.idempotency(key);
-  if (earlier) return repeat(ctx, earlier, submit, options);
+  if (earlier) return repeat(ctx, earlier, asked, options);
   const release = reservations.take(key);
   try {
     // Asked again: whoever held the key until now may have been accepted in between.
     const accepted = await store.idempotency(key);
-    return await (accepted ? repeat(ctx, accepted, submit, options) : receive(ctx, key, submit, options));
+    return await (accepted ? repeat(ctx, accepted, asked, options) : receive(ctx, key, asked, options));
   } finally {
     release();
   }
@@ -94,18 +106,21 @@ async function receiveOnce(
 async function receive(
   ctx: RequestContext,
   key: IdempotencyKey | undefined,
-  submit: Submit,
+  { submit, allowance }: Asked,
   options: CreateOptions,
 ): Promise<Accepted> {
   const { sealer, sources } = options;
+  allowance.refuseExhausted();
+  allowance.takeRequest();
   sealer.admit('async');
   options.intake.scanner?.admit();
-  const submission = await submit(ctx, options);
+  const submission = await submit(ctx, options, (purpose) => allowance.takeJob(purpose));
   const { request, documentSha256, sourceUrl } = submission;
+  const quota = allowance.takeJob(request.purpose);
   if (sourceUrl !== undefined) await probe(ctx, sourceUrl, documentSha256, options);
   const print = fingerprint(request, documentSha256);
   sealer.admit(request.mode);
-  const job = await jobOf(ctx, submission, options);
+  const job = { ...(await jobOf(ctx, submission, options)), ...(quota && { quota }) };
   const answer = answerTo(job, options.site);
   const idempotency = key && {
     ...key,
@@ -118,18 +133,20 @@ async function receive(
   const beside = { ...(idempotency && { idempotency }) };
   if (sourceUrl === undefined) await sealer.accept(job, beside);
   else await sources.accept(job, { ...beside, sourceUrl });
+  allowance.keep();
   return { job, answer, replayed: false };
 }
 
 async function repeat(
   ctx: RequestContext,
   entry: IdempotencyEntry,
-  submit: Submit,
+  { submit, allowance }: Asked,
   options: CreateOptions,
 ): Promise<Accepted> {
   // Scanned when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
   const intake = { ...options.intake, scanner: undefined };
   const { request, documentSha256 } = await submit(ctx, { ...options, intake });
+  allowance.isAbout(request.purpose);
   if (entry.fingerprint !== fingerprint(request, documentSha256)) {
     throw new ServiceError(
       'idempotency_key_reused',

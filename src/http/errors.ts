@@ -198,6 +198,16 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'This client has too many uploads under way',
     remedy: REPEAT_LATER,
   },
+  rate_limit_exceeded: {
+    status: 429,
+    title: 'This client sends requests faster than it may',
+    remedy: `${REPEAT_LATER} RateLimit tells how many are left; ask the administrator for a higher rate.`,
+  },
+  quota_exceeded: {
+    status: 429,
+    title: 'This client has created as many jobs of this purpose as it may',
+    remedy: `${REPEAT_LATER} That is when the next window of the quota begins; ask the administrator for a higher quota.`,
+  },
   internal_error: {
     status: 500,
     title: 'Something went wrong inside the service',

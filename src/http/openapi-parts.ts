@@ -24,6 +24,24 @@ export const EVERY_ANSWER = {
 export const retryAfter = { 'Retry-After': { ...header('^[0-9]+$', 'Seconds.'), required: false } };
 export const cacheHeaders = { 'Cache-Control': header('.', 'How long the answer may be kept.') };
 
+/** Of each item: a string, parameters that are integers, a byte sequence as partition key. */
+export const rateLimitHeaders = {
+  'RateLimit-Policy': {
+    ...header(
+      '^"client";q=[0-9]+;w=[0-9]+$|^("client";q=[0-9]+;w=[0-9]+, )?"purpose";q=[0-9]+;w=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
+      'The policies that hold (draft-ietf-httpapi-ratelimit-headers): `client`, requests of this client; `purpose`, jobs of this client against the quota whose name is the partition key. Absent where none holds.',
+    ),
+    required: false,
+  },
+  RateLimit: {
+    ...header(
+      '^"client";r=[0-9]+;t=[0-9]+$|^("client";r=[0-9]+;t=[0-9]+, )?"purpose";r=[0-9]+;t=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
+      'What is left of each, and the seconds within which no more than that can be used.',
+    ),
+    required: false,
+  },
+};
+
 /** Headers that belong to a failure of that status. */
 const FAILURE_HEADERS: Record<number, object> = {
   400: retryAfter,
@@ -64,12 +82,12 @@ export function file(mediaType: string, description: string): object {
 }
 
 /** One response per status, closed over the codes that this operation can answer with. */
-export function failures(codes: ErrorCode[]): Responses {
+export function failures(codes: ErrorCode[], headers: object = {}): Responses {
   const responses: Responses = {};
   for (const [status, group] of Map.groupBy(codes, (code) => ERROR_KINDS[code].status)) {
     responses[status] = {
       description: group.map((code) => `\`${code}\`: ${ERROR_KINDS[code].title}.`).join('\n'),
-      headers: { ...EVERY_ANSWER, ...FAILURE_HEADERS[status] },
+      headers: { ...EVERY_ANSWER, ...headers, ...FAILURE_HEADERS[status] },
       content: {
         'application/json': {
           schema: {

@@ -11,6 +11,7 @@ import {
   json,
   KEYED,
   optionalHeader,
+  rateLimitHeaders,
   ref,
   retryAfter,
   SCOPED,
@@ -42,9 +43,21 @@ const CREATE_FAILURES: ErrorCode[] = [
   'body_too_large',
   'unsupported_media_type',
   'too_many_uploads',
+  'rate_limit_exceeded',
+  'quota_exceeded',
   'kms_partition_unavailable',
   'timestamp_unavailable',
   'scanner_unavailable',
+  'queue_full',
+];
+
+const TIMESTAMP_FAILURES: ErrorCode[] = [
+  ...SCOPED,
+  'body_timeout',
+  'not_found',
+  'body_too_large',
+  'unsupported_media_type',
+  'rate_limit_exceeded',
   'queue_full',
 ];
 
@@ -144,12 +157,13 @@ const createSealJob = {
       headers: {
         ...EVERY_ANSWER,
         ...retryAfter,
+        ...rateLimitHeaders,
         Location: header('^https?://', 'The job.'),
         'Idempotent-Replayed': { ...header('^true$', 'This answers a repeat.'), required: false },
         'Preference-Applied': { ...header('^wait=[0-9]+$', 'The wait that was honoured.'), required: false },
       },
     },
-    ...failures(CREATE_FAILURES),
+    ...failures(CREATE_FAILURES, rateLimitHeaders),
   },
 };
 
@@ -201,17 +215,10 @@ const createTimestamp = {
   responses: {
     200: {
       description: 'A TimeStampResp in DER. Its status tells whether the query is granted or rejected.',
-      headers: EVERY_ANSWER,
+      headers: { ...EVERY_ANSWER, ...rateLimitHeaders },
       content: { 'application/timestamp-reply': {} },
     },
-    ...failures([
-      ...SCOPED,
-      'body_timeout',
-      'not_found',
-      'body_too_large',
-      'unsupported_media_type',
-      'queue_full',
-    ]),
+    ...failures(TIMESTAMP_FAILURES, rateLimitHeaders),
   },
 };
 

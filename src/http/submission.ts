@@ -22,8 +22,15 @@ export interface Submission {
   sourceUrl?: string;
 }
 
-/** Reads a request of one form to its end. Throws ServiceError. */
-export type Submit = (ctx: RequestContext, options: SubmissionOptions) => Promise<Submission>;
+/**
+ * Reads a request of one form to its end. Throws ServiceError. `onPurpose` is told of the purpose when it comes before the end,
+ * and may throw to refuse it.
+ */
+export type Submit = (
+  ctx: RequestContext,
+  options: SubmissionOptions,
+  onPurpose?: (purpose: string) => void,
+) => Promise<Submission>;
 
 const HOW_TO_SEND = 'Content-Type must be multipart/form-data, or application/json with a source_url.';
 
@@ -57,10 +64,14 @@ export async function probe(
   }
 }
 
-async function upload(ctx: RequestContext, { slots, intake }: SubmissionOptions): Promise<Submission> {
+async function upload(
+  ctx: RequestContext,
+  { slots, intake }: SubmissionOptions,
+  onPurpose?: (purpose: string) => void,
+): Promise<Submission> {
   const leave = slots.take(callerOf(ctx).viewer.clientId);
   try {
-    const fields = new CreateFields();
+    const fields = new CreateFields(onPurpose);
     const receiving = receiveUpload(ctx.req, fields, intake);
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);

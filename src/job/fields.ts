@@ -46,6 +46,12 @@ type Values = { [Name in FieldName]?: ReturnType<(typeof parsers)[Name]> };
 /** Collects the text fields of a multipart create as they arrive. */
 export class CreateFields {
   readonly #values: Values = {};
+  readonly #onPurpose: ((purpose: string) => void) | undefined;
+
+  /** `onPurpose` is told as soon as the purpose is known, and may throw to refuse it. */
+  constructor(onPurpose?: (purpose: string) => void) {
+    this.#onPurpose = onPurpose;
+  }
 
   /** Throws what {@link add} would throw for the name alone, before its value is known. */
   expect(name: string): void {
@@ -55,6 +61,7 @@ export class CreateFields {
   /** Throws ServiceError at once for an unknown name, a repeated one, or a value out of bounds. */
   add(name: string, text: string): void {
     set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text, MULTIPART_NAMES);
+    if (name === 'purpose') this.#onPurpose?.(text);
   }
 
   /** Set when `source_url` came as a field. The multipart form has no place for it (decisions, section 1). */

@@ -11,6 +11,8 @@ import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts';
+import { Limits } from '../../src/limits/limits.ts';
+import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import type { Scanner } from '../../src/scan/scanner.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
@@ -67,8 +69,10 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const store = await openStore({ path });
   t.teardown(() => store.close());
   const partitions = await site.open({ logger: pino({ level: 'silent' }), ...options.partitions });
+  const limits = options.app?.limits ?? new Limits(NO_LIMITS, [], systemClock);
   const sealer = await openSealer({
     store,
+    limits,
     partitions,
     queueJobsMax: 1000,
     batchJobsMax: 64,
@@ -109,7 +113,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     sources: fetching,
     intake: { ...document, bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: 0 },
     publicUrl: PUBLIC_URL,
-    organizations: { acme: { partners: ['beta'] } },
+    organizations: () => ({ acme: { partners: ['beta'] } }),
+    limits,
     uploadsMax: 64,
     uploadsPerClientMax: 32,
     blockingTimeoutMs: 10_000,

@@ -1,0 +1,78 @@
+import type { Logger } from 'pino';
+import { OperatorError } from '../base/errors.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { changedKeys } from './toml.ts';
+
+/** What takes effect without a restart: a key, or all keys of a table. */
+const LIVE = ['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'];
+
+export interface Reload {
+  /** The running configuration with everything new that takes effect at once. */
+  config: Config;
+  /** Keys that were changed, as they stand in the file, by whether they take effect at once or after a restart. */
+  applied: string[];
+  deferred: string[];
+}
+
+/** Reads the file of the running configuration again. Throws OperatorError when it is no good. */
+export function reloadConfig(running: Config): Reload {
+  const next = loadConfig(running.file);
+  const changed = changedKeys(running.tables, next.tables);
+  const isLive = (key: string) => LIVE.some((live) => key === live || key.startsWith(`${live}.`));
+  const { policies, organizations, logging } = next;
+  const { document_bytes_max } = running.tables.limits;
+  return {
+    config: {
+      ...running,
+      limits: { ...next.limits, documentBytesMax: running.limits.documentBytesMax },
+      policies,
+      organizations,
+      logging,
+      tables: {
+        ...running.tables,
+        limits: { ...next.tables.limits, document_bytes_max },
+        quotas: next.tables.quotas,
+        clients: next.tables.clients,
+        organizations: next.tables.organizations,
+        logging: next.tables.logging,
+      },
+    },
+    applied: changed.filter(isLive),
+    deferred: changed.filter((key) => !isLive(key)),
+  };
+}
+
+/** The configuration as it is now. What holds for each request is read from here each time; the rest is told. */
+export class LiveConfig {
+  readonly #logger: Logger;
+  readonly #listeners: ((config: Config) => void)[] = [];
+  #current: Config;
+
+  constructor(config: Config, logger: Logger) {
+    this.#current = config;
+    this.#logger = logger;
+  }
+
+  get current(): Config {
+    return this.#current;
+  }
+
+  onChange(listener: (config: Config) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Reads the file again. One with a fault changes nothing, and the log says why. */
+  reload(): void {
+    try {
+      const { config, applied, deferred } = reloadConfig(this.#current);
+      this.#current = config;
+      this.#logger.level = config.logging.level;
+      for (const listener of this.#listeners) listener(config);
+      this.#logger.info({ keys: applied }, 'the configuration was read again');
+      if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys wait for a restart');
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#logger.error({ reason: error.message }, 'the configuration is refused, the one before stays');
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { type Clock, toTimestamp } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { formatDuration } from '../base/units.ts';
+import type { Job, QuotaWindow } from '../job/job.ts';
+import type { QuotaCount } from '../store/store.ts';
+import { type LimitPolicies, type NamedQuota, PolicyBook, type RatePolicy } from './policies.ts';
+import { Quotas } from './quotas.ts';
+import { Rates } from './rates.ts';
+
+/** A policy that holds for a request, and what is left of it. */
+export interface Standing {
+  kind: 'rate' | 'quota';
+  /** Of a quota. */
+  name?: string;
+  limit: number;
+  windowMs: number;
+  remaining: number;
+  resetMs: number;
+}
+
+/** Rates and quotas of all clients. The policies may change at any time; what was counted stays counted. */
+export class Limits {
+  readonly #rates: Rates;
+  readonly #quotas: Quotas;
+  readonly #clock: Clock;
+  #policies: PolicyBook;
+
+  /** `counts` are those in the store. */
+  constructor(policies: LimitPolicies, counts: QuotaCount[], clock: Clock) {
+    this.#policies = new PolicyBook(policies);
+    this.#rates = new Rates(clock);
+    this.#quotas = new Quotas(clock, counts);
+    this.#clock = clock;
+  }
+
+  /** Other policies from now on. */
+  update(policies: LimitPolicies): void {
+    this.#policies = new PolicyBook(policies);
+  }
+
+  /** Throws ServiceError `rate_limit_exceeded`; the refused request does not count. */
+  takeRequest(clientId: string): void {
+    const policy = this.#policies.rate(clientId);
+    if (policy === undefined || this.#rates.take(clientId, policy)) return;
+    const { resetMs } = this.#rates.remainder(clientId, policy);
+    throw rateExceeded(policy, resetMs);
+  }
+
+  /** Throws ServiceError `quota_exceeded` when this client can create no job, whatever its purpose. */
+  refuseExhausted(clientId: string): void {
+    const quotas = this.#policies.inescapable(clientId);
+    const spent = quotas.map((quota) => ({ quota, ...this.#quotas.remainder(clientId, quota.name, quota) }));
+    if (spent.some(({ remaining }) => remaining > 0)) return;
+    const [soonest] = spent.sort((a, b) => a.resetMs - b.resetMs);
+    if (soonest) throw this.#quotaExceeded(soonest.quota, soonest.resetMs);
+  }
+
+  /** The quota a job counts against from now on; undefined without a limit. Throws ServiceError `quota_exceeded`. */
+  takeJob(clientId: string, purpose: string | undefined): QuotaWindow | undefined {
+    const quota = this.#policies.quota(clientId, purpose);
+    if (quota === undefined) return undefined;
+    const window = this.#quotas.take(clientId, quota.name, quota);
+    if (window) return window;
+    throw this.#quotaExceeded(quota, this.#quotas.remainder(clientId, quota.name, quota).resetMs);
+  }
+
+  /** A job that was counted came to nothing. */
+  giveBack({ clientId, quota }: Pick<Job, 'clientId' | 'quota'>): void {
+    if (quota) this.#quotas.giveBack(clientId, quota);
+  }
+
+  rate(clientId: string): Standing | undefined {
+    const policy = this.#policies.rate(clientId);
+    if (policy === undefined) return undefined;
+    const { requests: limit, windowMs } = policy;
+    return { kind: 'rate', limit, windowMs, ...this.#rates.remainder(clientId, policy) };
+  }
+
+  quota(clientId: string, purpose: string | undefined): Standing | undefined {
+    const quota = this.#policies.quota(clientId, purpose);
+    if (quota === undefined) return undefined;
+    const { name, jobs: limit, windowMs } = quota;
+    return { kind: 'quota', name, limit, windowMs, ...this.#quotas.remainder(clientId, name, quota) };
+  }
+
+  #quotaExceeded({ name, jobs, windowMs }: NamedQuota, resetMs: number): ServiceError {
+    const until = toTimestamp(this.#clock() + resetMs);
+    const message = `The quota ${JSON.stringify(name)} of this client, ${jobs} jobs in ${formatDuration(windowMs)}, is used up. Repeat the request after ${until}.`;
+    return new ServiceError('quota_exceeded', message, {
+      parameter: 'purpose',
+      retryAfterSeconds: Math.ceil(resetMs / 1000),
+    });
+  }
+}
+
+function rateExceeded({ requests, windowMs }: RatePolicy, resetMs: number): ServiceError {
+  const seconds = Math.ceil(resetMs / 1000);
+  const message = `This client may send ${requests} requests in ${formatDuration(windowMs)}. Repeat this one in ${seconds} s.`;
+  return new ServiceError('rate_limit_exceeded', message, { retryAfterSeconds: seconds });
+}

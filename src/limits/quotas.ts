@@ -1,0 +1,66 @@
+import type { Clock } from '../base/clock.ts';
+import type { QuotaWindow } from '../job/job.ts';
+import type { QuotaCount } from '../store/store.ts';
+import type { QuotaPolicy } from './policies.ts';
+import type { Remainder } from './rates.ts';
+
+/** A Monday, so that windows of seven days begin on Mondays; those of a day and of an hour begin with the day and hour, UTC. */
+const WINDOWS_BEGIN_MS = Date.UTC(1970, 0, 5);
+/** How long counts of windows that are over are kept: longer than a clock that is wrong is set back. */
+export const QUOTA_RETENTION_MS = 48 * 3_600_000;
+
+/** The window of that length which `now` lies in. */
+export function windowAt(now: number, name: string, { windowMs }: QuotaPolicy): QuotaWindow {
+  const startsAt = now - ((((now - WINDOWS_BEGIN_MS) % windowMs) + windowMs) % windowMs);
+  return { name, startsAt, endsAt: startsAt + windowMs };
+}
+
+/**
+ * How many jobs count against each quota: those in the store, and those on their way there. A job is counted before
+ * it is received in full and given back if it comes to nothing, so no number of creates at once can get past a quota.
+ */
+export class Quotas {
+  readonly #clock: Clock;
+  readonly #counts: Map<string, QuotaCount>;
+
+  /** `counts` are those in the store, which nobody else may add to from now on. */
+  constructor(clock: Clock, counts: QuotaCount[]) {
+    this.#clock = clock;
+    this.#counts = new Map(counts.map((count) => [nameOf(count.clientId, count), { ...count }]));
+  }
+
+  /** Counts one job; undefined, and nothing is counted, when the quota is used up. */
+  take(clientId: string, name: string, policy: QuotaPolicy): QuotaWindow | undefined {
+    const window = windowAt(this.#clock(), name, policy);
+    const count = this.#counts.get(nameOf(clientId, window)) ?? this.#begin(clientId, window);
+    if (count.jobs >= policy.jobs) return undefined;
+    count.jobs += 1;
+    return window;
+  }
+
+  /** The job that was counted there came to nothing. */
+  giveBack(clientId: string, window: QuotaWindow): void {
+    const count = this.#counts.get(nameOf(clientId, window));
+    if (count) count.jobs -= 1;
+  }
+
+  remainder(clientId: string, name: string, policy: QuotaPolicy): Remainder {
+    const now = this.#clock();
+    const window = windowAt(now, name, policy);
+    const jobs = this.#counts.get(nameOf(clientId, window))?.jobs ?? 0;
+    return { remaining: Math.max(0, policy.jobs - jobs), resetMs: window.endsAt - now };
+  }
+
+  #begin(clientId: string, window: QuotaWindow): QuotaCount {
+    for (const [name, { endsAt }] of this.#counts) {
+      if (endsAt < window.startsAt - QUOTA_RETENTION_MS) this.#counts.delete(name);
+    }
+    const count = { clientId, ...window, jobs: 0 };
+    this.#counts.set(nameOf(clientId, window), count);
+    return count;
+  }
+}
+
+function nameOf(clientId: string, { name, startsAt, endsAt }: QuotaWindow): string {
+  return JSON.stringify([clientId, name, startsAt, endsAt]);
+}

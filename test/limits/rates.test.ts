@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { RatePolicy } from '../../src/limits/policies.ts';
+import { Rates } from '../../src/limits/rates.ts';
+
+const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+
+const anyPolicy = fc.record({
+  requests: fc.integer({ min: 1, max: 1_000_000 }),
+  windowMs: fc.integer({ min: 1_000, max: 3_600_000 }),
+});
+const anyPause = fc.oneof(
+  fc.constant(0),
+  fc.integer({ min: 0, max: 100 }),
+  fc.integer({ max: 7_200_000, min: 0 }),
+);
+
+t.test('takes as many as tokens that come back one by one allow', async () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        anyPolicy,
+        anyPolicy.map((policy) => ({ ...policy, requests: (policy.requests % 5) + 1 })),
+      ),
+      fc.array(anyPause, { maxLength: 60 }),
+      (policy, pauses) => {
+        let now = START_MS;
+        const rates = new Rates(() => now);
+        // In fractions of a token of 1/windowMs, without rounding.
+        const full = BigInt(policy.requests) * BigInt(policy.windowMs);
+        let tokens = full;
+        for (const pause of pauses) {
+          now += pause;
+          tokens += BigInt(pause) * BigInt(policy.requests);
+          if (tokens > full) tokens = full;
+          const whole = tokens / BigInt(policy.windowMs);
+          const { remaining, resetMs } = rates.remainder('a', policy);
+          if (BigInt(remaining) !== whole) return false;
+          if (resetMs < 1 || rates.remainder('b', policy).remaining !== policy.requests) return false;
+          const taken = rates.take('a', policy);
+          if (taken !== whole > 0n) return false;
+          if (taken) tokens -= BigInt(policy.windowMs);
+        }
+        return true;
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+t.test('the reset is the moment from which there is one more, and not before', async () => {
+  fc.assert(
+    fc.property(anyPolicy, fc.integer({ min: 1, max: 50 }), (policy, requests) => {
+      let now = START_MS;
+      const rates = new Rates(() => now);
+      for (let n = 0; n < requests; n++) rates.take('a', policy);
+      const { remaining, resetMs } = rates.remainder('a', policy);
+      now += resetMs - 1;
+      const before = rates.remainder('a', policy).remaining;
+      now += 1;
+      return before === remaining && rates.remainder('a', policy).remaining > remaining;
+    }),
+  );
+});
+
+t.test('a clock that is set back locks nobody out', async (t) => {
+  let now = START_MS;
+  const rates = new Rates(() => now);
+  const policy: RatePolicy = { requests: 1, windowMs: 1_000 };
+  t.ok(rates.take('a', policy));
+  now -= 3_600_000;
+  t.notOk(rates.take('a', policy));
+  now += 1_000;
+  t.ok(rates.take('a', policy));
+});
+
+t.test('another policy begins anew, the same one goes on', async (t) => {
+  const rates = new Rates(() => START_MS);
+  const policy = { requests: 2, windowMs: 1_000 };
+  t.ok(rates.take('a', policy));
+  t.ok(rates.take('a', { ...policy }));
+  t.notOk(rates.take('a', { ...policy }));
+  t.ok(rates.take('a', { ...policy, requests: 3 }));
+  t.equal(rates.remainder('a', { ...policy, requests: 3 }).remaining, 2);
+});
