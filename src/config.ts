@@ -28,7 +28,11 @@ export interface Config {
   readonly trustFile: string;
   /** The certificates of the built-in authority's keys. */
   readonly certificatesDir: string;
+  /** Where copies of documents are. */
+  readonly documentsDir: string;
   readonly drainTimeoutMs: number;
+  readonly complianceMode: boolean;
+  readonly retention: { readonly documentMs: number; readonly diskFreeBytesMin: number };
   readonly http: {
     readonly host: string;
     /** 0 takes any free port. */
@@ -204,7 +208,13 @@ function toConfig(tables: ConfigTables, file: string): Config {
     lockFile: join(stateDir, 'lock'),
     trustFile: join(stateDir, 'trust.json'),
     certificatesDir: join(stateDir, 'certificates'),
+    documentsDir: join(stateDir, 'documents'),
     drainTimeoutMs: tables.drain_timeout,
+    complianceMode: tables.compliance_mode,
+    retention: {
+      documentMs: tables.retention.document_hours * 3_600_000,
+      diskFreeBytesMin: tables.retention.disk_free_min,
+    },
     http: {
       ...http.listen,
       publicUrl: http.public_url ?? `http://${formatAddress(http.listen)}`,

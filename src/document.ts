@@ -1,41 +1,74 @@
+import { toBase64 } from './base/bytes.ts';
 import { ServiceError } from './base/errors.ts';
+import { type Copies, readCiphered } from './copy/copies.ts';
+import type { CipheredFile, Spool } from './copy/spool.ts';
 import type { Hasher } from './hash/hasher.ts';
 import type { HashPool } from './hash/pool.ts';
-import type { Content, ScanResult } from './job/job.ts';
+import type { Content, DocumentDigests, ScanResult } from './job/job.ts';
 import { PdfSniffer } from './pdf/sniff.ts';
 import type { Scan } from './scan/documentScan.ts';
 import type { Scanner } from './scan/scanner.ts';
+import type { StoredCopy } from './store/store.ts';
 
 export interface DocumentOptions {
   pool: Pick<HashPool, 'hasher'>;
   documentBytesMax: number;
   /** Left out, documents are not scanned for viruses, and receipts say so. */
   scanner?: Pick<Scanner, 'admit' | 'scan'> | undefined;
+  /** Compliance mode: where copies without metadata are made. */
+  copies?: Copies | undefined;
 }
 
 /** The field of the create that the document came by, and that faults in it are faults of. */
 export type DocumentField = 'file' | 'source_url';
 
+/** A document of which all is known. One that is not accepted after all must be discarded. */
+export interface ReceivedDocument {
+  content: Content;
+  /** On disk, readable to who has the key that is in here. */
+  copy?: StoredCopy;
+  discard(): Promise<void>;
+}
+
+/** What comes of the step; if it fails, what was received, if anything was, is discarded. */
+export async function discardOnFailure<T>(
+  received: ReceivedDocument | undefined,
+  step: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    await received?.discard();
+    throw error;
+  }
+}
+
 /**
  * What happens to the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus
- * scanner, both digests. Nothing of them is kept, and a document that is not let pass never has digests at all: the hash
+ * scanner, both digests; in compliance mode they go to a copy too. Otherwise nothing of them is kept. A document that is not let pass never has digests at all: the hash
  * workers are not asked for them before the verdict is there.
  */
 export class DocumentPass {
   readonly #field: DocumentField;
   readonly #bytesMax: number;
   readonly #sniffer: PdfSniffer;
+  readonly #pool: Pick<HashPool, 'hasher'>;
   readonly #hasher: Hasher;
   readonly #scan: Scan | undefined;
+  readonly #copies: Copies | undefined;
+  readonly #spool: Spool | undefined;
   #verdict: Promise<ScanResult> | undefined;
   #bytes = 0;
 
-  constructor({ pool, documentBytesMax, scanner }: DocumentOptions, field: DocumentField) {
+  constructor({ pool, documentBytesMax, scanner, copies }: DocumentOptions, field: DocumentField) {
     this.#field = field;
     this.#bytesMax = documentBytesMax;
     this.#sniffer = new PdfSniffer(field);
+    this.#pool = pool;
     this.#hasher = pool.hasher();
     this.#scan = scanner?.scan();
+    this.#copies = copies;
+    this.#spool = copies?.spool();
   }
 
   /** How many bytes were written. */
@@ -51,9 +84,9 @@ export class DocumentPass {
     this.#bytes += bytes.length;
     if (this.#bytes > this.#bytesMax) throw tooLarge(this.#field, this.#bytesMax);
     this.#sniffer.update(bytes);
-    const scanned = this.#scan?.update(bytes);
-    const hashed = this.#hasher.update(bytes);
-    return scanned && hashed ? Promise.all([scanned, hashed]).then(() => {}) : (scanned ?? hashed);
+    const takers = [this.#scan, this.#hasher, this.#spool];
+    const rooms = takers.map((taker) => taker?.update(bytes)).filter((room) => room !== undefined);
+    return rooms.length === 0 ? undefined : Promise.all(rooms).then(() => {});
   }
 
   /** After the last byte. Throws ServiceError `not_a_pdf`. */
@@ -70,19 +103,55 @@ export class DocumentPass {
     return this.#verdict;
   }
 
-  /** What was received, after {@link end}. Throws what {@link verdict} throws, and ServiceError `checksum_mismatch` when it is not what was declared. */
-  async finish(checksumSha256: string | undefined): Promise<Content> {
+  /**
+   * What was received, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` when it is
+   * not what was declared, `metadata_not_strippable` and `storage_full` where a copy is to be made and cannot be.
+   */
+  async finish(checksumSha256: string | undefined, preserveMetadata: boolean): Promise<ReceivedDocument> {
     const scan = await this.verdict();
     const document = await this.#hasher.digest();
     if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
       throw otherDocument('the bytes received');
-    return { document, scan };
+    if (this.#spool !== undefined && this.#copies !== undefined && !preserveMetadata) {
+      return this.#copied({ document, scan }, this.#spool, this.#copies);
+    }
+    await this.#spool?.discard();
+    return { content: { document, scan }, discard: async () => {} };
   }
 
-  /** Forgets the document at once; harmless after {@link finish}. */
+  /** Forgets the document at once. After {@link finish}, its result is what there is to discard. */
   abort(): void {
     this.#scan?.abort();
     this.#hasher.abort();
+    // A file that cannot be removed now is removed at the next start; without its key it is noise.
+    this.#spool?.discard().catch(() => {});
+  }
+
+  /** A document without metadata has a copy too, the same: who wants the copy need not know which kind of document it is. */
+  async #copied(content: Content, spool: Spool, copies: Copies): Promise<ReceivedDocument> {
+    const received = await spool.end();
+    let file = received;
+    const discard = () => copies.remove(file.name);
+    try {
+      file = await copies.strip(received);
+      const sealedDocument = file === received ? content.document : await this.#digest(file);
+      const copy = { file: file.name, key: toBase64(file.key) };
+      return { content: { ...content, sealedDocument }, copy, discard };
+    } catch (error) {
+      await discard();
+      throw error;
+    }
+  }
+
+  async #digest(file: CipheredFile): Promise<DocumentDigests> {
+    const hasher = this.#pool.hasher();
+    try {
+      for await (const chunk of readCiphered(file)) await hasher.update(chunk);
+      return await hasher.digest();
+    } catch (error) {
+      hasher.abort();
+      throw error;
+    }
   }
 }
 

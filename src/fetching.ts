@@ -3,8 +3,14 @@ import type { Logger } from 'pino';
 import { BrokenInvariant } from './base/assert.ts';
 import type { Clock } from './base/clock.ts';
 import { ServiceError } from './base/errors.ts';
-import { type DocumentOptions, DocumentPass, otherDocument, tooLarge } from './document.ts';
-import { type Content, isReceived, type Job } from './job/job.ts';
+import {
+  type DocumentOptions,
+  DocumentPass,
+  otherDocument,
+  type ReceivedDocument,
+  tooLarge,
+} from './document.ts';
+import { isReceived, type Job } from './job/job.ts';
 import { IncomingBody, type Patience } from './net/body.ts';
 import type { Sealer } from './sealer.ts';
 import { announcedBytes, type SourceClient } from './source/client.ts';
@@ -129,17 +135,18 @@ export class Fetching {
     const { id } = task.job;
     const sourceUrl = await store.sourceUrl(id);
     if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
-    let content: Content;
+    let received: ReceivedDocument;
     try {
-      content = await this.#fetch(task.job, sourceUrl);
+      received = await this.#fetch(task.job, sourceUrl);
     } catch (error) {
       if (isFatal(error)) throw error;
       return this.#stop.signal.aborted ? undefined : this.#failed(task, asFailure(error), sourceUrl);
     }
-    await sealer.receive(id, content);
+    // If we stop before this, the document is fetched anew; a copy of it is then nobody's, and the next start removes it.
+    await sealer.receive(id, received.content, received.copy);
   }
 
-  async #fetch(job: Job, sourceUrl: string): Promise<Content> {
+  async #fetch(job: Job, sourceUrl: string): Promise<ReceivedDocument> {
     const { source, document } = this.#options;
     document.scanner?.admit();
     const answer = await source.open(sourceUrl, this.#stop.signal);
@@ -152,9 +159,11 @@ export class Fetching {
     }
   }
 
-  async #receive(job: Job, answer: IncomingMessage): Promise<Content> {
+  async #receive(job: Job, answer: IncomingMessage): Promise<ReceivedDocument> {
     this.#hashingUnlessScanned(job);
-    const pass = new DocumentPass(this.#options.document, 'source_url');
+    const { document } = this.#options;
+    const copies = job.preserveMetadata ? undefined : document.copies;
+    const pass = new DocumentPass({ ...document, copies }, 'source_url');
     const body = new IncomingBody(answer, this.#options.patience);
     try {
       await body.read((chunk) => {
@@ -164,7 +173,7 @@ export class Fetching {
       pass.end();
       await pass.verdict();
       this.#options.sealer.hashing(job.id);
-      return await pass.finish(job.checksumSha256);
+      return await pass.finish(job.checksumSha256, job.preserveMetadata);
     } catch (error) {
       pass.abort();
       throw error;

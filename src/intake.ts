@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
-import { type DocumentOptions, DocumentPass, tooLarge } from './document.ts';
+import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './document.ts';
 import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
-import type { Content } from './job/job.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
 import { IncomingBody } from './net/body.ts';
@@ -34,7 +33,7 @@ export async function receiveUpload(
   fields: CreateFields,
   options: IntakeOptions,
   signal?: AbortSignal,
-): Promise<Content> {
+): Promise<ReceivedDocument> {
   const boundary = boundaryOf(req.headers['content-type']);
   refuseAnnouncedSize(req, options.documentBytesMax);
   const body = new IncomingBody(req, {
@@ -87,16 +86,18 @@ class Upload {
     }
     if (!isFile) throw missingFile('The part file came as a text field.');
     if (this.#document !== undefined) throw duplicateField('file');
-    this.#document = new DocumentPass(this.#options, 'file');
+    // Fields may follow the file: then it is copied in vain.
+    const copies = this.#fields.preserveMetadata === true ? undefined : this.#options.copies;
+    this.#document = new DocumentPass({ ...this.#options, copies }, 'file');
     this.#requireOneSource();
     return this.#sinkOf(this.#document);
   }
 
   /** After the closing boundary. */
-  async finish(): Promise<Content> {
+  async finish(): Promise<ReceivedDocument> {
     if (this.#document === undefined) throw this.#missingFile();
-    const { checksumSha256 } = this.#fields.finish();
-    return this.#document.finish(checksumSha256);
+    const { checksumSha256, preserveMetadata } = this.#fields.finish();
+    return this.#document.finish(checksumSha256, preserveMetadata);
   }
 
   abort(): void {

@@ -14,6 +14,7 @@ import { trustOf } from './cli/trust.ts';
 import { BUILT_IN } from './config/consistency.ts';
 import { LiveConfig } from './config/reload.ts';
 import { type Config, loadConfig } from './config.ts';
+import { type Copies, openCopies } from './copy/copies.ts';
 import { startExpiryWarnings } from './expiry.ts';
 import { Fetching, type FetchingOptions } from './fetching.ts';
 import { chooseEngine } from './hash/choose.ts';
@@ -147,7 +148,9 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
-  parts.defer(startSweeping({ store, clock: systemClock, onFatal }));
+  const copies = await openCopiesOf(config, store, parts);
+  const documentRetentionMs = config.retention.documentMs;
+  parts.defer(startSweeping({ store, copies, documentRetentionMs, clock: systemClock, onFatal }));
   const webhooks = parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
   const supervision = new Supervision({
     socket: notifySocket(),
@@ -171,7 +174,12 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
-  const document = { pool, documentBytesMax: config.limits.documentBytesMax, scanner };
+  const document = {
+    pool,
+    documentBytesMax: config.limits.documentBytesMax,
+    scanner,
+    ...(config.complianceMode && { copies }),
+  };
   const sources = await openFetching(config, { store, sealer, document, logger, onFatal }, parts);
   const app = createApp({
     store,
@@ -192,6 +200,8 @@ async function serve(config: Config): Promise<void> {
     logPublic: config.log.public,
     timestamped: timestamping !== undefined,
     authority: timestamping?.authority,
+    copies,
+    documentRetentionMs,
     clock: systemClock,
     logger,
     onFatal,
@@ -260,6 +270,20 @@ async function serve(config: Config): Promise<void> {
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
   logger.info('stopped');
+}
+
+/** Also without compliance mode: copies made before are served, and deleted when their time is over. */
+async function openCopiesOf(
+  { documentsDir, retention, hash, complianceMode }: Config,
+  store: Store,
+  parts: AsyncDisposableStack,
+): Promise<Copies> {
+  const known = new Set<string>();
+  for await (const { copy } of store.copies()) known.add(copy.file);
+  const options = { path: documentsDir, freeBytesMin: retention.diskFreeBytesMin, workers: hash.workers };
+  const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
+  if (complianceMode) await copies.probe();
+  return copies;
 }
 
 function openDeliverer(

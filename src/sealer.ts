@@ -12,7 +12,7 @@ import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
-import type { Acceptance, Batch, SealedBatch, Store } from './store/store.ts';
+import type { Acceptance, Batch, SealedBatch, Store, StoredCopy } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
 
@@ -109,9 +109,9 @@ export class Sealer {
   }
 
   /** Makes the content of a pending job durable, and queues the job. */
-  async receive(jobId: string, content: Content): Promise<void> {
+  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
     const pending = this.#pending.require(jobId);
-    await this.#options.store.receive(jobId, content);
+    await this.#options.store.receive(jobId, content, copy);
     // If we stop here, the job is found waiting with its content at the next start.
     pending.job = { ...pending.job, content };
     pending.phase = 'sealing';

@@ -1,4 +1,5 @@
 import type { Clock } from './base/clock.ts';
+import type { Copies } from './copy/copies.ts';
 import { QUOTA_RETENTION_MS } from './limits/quotas.ts';
 import { IDEMPOTENCY_RETENTION_MS } from './store/idempotency.ts';
 import type { Store } from './store/store.ts';
@@ -8,31 +9,55 @@ const INTERVAL_MS = 60_000;
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas'>;
+  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas' | 'copiesBefore' | 'forgetCopies'>;
+  copies: Pick<Copies, 'remove'>;
+  /** How long after its job was accepted a copy is kept. */
+  documentRetentionMs: number;
   clock: Clock;
+  /** Default: a minute. */
+  intervalMs?: number;
   /** Told when the store can no longer be written. */
   onFatal(error: unknown): void;
 }
 
-/** Removes expired idempotency entries, and counts of quotas whose windows are long over, every minute. Returns the function that ends it, after the step under way. */
-export function startSweeping({ store, clock, onFatal }: SweepOptions): () => Promise<void> {
-  let stopped = false;
-  let sweeping: Promise<void> = Promise.resolve();
-  const sweepAll = async (step: () => Promise<number>) => {
-    while (!stopped) {
-      if ((await step()) < STEP_ENTRIES_MAX) return;
-    }
-  };
-  const sweep = async () => {
-    await sweepAll(() => store.sweepIdempotency(clock() - IDEMPOTENCY_RETENTION_MS, STEP_ENTRIES_MAX));
-    await sweepAll(() => store.sweepQuotas(clock() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX));
-  };
+/**
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of quotas whose windows are long over, and
+ * copies of documents. Returns the function that ends it, after the step under way.
+ */
+export function startSweeping({ onFatal, ...options }: SweepOptions): () => Promise<void> {
+  const stop = new AbortController();
+  let sweeping = sweep(options, stop.signal).catch(onFatal);
   const timer = setInterval(() => {
-    sweeping = sweeping.then(sweep).catch(onFatal);
-  }, INTERVAL_MS);
+    sweeping = sweeping.then(() => sweep(options, stop.signal)).catch(onFatal);
+  }, options.intervalMs ?? INTERVAL_MS);
   return async () => {
-    stopped = true;
+    stop.abort();
     clearInterval(timer);
     await sweeping;
   };
+}
+
+type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
+
+/** Removes, in small steps, what has expired by now. */
+export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
+  for (const step of [sweepIdempotency, sweepQuotas, sweepCopies]) {
+    while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
+  }
+}
+
+async function sweepIdempotency({ store, clock }: Sweep): Promise<number> {
+  return store.sweepIdempotency(clock() - IDEMPOTENCY_RETENTION_MS, STEP_ENTRIES_MAX);
+}
+
+async function sweepQuotas({ store, clock }: Sweep): Promise<number> {
+  return store.sweepQuotas(clock() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
+}
+
+async function sweepCopies({ store, copies, documentRetentionMs, clock }: Sweep): Promise<number> {
+  const expired = await store.copiesBefore(clock() - documentRetentionMs, STEP_ENTRIES_MAX);
+  if (expired.length > 0) await store.forgetCopies(expired.map(({ jobId }) => jobId));
+  // If we stop here, the files are noise, and the next start removes them.
+  for (const { copy } of expired) await copies.remove(copy.file);
+  return expired.length;
 }

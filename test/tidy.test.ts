@@ -15,7 +15,7 @@ const LAYERS = [
   ['base'],
   ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
-  ['hash', 'kms', 'scan', 'source', 'store', 'tsa'],
+  ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
   ['document', 'draft', 'timestamping', 'receipts', 'expiry', 'limits'],
   ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
   ['canary', 'fetching', 'history'],

@@ -15,6 +15,7 @@ export type ErrorCode =
   | 'webhook_url_not_allowed'
   | 'source_unreachable'
   | 'not_a_pdf'
+  | 'metadata_not_strippable'
   | 'virus_scan_failed'
   | 'malformed_multipart'
   | 'malformed_json'
@@ -30,6 +31,9 @@ export type ErrorCode =
   | 'receipt_not_ready'
   | 'receipt_unavailable'
   | 'webhook_endpoint_not_found'
+  | 'document_not_ready'
+  | 'document_unavailable'
+  | 'document_expired'
   | 'not_found'
   | 'method_not_allowed'
   // 409
@@ -56,6 +60,7 @@ export type ErrorCode =
   | 'timestamp_unavailable'
   | 'scanner_unavailable'
   | 'queue_full'
+  | 'storage_full'
   | 'shutting_down';
 
 export interface ServiceErrorOptions {

@@ -289,6 +289,7 @@ const NOUNS: Record<Reference['kind'], string> = {
   idempotency: 'an idempotency entry',
   content: 'a document',
   source: 'a source URL',
+  copy: 'a copy',
 };
 
 const PAGE = 1000;

@@ -5,9 +5,14 @@ import type { KeyPath } from './toml.ts';
 /** The name of the built-in authority among `timestamp.authorities`. */
 export const BUILT_IN = 'built-in';
 
+const HOUR_MS = 3_600_000;
+
 /** As much of the file as the checks between its keys look at. */
 interface Tables {
   http: { uploads_max: number; uploads_per_client_max: number };
+  compliance_mode: boolean;
+  sealing: { give_up_after: number };
+  retention: { document_hours: number };
   kms: { quorum: QuorumPolicy; partitions: TokenTable[] };
   timestamp: { authorities: string[]; keys: TokenTable[]; remotes: Record<string, unknown> };
 }
@@ -25,13 +30,18 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
 /** What no single key can say. Each issue carries the key an administrator would change. */
 export function consistent(payload: z.core.ParsePayload<Tables>): void {
-  const { http, kms, timestamp } = payload.value;
+  const { http, compliance_mode, sealing, retention, kms, timestamp } = payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
   if (http.uploads_per_client_max > http.uploads_max) {
     const expected = `at most http.uploads_max, ${http.uploads_max} (left out it is 512)`;
     refuse(['http', 'uploads_per_client_max'], expected, http.uploads_per_client_max);
+  }
+  const hoursMin = Math.ceil(sealing.give_up_after / HOUR_MS) + 1;
+  if (compliance_mode && retention.document_hours < hoursMin) {
+    const expected = `at least ${hoursMin}, an hour more than sealing.give_up_after: until then a job may have no receipt`;
+    refuse(['retention', 'document_hours'], expected, retention.document_hours);
   }
   const fault = quorumFault(kms.quorum, kms.partitions);
   if (fault !== undefined) {

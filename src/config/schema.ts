@@ -232,6 +232,7 @@ export const configSchema = table({
   ),
   state_dir: path('the folder of the store, the lock and the trust file'),
   drain_timeout: duration('how long a stop waits for requests in flight', '1s', '1h').prefault('30s'),
+  compliance_mode: flag('whether copies without XMP metadata are made of documents').prefault(false),
   http: table({
     listen: key('an address and a port such as "127.0.0.1:8400" or "[::1]:8400"', listenAddress).prefault(
       '127.0.0.1:8400',
@@ -265,6 +266,10 @@ export const configSchema = table({
       { error: 'a table for each client with limits of its own: [clients.invoices.rate]' },
     )
     .prefault({}),
+  retention: table({
+    document_hours: integer('hours that a copy is kept after its job was accepted', 1, 87_600).prefault(72),
+    disk_free_min: size('what copies leave free of the disk', '0B', '1024TiB').prefault('2GiB'),
+  }).prefault({}),
   blocking: table({
     timeout: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),
   }).prefault({}),

@@ -3,6 +3,7 @@ import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
+import { siblingModule } from '../base/siblingModule.ts';
 import type { EngineName, Hashed } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
 import { type Digests, Lane } from './lane.ts';
@@ -86,7 +87,7 @@ class WorkerPool implements HashPool {
     this.#taskTimeoutMs = options.taskTimeoutMs ?? 10_000;
     this.#onTrouble = options.onTrouble;
     this.#piscina = new Piscina({
-      filename: fileURLToPath(options.worker ?? siblingModule('worker')),
+      filename: fileURLToPath(options.worker ?? siblingModule('worker', import.meta.url)),
       name: 'hash',
       minThreads: options.workers,
       maxThreads: options.workers,
@@ -281,10 +282,4 @@ class WorkerPool implements HashPool {
     assert(slab !== undefined, 'a slab for every index');
     return new Uint8Array(slab);
   }
-}
-
-/** The module beside this one: `.ts` from a checkout, `.js` when compiled. */
-function siblingModule(name: string): URL {
-  const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'));
-  return new URL(`./${name}${extension}`, import.meta.url);
 }

@@ -10,6 +10,7 @@ import { type AnswerOptions, answerErrors } from './answer.ts';
 import { type AuthOptions, requireKey } from './auth.ts';
 import { linger } from './body.ts';
 import { type CreateOptions, createSealJob } from './create.ts';
+import { type DocumentRouteOptions, getDocument } from './document.ts';
 import { serveErrorIndex, serveErrorPage } from './error-pages.ts';
 import { Reservations } from './idempotency.ts';
 import { getJob, getReceipt, listJobs } from './jobs.ts';
@@ -58,6 +59,9 @@ export interface AppParts {
   /** Whether the sealer completes no job without a time-stamp. Left out: it asks for none. */
   timestamped?: boolean | undefined;
   clock: AuthOptions['clock'];
+  /** Copies of documents, and how long they are served. */
+  copies: DocumentRouteOptions['copies'];
+  documentRetentionMs: number;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
   /** Told of every request that was answered; must not throw. */
@@ -98,6 +102,14 @@ function routesOf(parts: AppParts): ApiRouter {
   const mayRead = requireKey(auth, 'jobs:read');
   const mayReadLog = parts.logPublic ? pass : requireKey(auth);
   const jobs = { store, sealer, site };
+  const document = {
+    store,
+    copies: parts.copies,
+    retentionMs: parts.documentRetentionMs,
+    downloadsMax: parts.uploadsMax,
+    clock,
+    logger: parts.logger,
+  };
   const log = { store, public: parts.logPublic };
   const create: CreateOptions = {
     store,
@@ -123,6 +135,7 @@ function routesOf(parts: AppParts): ApiRouter {
   router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));
   router.get('/v1/jobs/:job_id/receipt.json', mayRead, getReceipt(jobs));
   routeWebhooks(router, parts, requireKey(auth, 'webhooks:manage'));
+  router.get('/v1/jobs/:job_id/document.pdf', mayRead, getDocument(document));
   router.get('/v1/log/checkpoint', mayReadLog, getCheckpoint(log));
   router.get('/v1/log/tile/*path', mayReadLog, getTile(log));
   router.get('/v1/openapi.json', serveDescription(describeApi(publicUrl)));

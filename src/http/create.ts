@@ -1,6 +1,7 @@
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { discardOnFailure } from '../document.ts';
 import { fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
 import type { Job, Outcome } from '../job/job.ts';
@@ -116,10 +117,13 @@ async function receive(
   options.intake.scanner?.admit();
   const submission = await submit(ctx, options, (purpose) => allowance.takeJob(purpose));
   const { request, documentSha256, sourceUrl } = submission;
-  const quota = allowance.takeJob(request.purpose);
-  if (sourceUrl !== undefined) await probe(ctx, sourceUrl, documentSha256, options);
+  const quota = await discardOnFailure(submission.received, async () => {
+    const taken = allowance.takeJob(request.purpose);
+    if (sourceUrl !== undefined) await probe(ctx, sourceUrl, documentSha256, options);
+    sealer.admit(request.mode);
+    return taken;
+  });
   const print = fingerprint(request, documentSha256);
-  sealer.admit(request.mode);
   const job = { ...(await jobOf(ctx, submission, options)), ...(quota && { quota }) };
   const answer = answerTo(job, options.site);
   const idempotency = key && {
@@ -131,7 +135,8 @@ async function receive(
   };
   // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
   const beside = { ...(idempotency && { idempotency }) };
-  if (sourceUrl === undefined) await sealer.accept(job, beside);
+  const copy = submission.received?.copy;
+  if (sourceUrl === undefined) await sealer.accept(job, { ...beside, ...(copy && { copy }) });
   else await sources.accept(job, { ...beside, sourceUrl });
   allowance.keep();
   return { job, answer, replayed: false };
@@ -143,8 +148,8 @@ async function repeat(
   { submit, allowance }: Asked,
   options: CreateOptions,
 ): Promise<Accepted> {
-  // Scanned when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
-  const intake = { ...options.intake, scanner: undefined };
+  // Scanned and copied when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
+  const intake = { ...options.intake, scanner: undefined, copies: undefined };
   const { request, documentSha256 } = await submit(ctx, { ...options, intake });
   allowance.isAbout(request.purpose);
   if (entry.fingerprint !== fingerprint(request, documentSha256)) {
@@ -160,7 +165,7 @@ async function repeat(
 
 async function jobOf(
   ctx: RequestContext,
-  { request, documentSha256, content }: Submission,
+  { request, documentSha256, received }: Submission,
   { capabilities, clock }: CreateOptions,
 ): Promise<Job> {
   const { clientId, organization } = callerOf(ctx).viewer;
@@ -174,7 +179,9 @@ async function jobOf(
     ...(request.purpose !== undefined && { purpose: request.purpose }),
     ...(request.customerReference !== undefined && { customerReference: request.customerReference }),
     preserveMetadata: request.preserveMetadata,
-    ...(content ? { source: 'upload', content } : { source: 'url', checksumSha256: documentSha256 }),
+    ...(received
+      ? { source: 'upload', content: received.content }
+      : { source: 'url', checksumSha256: documentSha256 }),
     capabilities: await capabilities(clientId),
     acceptedAt: clock(),
   };

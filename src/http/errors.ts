@@ -70,6 +70,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     remedy:
       'The document was neither hashed nor recorded. Purge your copy where the message says that something was found in it.',
   },
+  metadata_not_strippable: {
+    status: 400,
+    title: 'The XMP metadata of the document cannot be removed',
+    remedy:
+      'The message says why. Send preserve_metadata=true to seal the document as it is, or remove its metadata before it is signed or encrypted.',
+  },
   malformed_multipart: {
     status: 400,
     title: 'The multipart body cannot be read',
@@ -130,6 +136,22 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 404,
     title: 'There is no such webhook endpoint, or it belongs to another client',
     remedy: 'See GET /v1/webhook-endpoints for those of this client.',
+  },
+  document_not_ready: {
+    status: 404,
+    title: 'The job is not completed yet',
+    remedy: 'Ask again after Retry-After seconds, until the phase of the job is completed or failed.',
+  },
+  document_unavailable: {
+    status: 404,
+    title: 'The job has no copy of its document',
+    remedy:
+      'The service keeps no documents. It makes a copy without metadata in compliance mode only, unless preserve_metadata is true.',
+  },
+  document_expired: {
+    status: 404,
+    title: 'The copy of the document was deleted when its time was over',
+    remedy: 'Fetch it earlier next time; the administrator can say how long copies are kept.',
   },
   not_found: {
     status: 404,
@@ -227,6 +249,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   scanner_unavailable: {
     status: 503,
     title: 'The virus scanner gives no verdict at the moment',
+    remedy: REPEAT_LATER,
+  },
+  storage_full: {
+    status: 503,
+    title: 'The service has no room for a copy of the document',
     remedy: REPEAT_LATER,
   },
   queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },

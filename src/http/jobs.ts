@@ -66,7 +66,7 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
 }
 
 /** An unknown job, a malformed id and a job the caller may not see are one and the same to the caller. */
-async function visibleJob(ctx: RequestContext, store: Pick<Store, 'job'>): Promise<JobRecord> {
+export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'job'>): Promise<JobRecord> {
   const jobId = ctx.params.job_id ?? '';
   const record = JOB_ID_PATTERN.test(jobId) ? await store.job(jobId) : undefined;
   if (!record || !maySee(callerOf(ctx).viewer, record.job)) {

@@ -50,7 +50,12 @@ const checksum: Schema = {
 const createFields: Record<string, Schema> = {
   visibility,
   purpose,
-  preserve_metadata: { type: 'boolean', default: false },
+  preserve_metadata: {
+    type: 'boolean',
+    default: false,
+    description:
+      'Where the service is in compliance mode, it also makes a copy of the document without XMP metadata, unless this is true.',
+  },
   customer_reference: customerReference,
   mode: {
     type: 'string',

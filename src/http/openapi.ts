@@ -32,6 +32,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'source_unreachable',
   'not_a_pdf',
   'virus_scan_failed',
+  'metadata_not_strippable',
   'malformed_multipart',
   'malformed_json',
   'body_timeout',
@@ -49,6 +50,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'timestamp_unavailable',
   'scanner_unavailable',
   'queue_full',
+  'storage_full',
 ];
 
 const TIMESTAMP_FAILURES: ErrorCode[] = [
@@ -78,6 +80,7 @@ export function describeApi(publicUrl: string): object {
       '/jobs/{job_id}': { parameters: [jobIdParameter], get: getSealJob },
       '/jobs/{job_id}/receipt.json': { parameters: [jobIdParameter], get: getSealReceipt },
       ...WEBHOOK_PATHS,
+      '/jobs/{job_id}/document.pdf': { parameters: [jobIdParameter], get: getDocumentCopy },
       '/timestamp': { post: createTimestamp },
       '/log/checkpoint': { get: getCheckpoint },
       '/log/tile/{path}': { parameters: [tilePathParameter], get: getTile },
@@ -200,6 +203,43 @@ const getSealReceipt = {
     },
     304: { description: 'The receipt that is held already is the one.', headers: EVERY_ANSWER },
     ...failures([...SCOPED, 'job_not_found', 'receipt_not_ready', 'receipt_unavailable']),
+  },
+};
+
+const getDocumentCopy = {
+  operationId: 'getDocumentCopy',
+  summary: 'Download the copy of the document without XMP metadata, where one was made',
+  description:
+    'Made in compliance mode, unless `preserve_metadata` is true; `sealed_document` of the manifest has its digests. It is ' +
+    'deleted some time after its job was accepted.',
+  ...secured('jobs:read'),
+  responses: {
+    200: {
+      description: 'The copy. A connection that ends before `Content-Length` bytes means: ask again.',
+      headers: {
+        ...EVERY_ANSWER,
+        ...cacheHeaders,
+        'Content-Length': header('^[0-9]+$', 'Bytes of the copy.'),
+        'Content-Disposition': header(
+          '^attachment; filename="job_[A-Za-z0-9]+\\.pdf"$',
+          'A name for the file.',
+        ),
+        'Repr-Digest': header('^sha-256=:[^:]+:, sha-512=:[^:]+:$', 'Digests of the copy (RFC 9530).'),
+        'Content-Digest': {
+          ...header('^sha-256=:[^:]+:, sha-512=:[^:]+:$', 'The same; not in the answer to HEAD.'),
+          required: false,
+        },
+      },
+      content: { 'application/pdf': {} },
+    },
+    ...failures([
+      ...SCOPED,
+      'job_not_found',
+      'document_not_ready',
+      'document_unavailable',
+      'document_expired',
+      'queue_full',
+    ]),
   },
 };
 

@@ -1,7 +1,7 @@
+import { discardOnFailure, type ReceivedDocument } from '../document.ts';
 import type { Fetching } from '../fetching.ts';
 import { type IntakeOptions, receiveUpload } from '../intake.ts';
 import { CreateFields, type CreateRequest } from '../job/fields.ts';
-import type { Content } from '../job/job.ts';
 import { askForBody, requireMediaType } from './body.ts';
 import { readJsonCreate } from './json-create.ts';
 import type { UploadSlots } from './limits.ts';
@@ -18,7 +18,7 @@ export interface Submission {
   request: CreateRequest;
   documentSha256: string;
   /** Of an upload. */
-  content?: Content;
+  received?: ReceivedDocument;
   sourceUrl?: string;
 }
 
@@ -76,10 +76,10 @@ async function upload(
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
-    const content = await receiving;
+    const received = await receiving;
     // An upload can last; a key that was revoked or expired meanwhile creates nothing.
-    await callerOf(ctx).confirm();
-    return { request: fields.finish(), documentSha256: content.document.sha256, content };
+    await discardOnFailure(received, () => callerOf(ctx).confirm());
+    return { request: fields.finish(), documentSha256: received.content.document.sha256, received };
   } finally {
     leave();
   }

@@ -69,6 +69,11 @@ export class CreateFields {
     return this.#values.source_url;
   }
 
+  /** Undefined while it has not come. */
+  get preserveMetadata(): boolean | undefined {
+    return this.#values.preserve_metadata;
+  }
+
   /** After the last field; throws ServiceError `missing_parameter`. */
   finish(): CreateRequest {
     return requestOf(this.#values);

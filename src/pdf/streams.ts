@@ -43,12 +43,24 @@ function listOf(value: Value): Value[] {
   return Array.isArray(value) ? value : [value];
 }
 
-/** The bytes of a stream with every filter undone that can be. */
-export function decoded(source: ByteSource, extent: Extent, { filters }: Encoding): Chunks {
+/** The bytes of a stream with every filter undone that can be. `expand` is told of every byte that any of them makes. */
+export function decoded(
+  source: ByteSource,
+  extent: Extent,
+  { filters }: Encoding,
+  expand: (bytes: number) => void,
+): Chunks {
   return filters.reduce<Chunks>(
-    (input, { filter, parameters }) => filter(input, parameters),
+    (input, { filter, parameters }) => counted(filter(input, parameters), expand),
     raw(source, extent),
   );
+}
+
+async function* counted(chunks: Chunks, count: (bytes: number) => void): Chunks {
+  for await (const chunk of chunks) {
+    count(chunk.length);
+    yield chunk;
+  }
 }
 
 async function* raw(source: ByteSource, { start, end }: Extent): Chunks {

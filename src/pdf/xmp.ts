@@ -9,7 +9,7 @@ import { type ByteSource, bufferSource, Window } from './window.ts';
 
 /** Bytes `start` to `end` are to become `text`, filled up with spaces: a document keeps its length, and every offset in it. */
 export interface Edit extends Extent {
-  text: '' | ' null';
+  text: '' | ' <<>>';
 }
 
 /**
@@ -17,8 +17,8 @@ export interface Edit extends Extent {
  *
  * - metadata streams (ISO 32000-2, 14.3.2), those of the catalog and of any other object, of the newest and of every
  *   earlier revision, reachable or not: streams of the type Metadata, and streams with a packet in them that at most
- *   Metadata entries refer to. The object becomes `null`, which is what an entry without a value is (7.3.9), so neither its
- *   filters nor its length matter;
+ *   Metadata entries refer to. The object becomes an empty dictionary, so neither its filters nor its length matter, and
+ *   readers find no metadata rather than a damaged one. (Were it null, the hint tables of a linearized file would count it still);
  * - the XMP of JPEG and JPEG 2000 images: the contents of its segment or box become spaces, which decoders pass over.
  *
  * Everything that can be read as an object is looked at, wherever in the file it begins, and every stream is decoded and
@@ -46,7 +46,7 @@ export function applyEdits(data: Buffer, position: number, edits: readonly Edit[
 }
 
 export interface ScanLimits {
-  /** What all streams of a document may expand to. */
+  /** What all filters of a document's streams may make together. */
   decodedBytesMax: number;
   /** The same for one object stream, which is held in memory. */
   objectStreamBytesMax: number;
@@ -213,12 +213,11 @@ class Scan implements Visitor {
     if (marksIn(content).length > 0) this.#keep(this.#packets, stream);
   }
 
-  async *#decoded({ data, encoding }: Stream): AsyncIterable<Buffer> {
-    for await (const chunk of decoded(this.#source, data, encoding)) {
-      this.#decodedBytes += chunk.length;
+  #decoded({ data, encoding }: Stream): AsyncIterable<Buffer> {
+    return decoded(this.#source, data, encoding, (bytes) => {
+      this.#decodedBytes += bytes;
       if (this.#decodedBytes > this.#limits.decodedBytesMax) throw expandsTooFar();
-      yield chunk;
-    }
+    });
   }
 
   /** A packet that stands in the file as it is. */
@@ -246,14 +245,14 @@ class Scan implements Visitor {
     for (const stream of metadata) this.#requireNothingElse(stream);
     for (const stream of this.#images) this.#requireApart(stream);
     return [
-      ...metadata.map(({ object: { start, end = start } }): Edit => ({ start, end, text: ' null' })),
+      ...metadata.map(({ object: { start, end = start } }): Edit => ({ start, end, text: ' <<>>' })),
       ...[...this.#images].flatMap(({ imageXmp = [] }) =>
         imageXmp.map((extent): Edit => ({ ...extent, text: '' })),
       ),
     ].sort((a, b) => a.start - b.start);
   }
 
-  /** An object that becomes null must be metadata and nothing else: otherwise the document would look different. */
+  /** An object that is emptied must be metadata and nothing else: otherwise the document would look different. */
   #requireNothingElse(stream: Stream): void {
     const { objectNumber, object } = stream;
     this.#requireApart(stream);

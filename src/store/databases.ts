@@ -28,6 +28,7 @@ const NAMES = [
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched
   'sources', // job → the URL its document comes from; may hold secrets, and is gone once the content is there or the job failed
+  'copies', // job → StoredCopy: the key of a copy without metadata, and so the copy, until its time is over
   'outcomes', // job → how it ended; a job without one waits
   'waiting', // job → expiry key of its idempotency entry, or nothing
   'scopes', // scope, job → nothing: who may see it

@@ -1,40 +1,68 @@
 import { assert } from '../base/assert.ts';
-import { documentSha256, isReceived, type Job, type JobRecord, type Outcome } from '../job/job.ts';
+import {
+  type Content,
+  documentSha256,
+  isReceived,
+  type Job,
+  type JobRecord,
+  type Outcome,
+} from '../job/job.ts';
 import type { Change, Commits } from './commits.ts';
+import type { Copies } from './copies.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
-import { jobKey, NOTHING, parseJobKey } from './keys.ts';
+import { jobKey, NOTHING, ownKey, parseJobKey } from './keys.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotas.ts';
 import { encodeJob, encodeRecord, parseContent, parseJob, parseOutcome, parseRecord } from './records.ts';
 import { scanKeys } from './scan.ts';
-import { type Acceptance, type JobPage, type JobQuery, maySee, type Reference } from './store.ts';
+import {
+  type Acceptance,
+  type JobPage,
+  type JobQuery,
+  maySee,
+  type Reference,
+  type StoredCopy,
+} from './store.ts';
 
 /** Jobs a listing looks at before it ends its page, found enough or not: some milliseconds of work. */
 const CANDIDATES_MAX = 1000;
+
+/** What is written with a new job. */
+interface Beside {
+  idempotency: IdempotencyEntries;
+  quotas: QuotaCounts;
+  copies: Copies;
+}
 
 export class Jobs {
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #idempotency: IdempotencyEntries;
   readonly #quotas: QuotaCounts;
+  readonly #copies: Copies;
   readonly #postings: Postings;
 
-  constructor(databases: Databases, commits: Commits, idempotency: IdempotencyEntries, quotas: QuotaCounts) {
+  constructor(databases: Databases, commits: Commits, beside: Beside) {
     this.#databases = databases;
     this.#commits = commits;
-    this.#idempotency = idempotency;
-    this.#quotas = quotas;
+    this.#idempotency = beside.idempotency;
+    this.#quotas = beside.quotas;
+    this.#copies = beside.copies;
     this.#postings = new Postings(databases);
   }
 
-  async accept(job: Job, { idempotency, sourceUrl }: Acceptance): Promise<void> {
+  async accept(job: Job, { idempotency, sourceUrl, copy }: Acceptance): Promise<void> {
     const hasEither = isReceived(job) !== (sourceUrl !== undefined);
     assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
-    const source = sourceUrl === undefined ? [] : [this.#source(job.id, sourceUrl)];
-    if (idempotency === undefined) return this.#write(job, source, NOTHING);
+    assertCopied(job.id, job.content, copy);
+    const extras = [
+      ...(sourceUrl === undefined ? [] : [this.#source(job.id, sourceUrl)]),
+      ...(copy === undefined ? [] : [this.#copies.change(job.id, copy)]),
+    ];
+    if (idempotency === undefined) return this.#write(job, extras, NOTHING);
     return this.#idempotency.take(idempotency, (changes, releaseKey) =>
-      this.#write(job, [...source, ...changes], releaseKey),
+      this.#write(job, [...extras, ...changes], releaseKey),
     );
   }
 
@@ -107,9 +135,9 @@ export class Jobs {
   }
 
   async *references(): AsyncIterable<Reference> {
-    const { outcomes, contents, sources } = this.#databases;
-    const byJob = { outcome: outcomes, content: contents, source: sources };
-    for (const kind of ['outcome', 'content', 'source'] as const) {
+    const { outcomes, contents, sources, copies } = this.#databases;
+    const byJob = { outcome: outcomes, content: contents, source: sources, copy: copies };
+    for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
       for await (const key of scanKeys(byJob[kind], this.#commits)) yield { kind, jobId: parseJobKey(key) };
     }
     for await (const key of scanKeys(this.#databases.idempotency, this.#commits)) {
@@ -140,10 +168,14 @@ export class Jobs {
   }
 }
 
-function ownKey(jobId: string): Buffer {
-  const key = jobKey(jobId);
-  assert(key !== undefined, `${jobId} is not a job id of this service`);
-  return key;
+/** What the manifest says of a copy is said of one that is there. */
+export function assertCopied(
+  jobId: string,
+  content: Content | undefined,
+  copy: StoredCopy | undefined,
+): void {
+  const matches = (content?.sealedDocument !== undefined) === (copy !== undefined);
+  assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
 }
 
 /** Every filter but that by outcome. */

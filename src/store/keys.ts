@@ -1,3 +1,4 @@
+import { assert } from '../base/assert.ts';
 import { sha256 } from '../base/crypto.ts';
 import type { QuotaWindow } from '../job/job.ts';
 import type { IdempotencyKey } from './store.ts';
@@ -25,6 +26,13 @@ export const NOTHING = Buffer.alloc(0);
 export function jobKey(jobId: string): Buffer | undefined {
   const hex = JOB_ID.exec(jobId)?.[1];
   return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** The same; throws BrokenInvariant for an id that this service did not give out. */
+export function ownKey(jobId: string): Buffer {
+  const key = jobKey(jobId);
+  assert(key !== undefined, `${jobId} is not a job id of this service`);
+  return key;
 }
 
 export function parseJobKey(key: Uint8Array): string {

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
 import { Commits } from './commits.ts';
+import { Copies } from './copies.ts';
 import { Credentials } from './credentials.ts';
 import type { Databases } from './databases.ts';
 import { IdempotencyEntries } from './idempotency.ts';
@@ -15,6 +16,7 @@ import type {
   Credential,
   IdempotencyEntry,
   IdempotencyKey,
+  JobCopy,
   JobPage,
   JobQuery,
   Leaf,
@@ -22,6 +24,7 @@ import type {
   Reference,
   SealedBatch,
   Store,
+  StoredCopy,
   StoreIdentity,
 } from './store.ts';
 
@@ -36,6 +39,7 @@ export class LmdbStore implements Store {
   readonly #idempotency: IdempotencyEntries;
   readonly #quotas: QuotaCounts;
   readonly #log: Log;
+  readonly #copies: Copies;
   readonly #credentials: Credentials;
 
   constructor(databases: Databases, identity: StoreIdentity, options: { clock: Clock; backlogMax: number }) {
@@ -44,14 +48,13 @@ export class LmdbStore implements Store {
     this.#commits = new Commits(databases.root);
     this.#idempotency = new IdempotencyEntries(databases, options.clock);
     this.#quotas = new QuotaCounts(databases);
-    this.#jobs = new Jobs(databases, this.#commits, this.#idempotency, this.#quotas);
+    this.#copies = new Copies(databases, this.#commits);
+    const beside = { idempotency: this.#idempotency, quotas: this.#quotas, copies: this.#copies };
+    this.#jobs = new Jobs(databases, this.#commits, beside);
     this.#log = new Log(databases);
     this.webhooks = new LmdbWebhooks(databases, this.#commits, options);
-    this.#settlements = new Settlements(databases, this.#commits, this.#log, {
-      idempotency: this.#idempotency,
-      quotas: this.#quotas,
-      outbox: this.webhooks.outbox,
-    });
+    const { outbox } = this.webhooks;
+    this.#settlements = new Settlements(databases, this.#commits, this.#log, { ...beside, outbox });
     this.#credentials = new Credentials(databases, this.#commits);
   }
 
@@ -59,8 +62,24 @@ export class LmdbStore implements Store {
     return this.#intact(this.#jobs).accept(job, acceptance);
   }
 
-  async receive(jobId: string, content: Content): Promise<void> {
-    return this.#intact(this.#settlements).receive(jobId, content);
+  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
+    return this.#intact(this.#settlements).receive(jobId, content, copy);
+  }
+
+  async copy(jobId: string): Promise<StoredCopy | undefined> {
+    return this.#intact(this.#copies).get(jobId);
+  }
+
+  async copiesBefore(epochMs: number, limit: number): Promise<JobCopy[]> {
+    return this.#intact(this.#copies).before(epochMs, limit);
+  }
+
+  async forgetCopies(jobIds: readonly string[]): Promise<void> {
+    return this.#intact(this.#copies).forget(jobIds);
+  }
+
+  copies(): AsyncIterable<JobCopy> {
+    return this.#intact(this.#copies).all();
   }
 
   async sourceUrl(jobId: string): Promise<string | undefined> {

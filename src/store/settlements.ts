@@ -1,19 +1,22 @@
 import { assert } from '../base/assert.ts';
 import type { Content, Failure, Job } from '../job/job.ts';
 import type { Change, Commits, Write } from './commits.ts';
+import type { Copies } from './copies.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
+import { assertCopied } from './jobs.ts';
 import { counterKey, jobKey, parseJobKey, tileKey } from './keys.ts';
 import type { Log } from './log.ts';
 import type { Outbox, Queued } from './outbox.ts';
 import type { QuotaCounts } from './quotas.ts';
 import { encodeContent, encodeFailed, encodeLeaf, encodeRecord, encodeSealed, parseJob } from './records.ts';
-import type { Batch, SealedBatch, SealedLeaf } from './store.ts';
+import type { Batch, SealedBatch, SealedLeaf, StoredCopy } from './store.ts';
 
 /** What else changes when a job ends. */
 interface Beside {
   idempotency: IdempotencyEntries;
   quotas: QuotaCounts;
+  copies: Copies;
   outbox: Outbox;
 }
 
@@ -28,9 +31,11 @@ export class Settlements {
   readonly #idempotency: IdempotencyEntries;
   readonly #quotas: QuotaCounts;
   readonly #outbox: Outbox;
+  readonly #copies: Copies;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(databases: Databases, commits: Commits, log: Log, beside: Beside) {
+    this.#copies = beside.copies;
     this.#databases = databases;
     this.#commits = commits;
     this.#log = log;
@@ -61,7 +66,8 @@ export class Settlements {
     assert(happened, `leaf ${batch.firstLeaf} was written by another process`);
   }
 
-  async receive(jobId: string, content: Content): Promise<void> {
+  async receive(jobId: string, content: Content, copy: StoredCopy | undefined): Promise<void> {
+    assertCopied(jobId, content, copy);
     const happened = await this.#inTurn(() => {
       const { key } = this.#waitingJob(jobId);
       const { contents, sources } = this.#databases;
@@ -71,6 +77,7 @@ export class Settlements {
         changes: [
           { database: contents, key, value: encodeContent(content) },
           { database: sources, key },
+          ...(copy === undefined ? [] : [this.#copies.change(jobId, copy)]),
         ],
       });
     });

@@ -28,10 +28,22 @@ export interface Store {
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
   /**
-   * One transaction: the content of a job that was accepted without; its source URL is forgotten. Throws BrokenInvariant and
-   * writes nothing when the job is unknown, has content, or has an outcome.
+   * One transaction: the content of a job that was accepted without, and the copy of its document if there is one; its source
+   * URL is forgotten. Throws BrokenInvariant and writes nothing when the job is unknown, has content, or has an outcome.
    */
-  receive(jobId: string, content: Content): Promise<void>;
+  receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void>;
+
+  /** Where the copy of a job's document is; undefined where none was made, and once it is forgotten. */
+  copy(jobId: string): Promise<StoredCopy | undefined>;
+
+  /** Copies of jobs whose ids were made before `epochMs`, the oldest first, `limit` at most. */
+  copiesBefore(epochMs: number, limit: number): Promise<JobCopy[]>;
+
+  /** Forgets the copies of these jobs, in one transaction; those that have none are passed over. */
+  forgetCopies(jobIds: readonly string[]): Promise<void>;
+
+  /** Every copy, in the order of ids. */
+  copies(): AsyncIterable<JobCopy>;
 
   /** Where the document of a job is to be fetched from; undefined once its content is there, or the job failed. */
   sourceUrl(jobId: string): Promise<string | undefined>;
@@ -123,6 +135,21 @@ export interface Acceptance {
   idempotency?: IdempotencyEntry;
   /** Of a job without content. It may hold secrets of the caller. */
   sourceUrl?: string;
+  /** Of a job whose content has a `sealedDocument`, and of no other. */
+  copy?: StoredCopy;
+}
+
+/** The file with the copy of a document, and what makes it readable. */
+export interface StoredCopy {
+  /** Name of the file in the folder of copies. */
+  file: string;
+  /** Base64. Once this is gone, nobody can read the file. */
+  key: string;
+}
+
+export interface JobCopy {
+  jobId: string;
+  copy: StoredCopy;
 }
 
 export interface IdempotencyKey {
@@ -191,7 +218,7 @@ export interface SealedBatch extends Batch {
 
 /** What is kept of a job beside its record. The job must be in the store. */
 export interface Reference {
-  kind: 'outcome' | 'idempotency' | 'content' | 'source';
+  kind: 'outcome' | 'idempotency' | 'content' | 'source' | 'copy';
   jobId: string;
 }
 

@@ -1,7 +1,5 @@
-import { renameSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import t from 'tap';
-import { openTestApp, pdfOf, type TestApp } from '../support/app.ts';
+import { openTestApp, pdfOf, pullToken, type TestApp } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
 import { pidOf } from '../support/site.ts';
 import { slowUpload } from '../support/slowUpload.ts';
@@ -15,17 +13,6 @@ function hang({ partitions }: TestApp): () => void {
   const pid = pidOf(partitions);
   process.kill(pid, 'SIGSTOP');
   return () => process.kill(pid, 'SIGCONT');
-}
-
-/** Pulls the token; the function returned puts it back. */
-async function pullToken({ site, partitions }: TestApp): Promise<() => Promise<void>> {
-  const tokens = join(dirname(site.tokens[0]?.environment?.SOFTHSM2_CONF ?? ''), 'tokens');
-  renameSync(tokens, `${tokens}.gone`);
-  await until('the loss noticed', () => !partitions.canSign());
-  return async () => {
-    renameSync(`${tokens}.gone`, tokens);
-    await until('the return noticed', () => partitions.canSign());
-  };
 }
 
 t.test('a wait that is over is answered with the phase so far, and the job goes on', async (t) => {

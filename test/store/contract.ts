@@ -2,11 +2,18 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import type { Clock } from '../../src/base/clock.ts';
-import { documentSha256, type Job, type JobRecord, VISIBILITIES } from '../../src/job/job.ts';
+import {
+  documentSha256,
+  type Job,
+  type JobRecord,
+  type ReceivedJob,
+  VISIBILITIES,
+} from '../../src/job/job.ts';
 import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
 import { quotas } from './quotaContract.ts';
 import {
   billing,
+  collected,
   identity,
   leafData,
   START_MS,
@@ -34,6 +41,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
   for (const suite of [
     jobs,
     receiving,
+    copies,
     listing,
     idempotency,
     references,
@@ -146,7 +154,7 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.job(job.id), { job });
     t.same(await store.waiting(10), [job]);
     t.equal(await store.sourceUrl(job.id), sourceUrl);
-    await store.receive(job.id, content);
+    await store.receive(job.id, content, { file: 'a-file', key: 'a2V5' });
     const received = { ...job, content };
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.job(job.id), { job: received });
@@ -210,6 +218,62 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
     await store.receive(job.id, sampleContent());
     await store.commitBatch(sampleBatch(0, [upload, job]));
     t.equal(await store.waitingCount(), 0);
+  });
+}
+
+async function copies(t: Test, makeStore: MakeStore): Promise<void> {
+  const digests = sampleContent().document;
+  const copied = (fields: Partial<ReceivedJob> = {}) =>
+    sampleJob({ content: { ...sampleContent(), sealedDocument: digests }, ...fields });
+  const copy = { file: 'a-file', key: 'a2V5' };
+
+  t.test('a copy comes with its job, and stays until it is forgotten', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const [job, bare] = [copied(), sampleJob()];
+    await store.accept(job, { copy });
+    await store.accept(bare);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.job(job.id), { job });
+      t.same(await opened.copy(job.id), copy);
+      t.equal(await opened.copy(bare.id), undefined);
+      t.equal(await opened.copy('job_1'), undefined);
+      t.same(await collected(opened.copies()), [{ jobId: job.id, copy }]);
+      t.match(await collected(opened.references()), [{ kind: 'copy', jobId: job.id }]);
+    }
+  });
+
+  t.test('a copy comes with the content of a job that had none', async (t) => {
+    const { store } = await makeStore(t);
+    const job = sampleUrlJob();
+    await store.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
+    const content = { ...sampleContent(), sealedDocument: digests };
+    await t.rejects(store.receive(job.id, content), BrokenInvariant, 'not without it');
+    await store.receive(job.id, content, copy);
+    t.same(await store.copy(job.id), copy);
+  });
+
+  t.test('copy and digests of it go together', async (t) => {
+    const { store } = await makeStore(t);
+    await t.rejects(store.accept(copied()), BrokenInvariant);
+    await t.rejects(store.accept(sampleJob(), { copy }), BrokenInvariant);
+    t.equal(await store.waitingCount(), 0);
+  });
+
+  t.test('those that are due, the oldest first', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const jobs = [0, 1, 2, 3].map((n) => copied({ acceptedAt: START_MS + n }));
+    for (const job of jobs.toReversed()) await store.accept(job, { copy });
+    const due = (store: Store, ms: number, limit = 10) =>
+      store.copiesBefore(START_MS + ms, limit).then((found) => found.map(({ jobId }) => jobId));
+    const ids = jobs.map(({ id }) => id);
+    t.same(await due(store, 0), []);
+    t.same(await due(store, 3), ids.slice(0, 3));
+    t.same(await due(store, 9, 2), ids.slice(0, 2));
+    await store.forgetCopies([...ids.slice(0, 2), sampleJob().id]);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await due(opened, 9), ids.slice(2));
+      t.equal(await opened.copy(ids[0] ?? ''), undefined);
+    }
   });
 }
 

@@ -122,3 +122,9 @@ export function sampleEndpoint(fields: Partial<NewEndpoint> = {}): NewEndpoint {
 }
 
 export const billing: Viewer = { clientId: 'billing', organization: 'acme', partnerOf: [] };
+
+export async function collected<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}

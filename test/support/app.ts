@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
+import { openCopies } from '../../src/copy/copies.ts';
 import { Fetching, type FetchingOptions } from '../../src/fetching.ts';
 import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
@@ -21,6 +22,7 @@ import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
 import { makeSite, type Site } from './site.ts';
+import { until } from './until.ts';
 
 export const ENVIRONMENT = 'test';
 export const PUBLIC_URL = 'https://seal.example.com';
@@ -34,6 +36,8 @@ export interface TestOptions {
   scanner?: Scanner;
   sources?: Partial<FetchingOptions> & Partial<SourceOptions> & { allow?: string[] };
   documentBytesMax?: number;
+  /** Compliance mode: copies without metadata are made. */
+  compliance?: boolean;
   bodyIdleTimeoutMs?: number;
 }
 
@@ -49,6 +53,8 @@ export interface TestApp {
   log(): Record<string, unknown>[];
   /** What was given to `onFatal`. */
   fatal: unknown[];
+  /** Folder of the copies. */
+  documentsDir: string;
   /** Issues a key and gives it away. */
   issue(overrides?: Partial<Credential>): Promise<string>;
 }
@@ -86,8 +92,11 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const pool = await openHashPool({ workers: 1, engine: 'native', onTrouble: onFatal, ...options.pool });
   t.teardown(() => pool.close());
 
+  const documentsDir = join(dir, 'documents');
+  const copies = await openCopies({ path: documentsDir, freeBytesMin: 0, workers: 1 }, new Set());
+  t.teardown(() => copies.close());
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
-  const document = { pool, documentBytesMax, scanner };
+  const document = { pool, documentBytesMax, scanner, ...(options.compliance && { copies }) };
   const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 10_000;
   const { allow = [], policy = new TargetPolicy(allow), ...sources } = options.sources ?? {};
   const fetching = new Fetching({
@@ -121,6 +130,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     webhookPolicy: new TargetPolicy(['https://*', '127.0.0.0/8']),
     logPublic: false,
     clock: systemClock,
+    copies,
+    documentRetentionMs: 3_600_000,
     logger,
     onFatal,
     ...options.app,
@@ -150,7 +161,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());
   const log = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { site, store, partitions, sealer, server, client, log, fatal, issue };
+  return { site, store, partitions, sealer, server, client, log, fatal, documentsDir, issue };
 }
 
 /** A small document that passes for a PDF, different for every `text`; `bytes` long, if that is more than it needs. */
@@ -158,4 +169,15 @@ export function pdfOf(text: string, bytes = 0): Buffer<ArrayBuffer> {
   const head = `%PDF-1.7\n%${text}\n%`;
   const tail = '\nstartxref\n0\n%%EOF\n';
   return Buffer.from(head.padEnd(bytes - tail.length, '.') + tail);
+}
+
+/** Pulls the token; the function returned puts it back. */
+export async function pullToken({ site, partitions }: TestApp): Promise<() => Promise<void>> {
+  const tokens = join(dirname(site.tokens[0]?.environment?.SOFTHSM2_CONF ?? ''), 'tokens');
+  renameSync(tokens, `${tokens}.gone`);
+  await until('the loss noticed', () => !partitions.canSign());
+  return async () => {
+    renameSync(`${tokens}.gone`, tokens);
+    await until('the return noticed', () => partitions.canSign());
+  };
 }

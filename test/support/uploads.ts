@@ -47,7 +47,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
     if (delayMs > 0) await sleep(delayMs);
     const fields = new CreateFields();
     const outcome = await receiveUpload(req, fields, intake, signal).then(
-      ({ document }): Received => ({ document, request: fields.finish() }),
+      ({ content: { document } }): Received => ({ document, request: fields.finish() }),
       refused,
     );
     received.push(outcome);

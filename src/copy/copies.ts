@@ -1,0 +1,152 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Piscina } from 'piscina';
+import { assert } from '../base/assert.ts';
+import { ServiceError } from '../base/errors.ts';
+import { siblingModule } from '../base/siblingModule.ts';
+import { Keystream } from './cipher.ts';
+import { type CipheredFile, Spool } from './spool.ts';
+import { requireRoom, storageFull, syncFolder } from './storage.ts';
+import type { StripResult, StripTask } from './worker.ts';
+
+export interface CopiesOptions {
+  /** Folder of the copies; made if it is missing. */
+  path: string;
+  /** What is left free of its disk: the store needs room too. */
+  freeBytesMin: number;
+  /** Documents that are stripped at the same time. */
+  workers: number;
+}
+
+const PROBE = '1 0 obj<</Type/Metadata>>stream\nXMP\nendstream endobj';
+const PROBED = `1 0 obj <<>>${' '.repeat(39)}endobj`;
+const READ_BYTES = 256 * 1024;
+/** Of a worker: what hostile documents may take before the worker is replaced. Ordinary ones need a tenth. */
+const HEAP_MB_MAX = 512;
+
+/** Opens the folder. Files in it that are not `known` are of documents that were never accepted: they are removed. */
+export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
+  await mkdir(options.path, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(options.path)) {
+    if (!known.has(name)) await rm(join(options.path, name), { force: true });
+  }
+  await syncFolder(options.path);
+  return new Copies(options);
+}
+
+/**
+ * Copies of documents without XMP, each in a file of its own under a key of its own. The key is in memory until the job is
+ * accepted, and then in the job's record: a crash before leaves noise, and once the key is gone so is the document.
+ */
+export class Copies {
+  readonly #options: CopiesOptions;
+  readonly #piscina: Piscina<StripTask, StripResult>;
+
+  constructor(options: CopiesOptions) {
+    this.#options = options;
+    this.#piscina = new Piscina({
+      filename: fileURLToPath(siblingModule('worker', import.meta.url)),
+      name: 'strip',
+      minThreads: 0,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      maxThreads: options.workers,
+      // The default freezes a worker's event loop between tasks.
+      atomics: 'disabled',
+      recordTiming: false,
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
+    });
+  }
+
+  /** Strips a document of which the result is known, so that a worker that cannot load fails here and not in a queue. */
+  async probe(): Promise<void> {
+    const spool = this.spool();
+    await spool.update(Buffer.from(PROBE));
+    const source = await spool.end();
+    const file = await this.strip(source);
+    let stripped = '';
+    for await (const chunk of readCiphered(file)) stripped += chunk;
+    await this.remove(file.name);
+    assert(stripped === PROBED, 'the strip workers know a small document');
+  }
+
+  /** A new file for a document that is about to arrive. */
+  spool(): Spool {
+    return new Spool(this.#options.path, newName(), this.#options.freeBytesMin);
+  }
+
+  /**
+   * The document without XMP, on disk: the file itself, if it has none, or a copy that takes its place. Throws ServiceError
+   * `metadata_not_strippable` or `storage_full`; the file is then still there.
+   */
+  async strip(source: CipheredFile): Promise<CipheredFile> {
+    const name = newName();
+    const targetPath = join(this.#options.path, name);
+    await requireRoom(targetPath, source.bytes + this.#options.freeBytesMin);
+    const result = await this.#piscina.run({ source, targetPath });
+    if (result.kind === 'refused') throw notStrippable(result.why);
+    if (result.kind === 'full') throw storageFull();
+    if (result.kind === 'copied') await rm(source.path, { force: true });
+    await syncFolder(this.#options.path);
+    return result.kind === 'copied'
+      ? { ...source, name, path: targetPath, key: Buffer.from(result.key) }
+      : source;
+  }
+
+  /** The file of that name. */
+  file(name: string, key: Uint8Array, bytes: number): CipheredFile {
+    return { name, path: join(this.#options.path, name), key: Buffer.from(key), bytes };
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(join(this.#options.path, name), { force: true });
+  }
+
+  async close(): Promise<void> {
+    await this.#piscina.destroy();
+  }
+}
+
+function newName(): string {
+  return randomUUID();
+}
+
+/** The bytes of a document. */
+export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
+  const file = await open(path, 'r');
+  const keystream = new Keystream(key);
+  try {
+    for (let position = 0; position < bytes; ) {
+      const { bytesRead, buffer } = await file.read(
+        Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)),
+      );
+      if (bytesRead === 0) throw new Error('a copy is shorter than it was written');
+      position += bytesRead;
+      yield keystream.apply(buffer.subarray(0, bytesRead));
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** The same, if they have this SHA-256: the last of them are held back until that is known. Throws an Error otherwise. */
+export async function* readVerified(file: CipheredFile, sha256: string): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256');
+  let last: Buffer | undefined;
+  for await (const chunk of readCiphered(file)) {
+    hash.update(chunk);
+    if (last !== undefined) yield last;
+    last = chunk;
+  }
+  if (hash.digest('hex') !== sha256)
+    throw new Error(`the copy in ${file.path} is damaged: its SHA-256 is wrong`);
+  if (last !== undefined) yield last;
+}
+
+function notStrippable(why: string): ServiceError {
+  const message =
+    `The XMP metadata of the document cannot be removed: ${why}. To seal it as it is, with no copy made, send ` +
+    'preserve_metadata=true.';
+  return new ServiceError('metadata_not_strippable', message, { parameter: 'preserve_metadata' });
+}

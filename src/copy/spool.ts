@@ -1,0 +1,103 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Keystream, newKey } from './cipher.ts';
+import { requireRoom, storageFailure } from './storage.ts';
+
+/** A file with a document in it, enciphered; without its key it is noise. */
+export interface CipheredFile {
+  /** In its folder. */
+  name: string;
+  path: string;
+  key: Buffer;
+  bytes: number;
+}
+
+/** Bytes not yet written, from which on the document waits. */
+const PENDING_BYTES_MAX = 1 << 20;
+
+/** Writes a document to a file while it arrives. What is on disk at any time cannot be read by who has not the key. */
+export class Spool {
+  readonly #name: string;
+  readonly #path: string;
+  readonly #key = newKey();
+  readonly #keystream = new Keystream(this.#key);
+  readonly #freeBytesMin: number;
+  readonly #file: Promise<FileHandle>;
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  #bytes = 0;
+  #writing: Promise<void> | undefined;
+  #failure: unknown;
+
+  /** Makes the file, which must not be there. So many bytes of its disk are left free. */
+  constructor(folder: string, name: string, freeBytesMin: number) {
+    this.#name = name;
+    this.#path = join(folder, name);
+    this.#freeBytesMin = freeBytesMin;
+    this.#file = open(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+    this.#file.catch((error) => this.#fail(error));
+  }
+
+  /** A promise means: enough for now, go on when it resolves. It rejects when the bytes cannot be written. */
+  update(bytes: Uint8Array): Promise<void> | undefined {
+    this.#pending.push(this.#keystream.apply(bytes));
+    this.#pendingBytes += bytes.length;
+    this.#bytes += bytes.length;
+    this.#writing ??= this.#writeAll();
+    return this.#pendingBytes >= PENDING_BYTES_MAX || this.#failure !== undefined
+      ? this.#written()
+      : undefined;
+  }
+
+  /** Resolves when all of it is written and on disk. Throws ServiceError `storage_full`. */
+  async end(): Promise<CipheredFile> {
+    await this.#written();
+    const file = await this.#file;
+    try {
+      await file.sync();
+    } catch (error) {
+      this.#fail(error);
+    }
+    await file.close();
+    this.#rethrow();
+    return { name: this.#name, path: this.#path, key: this.#key, bytes: this.#bytes };
+  }
+
+  /** Removes the file, whatever became of it. */
+  async discard(): Promise<void> {
+    this.#failure ??= new Error('the document was abandoned');
+    await this.#writing;
+    await this.#file.then((file) => file.close()).catch(() => {});
+    await rm(this.#path, { force: true });
+  }
+
+  async #written(): Promise<void> {
+    await this.#writing;
+    this.#rethrow();
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#pending.length > 0 && this.#failure === undefined) {
+      const data = Buffer.concat(this.#pending.splice(0));
+      try {
+        await requireRoom(this.#path, data.length + this.#freeBytesMin);
+        await (await this.#file).appendFile(data);
+      } catch (error) {
+        this.#fail(error);
+      }
+      this.#pendingBytes = Math.max(0, this.#pendingBytes - data.length);
+    }
+    this.#writing = undefined;
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= storageFailure(error);
+    this.#pending = [];
+    this.#pendingBytes = 0;
+  }
+
+  #rethrow(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+}

@@ -1,0 +1,36 @@
+import { open, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { ServiceError } from '../base/errors.ts';
+
+const RETRY_AFTER_SECONDS = 60;
+const FULL = new Set(['ENOSPC', 'EDQUOT']);
+
+/** Throws ServiceError `storage_full` unless the disk of that file has so much room. */
+export async function requireRoom(path: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(path));
+  if (bavail * bsize < bytes) throw storageFull();
+}
+
+/** What is thrown for an error of the file system: `storage_full`, or the error itself. */
+export function storageFailure(error: unknown): unknown {
+  return isStorageFull(error) ? storageFull(error) : error;
+}
+
+export function isStorageFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && FULL.has(String(error.code));
+}
+
+export function storageFull(cause?: unknown): ServiceError {
+  const message = 'The service has no room for a copy of the document at the moment. Nothing was recorded.';
+  return new ServiceError('storage_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS, cause });
+}
+
+/** A new name survives power loss only once its folder is on disk too. */
+export async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

@@ -1,0 +1,114 @@
+import { Readable } from 'node:stream';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { type Copies, readVerified } from '../copy/copies.ts';
+import type { DocumentDigests, JobRecord } from '../job/job.ts';
+import type { Store, StoredCopy } from '../store/store.ts';
+import { visibleJob } from './jobs.ts';
+import { requestIds } from './observe.ts';
+import type { Middleware, RequestContext } from './state.ts';
+
+export interface DocumentRouteOptions {
+  store: Pick<Store, 'job' | 'copy'>;
+  copies: Pick<Copies, 'file'>;
+  /** How long after a job was accepted its copy is served. */
+  retentionMs: number;
+  /** Copies that are sent at the same time. */
+  downloadsMax: number;
+  clock: Clock;
+  logger: Logger;
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+/** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), to whom the receipt is given. */
+export function getDocument(options: DocumentRouteOptions): Middleware {
+  let downloads = 0;
+  return async (ctx) => {
+    const record = await visibleJob(ctx, options.store);
+    const { digests, copy } = await requireCopy(record, options);
+    describe(ctx, record.job.id, digests);
+    if (ctx.method === 'HEAD') return;
+    if (downloads >= options.downloadsMax) throw tooManyDownloads();
+    downloads += 1;
+    const done = () => {
+      downloads -= 1;
+    };
+    ctx.set('Content-Digest', ctx.response.get('Repr-Digest'));
+    const file = options.copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes);
+    try {
+      ctx.body = await bodyOf(readVerified(file, digests.sha256));
+      ctx.length = digests.bytes;
+    } catch (error) {
+      done();
+      throw error;
+    }
+    ctx.body
+      .once('close', done)
+      .once('error', (err: Error) =>
+        options.logger.error({ ...requestIds(ctx), err }, 'a copy cannot be read'),
+      );
+  };
+}
+
+async function requireCopy(
+  { job, outcome }: JobRecord,
+  { store, retentionMs, clock }: DocumentRouteOptions,
+): Promise<{ digests: DocumentDigests; copy: StoredCopy }> {
+  if (!outcome) {
+    throw new ServiceError('document_not_ready', 'The job is not completed yet. Ask again later.', {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    });
+  }
+  const digests = job.content?.sealedDocument;
+  if (outcome.kind === 'failed' || digests === undefined) {
+    const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
+    throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
+  }
+  const copy = clock() - job.acceptedAt < retentionMs ? await store.copy(job.id) : undefined;
+  if (copy === undefined) {
+    const hours = retentionMs / 3_600_000;
+    throw new ServiceError(
+      'document_expired',
+      `The copy of the document was deleted: copies are kept for ${hours} hours after their job was accepted.`,
+    );
+  }
+  return { digests, copy };
+}
+
+/** What is said of the copy, with its body or without. Nobody is to keep it: it is deleted here on time. */
+function describe(ctx: RequestContext, jobId: string, digests: DocumentDigests): void {
+  ctx.status = 200;
+  ctx.type = 'application/pdf';
+  ctx.length = digests.bytes;
+  ctx.set('Content-Disposition', `attachment; filename="${jobId}.pdf"`);
+  ctx.set('Repr-Digest', reprDigest(digests));
+  ctx.set('Accept-Ranges', 'none');
+  ctx.set('Cache-Control', 'no-store');
+}
+
+/** RFC 9530. */
+function reprDigest({ sha256, sha512 }: DocumentDigests): string {
+  const [short, long] = [sha256, sha512].map((hex) => Buffer.from(hex, 'hex').toString('base64'));
+  return `sha-256=:${short}:, sha-512=:${long}:`;
+}
+
+/** A stream whose first bytes are at hand, so that a file which cannot be read is told as what it is. */
+async function bodyOf(chunks: AsyncGenerator<Buffer>): Promise<Readable> {
+  const first = await chunks.next();
+  async function* all(): AsyncGenerator<Buffer> {
+    try {
+      if (!first.done) yield first.value;
+      yield* chunks;
+    } finally {
+      await chunks.return(undefined);
+    }
+  }
+  return Readable.from(all(), { objectMode: false });
+}
+
+function tooManyDownloads(): ServiceError {
+  const message = 'The service is sending as many documents as it can. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}

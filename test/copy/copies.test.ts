@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import t, { type Test } from 'tap';
+import { toHex } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/crypto.ts';
+import { Keystream, newKey } from '../../src/copy/cipher.ts';
+import { type Copies, openCopies, readCiphered, readVerified } from '../../src/copy/copies.ts';
+import { metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
+
+const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
+
+async function open(t: Test, { freeBytesMin = 0, known = [] as string[] } = {}) {
+  const parent = mkdtempSync(join(tmpdir(), 'pdfseal-copies-'));
+  const path = join(parent, 'documents');
+  t.teardown(() => rmSync(parent, { recursive: true, force: true }));
+  const copies = await openCopies({ path, freeBytesMin, workers: 1 }, new Set(known));
+  t.teardown(() => copies.close());
+  return { copies, path };
+}
+
+async function spooled(copies: Copies, document: Buffer, chunkBytes = document.length) {
+  const spool = copies.spool();
+  for (let at = 0; at < document.length; at += chunkBytes) {
+    await spool.update(document.subarray(at, at + chunkBytes));
+  }
+  return spool.end();
+}
+
+t.test('a keystream begins anywhere', async (t) => {
+  const key = newKey();
+  const data = randomBytes(100);
+  const whole = new Keystream(key).apply(data);
+  t.notSame(whole, data);
+  for (const position of [0, 1, 15, 16, 17, 33, 99]) {
+    t.same(
+      new Keystream(key, position).apply(whole.subarray(position)),
+      data.subarray(position),
+      `${position}`,
+    );
+  }
+});
+
+t.test('a document on disk is noise, and comes back as it was', async (t) => {
+  const { copies, path } = await open(t);
+  for (const chunkBytes of [1, 7, 1000, DOCUMENT.length]) {
+    const file = await spooled(copies, DOCUMENT, chunkBytes);
+    t.same(await buffer(readCiphered(file)), DOCUMENT);
+    const onDisk = readFileSync(file.path);
+    t.equal(onDisk.length, DOCUMENT.length);
+    t.equal(onDisk.indexOf('obj'), -1);
+    t.equal(statSync(file.path).mode & 0o777, 0o600);
+    await copies.remove(file.name);
+  }
+  t.equal(statSync(path).mode & 0o777, 0o700);
+  t.strictSame(readdirSync(path), []);
+});
+
+t.test('a large one, too', async (t) => {
+  const { copies } = await open(t);
+  const document = randomBytes(5_000_001);
+  const file = await spooled(copies, document, 100_000);
+  t.ok(document.equals(await buffer(readCiphered(file))));
+});
+
+t.test('stripped, the document before is gone, and the copy has a key of its own', async (t) => {
+  const { copies, path } = await open(t);
+  await copies.probe();
+  t.strictSame(readdirSync(path), [], 'a probe leaves nothing');
+  const received = await spooled(copies, DOCUMENT);
+  const file = await copies.strip(received);
+  t.strictSame(readdirSync(path), [file.name]);
+  t.notSame(file.key, received.key);
+  const copy = await buffer(readCiphered(file));
+  t.equal(copy.length, DOCUMENT.length);
+  t.equal(copy.indexOf('xpacket'), -1);
+  t.same(copy.subarray(0, DOCUMENT.indexOf('5 0 obj')), DOCUMENT.subarray(0, DOCUMENT.indexOf('5 0 obj')));
+
+  const bare = await spooled(copies, pdfFile(onePage()));
+  t.equal(await copies.strip(bare), bare, 'what has no XMP stays as it is');
+});
+
+t.test('what cannot be stripped', async (t) => {
+  const { copies, path } = await open(t);
+  const signed = await spooled(copies, pdfFile({ ...onePage(), 5: '<< /ByteRange [0 1 2 3] >>' }));
+  await t.rejects(copies.strip(signed), {
+    code: 'metadata_not_strippable',
+    message: /signed.*preserve_metadata=true/s,
+    parameter: 'preserve_metadata',
+  });
+  t.strictSame(readdirSync(path), [signed.name], 'the file is still its owner’s');
+});
+
+t.test('a document abandoned at any moment leaves nothing', async (t) => {
+  const { copies, path } = await open(t);
+  await copies.spool().discard();
+  const begun = copies.spool();
+  begun.update(Buffer.alloc(3 << 20));
+  await begun.discard();
+  const ended = copies.spool();
+  ended.update(DOCUMENT);
+  await ended.end();
+  await ended.discard();
+  t.strictSame(readdirSync(path), []);
+});
+
+t.test('a start removes what nobody knows', async (t) => {
+  const { copies, path } = await open(t);
+  const file = await spooled(copies, DOCUMENT);
+  await spooled(copies, DOCUMENT);
+  t.equal(readdirSync(path).length, 2);
+  const again = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set([file.name]));
+  t.teardown(() => again.close());
+  t.strictSame(readdirSync(path), [file.name]);
+  t.same(await buffer(readCiphered(again.file(file.name, file.key, file.bytes))), DOCUMENT);
+});
+
+t.test('a full disk is told as one', async (t) => {
+  const full = await open(t, { freeBytesMin: 2 ** 60 });
+  const spool = full.copies.spool();
+  spool.update(DOCUMENT);
+  await t.rejects(spool.end(), { code: 'storage_full', retryAfterSeconds: 60 });
+  await t.rejects(async () => spool.update(PACKET), { code: 'storage_full' }, 'and everything after it');
+  await spool.discard();
+  t.strictSame(readdirSync(full.path), []);
+});
+
+t.test('a folder that is gone is no full disk', async (t) => {
+  const { copies, path } = await open(t);
+  rmSync(path, { recursive: true });
+  writeFileSync(path, '');
+  const spool = copies.spool();
+  spool.update(DOCUMENT);
+  await t.rejects(spool.end(), { code: 'ENOTDIR' });
+  rmSync(path);
+  mkdirSync(path);
+  await t.resolves(spool.discard());
+});
+
+t.test('a damaged copy is never given away whole', async (t) => {
+  const { copies } = await open(t);
+  const document = randomBytes(600_000);
+  const file = await spooled(copies, document);
+  const digest = toHex(sha256(document));
+  t.ok(document.equals(await buffer(readVerified(file, digest))));
+
+  const onDisk = readFileSync(file.path);
+  onDisk[5] = (onDisk[5] ?? 0) ^ 1;
+  writeFileSync(file.path, onDisk);
+  let given = 0;
+  const reading = async () => {
+    for await (const chunk of readVerified(file, digest)) given += chunk.length;
+  };
+  await t.rejects(reading(), /is damaged/);
+  t.ok(given > 0 && given < document.length, `${given} bytes`);
+  truncateSync(file.path, 1000);
+  await t.rejects(reading(), /shorter/);
+});

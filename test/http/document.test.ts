@@ -1,0 +1,213 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Receipt } from '../../src/manifest/receipt.ts';
+import { sampleContent, sampleJob } from '../store/samples.ts';
+import { openTestApp, pullToken, type TestApp } from '../support/app.ts';
+import type { Envelope, JobBody } from '../support/client.ts';
+import { metadata, onePage, pdfFile } from '../support/pdfFile.ts';
+import { slowUpload } from '../support/slowUpload.ts';
+import { openSource, sha256Of } from '../support/sources.ts';
+import { until } from '../support/until.ts';
+
+const WITH_XMP = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }));
+const WITHOUT_XMP = Buffer.from(pdfFile(onePage()));
+const SIGNED = Buffer.from(pdfFile({ ...onePage(), 5: '<< /Type /Sig /ByteRange [0 1 2 3] >>' }));
+
+const digestsOf = (data: Buffer) => ({
+  sha256: createHash('sha256').update(data).digest('hex'),
+  sha512: createHash('sha512').update(data).digest('hex'),
+  bytes: data.length,
+});
+
+async function sealed(
+  { client }: TestApp,
+  document: Buffer<ArrayBuffer>,
+  fields: Record<string, string> = {},
+) {
+  const answer = await client.seal(document, { mode: 'blocking', ...fields });
+  const { id } = answer.json<JobBody>();
+  const receipt = (await client.get(`/v1/jobs/${id}/receipt.json`)).json<Receipt>();
+  return { id, path: `/v1/jobs/${id}/document.pdf`, receipt };
+}
+
+let now = Date.now();
+const app = await openTestApp(t, {
+  compliance: true,
+  partitions: { probeIntervalMs: 50 },
+  sources: { allow: ['127.0.0.0/8'] },
+  app: { clock: () => now },
+});
+const files = () => readdirSync(app.documentsDir);
+
+t.test('the copy without metadata, and what is sealed of it', async (t) => {
+  const { id, path, receipt } = await sealed(app, WITH_XMP);
+  const answer = await app.client.get(path);
+  t.equal(answer.status, 200);
+  t.equal(answer.bytes.length, WITH_XMP.length);
+  t.equal(answer.bytes.indexOf('xpacket'), -1);
+  t.same(receipt.manifest.sealed_document, digestsOf(answer.bytes));
+  t.same(receipt.manifest.document, digestsOf(WITH_XMP), 'the document is what was received');
+  t.equal(receipt.document_sha256, digestsOf(WITH_XMP).sha256);
+
+  const { sha256, sha512 } = digestsOf(answer.bytes);
+  const [short, long] = [sha256, sha512].map((hex) => Buffer.from(hex, 'hex').toString('base64'));
+  const headers = {
+    'Content-Type': 'application/pdf',
+    'Content-Length': String(WITH_XMP.length),
+    'Content-Disposition': `attachment; filename="${id}.pdf"`,
+    'Repr-Digest': `sha-256=:${short}:, sha-512=:${long}:`,
+    'Cache-Control': 'no-store',
+  };
+  const head = await app.client.request('HEAD', path);
+  t.equal(head.status, 200);
+  for (const [name, value] of Object.entries(headers)) {
+    t.equal(answer.headers.get(name), value, name);
+    t.equal(head.headers.get(name), value, `${name} of HEAD`);
+  }
+  t.equal(answer.headers.get('Content-Digest'), headers['Repr-Digest']);
+  t.notOk(head.headers.has('Content-Digest'), 'the content of HEAD is none');
+  t.equal(files().length, 1);
+});
+
+t.test('a document without metadata has a copy too, the same', async (t) => {
+  const { path, receipt } = await sealed(app, WITHOUT_XMP);
+  t.same(receipt.manifest.sealed_document, receipt.manifest.document);
+  t.same((await app.client.get(path)).bytes, WITHOUT_XMP);
+});
+
+t.test('preserve_metadata=true seals the document as it is, and keeps no copy', async (t) => {
+  const before = files();
+  for (const document of [WITH_XMP, SIGNED]) {
+    const { path, receipt } = await sealed(app, document, { preserve_metadata: 'true' });
+    t.notOk('sealed_document' in receipt.manifest);
+    t.match((await app.client.get(path)).json<Envelope>(), { error: { code: 'document_unavailable' } });
+  }
+  const form = new FormData();
+  form.append('file', new Blob([WITH_XMP]), 'a.pdf');
+  form.append('visibility', 'private');
+  form.append('preserve_metadata', 'true');
+  const last = await app.client.request('POST', '/v1/jobs/seal', { body: form });
+  t.equal(last.status, 202, 'also where the field follows the file');
+  t.strictSame(files(), before);
+});
+
+t.test('what cannot be stripped is refused, and leaves nothing', async (t) => {
+  const before = files();
+  const newest = async () =>
+    (await app.client.get('/v1/jobs?limit=1')).json<{ jobs: JobBody[] }>().jobs[0]?.id;
+  const last = await newest();
+  const key = { 'Idempotency-Key': 'signed-document' };
+  const refused = await app.client.seal(SIGNED, {}, key);
+  t.equal(refused.status, 400);
+  const { error } = refused.json<Envelope>();
+  t.match(error, {
+    type: 'invalid_request_error',
+    code: 'metadata_not_strippable',
+    message: /signed.*preserve_metadata=true/s,
+  });
+  t.strictSame(files(), before);
+  t.equal(await newest(), last, 'no job was made');
+  const again = await app.client.seal(SIGNED, { preserve_metadata: 'true' }, key);
+  t.equal(again.status, 202, 'the key is free for the corrected request');
+});
+
+t.test('a repeat makes no second copy, and a refused upload none', async (t) => {
+  const { length } = files();
+  const key = { 'Idempotency-Key': 'one-and-the-same' };
+  const first = await app.client.seal(WITH_XMP, { mode: 'blocking' }, key);
+  const second = await app.client.seal(WITH_XMP, { mode: 'blocking' }, key);
+  t.equal(second.text, first.text);
+  t.equal(files().length, length + 1);
+  const wrong = await app.client.seal(WITH_XMP, { checksum_sha256: '0'.repeat(64) });
+  t.equal(wrong.status, 409);
+  t.equal((await app.client.seal(Buffer.from('no PDF'))).status, 400);
+  await until('nothing else is left', () => files().length === length + 1);
+});
+
+t.test('who may have it, and when', async (t) => {
+  const { path } = await sealed(app, WITH_XMP, { visibility: 'organization' });
+  const status = async (apiKey: string) => (await app.client.as(apiKey).get(path)).status;
+  t.equal(await status(await app.issue({ clientId: 'other' })), 200, 'its organization');
+  t.equal(await status(await app.issue({ clientId: 'x', organization: 'x' })), 404, 'nobody else');
+  t.equal(await status(await app.issue({ scopes: ['jobs:create'] })), 403);
+  t.equal((await app.client.as(undefined).get(path)).status, 401);
+  t.equal((await app.client.get('/v1/jobs/job_0/document.pdf')).status, 404);
+  now += 3_600_000;
+  const late = await app.client.get(path);
+  t.equal(late.status, 404);
+  t.match(late.json<Envelope>().error, { code: 'document_expired', message: /for 1 hours/ });
+  t.equal((await app.client.request('HEAD', path)).status, 404);
+  now -= 3_600_000;
+});
+
+t.test('a job that waits, and one that failed', async (t) => {
+  const receiving = await slowUpload(app.client, WITH_XMP);
+  const putBack = await pullToken(app);
+  const { id } = JSON.parse((await receiving.finish()).text) as JobBody;
+  const path = `/v1/jobs/${id}/document.pdf`;
+  const waiting = await app.client.get(path);
+  t.match(waiting.json<Envelope>().error, { code: 'document_not_ready' });
+  t.ok(Number(waiting.headers.get('Retry-After')) > 0);
+  await putBack();
+
+  const job = sampleJob({
+    clientId: 'acme-web',
+    content: { ...sampleContent(), sealedDocument: sampleContent().document },
+  });
+  await app.store.accept(job, { copy: { file: 'a-file', key: 'a2V5' } });
+  await app.store.fail(job.id, { code: 'timestamp_unavailable', message: 'No authority.', failedAt: now });
+  const failed = await app.client.get(`/v1/jobs/${job.id}/document.pdf`);
+  t.match(failed.json<Envelope>().error, { code: 'document_unavailable', message: /failed/ });
+});
+
+t.test('a copy that is damaged or lost is an error, not a document', async (t) => {
+  const before = new Set(files());
+  const { path } = await sealed(app, WITH_XMP);
+  const [name = ''] = files().filter((file) => !before.has(file));
+  writeFileSync(join(app.documentsDir, name), Buffer.alloc(WITH_XMP.length));
+  t.equal((await app.client.get(path)).status, 500);
+  rmSync(join(app.documentsDir, name));
+  t.equal((await app.client.get(path)).status, 500);
+  t.ok(app.log().some(({ msg }) => msg === 'unexpected error'));
+  t.strictSame(app.fatal, []);
+});
+
+t.test('the document of a source_url has a copy, too', async (t) => {
+  const source = await openSource(
+    t,
+    (req, res) => void res.end(req.url === '/signed.pdf' ? SIGNED : WITH_XMP),
+  );
+  const create = (path: string, document: Buffer, fields: object = {}) =>
+    app.client.request('POST', '/v1/jobs/seal', {
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        source_url: source.origin + path,
+        checksum_sha256: sha256Of(document),
+        visibility: 'private',
+        mode: 'blocking',
+        ...fields,
+      }),
+    });
+  const { id } = (await create('/a.pdf', WITH_XMP)).json<JobBody>();
+  const receipt = (await app.client.get(`/v1/jobs/${id}/receipt.json`)).json<Receipt>();
+  const copy = await app.client.get(`/v1/jobs/${id}/document.pdf`);
+  t.same(receipt.manifest.sealed_document, digestsOf(copy.bytes));
+  t.equal(copy.bytes.indexOf('xpacket'), -1);
+
+  const { length } = files();
+  const refused = await create('/signed.pdf', SIGNED);
+  t.match(refused.json<Envelope>().error, { code: 'metadata_not_strippable' });
+  const kept = await create('/signed.pdf', SIGNED, { preserve_metadata: true });
+  t.equal(kept.json<JobBody>().phase, 'completed');
+  t.equal(files().length, length);
+});
+
+t.test('without compliance mode nothing is kept', async (t) => {
+  const app = await openTestApp(t);
+  const { path, receipt } = await sealed(app, WITH_XMP);
+  t.notOk('sealed_document' in receipt.manifest);
+  t.match((await app.client.get(path)).json<Envelope>().error, { code: 'document_unavailable' });
+  t.strictSame(readdirSync(app.documentsDir), []);
+});
