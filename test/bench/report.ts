@@ -5,6 +5,7 @@ import type { HttpCell, HttpFigures, Server } from './http.ts';
 import type { Machine } from './machine.ts';
 import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
+import { renderWebhooks, type WebhooksReport } from './webhooks.ts';
 
 /** Everything a run found out; `results.json` is this. */
 export interface Results {
@@ -20,10 +21,11 @@ export interface Results {
   sealer?: SealerReport;
   hsm?: HsmReport;
   scan?: ScanRow[];
+  webhooks?: WebhooksReport;
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, http, sealer, hsm, scan, rounds, roundMs } = results;
+  const { hashEngine, http, sealer, hsm, scan, webhooks, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
@@ -33,6 +35,7 @@ export function renderResults(results: Results): string {
     ...(sealer ? ['', renderSealer(sealer)] : []),
     ...(hsm ? ['', renderHsm(hsm)] : []),
     ...(scan ? ['', renderScan(scan)] : []),
+    ...(webhooks ? ['', renderWebhooks(webhooks)] : []),
   ].join('\n');
 }
 

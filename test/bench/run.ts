@@ -9,13 +9,14 @@ import { type Results, renderResults } from './report.ts';
 import { benchScan, type ScanPlan } from './scan.ts';
 import { benchSealer, type SealerPlan } from './sealer.ts';
 import { startServers } from './servers.ts';
+import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan|webhooks] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the four parts; results.json is left alone
+  --only       one of the five parts; results.json is left alone
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
@@ -25,6 +26,7 @@ type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
   sealer: SealerPlan;
   hsm: HsmPlan;
   scan: ScanPlan;
+  webhooks: WebhooksPlan;
 };
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -35,6 +37,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     roundMs,
     http: { documentBytes, connections, rounds, roundMs },
     sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
+    webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
     hsm: {
       loads: [
         ...[10_000, 100_000, 1_000_000].map((size) => ({ documentBytes: size, connections: 64 })),
@@ -68,6 +71,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('hsm')) results.hsm = await benchHsm(plan.hsm, workspace, progress);
   if (runs('scan')) results.scan = await benchScan(plan.scan, workspace, progress);
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
+  if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }
 

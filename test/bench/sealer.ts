@@ -75,10 +75,10 @@ export async function benchSealer(
   return { rows, entries: plan.entries, storeBytes, fillEntriesPerSecond };
 }
 
-type Ask = (order: SealerOrder) => Promise<SealerResult>;
+export type Ask = (order: SealerOrder) => Promise<SealerResult>;
 
 /** Fills a store by sealing jobs, as many at a time as make full batches; returns the mean of entries per second. */
-async function fill(entries: number, ask: Ask, progress: (line: string) => void): Promise<number> {
+export async function fill(entries: number, ask: Ask, progress: (line: string) => void): Promise<number> {
   const startMs = performance.now();
   for (let done = 0; done < entries; ) {
     const step = Math.min(FILL_STEP_ENTRIES, entries - done);
@@ -90,7 +90,7 @@ async function fill(entries: number, ask: Ask, progress: (line: string) => void)
 }
 
 /** Makes stores of one log's keys, held by two partitions, and runs sealers on them. */
-class StoreMaker {
+export class StoreMaker {
   readonly #workspace: Workspace;
   readonly #tokens: PartitionOptions[];
   readonly #keys: LogKey[];
@@ -101,8 +101,8 @@ class StoreMaker {
     this.#keys = keys;
   }
 
-  static async open(workspace: Workspace): Promise<StoreMaker> {
-    const dir = workspace.folder('partitions');
+  static async open(workspace: Workspace, name = 'partitions'): Promise<StoreMaker> {
+    const dir = workspace.folder(name);
     const tokens = ['north', 'south'].map((region) =>
       makeToken(dir, { label: `bench-${region}`, region, keyLabel: 'log' }),
     );
@@ -125,9 +125,10 @@ class StoreMaker {
     return path;
   }
 
-  /** Runs a sealer process on the store for as long as `work` lasts. */
-  async use<T>(path: string, work: (ask: Ask) => Promise<T>): Promise<T> {
-    const child = this.#workspace.start('sealerProcess.ts', [path, JSON.stringify(this.#tokens)]);
+  /** Runs a sealer process on the store for as long as `work` lasts; its client is told at `webhookUrl`, if there is one. */
+  async use<T>(path: string, work: (ask: Ask) => Promise<T>, webhookUrl = ''): Promise<T> {
+    const args = [path, JSON.stringify(this.#tokens), webhookUrl];
+    const child = this.#workspace.start('sealerProcess.ts', args);
     await nextMessage(child);
     try {
       return await work((order) => {

@@ -6,13 +6,20 @@ import type { Job } from '../../src/job/job.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { openSealer } from '../../src/sealer.ts';
 import { openStore } from '../../src/store/lmdb.ts';
+import { Deliverer } from '../../src/webhook/deliver.ts';
+import { newEndpoint } from '../../src/webhook/endpoints.ts';
 import { type Latency, latencyOf } from './stats.ts';
 
 /** What the parent may ask for: seal for some time, or until so many jobs are sealed. */
-export type SealerOrder = { inFlight: number } & ({ durationMs: number } | { entries: number });
+export type SealerOrder = { inFlight: number; clientId?: string } & (
+  | { durationMs: number }
+  | { entries: number }
+);
 
 export interface SealerResult extends Latency {
   entriesPerSecond: number;
+  /** Of this process, in all its threads. */
+  cpuMsPerEntry: number;
   /** Jobs in the log by now. */
   treeSize: number;
 }
@@ -21,7 +28,7 @@ export interface SealerResult extends Latency {
  * The sealer as the daemon wires it, on a real store and real partitions, with a closed loop of jobs in the place of HTTP. A
  * process of its own, so that each round starts with a fresh heap.
  */
-const [storePath = '', partitionsJson = '[]'] = process.argv.slice(2);
+const [storePath = '', partitionsJson = '[]', webhookUrl = ''] = process.argv.slice(2);
 const logger = pino({ level: 'error' });
 const store = await openStore({ path: storePath });
 const partitions = await openPartitions({
@@ -44,9 +51,40 @@ const sealer = await openSealer({
   },
 });
 
+const CLIENT = 'cl_bench';
+
+/** As the daemon has it, with an endpoint of the client whose jobs are sealed here. */
+async function openWebhooks(url: string): Promise<Deliverer> {
+  const known = await store.webhooks.endpoints();
+  if (known.length === 0) {
+    await store.webhooks.addEndpoint(newEndpoint(CLIENT, { url }, systemClock()), 1);
+  }
+  const deliverer = new Deliverer({
+    store,
+    allow: ['127.0.0.0/8'],
+    inFlightMax: 32,
+    perEndpointMax: 4,
+    timeoutMs: 15_000,
+    retryDelaysMs: [5000, 300_000],
+    probeIntervalMs: 60_000,
+    deadLetterMs: 86_400_000,
+    present: ({ job }) => job,
+    clock: systemClock,
+    logger,
+    onFatal(error) {
+      throw error;
+    },
+  });
+  deliverer.start();
+  return deliverer;
+}
+
+const deliverer = webhookUrl === '' ? undefined : await openWebhooks(webhookUrl);
+
 /** Keeps `inFlight` jobs between acceptance and outcome, each followed by the next. */
 async function run(order: SealerOrder): Promise<SealerResult> {
   const startMs = performance.now();
+  const startCpu = process.cpuUsage();
   const samplesMs: number[] = [];
   let started = 0;
   const goesOn = () =>
@@ -54,11 +92,13 @@ async function run(order: SealerOrder): Promise<SealerResult> {
   const loop = async () => {
     while (goesOn()) {
       started++;
-      samplesMs.push(await timedSeal());
+      samplesMs.push(await timedSeal(order.clientId ?? CLIENT));
     }
   };
   await Promise.all(Array.from({ length: order.inFlight }, loop));
+  const { user, system } = process.cpuUsage(startCpu);
   return {
+    cpuMsPerEntry: (user + system) / 1000 / samplesMs.length,
     entriesPerSecond: (samplesMs.length * 1000) / (performance.now() - startMs),
     ...latencyOf(samplesMs),
     treeSize: (await store.head())?.treeSize ?? 0,
@@ -66,8 +106,8 @@ async function run(order: SealerOrder): Promise<SealerResult> {
 }
 
 /** Milliseconds from the call of accept to the durable outcome. */
-async function timedSeal(): Promise<number> {
-  const job = makeJob();
+async function timedSeal(clientId: string): Promise<number> {
+  const job = makeJob(clientId);
   const startMs = performance.now();
   await sealer.accept(job);
   const outcome = await sealer.settled(job.id, new AbortController().signal);
@@ -76,11 +116,11 @@ async function timedSeal(): Promise<number> {
 }
 
 /** Digests and reference are random, as they are in life: the indexes over them grow at random places. */
-function makeJob(): Job {
+function makeJob(clientId: string): Job {
   const random = randomHex();
   return {
     id: newJobId(),
-    clientId: 'cl_bench',
+    clientId,
     organization: 'acme',
     traceId: random.slice(0, 32),
     mode: 'blocking',
@@ -115,6 +155,7 @@ process.on('message', async (order: SealerOrder) => {
   process.send?.(await run(order));
 });
 process.on('disconnect', async () => {
+  await deliverer?.close();
   await sealer.close();
   await partitions.close();
   await store.close();
