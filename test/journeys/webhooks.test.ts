@@ -70,6 +70,7 @@ t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and kee
     const bodies = Map.groupBy(receiver.received, ({ webhookId }) => webhookId);
     for (const [webhookId, repeats] of bodies) {
       const [{ event } = { event: undefined }] = repeats;
+      client.check.checkSchema('WebhookEvent', repeats[0]?.body ?? '');
       if (new Set(repeats.map(({ body }) => body)).size > 1) t.fail(`${webhookId} changed`);
       if (event?.data.id !== webhookId.replace('msg_', 'job_'))
         t.fail(`${webhookId} is about ${event?.data.id}`);

@@ -50,6 +50,12 @@ export class ApiCheck {
     );
   }
 
+  /** Throws unless the text is JSON of the described schema of that name, and nothing more. */
+  checkSchema(name: string, text: string): void {
+    const problems = this.#schemaProblems(['components', 'schemas', name], text);
+    if (problems.length > 0) throw new Error(`not a ${name}:\n${problems.join('\n')}\n${text.slice(0, 500)}`);
+  }
+
   #problems(exchange: Exchange): string[] {
     const { method, status } = exchange;
     const template = this.#templateOf(exchange.path);

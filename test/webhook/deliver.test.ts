@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { newSecret } from '../../src/webhook/signature.ts';
+import { sampleJob } from '../store/samples.ts';
 import { openDeliveryRig } from '../support/deliverer.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
@@ -25,8 +26,18 @@ t.test('an event is delivered once, signed, with the job as its data', async (t)
   t.match(event?.timestamp, /^\d{4}-.*Z$/);
   t.match(headers, { 'webhook-id': webhookId, 'content-type': 'application/json', 'user-agent': 'pdfseald' });
 
-  const failed = await rig.store.webhooks.test(endpoint.id);
-  await until('the test message came', () => receiver.received.some(({ webhookId }) => webhookId === failed));
+  const job = sampleJob({ clientId: endpoint.clientId });
+  await rig.store.accept(job);
+  await rig.store.fail(job.id, {
+    code: 'kms_partition_unavailable',
+    message: 'gave up',
+    failedAt: Date.now(),
+  });
+  await until('the failure came', () => receiver.received.length === 2);
+  t.match(receiver.received[1]?.event, { type: 'job.failed', data: { id: job.id, kind: 'failed' } });
+
+  const test = await rig.store.webhooks.test(endpoint.id);
+  await until('the test message came', () => receiver.received.some(({ webhookId }) => webhookId === test));
   t.match(receiver.received.at(-1)?.event, { type: 'webhook.test', data: { endpoint_id: endpoint.id } });
 });
 
