@@ -72,6 +72,7 @@ export function signCheckpoint(
 /** What is committed: the draft and the evidence for it. */
 export function sealedBatch(
   { firstLeaf, leaves, tiles, edge, sealedAt }: Draft,
+  epochsRevision: number,
   { note, first }: SignedCheckpoint,
   timestamp: Batch['timestamp'],
 ): SealedBatch {
@@ -85,5 +86,6 @@ export function sealedBatch(
     ...(timestamp && { timestamp }),
     leaves,
     tiles,
+    epochsRevision,
   };
 }

@@ -10,9 +10,10 @@ import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
 import { Canary } from './canary.ts';
-import { trustOf } from './cli/trust.ts';
+import { assertAgreement } from './config/agreement.ts';
 import { BUILT_IN } from './config/consistency.ts';
 import { LiveConfig } from './config/reload.ts';
+import { trustOf } from './config/trust.ts';
 import { type Config, loadConfig } from './config.ts';
 import { type Copies, openCopies } from './copy/copies.ts';
 import { startExpiryWarnings } from './expiry.ts';
@@ -22,12 +23,12 @@ import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
-import { openPartitions } from './kms/partitions.ts';
 import { Limits } from './limits/limits.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
+import { openSigning } from './signing.ts';
 import { SourceClient } from './source/client.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
@@ -98,14 +99,16 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   const metrics = new Metrics();
-  const partitions = parts.adopt(
-    await openPartitions({
-      partitions: [...config.kms.partitions],
-      keys: store.identity.logKeys,
-      quorum: config.kms.quorum,
+  assertAgreement(config, await store.epochs(), systemClock());
+  const signing = parts.adopt(
+    await openSigning({
+      store,
+      partitions: config.kms.partitions,
       signTimeoutMs: config.kms.signTimeoutMs,
+      clock: systemClock,
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
+      onFatal,
     }),
     (open) => open.close(),
   );
@@ -125,7 +128,7 @@ async function serve(config: Config): Promise<void> {
   const sealer = parts.adopt(
     await openSealer({
       store,
-      partitions,
+      signing,
       ...(timestamping && { timestamping }),
       limits,
       ...config.sealing,
@@ -164,7 +167,7 @@ async function serve(config: Config): Promise<void> {
       store,
       sealer,
       pool,
-      trust: () => trustOf(store.identity, config),
+      trust: () => trustOf(store.identity, signing.epochs.list, config),
       intervalMs: config.health.canaryIntervalMs,
       timeoutMs: CANARY_MS_MAX,
       clock: systemClock,
@@ -198,7 +201,7 @@ async function serve(config: Config): Promise<void> {
     blockingTimeoutMs: config.blocking.timeoutMs,
     webhookPolicy: new TargetPolicy(config.webhooks.allow),
     logPublic: config.log.public,
-    timestamped: timestamping !== undefined,
+    timestamped: () => signing.epoch.timestamps === 'required',
     authority: timestamping?.authority,
     copies,
     documentRetentionMs,
@@ -214,7 +217,7 @@ async function serve(config: Config): Promise<void> {
         store,
         storeDir: config.storeDir,
         sealer,
-        quorum: config.kms.quorum,
+        quorum: () => signing.epoch.quorum,
         timestamping,
         certificates: certificatesInUse(config),
         webhooks,
@@ -225,7 +228,7 @@ async function serve(config: Config): Promise<void> {
         lifecycle: app.lifecycle,
         clock: systemClock,
       },
-      partitions,
+      partitions: signing,
       canary,
       metrics,
       auth: {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
@@ -5,21 +7,23 @@ import { OperatorError, ServiceError } from './base/errors.ts';
 import { stopwatch } from './base/stopwatch.ts';
 import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
-import { belowQuorum, type Partitions } from './kms/partitions.ts';
+import { belowQuorum } from './kms/partitions.ts';
 import type { Limits } from './limits/limits.ts';
 import { parseCheckpoint } from './log/checkpoint.ts';
+import type { Term } from './log/epochs.ts';
 import { parseNote } from './log/note.ts';
 import { type Edge, loadEdge, rootOf } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
-import type { Acceptance, Batch, SealedBatch, Store, StoredCopy } from './store/store.ts';
+import type { Signing } from './signing.ts';
+import type { Acceptance, Batch, BatchTimestamp, SealedBatch, Store, StoredCopy } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
 
 export interface SealerOptions {
   store: Store;
-  partitions: Pick<Partitions, 'sign' | 'canSign' | 'recovered'>;
-  /** Absent: receipts carry no time-stamp, as the configuration says. */
+  signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'canSign' | 'recovered'>;
+  /** Absent: nothing is sealed in an epoch that requires time-stamps. */
   timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
   /** Told of jobs that no longer count against their quota. Absent: none has one. */
   limits?: Pick<Limits, 'giveBack'>;
@@ -40,6 +44,7 @@ export interface SealerOptions {
 type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
 
 const RETRY_AFTER_SECONDS = 2;
+const STRADDLE_PAUSE_MS = 50;
 /** Timers beyond 2^31 ms fire at once; waking up now and then costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
 
@@ -151,9 +156,10 @@ export class Sealer {
 
   /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
   obstacle(): ServiceError | undefined {
-    const { partitions, timestamping } = this.#options;
-    if (!partitions.canSign()) return belowQuorum();
-    return timestamping && !timestamping.canStamp() ? unstampable() : undefined;
+    const { signing, timestamping } = this.#options;
+    if (!signing.canSign()) return belowQuorum();
+    const isStamped = signing.epoch.timestamps === 'required';
+    return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
   }
 
   /** Ends after the batch in hand; what still waits is sealed after the next start. */
@@ -187,13 +193,14 @@ export class Sealer {
   async #sealBatch(): Promise<void> {
     const { store, timestamping, observer } = this.#options;
     const pending = this.#queue.slice(0, this.#options.batchJobsMax);
-    const draft = this.#draft(pending);
-    const evidence = await this.#evidence(draft);
+    const { draft, term } = await this.#draft(pending);
+    const evidence = await this.#evidence(draft, term);
     if (!evidence) return;
     const lap = stopwatch();
     // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
     // If we stop after it, receipts and tiles are read from the store.
-    await store.commitBatch(evidence.batch);
+    // Nothing is written where the epochs were changed since the draft: it is drafted again.
+    if (!(await store.commitBatch(evidence.batch))) return;
     const commitMs = lap();
     this.#queue = this.#queue.slice(pending.length);
     this.#edge = draft.edge;
@@ -206,27 +213,32 @@ export class Sealer {
     observer?.sealed({ jobs: pending.map(({ job }) => job), sealedAt: batch.sealedAt, ...steps, commitMs });
   }
 
-  #draft(pending: Sealable[]): Draft {
-    const { clock, store } = this.#options;
+  async #draft(pending: Sealable[]): Promise<{ draft: Draft; term: Term }> {
+    const { clock, store, signing } = this.#options;
     for (const one of pending) one.phase = 'sealing';
     const jobs = pending.map(({ job }) => job);
     // The log's time never goes back, even where the clock does.
-    return draftBatch(store.identity, this.#edge, jobs, Math.max(clock(), this.#sealedAt));
+    const sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
+    const term = await signing.term(sealedAt);
+    return { draft: draftBatch(store.identity, this.#edge, jobs, sealedAt), term };
   }
 
   /**
-   * Every healthy partition signs the checkpoint, then it is stamped; undefined when either cannot be had, and then the
-   * jobs simply stay in the queue.
+   * Every healthy partition signs the checkpoint, then it is stamped; undefined when either cannot be had, or not within
+   * the epoch, and then the jobs simply stay in the queue.
    */
-  async #evidence(draft: Draft): Promise<Evidence | undefined> {
-    const { partitions, timestamping, store, logger } = this.#options;
+  async #evidence(draft: Draft, term: Term): Promise<Evidence | undefined> {
+    const { signing, store, logger } = this.#options;
     try {
       const lap = stopwatch();
-      const signatures = await partitions.sign(Buffer.from(draft.text));
+      const signatures = await signing.sign(term, Buffer.from(draft.text));
+      if (signatures === undefined) return await this.#draftAgain();
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      const timestamp = await timestamping?.stamp(checkpoint.note, draft.sealedAt);
-      const batch = sealedBatch(draft, checkpoint, timestamp);
+      const isStamped = term.epoch.timestamps === 'required';
+      const timestamp = isStamped ? await this.#stamp(checkpoint.note, draft, term) : undefined;
+      if (isStamped && timestamp === undefined) return await this.#draftAgain();
+      const batch = sealedBatch(draft, term.revision, checkpoint, timestamp);
       return { batch, signMs, ...(timestamp && { stampMs: lap() }) };
     } catch (error) {
       const obstacle = obstacleOf(error);
@@ -238,8 +250,20 @@ export class Sealer {
     }
   }
 
+  async #stamp(note: string, { sealedAt }: Draft, term: Term): Promise<BatchTimestamp | undefined> {
+    const { timestamping } = this.#options;
+    if (!timestamping) throw unstampable();
+    return timestamping.stamp(note, sealedAt, term);
+  }
+
+  /** A batch that reaches over the end of its epoch belongs to neither. A clock elsewhere may reach it before ours does. */
+  async #draftAgain(): Promise<undefined> {
+    this.#options.logger.info('a batch reached over the end of its epoch, and is drafted again');
+    await sleep(STRADDLE_PAUSE_MS);
+  }
+
   async #waitUntilClear(obstacle: ServiceError): Promise<void> {
-    const { partitions, timestamping, giveUpAfterMs, clock } = this.#options;
+    const { giveUpAfterMs, clock } = this.#options;
     // Taken first: a job queued while others are failed below must not be missed.
     const wake = this.#nextWake();
     await this.#failUnsealable(obstacle);
@@ -248,10 +272,17 @@ export class Sealer {
     const stop = new AbortController();
     const patienceMs = oldest.job.acceptedAt + giveUpAfterMs - clock();
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
-    const clear = Promise.all([partitions.recovered(stop.signal), timestamping?.recovered(stop.signal)]);
-    await Promise.race([wake, clear]);
+    await Promise.race([wake, this.#cleared(stop.signal)]);
     clearTimeout(timer);
     stop.abort();
+  }
+
+  /** Resolves as soon as there may be no obstacle any more, or when the signal aborts. */
+  async #cleared(signal: AbortSignal): Promise<void> {
+    const { signing, timestamping } = this.#options;
+    await signing.recovered(signal);
+    if (signing.epoch.timestamps === 'none' || signal.aborted) return;
+    await (timestamping?.recovered(signal) ?? once(signal, 'abort'));
   }
 
   /** While nothing can be sealed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */

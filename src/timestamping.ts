@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from './asn1/algorithm.ts';
 import { toBase64 } from './base/bytes.ts';
 import { openPartitions, type PartitionOptions } from './kms/partitions.ts';
+import type { Term } from './log/epochs.ts';
 import { bearsOut, checkpointImprint } from './manifest/stamping.ts';
 import type { BatchTimestamp } from './store/store.ts';
 import { type BuiltInAuthority, openAuthority, type UnitStatus } from './tsa/authority.ts';
@@ -61,14 +62,16 @@ export class Timestamping {
   }
 
   /**
-   * A verified token over the signed checkpoint. Throws TimestampUnavailable, also when so much time has passed since
-   * `sealedAt` that no verifier would take the token as its proof: the process was suspended in between.
+   * A verified token over the signed checkpoint; undefined when it is of a time outside of the epoch, which is that of
+   * `sealedAt`: no verifier would take it. Throws TimestampUnavailable, also when so much time has passed since `sealedAt` that
+   * no verifier would take the token as its proof: the process was suspended in between.
    */
-  async stamp(note: string, sealedAt: number): Promise<BatchTimestamp> {
+  async stamp(note: string, sealedAt: number, { epoch, end }: Term): Promise<BatchTimestamp | undefined> {
     const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest);
     if (!bearsOut(timestamp, sealedAt)) {
       throw new TimestampUnavailable('token_invalid', 'the time-stamp is of another time than the batch');
     }
+    if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
     // The root is what a verifier has already; a copy from us would prove nothing.
     return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
   }

@@ -11,7 +11,7 @@ import type { TrustFile } from '../src/manifest/trust.ts';
 import { openSealer } from '../src/sealer.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
 import type { Store } from '../src/store/store.ts';
-import { makeJob, makeKey } from './support/sealing.ts';
+import { firstEpoch, makeJob, makeKey } from './support/sealing.ts';
 import { makeSite, pidOf } from './support/site.ts';
 import { takeToken } from './support/tamper.ts';
 import { until } from './support/until.ts';
@@ -27,17 +27,17 @@ function trusting(keys: LogKey[]): TrustFile {
 async function makeHouse(t: Test, options: Partial<CanaryOptions> = {}, queueJobsMax = 100) {
   const site = await makeSite(t, 'ed25519');
   const path = join(t.testdirName, 'store');
-  const identity = { environment: 'test', logOrigin: ORIGIN, logKeys: site.keys, createdAt: Date.now() };
-  await createStore({ path, identity });
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys) });
   const store = await openStore({ path });
-  const partitions = await site.open();
+  const signing = await site.openSigning(store);
   const logger = pino({ level: 'silent' });
   const fatal: unknown[] = [];
   const onFatal = (error: unknown) => void fatal.push(error);
   const common = { store, clock: Date.now, logger, onFatal };
   const sealer = await openSealer({
     ...common,
-    partitions,
+    signing,
     queueJobsMax,
     batchJobsMax: 10,
     giveUpAfterMs: 3_600_000,
@@ -57,10 +57,11 @@ async function makeHouse(t: Test, options: Partial<CanaryOptions> = {}, queueJob
   t.teardown(async () => {
     await canary.close();
     await sealer.close();
+    await signing.close();
     await pool.close();
     await store.close();
   });
-  return { site, store, partitions, sealer, canary, fatal, options: canaryOptions };
+  return { site, store, signing, sealer, canary, fatal, options: canaryOptions };
 }
 
 async function jobsIn(store: Store): Promise<JobRecord[]> {
@@ -87,9 +88,9 @@ t.test('it is sealed as every document is, and is nobody’s', async (t) => {
 });
 
 t.test('while nothing can be sealed it fails, and writes nothing', async (t) => {
-  const { canary, store, site, partitions, sealer } = await makeHouse(t, {}, 1);
+  const { canary, store, site, signing, sealer } = await makeHouse(t, {}, 1);
   const giveBack = takeToken(site.tokens[0] as never);
-  await partitions.sign(Buffer.from('finding out')).catch(() => {});
+  await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
   t.match(await canary.sing(), { verified: false, jobId: undefined, detail: /Too few/ });
   t.notOk(canary.status().ready);
@@ -100,8 +101,8 @@ t.test('while nothing can be sealed it fails, and writes nothing', async (t) => 
 });
 
 t.test('a full queue does not stop it, and it takes no place there', async (t) => {
-  const { canary, sealer, store, partitions } = await makeHouse(t, {}, 1);
-  const pid = pidOf(partitions);
+  const { canary, sealer, store, signing } = await makeHouse(t, {}, 1);
+  const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
   const run = canary.sing();
   await until('it is accepted', async () => (await store.waitingCount()) === 1);
@@ -124,10 +125,10 @@ t.test('a receipt that does not verify is a failure, whatever the sealer says', 
 });
 
 t.test('one that is not sealed in time is a failure', async (t) => {
-  const { canary, partitions } = await makeHouse(t, { intervalMs: 50, timeoutMs: 500 });
+  const { canary, signing } = await makeHouse(t, { intervalMs: 50, timeoutMs: 500 });
   await canary.sing();
   t.ok(canary.status().ready);
-  const pid = pidOf(partitions);
+  const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
   await until('it gave up', () => !canary.status().ready);
   t.match(canary.status(), { newest: { detail: /not sealed within 0\.5 s/ }, verified: { verified: true } });

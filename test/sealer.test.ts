@@ -10,7 +10,7 @@ import { openSealer, type Sealer, type SealerOptions } from '../src/sealer.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
 import { type IdempotencyEntry, type Store, UnknownOutcome } from '../src/store/store.ts';
 import { verifyReceipt } from '../src/verify.ts';
-import { makeJob, oneEpoch } from './support/sealing.ts';
+import { firstEpoch, makeJob, oneEpoch } from './support/sealing.ts';
 import { makeSite, NEVER } from './support/site.ts';
 import { takeToken } from './support/tamper.ts';
 import { until } from './support/until.ts';
@@ -21,16 +21,18 @@ const ORIGIN = 'seal.example.com/test/2026';
 async function makeHouse(t: Test) {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
   const path = join(t.testdirName, 'store');
-  const identity = { environment: 'test', logOrigin: ORIGIN, logKeys: site.keys, createdAt: Date.now() };
-  await createStore({ path, identity });
-  const partitions = await site.open();
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys) });
   let now = Date.parse('2026-03-04T05:06:07.008Z');
+  const own = await openStore({ path });
+  t.teardown(() => own.close());
+  const signing = await site.openSigning(own, { clock: () => now });
   const fatal: unknown[] = [];
   const open = async (options: Partial<SealerOptions> = {}) => {
     const store = options.store ?? (await openStore({ path }));
     const sealer = await openSealer({
       store,
-      partitions,
+      signing,
       queueJobsMax: 1000,
       batchJobsMax: 100,
       giveUpAfterMs: 3_600_000,
@@ -46,7 +48,7 @@ async function makeHouse(t: Test) {
     timestampAuthorities: [],
     logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', keys: site.keys })],
   };
-  return { site, path, partitions, open, fatal, trust, setTime: (ms: number) => (now = ms) };
+  return { site, path, signing, open, fatal, trust, setTime: (ms: number) => (now = ms) };
 }
 
 function jobs(count: number, overrides: Partial<Job> = {}): Job[] {
@@ -141,7 +143,7 @@ t.test('sealed_at never goes back, even where the clock does', async (t) => {
 t.test(
   'below the quorum: held callers are told at once, others wait and are sealed when it is back',
   async (t) => {
-    const { open, site, partitions, trust } = await makeHouse(t);
+    const { open, site, signing, trust } = await makeHouse(t);
     const { sealer, store } = await open();
     const returnTokens = site.tokens.map(takeToken);
     const [waiting] = jobs(1) as [Job];
@@ -152,7 +154,7 @@ t.test(
     t.match(outcome, { kind: 'failed', failure: { code: 'kms_partition_unavailable' } });
     t.equal(await store.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
     t.equal(sealer.phase({ job: waiting }), 'sealing');
-    await until('the loss is noticed', () => !partitions.canSign());
+    await until('the loss is noticed', () => !signing.canSign());
     t.throws(() => sealer.admit('blocking'), { code: 'kms_partition_unavailable' });
     t.doesNotThrow(() => sealer.admit('async'));
     for (const giveBack of returnTokens) giveBack();
@@ -163,7 +165,7 @@ t.test(
 );
 
 t.test('gives up on a job that waited too long, and on no other', async (t) => {
-  const { open, site, partitions, setTime } = await makeHouse(t);
+  const { open, site, signing, setTime } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
   const { sealer } = await open({ giveUpAfterMs: 1000 });
   const [old] = jobs(1, { acceptedAt: 10_000 }) as [Job];
@@ -171,7 +173,7 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
   setTime(10_900);
   await sealer.accept(young);
   await sealer.accept(old);
-  await until('the loss is noticed', () => !partitions.canSign());
+  await until('the loss is noticed', () => !signing.canSign());
   setTime(50_500);
   const [wake] = jobs(1, { acceptedAt: 50_500 }) as [Job];
   await sealer.accept(wake);

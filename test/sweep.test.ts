@@ -5,7 +5,15 @@ import t from 'tap';
 import { openCopies } from '../src/copy/copies.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
 import { startSweeping, sweep } from '../src/sweep.ts';
-import { collected, identity, START_MS, sampleContent, sampleEntry, sampleJob } from './store/samples.ts';
+import {
+  collected,
+  epoch,
+  identity,
+  START_MS,
+  sampleContent,
+  sampleEntry,
+  sampleJob,
+} from './store/samples.ts';
 import { until } from './support/until.ts';
 
 const HOUR_MS = 3_600_000;
@@ -17,7 +25,7 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   let now = START_MS;
   const clock = () => now;
   const [storePath, path] = [join(dir, 'store'), join(dir, 'documents')];
-  await createStore({ path: storePath, identity });
+  await createStore({ path: storePath, identity, epoch });
   const store = await openStore({ path: storePath, clock });
   t.teardown(() => store.close());
   const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set());

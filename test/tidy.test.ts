@@ -16,7 +16,7 @@ const LAYERS = [
   ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
   ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
-  ['document', 'draft', 'timestamping', 'receipts', 'expiry', 'limits'],
+  ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits'],
   ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
   ['canary', 'fetching', 'history'],
   ['witness'],

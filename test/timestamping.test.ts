@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodePem } from '../src/asn1/pem.ts';
 import { newJobId } from '../src/job/id.ts';
-import { initKey, useKey } from '../src/kms/partitions.ts';
+import { initKey, useKey } from '../src/kms/keys.ts';
 import { readReceipt } from '../src/receipts.ts';
 import { openSealer } from '../src/sealer.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
@@ -15,13 +15,15 @@ import { certificateFile } from '../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../src/tsa/pki.ts';
 import { verifyReceipt } from '../src/verify.ts';
 import { DAY_MS, POLICY } from './support/authority.ts';
-import { makeJob, oneEpoch } from './support/sealing.ts';
+import { firstEpoch, makeJob, oneEpoch } from './support/sealing.ts';
 import { makeSite, NEVER } from './support/site.ts';
 import { makeToken } from './support/softhsm.ts';
 import { takeToken } from './support/tamper.ts';
 import { until } from './support/until.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
+/** One without an end. */
+const TERM = { epoch: firstEpoch([]), end: Infinity, revision: 0 };
 const LOGGER = pino({ level: 'silent' });
 
 /** A log partition, and a time-stamping key with its certificates on another token. */
@@ -62,13 +64,13 @@ async function makeHouse(t: Test) {
       (close) => t.teardown(close),
     );
   const path = join(dir, 'store');
-  const identity = { environment: 'test', logOrigin: ORIGIN, logKeys: site.keys, createdAt: Date.now() };
-  await createStore({ path, identity });
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys, { timestamps: 'required' }) });
   const store = await openStore({ path });
   const seal = async (options: Partial<TimestampingOptions> = {}) => {
     const sealer = await openSealer({
       store,
-      partitions: await site.open(),
+      signing: await site.openSigning(store),
       timestamping: await open(options),
       queueJobsMax: 100,
       batchJobsMax: 100,
@@ -143,17 +145,17 @@ t.test('the next authority stamps where the first cannot, and only those named a
   const { port } = server.address() as AddressInfo;
   const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 1000, rootsFile } };
   const both = await open({ authorities: ['acme', 'built-in'], remotes });
-  t.match(await both.stamp('a note', Date.now()), { token: String });
+  t.match(await both.stamp('a note', Date.now(), TERM), { token: String });
   t.equal(asked, 1);
   const long = Date.now() - DAY_MS;
   await t.rejects(
-    both.stamp('a note', long),
+    both.stamp('a note', long, TERM),
     { name: 'TimestampUnavailable' },
     'a token that proves another time',
   );
   const alone = await open({ authorities: ['acme'], remotes });
   t.equal(alone.authority, undefined);
-  await t.rejects(alone.stamp('a note', Date.now()), { name: 'TimestampUnavailable' });
+  await t.rejects(alone.stamp('a note', Date.now(), TERM), { name: 'TimestampUnavailable' });
   t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
 });
 

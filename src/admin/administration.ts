@@ -3,7 +3,7 @@ import type { Canary } from '../canary.ts';
 import type { AdminAddress } from '../config.ts';
 import type { AnswerOptions } from '../http/answer.ts';
 import type { AuthOptions } from '../http/auth.ts';
-import type { Partitions } from '../kms/partitions.ts';
+import type { Signing } from '../signing.ts';
 import { createAdminApp } from './app.ts';
 import { Drills } from './drills.ts';
 import { type AdminListener, openAdminListener } from './listener.ts';
@@ -13,7 +13,7 @@ import { StatusReader, type StatusSources } from './statusReader.ts';
 export interface AdministrationOptions {
   listen: AdminAddress;
   status: Omit<StatusSources, 'drills' | 'partitions' | 'canary'>;
-  partitions: Partitions;
+  partitions: Signing;
   canary: Canary;
   metrics: Metrics;
   /** Asked for on an address that any user of the machine can reach. */

@@ -100,7 +100,7 @@ const METRICS: StatusMetric[] = [
   },
   {
     name: 'pdfseal_quorum',
-    help: 'How many must sign (kms.quorum)',
+    help: 'How many must sign (kms.quorum), in the epoch in force',
     samples: ({ partitions }) => one(partitions.needed),
   },
   {

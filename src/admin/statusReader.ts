@@ -37,7 +37,8 @@ export interface StatusSources {
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;
   partitions: Pick<Partitions, 'status' | 'canSign'>;
-  quorum: QuorumPolicy;
+  /** Of the epoch in force. */
+  quorum(): QuorumPolicy;
   drills: Pick<Drills, 'returnsAt'>;
   timestamping?: Timestamping | undefined;
   certificates: CertificateSources;
@@ -61,7 +62,8 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, storeDir, sealer, partitions, quorum, timestamping, canary, hash, clock } = this.#sources;
+    const { store, storeDir, sealer, partitions, timestamping, canary, hash, clock } = this.#sources;
+    const quorum = this.#sources.quorum();
     const now = clock();
     const { phases, oldestAcceptedAt = now } = sealer.waiting;
     const head = await store.head();

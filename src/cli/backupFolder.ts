@@ -3,12 +3,12 @@ import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
+import { trustOfStore } from '../config/trust.ts';
 import type { Config } from '../config.ts';
 import type { Store } from '../store/store.ts';
 import { digestFile } from './files.ts';
 import { checkLog } from './logCheck.ts';
 import { showProgress } from './terminal.ts';
-import { trustOf } from './trust.ts';
 
 /** Folders of the state beside the store that belong to it; the trust file is exported anew whenever it is wanted. */
 export const FOLDERS = ['certificates', 'documents'];
@@ -52,7 +52,7 @@ export async function requireGood(store: Store, config: Config): Promise<void> {
   const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
   try {
     const { problemCount, problems } = await checkLog(store, {
-      trust: trustOf(store.identity, config),
+      trust: await trustOfStore(store, config),
       problemsMax: PROBLEMS_SHOWN_MAX,
       onLeaves: progress.update,
     });

@@ -4,7 +4,7 @@ import { AUTHORITY_ALGORITHMS } from '../asn1/algorithm.ts';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm } from '../kms/algorithm.ts';
-import { initKey } from '../kms/partitions.ts';
+import { initKey } from '../kms/keys.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificatesCommand } from './certificateList.ts';
@@ -80,13 +80,12 @@ async function makeKey({ config: file, algorithm, json, ...choice }: InitKeyOpti
     );
 }
 
-/** A log goes on with the keys it was begun with, or not at all: a new key of the old name would only hide the loss. */
+/** A name stands for one key for ever: a new key of the old name would only hide the loss. */
 async function refuseKnown(file: string, { token }: WantedKey): Promise<void> {
-  const known = await withStore(file, 'read', async ({ identity }) =>
-    identity.logKeys.some(({ region, keyLabel }) => region === token.region && keyLabel === token.keyLabel),
-  );
+  const epochs = await withStore(file, 'read', (store) => store.epochs());
+  const known = epochs.list.some(({ keys }) => keys.some((key) => kmsKeyId(key) === kmsKeyId(token)));
   if (!known) return;
   throw new OperatorError(
-    `the log was begun with a key ${kmsKeyId(token)}: restore that one from the HSM’s backup, no other can take its place`,
+    `the log knows a key ${kmsKeyId(token)}: restore that one from the HSM’s backup, or plan an epoch with new keys`,
   );
 }

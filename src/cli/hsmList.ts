@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
 import { isPinRefusal } from '../kms/failure.ts';
-import { inspectKey, type KeyInspection } from '../kms/partitions.ts';
+import { inspectKey, type KeyInspection } from '../kms/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificateFile } from '../tsa/installed.ts';
 import { configuredKeys, failureOf, rootBeside, type WantedKey } from './hsmKeys.ts';

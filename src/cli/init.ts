@@ -4,9 +4,11 @@ import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
+import { rootsNow, trustOf } from '../config/trust.ts';
 import { type Config, loadConfig } from '../config.ts';
 import type { HeldKey } from '../kms/algorithm.ts';
-import { initKey } from '../kms/partitions.ts';
+import { initKey } from '../kms/keys.ts';
+import type { Epoch } from '../log/epochs.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { encodeTrust } from '../manifest/trust.ts';
@@ -27,7 +29,6 @@ import {
 import { configOption } from './options.ts';
 import { parseNamePart } from './subject.ts';
 import { note, print } from './terminal.ts';
-import { trustOf } from './trust.ts';
 
 interface InitOptions {
   config: string;
@@ -111,13 +112,19 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   const identity = {
     environment: config.environment,
     logOrigin: config.log.origin,
-    logKeys,
     createdAt: systemClock(),
+  };
+  const epoch: Epoch = {
+    from: identity.createdAt,
+    keys: logKeys.map((key) => ({ ...key, partition: key.keyLabel })),
+    quorum: config.kms.quorum,
+    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
+    roots: lacksCertificates(config) ? [] : rootsNow(config),
   };
   // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
   if (!lacksCertificates(config))
-    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, config)));
-  await createStore({ path: config.storeDir, identity });
+    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
+  await createStore({ path: config.storeDir, identity, epoch });
   for (const file of files) print(`chain  ${file}`);
   print(`log    ${config.log.origin}`);
   print(`store  ${config.storeDir}`);

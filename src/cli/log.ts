@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
+import { trustOfStore } from '../config/trust.ts';
 import { readEarlier } from '../history.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
@@ -9,7 +10,6 @@ import { readTextFile } from './files.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
-import { trustOf } from './trust.ts';
 
 export function logCommand(): Command {
   const command = new Command('log').description('The tamper-evident log of an environment.');
@@ -55,9 +55,9 @@ interface CheckCommandOptions {
 async function check({ config, against, json }: CheckCommandOptions): Promise<void> {
   try {
     const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
-    const report = await withStore(config, 'read', (store, config) => {
+    const report = await withStore(config, 'read', async (store, config) => {
       const earlier = named ?? newestCheckpoint(config.log.witnessFile)?.text;
-      return runCheck(store, trustOf(store.identity, config), earlier);
+      return runCheck(store, await trustOfStore(store, config), earlier);
     });
     process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
     if (json) printJson(toJson(report));

@@ -57,7 +57,7 @@ export interface AppParts {
   /** Answers `POST /v1/timestamp`; without it there is nothing at that path. */
   authority?: TimestampOptions['authority'] | undefined;
   /** Whether the sealer completes no job without a time-stamp. Left out: it asks for none. */
-  timestamped?: boolean | undefined;
+  timestamped?(): boolean;
   clock: AuthOptions['clock'];
   /** Copies of documents, and how long they are served. */
   copies: DocumentRouteOptions['copies'];
@@ -164,9 +164,12 @@ function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {
-  const always = ['receipt.sha512', 'receipt.inclusion_proof', ...(timestamped ? ['receipt.timestamp'] : [])];
-  const told = [...always, 'webhook.job.completed'];
-  return async (clientId) => ((await store.webhooks.isListening(clientId, 'job.completed')) ? told : always);
+  return async (clientId) => [
+    'receipt.sha512',
+    'receipt.inclusion_proof',
+    ...(timestamped?.() ? ['receipt.timestamp'] : []),
+    ...((await store.webhooks.isListening(clientId, 'job.completed')) ? ['webhook.job.completed'] : []),
+  ];
 }
 
 const pass: Middleware = (_ctx, next) => next();

@@ -1,14 +1,12 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
-import type { LogKey, SignatureAlgorithm } from '../log/keys.ts';
+import type { SignatureAlgorithm } from '../log/keys.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
-import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './algorithm.ts';
-import { describeFailure, remedyFor, SignerFailure } from './failure.ts';
+import type { HeldKey, KeyAlgorithm } from './algorithm.ts';
+import { describeFailure, remedyFor } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
-import { probeMessage } from './probe.ts';
-import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
-import { SignerProcess } from './signerProcess.ts';
+import type { TokenOptions } from './protocol.ts';
 
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {
@@ -34,7 +32,7 @@ export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgor
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
   partitions: PartitionOptions[];
-  /** The keys the log was made with; each partition must present the one of its region and key label. */
+  /** Each partition must present the one of its region and key label. */
   keys: HeldKey<Algorithm>[];
   /** Which partitions must sign for a signature to count. */
   quorum: QuorumPolicy;
@@ -45,8 +43,6 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
 }
 
 const START_TIMEOUT_MS = 10_000;
-/** A small HSM searches for the primes of an RSA key for a while. */
-const GENERATE_TIMEOUT_MS = 120_000;
 const PROBE_INTERVAL_MS = 10_000;
 
 /** What a caller refused for want of a quorum is told to wait; a partition that returns is back sooner. */
@@ -60,26 +56,12 @@ const RETRY_AFTER_SECONDS = 5;
 export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>(
   options: PartitionsOptions<Algorithm>,
 ): Promise<Partitions<Algorithm>> {
-  const { partitions, keys, quorum, signTimeoutMs, logger } = options;
-  const times = {
-    signTimeoutMs,
-    startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
-    probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
-  };
-  const pairs = partitions.map((token) => ({ token, key: keyOf(token, keys) }));
-  checkQuorum(pairs, quorum);
-
   const changes = new EventEmitter().setMaxListeners(0);
-  const members = pairs.map(
-    ({ token, key }) =>
-      new Partition(key, token, times, logger, {
-        changed: () => changes.emit('change'),
-        signed: (durationMs) => options.onSigned?.(key, durationMs),
-      }),
-  );
-  const opened = new Partitions(members, quorum, changes);
+  checkQuorum(options);
+  const members = startMembers(options, [], changes);
+  const opened = new Partitions(members, options.quorum, changes);
   const failures = await Promise.all(members.map((member) => member.started));
-  const errors = pairs.flatMap(({ token }, index) => {
+  const errors = options.partitions.flatMap((token, index) => {
     const failure = failures[index];
     const mendable = failure !== undefined && remedyFor(failure) !== undefined;
     return mendable ? [describeFailure(token.region, token, failure)] : [];
@@ -89,6 +71,32 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
     throw new OperatorError(errors.join('\n'));
   }
   return opened;
+}
+
+/** Those of `running` that hold one of the keys, and new ones for the others. */
+function startMembers<Algorithm extends KeyAlgorithm>(
+  { partitions, keys, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
+  running: readonly Partition<HeldKey<Algorithm>>[],
+  changes: EventEmitter,
+): Partition<HeldKey<Algorithm>>[] {
+  const times = {
+    signTimeoutMs,
+    startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
+    probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
+  };
+  const pairs = partitions.map((token) => ({ token, key: keyOf(token, keys) }));
+  return pairs.map(
+    ({ token, key }) =>
+      running.find((member) => isSameKey(member.key, key)) ??
+      new Partition(key, token, times, logger, {
+        changed: () => changes.emit('change'),
+        signed: (durationMs) => options.onSigned?.(key, durationMs),
+      }),
+  );
+}
+
+function isSameKey(one: HeldKey, other: HeldKey): boolean {
+  return one.spki === other.spki && one.region === other.region && one.keyLabel === other.keyLabel;
 }
 
 /** The partitions of one log, and the quorum over them. */
@@ -203,94 +211,20 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     );
   }
 
-  /** Logs out everywhere; no child is left when it resolves. */
-  async close(): Promise<void> {
-    await Promise.all(this.#members.map((member) => member.close()));
+  /**
+   * The partitions that are to sign next: those whose key stays are shared, the others are started, and nobody waits for them.
+   */
+  succeed(options: PartitionsOptions<Algorithm>): Partitions<Algorithm> {
+    const members = startMembers(options, this.#members, this.#changes);
+    return new Partitions(members, options.quorum, this.#changes);
   }
-}
 
-/** A key as it is found on a token. */
-export type KeyInspection = HeldKey & KeyProtection;
-
-/** Signs with the partition's key; verified. Throws SignerFailure. */
-export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
-
-/**
- * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also when
- * a key of that label exists.
- */
-export function initKey<Algorithm extends KeyAlgorithm>(
-  options: PartitionOptions,
-  algorithm: Algorithm,
-): Promise<HeldKey<Algorithm>> {
-  return withSigner(options, 'write', async (signer) => {
-    const { spki } = await signer.generateKey(algorithm, GENERATE_TIMEOUT_MS);
-    return (await provenKey(options, signer, { algorithm, spki })).key;
-  });
-}
-
-/** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
-export function readKey(options: PartitionOptions): Promise<LogKey> {
-  return useKey(options, async ({ algorithm, ...key }) => {
-    if (algorithm !== 'rsa-3072') return { ...key, algorithm };
-    throw new SignerFailure('key_unsupported', 'the key is RSA, which signs no log');
-  });
-}
-
-/**
- * Opens a partition just for `use`, which gets its key, proven by a signature, and may sign with it. Throws
- * OperatorError when the partition fails; what else `use` throws passes as it is.
- */
-export function useKey<Result>(
-  options: PartitionOptions,
-  use: (key: HeldKey, sign: Sign) => Promise<Result>,
-): Promise<Result> {
-  return withSigner(options, 'read', async (signer) => {
-    const { key, sign } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
-    return use(key, sign);
-  });
-}
-
-/** A key, proven by a signature, and how its token keeps it. Throws OperatorError when there is none. */
-export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
-  return withSigner(options, 'read', async (signer) => {
-    const { key } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
-    return { ...key, ...(await signer.inspectKey(START_TIMEOUT_MS)) };
-  });
-}
-
-async function withSigner<Result>(
-  options: PartitionOptions,
-  access: TokenAccess,
-  use: (signer: SignerProcess) => Promise<Result>,
-): Promise<Result> {
-  const signer = new SignerProcess(options, options.region, () => {});
-  try {
-    await signer.connect(options, access, START_TIMEOUT_MS);
-    await signer.logIn(START_TIMEOUT_MS);
-    return await use(signer);
-  } catch (cause) {
-    if (!(cause instanceof SignerFailure)) throw cause;
-    throw new OperatorError(describeFailure(options.region, options, cause), { cause });
-  } finally {
-    await signer.close();
+  /** Logs out everywhere; no child is left when it resolves, but those that are shared with `others`. */
+  async close(others?: Partitions<Algorithm>): Promise<void> {
+    const shared = others === undefined ? [] : others.#members;
+    const own = this.#members.filter((member) => !shared.includes(member));
+    await Promise.all(own.map((member) => member.close()));
   }
-}
-
-async function provenKey<Algorithm extends KeyAlgorithm>(
-  { region, keyLabel }: PartitionOptions,
-  signer: SignerProcess,
-  found: PublicKey<Algorithm>,
-): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
-  const key = { region, keyLabel, ...found };
-  const verify = verifierOf(key);
-  const sign = async (message: Uint8Array) => {
-    const signature = await signer.sign(message, START_TIMEOUT_MS);
-    if (await verify(message, signature)) return signature;
-    throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
-  };
-  await sign(probeMessage());
-  return { key, sign };
 }
 
 function keyOf<Algorithm extends KeyAlgorithm>(
@@ -299,20 +233,20 @@ function keyOf<Algorithm extends KeyAlgorithm>(
 ): HeldKey<Algorithm> {
   const key = keys.find((candidate) => candidate.region === region && candidate.keyLabel === keyLabel);
   if (key !== undefined) return key;
-  throw new OperatorError(
-    `kms.partitions: this log has no key "${keyLabel}" of region ${region}; partitions are fixed when the log is made`,
-  );
+  throw new OperatorError(`there is no key "${keyLabel}" of region ${region} that may sign`);
 }
 
 /** A quorum counts independent signatures, so a key may stand behind one partition only. */
-function checkQuorum(pairs: { key: HeldKey }[], quorum: QuorumPolicy): void {
-  if (new Set(pairs.map(({ key }) => key.spki)).size !== pairs.length) {
+function checkQuorum({
+  partitions,
+  keys,
+  quorum,
+}: Pick<PartitionsOptions<KeyAlgorithm>, 'partitions' | 'keys' | 'quorum'>): void {
+  const held = partitions.map((token) => keyOf(token, keys));
+  if (new Set(held.map(({ spki }) => spki)).size !== held.length) {
     throw new OperatorError('kms.partitions: two partitions name the same key; each needs its own');
   }
-  const fault = quorumFault(
-    quorum,
-    pairs.map(({ key }) => key),
-  );
+  const fault = quorumFault(quorum, held);
   if (fault !== undefined) throw new OperatorError(`kms.quorum: ${fault}`);
 }
 

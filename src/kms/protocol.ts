@@ -33,6 +33,7 @@ export type SignerRequest =
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
   | { kind: 'inspectKey' }
+  | { kind: 'destroyKey' }
   | { kind: 'sign'; message: Uint8Array }
   | { kind: 'close' };
 
@@ -42,6 +43,7 @@ export interface SignerAnswers {
   findKey: PublicKey;
   generateKey: PublicKey;
   inspectKey: KeyProtection;
+  destroyKey: undefined;
   /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */
   sign: Uint8Array;
   close: undefined;

@@ -29,6 +29,9 @@ function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
       return key.publicKey;
     case 'inspectKey':
       return opened(key).inspect();
+    case 'destroyKey':
+      opened(token).destroyKey();
+      return undefined;
     case 'sign':
       return opened(key).sign(request.message);
     case 'close':

@@ -95,6 +95,11 @@ export class SignerProcess {
     return this.#ask({ kind: 'inspectKey' }, timeoutMs);
   }
 
+  /** Destroys both halves of the pair. */
+  destroyKey(timeoutMs: number): Promise<undefined> {
+    return this.#ask({ kind: 'destroyKey' }, timeoutMs);
+  }
+
   sign(message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     return this.#ask({ kind: 'sign', message }, timeoutMs);
   }

@@ -125,6 +125,17 @@ export class Token {
     }
   }
 
+  /** Both halves of the pair, the private one first: what is left of a failure signs nothing. */
+  destroyKey(): void {
+    const halves = [
+      this.#findOne('private', pkcs11.CKO_PRIVATE_KEY),
+      ...this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PUBLIC_KEY }]),
+    ];
+    for (const half of halves) this.#module.C_DestroyObject(this.#session, half);
+    if (this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY }]).length > 0)
+      throw new SignerFailure('key_not_destroyed', 'the token kept the private key all the same');
+  }
+
   close(): void {
     this.#module.C_Logout(this.#session);
     this.#module.C_CloseSession(this.#session);

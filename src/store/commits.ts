@@ -12,8 +12,8 @@ export interface Change {
 /** Changes that become durable together or not at all. */
 export interface Write {
   changes: Change[];
-  /** Looked up inside the transaction: if this entry exists by then, nothing of the write happens. */
-  unless?: { database: Database; key: Uint8Array };
+  /** Looked up inside the transaction: if one of these entries exists by then, nothing of the write happens. */
+  unless?: { database: Database; key: Uint8Array }[];
 }
 
 interface Pending extends Write {
@@ -118,16 +118,22 @@ export class Commits {
 }
 
 /** Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. */
-function enqueue({ changes, unless }: Write): Promise<boolean> {
+async function enqueue({ changes, unless = [] }: Write): Promise<boolean> {
   const putAll = () => {
     for (const { database, key, value } of changes) {
       if (value === undefined) database.remove(key);
       else database.put(key, value);
     }
   };
-  if (unless !== undefined) return unless.database.ifNoExists(unless.key, putAll);
-  putAll();
-  return Promise.resolve(true);
+  const conditions: Promise<boolean>[] = [];
+  const putUnless = unless.reduceRight(
+    (inner, { database, key }) =>
+      () =>
+        void conditions.push(database.ifNoExists(key, inner)),
+    putAll,
+  );
+  putUnless();
+  return (await Promise.all(conditions)).every(Boolean);
 }
 
 /** lmdb-js says "commit failed" and delivers the reason (no space, file too large, …) by a promise that rejects later. */

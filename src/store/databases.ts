@@ -25,6 +25,7 @@ export interface Range {
 
 const NAMES = [
   'identity', // → StoreIdentity
+  'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched
   'sources', // job → the URL its document comes from; may hold secrets, and is gone once the content is there or the job failed

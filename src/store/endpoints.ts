@@ -85,7 +85,7 @@ export class Endpoints {
       const taken = [{ database, key, value: NOTHING }];
       const oldest = Math.max(revision - REVISIONS_KEPT, 0);
       const happened = await this.#commits.write({
-        unless: { database, key },
+        unless: [{ database, key }],
         changes: [...changes, ...taken, { database, key: counterKey(oldest) }],
       });
       if (happened) return true;

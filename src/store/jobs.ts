@@ -76,7 +76,7 @@ export class Jobs {
     const { jobs, waiting } = this.#databases;
     const key = ownKey(job.id);
     const isNew = await this.#commits.write({
-      unless: { database: jobs, key },
+      unless: [{ database: jobs, key }],
       changes: [
         { database: jobs, key, value: encodeJob(job) },
         { database: waiting, key, value: releaseKey },

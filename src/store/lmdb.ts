@@ -3,9 +3,11 @@ import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
+import type { Epoch } from '../log/epochs.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { syncFolder } from './folders.ts';
+import { counterKey } from './keys.ts';
 import { LmdbStore } from './lmdbStore.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { Store, StoreIdentity } from './store.ts';
@@ -26,6 +28,8 @@ export interface CreateStoreOptions {
   /** Folder of the store; must not exist. */
   path: string;
   identity: Omit<StoreIdentity, 'schema'>;
+  /** The first epoch of the log. */
+  epoch: Epoch;
 }
 
 export interface OpenStoreOptions {
@@ -40,7 +44,7 @@ export interface OpenStoreOptions {
 }
 
 /** Makes an empty store: all of it, or nothing. Throws OperatorError when the folder exists already. */
-export async function createStore({ path, identity }: CreateStoreOptions): Promise<void> {
+export async function createStore({ path, identity, epoch }: CreateStoreOptions): Promise<void> {
   if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
   const draft = `${path}.new`;
   rmSync(draft, { recursive: true, force: true });
@@ -48,7 +52,10 @@ export async function createStore({ path, identity }: CreateStoreOptions): Promi
   const databases = openDatabases(draft, { readOnly: false });
   const value = encodeRecord({ schema: STORE_SCHEMA, ...identity });
   await new Commits(databases.root).write({
-    changes: [{ database: databases.identity, key: IDENTITY_KEY, value }],
+    changes: [
+      { database: databases.identity, key: IDENTITY_KEY, value },
+      { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
+    ],
   });
   await databases.root.close();
   syncFolder(draft);

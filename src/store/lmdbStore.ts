@@ -1,9 +1,11 @@
 import type { Clock } from '../base/clock.ts';
 import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
+import type { Epoch, Epochs } from '../log/epochs.ts';
 import { Commits } from './commits.ts';
 import { Copies } from './copies.ts';
 import { Credentials } from './credentials.ts';
 import type { Databases } from './databases.ts';
+import { EpochRecords } from './epochs.ts';
 import { IdempotencyEntries } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
@@ -40,6 +42,7 @@ export class LmdbStore implements Store {
   readonly #quotas: QuotaCounts;
   readonly #log: Log;
   readonly #copies: Copies;
+  readonly #epochs: EpochRecords;
   readonly #credentials: Credentials;
 
   constructor(databases: Databases, identity: StoreIdentity, options: { clock: Clock; backlogMax: number }) {
@@ -52,9 +55,11 @@ export class LmdbStore implements Store {
     const beside = { idempotency: this.#idempotency, quotas: this.#quotas, copies: this.#copies };
     this.#jobs = new Jobs(databases, this.#commits, beside);
     this.#log = new Log(databases);
+    this.#epochs = new EpochRecords(databases, this.#commits);
     this.webhooks = new LmdbWebhooks(databases, this.#commits, options);
     const { outbox } = this.webhooks;
-    this.#settlements = new Settlements(databases, this.#commits, this.#log, { ...beside, outbox });
+    const epochs = this.#epochs;
+    this.#settlements = new Settlements(databases, this.#commits, this.#log, { ...beside, outbox, epochs });
     this.#credentials = new Credentials(databases, this.#commits);
   }
 
@@ -94,7 +99,7 @@ export class LmdbStore implements Store {
     return this.#intact(this.#jobs).waitingCount();
   }
 
-  async commitBatch(batch: SealedBatch): Promise<void> {
+  async commitBatch(batch: SealedBatch): Promise<boolean> {
     return this.#intact(this.#settlements).commitBatch(batch);
   }
 
@@ -152,6 +157,14 @@ export class LmdbStore implements Store {
 
   references(): AsyncIterable<Reference> {
     return this.#intact(this.#jobs).references();
+  }
+
+  async epochs(): Promise<Epochs> {
+    return this.#intact(this.#epochs).newest();
+  }
+
+  async changeEpochs(list: readonly Epoch[], revision: number): Promise<boolean> {
+    return this.#intact(this.#epochs).change(list, revision);
   }
 
   async credential(keyHash: string): Promise<Credential | undefined> {

@@ -3,6 +3,7 @@ import type { Content, Failure, Job } from '../job/job.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Copies } from './copies.ts';
 import type { Databases } from './databases.ts';
+import type { EpochRecords } from './epochs.ts';
 import type { IdempotencyEntries } from './idempotency.ts';
 import { assertCopied } from './jobs.ts';
 import { counterKey, jobKey, parseJobKey, tileKey } from './keys.ts';
@@ -18,6 +19,7 @@ interface Beside {
   quotas: QuotaCounts;
   copies: Copies;
   outbox: Outbox;
+  epochs: EpochRecords;
 }
 
 /**
@@ -32,10 +34,12 @@ export class Settlements {
   readonly #quotas: QuotaCounts;
   readonly #outbox: Outbox;
   readonly #copies: Copies;
+  readonly #epochs: EpochRecords;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(databases: Databases, commits: Commits, log: Log, beside: Beside) {
     this.#copies = beside.copies;
+    this.#epochs = beside.epochs;
     this.#databases = databases;
     this.#commits = commits;
     this.#log = log;
@@ -44,7 +48,8 @@ export class Settlements {
     this.#outbox = beside.outbox;
   }
 
-  async commitBatch(batch: SealedBatch): Promise<void> {
+  async commitBatch(batch: SealedBatch): Promise<boolean> {
+    const epochsChanged = this.#epochs.after(batch.epochsRevision);
     const happened = await this.#inTurn(() => {
       const size = this.#log.size();
       assert(size === batch.firstLeaf, `the log has ${size} leaves, the batch begins at ${batch.firstLeaf}`);
@@ -59,11 +64,15 @@ export class Settlements {
       const changes = sealed.flatMap((leaf, offset) => this.#sealed(leaf, batch.firstLeaf + offset));
       const told = this.#outbox.queue('job.completed', batch.sealedAt, sealed);
       return this.#tell(told, {
-        unless: { database: this.#databases.leaves, key: counterKey(batch.firstLeaf) },
+        unless: [{ database: this.#databases.leaves, key: counterKey(batch.firstLeaf) }, epochsChanged],
         changes: [...changes, ...this.#evidence(batch)],
       });
     });
-    assert(happened, `leaf ${batch.firstLeaf} was written by another process`);
+    assert(
+      happened || epochsChanged.database.doesExist(epochsChanged.key),
+      `leaf ${batch.firstLeaf} was written by another process`,
+    );
+    return happened;
   }
 
   async receive(jobId: string, content: Content, copy: StoredCopy | undefined): Promise<void> {
@@ -73,7 +82,7 @@ export class Settlements {
       const { contents, sources } = this.#databases;
       assert(sources.doesExist(key), `job ${jobId} has its content already`);
       return this.#commits.write({
-        unless: { database: contents, key },
+        unless: [{ database: contents, key }],
         changes: [
           { database: contents, key, value: encodeContent(content) },
           { database: sources, key },
@@ -95,7 +104,7 @@ export class Settlements {
       const job = this.#job(key);
       if (releaseKey) changes.push(...this.#neverAsked(job, expiry));
       const told = this.#outbox.queue('job.failed', failure.failedAt, [{ key, clientId: job.clientId }]);
-      return this.#tell(told, { unless: { database: this.#databases.outcomes, key }, changes });
+      return this.#tell(told, { unless: [{ database: this.#databases.outcomes, key }], changes });
     });
     assert(happened, `the outcome of ${jobId} was written by another process`);
   }
@@ -155,7 +164,7 @@ export class Settlements {
     ];
   }
 
-  #evidence({ leaves: _, tiles, ...batch }: SealedBatch): Change[] {
+  #evidence({ leaves: _, epochsRevision: __, tiles, ...batch }: SealedBatch): Change[] {
     return [
       ...tiles.map(({ level, index, hashes }) => ({
         database: this.#databases.tiles,

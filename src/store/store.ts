@@ -1,5 +1,5 @@
 import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '../job/job.ts';
-import type { LogKey } from '../log/keys.ts';
+import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { WebhookStore } from './webhooks.ts';
 
@@ -14,7 +14,7 @@ import type { WebhookStore } from './webhooks.ts';
  *
  * One process writes jobs and batches ({@link Store.accept}, {@link Store.receive},
  * {@link Store.commitBatch}, {@link Store.fail});
- * credentials may be written by another process at any time and are seen by the next read.
+ * credentials and epochs may be written by another process at any time and are seen by the next read.
  */
 export interface Store {
   readonly identity: StoreIdentity;
@@ -58,9 +58,10 @@ export interface Store {
    * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, and what the webhook endpoints of their
    * clients are to be told. Throws BrokenInvariant and
    * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown, has no
-   * content, or already has an outcome.
+   * content, or already has an outcome. False, and nothing written, when the epochs were changed since `batch.epochsRevision`: the
+   * batch may have been drafted under a rule that is no more.
    */
-  commitBatch(batch: SealedBatch): Promise<void>;
+  commitBatch(batch: SealedBatch): Promise<boolean>;
 
   /**
    * One transaction: the outcome `failed`, and what webhook endpoints are to be told; a source URL is forgotten, and with
@@ -107,6 +108,11 @@ export interface Store {
   /** Everything that is kept of jobs beside their records, in no order, for checks. */
   references(): AsyncIterable<Reference>;
 
+  /** The epochs of the log, as of the newest change by any process. */
+  epochs(): Promise<Epochs>;
+  /** In the place of all there are; earlier lists are kept. False, and nothing written, when they were changed since `revision`. */
+  changeEpochs(list: readonly Epoch[], revision: number): Promise<boolean>;
+
   credential(keyHash: string): Promise<Credential | undefined>;
   credentials(): Promise<Credential[]>;
   /** Adds or replaces the credential with this `keyHash`. */
@@ -124,8 +130,6 @@ export interface StoreIdentity {
   environment: string;
   /** Origin line of the log's checkpoints. */
   logOrigin: string;
-  /** The keys that may sign this log. A partition that presents another one is refused. */
-  logKeys: LogKey[];
   createdAt: number;
 }
 
@@ -210,6 +214,8 @@ export interface SealedLeaf extends Leaf {
 }
 
 export interface SealedBatch extends Batch {
+  /** Of the epochs under which it was drafted. */
+  epochsRevision: number;
   /** In the order of their leaf indexes, `treeSize - firstLeaf` of them. */
   leaves: SealedLeaf[];
   /** Every tile the batch changed, as it is now. */

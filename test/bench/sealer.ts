@@ -1,8 +1,10 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { initKey, type PartitionOptions } from '../../src/kms/partitions.ts';
+import { initKey } from '../../src/kms/keys.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import type { LogKey } from '../../src/log/keys.ts';
 import { createStore } from '../../src/store/lmdb.ts';
+import { firstEpoch } from '../support/sealing.ts';
 import { makeToken } from '../support/softhsm.ts';
 import type { SealerOrder, SealerResult } from './sealerProcess.ts';
 import { medianOf } from './stats.ts';
@@ -118,9 +120,9 @@ export class StoreMaker {
       identity: {
         environment: 'bench',
         logOrigin: 'bench.example/log',
-        logKeys: this.#keys,
         createdAt: Date.now(),
       },
+      epoch: firstEpoch(this.#keys),
     });
     return path;
   }

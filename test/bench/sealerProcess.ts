@@ -3,8 +3,9 @@ import { pino } from 'pino';
 import { systemClock } from '../../src/base/clock.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { Job } from '../../src/job/job.ts';
-import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { openSealer } from '../../src/sealer.ts';
+import { openSigning } from '../../src/signing.ts';
 import { openStore } from '../../src/store/lmdb.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
 import { newEndpoint } from '../../src/webhook/endpoints.ts';
@@ -31,24 +32,26 @@ export interface SealerResult extends Latency {
 const [storePath = '', partitionsJson = '[]', webhookUrl = ''] = process.argv.slice(2);
 const logger = pino({ level: 'error' });
 const store = await openStore({ path: storePath });
-const partitions = await openPartitions({
+const onFatal = (error: unknown) => {
+  throw error;
+};
+const signing = await openSigning({
+  store,
   partitions: JSON.parse(partitionsJson) as PartitionOptions[],
-  keys: store.identity.logKeys,
-  quorum: { needed: 1 },
   signTimeoutMs: 5000,
+  clock: systemClock,
   logger,
+  onFatal,
 });
 const sealer = await openSealer({
   store,
-  partitions,
+  signing,
   queueJobsMax: 50_000,
   batchJobsMax: 4096,
   giveUpAfterMs: 86_400_000,
   clock: systemClock,
   logger,
-  onFatal(error) {
-    throw error;
-  },
+  onFatal,
 });
 
 const CLIENT = 'cl_bench';
@@ -157,7 +160,7 @@ process.on('message', async (order: SealerOrder) => {
 process.on('disconnect', async () => {
   await deliverer?.close();
   await sealer.close();
-  await partitions.close();
+  await signing.close();
   await store.close();
 });
 process.send?.('ready');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { describeSubject } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
-import { initKey, useKey } from '../../src/kms/partitions.ts';
+import { initKey, useKey } from '../../src/kms/keys.ts';
 import { parseTrust } from '../../src/manifest/trust.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { makePki } from '../support/authority.ts';

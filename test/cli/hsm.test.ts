@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { EC_PARAMS } from '../../src/kms/encoding.ts';
-import { initKey, readKey, useKey } from '../../src/kms/partitions.ts';
+import { initKey, readKey, useKey } from '../../src/kms/keys.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 import { destroyKey, editToken } from '../support/tamper.ts';
@@ -46,7 +46,7 @@ t.test('init-key: only keys of the config file, never in the place of another', 
   await sandbox.init('--use-existing-keys');
   destroyKey(north);
   const lost = await initKeyOf('--region', 'eu-north');
-  t.match(lost, { status: 1, stderr: /log was begun with a key eu-north\/sandbox-2026: restore that one/ });
+  t.match(lost, { status: 1, stderr: /the log knows a key eu-north\/sandbox-2026: restore that one/ });
 });
 
 t.test('list: what is there, whether it signs, and whether it can leave', async (t) => {

@@ -2,7 +2,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:f
 import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
-import { initKey, readKey } from '../../src/kms/partitions.ts';
+import { initKey, readKey } from '../../src/kms/keys.ts';
 import { parseTrust } from '../../src/manifest/trust.ts';
 import { openStore } from '../../src/store/lmdb.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
@@ -21,8 +21,8 @@ t.test('makes a key in every partition, store and trust file', async (t) => {
   t.match(store.identity, {
     environment: 'sandbox',
     logOrigin: 'seal.example.com/sandbox/2026',
-    logKeys: keys,
   });
+  t.match(await store.epochs(), { revision: 0, list: [{ from: store.identity.createdAt, keys }] });
   const trust = readFileSync(sandbox.trustFile, 'utf8');
   t.match(parseTrust(trust), {
     logs: [{ environment: 'env_sandbox', epochs: [{ quorum: { needed: 2 }, keys }] }],

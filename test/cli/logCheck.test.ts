@@ -21,7 +21,15 @@ import {
 } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { makeContent, makeJob, makeKey, oneEpoch, signNote, stampCheckpoint } from '../support/sealing.ts';
+import {
+  firstEpoch,
+  makeContent,
+  makeJob,
+  makeKey,
+  oneEpoch,
+  signNote,
+  stampCheckpoint,
+} from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
@@ -37,7 +45,8 @@ const dir = t.testdir();
 const good = join(dir, 'good');
 await createStore({
   path: good,
-  identity: { environment: 'test', logOrigin: ORIGIN, logKeys: [logKey], createdAt: SEALED_AT },
+  identity: { environment: 'test', logOrigin: ORIGIN, createdAt: SEALED_AT },
+  epoch: firstEpoch([logKey]),
 });
 const jobs = Array.from({ length: SIZE + 2 }, (_, n) =>
   makeJob(newJobId(), {
@@ -81,7 +90,8 @@ t.test('an empty log', async (t) => {
   const path = join(dir, 'empty');
   await createStore({
     path,
-    identity: { environment: 'test', logOrigin: ORIGIN, logKeys: [logKey], createdAt: 0 },
+    identity: { environment: 'test', logOrigin: ORIGIN, createdAt: 0 },
+    epoch: firstEpoch([logKey]),
   });
   t.match(await check(path), { leaves: 0, batches: 0, problemCount: 0 });
 });
@@ -376,6 +386,7 @@ async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edg
   const treeSize = grown.edge.size;
   const checkpoint = sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) }));
   await store.commitBatch({
+    epochsRevision: 0,
     firstLeaf: edge.size,
     treeSize,
     sealedAt: SEALED_AT,

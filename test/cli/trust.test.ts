@@ -3,18 +3,21 @@ import t from 'tap';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { OperatorError } from '../../src/base/errors.ts';
-import { trustOf } from '../../src/cli/trust.ts';
+import { trustOf } from '../../src/config/trust.ts';
 import { type Config, parseConfig } from '../../src/config.ts';
 import { makePki } from '../support/authority.ts';
-import { makeKey } from '../support/sealing.ts';
+import { firstEpoch, makeKey } from '../support/sealing.ts';
 
 const { privateKey: _privateKey, ...logKey } = makeKey('ed25519', 'eu');
+const { privateKey: _otherKey, ...otherKey } = makeKey('ed25519', 'eu');
 const identity = {
   environment: 'test',
   logOrigin: 'seal.example.com/test/2026',
-  logKeys: [logKey],
-  createdAt: 5000,
 };
+const epochs = [
+  firstEpoch([logKey], { from: 5000, timestamps: 'required' }),
+  firstEpoch([otherKey], { from: 9000, quorum: { needed: 1, regions: ['eu'] } }),
+];
 const [own, other, before, acme] = [await makePki(), await makePki(), await makePki(), await makePki()];
 
 const dir = t.testdir({
@@ -54,7 +57,7 @@ ${regions.map((region) => token('timestamp.keys', region, 'timestamp')).join('\n
 }
 
 function rootsOf(config: Config): [string, Uint8Array][] {
-  return trustOf(identity, config).timestampAuthorities.map(({ name, root }) => [name, root.der]);
+  return trustOf(identity, epochs, config).timestampAuthorities.map(({ name, root }) => [name, root.der]);
 }
 
 const REMOTE = '[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/tsa"\nroots_file = "acme.pem"';
@@ -63,15 +66,21 @@ t.test('every root that ever was ours, and those of the others, each once', asyn
   const ours = [own, other, before].map(({ root }) => ['built-in', root.der]);
   const config = configOf(['acme', 'built-in'], 'installed', REMOTE);
   t.strictSame(rootsOf(config), [...ours, ['acme', acme.root.der]]);
-  t.match(trustOf(identity, config), {
-    logs: [{ epochs: [{ notBefore: 5000, timestamps: 'required', quorum: { needed: 1 }, keys: [logKey] }] }],
+  t.match(trustOf(identity, epochs, config), {
+    logs: [
+      {
+        epochs: [
+          { notBefore: 5000, notAfter: 8999, timestamps: 'required', quorum: { needed: 1 }, keys: [logKey] },
+          { notBefore: 9000, timestamps: 'none', quorum: { regions: ['eu'] }, keys: [otherKey] },
+        ],
+      },
+    ],
   });
 });
 
 t.test('whoever is not used any more stays trusted: old receipts rest on it', async (t) => {
   t.equal(rootsOf(configOf(['acme'], 'installed', REMOTE)).length, 4);
   const none = configOf([], 'installed', REMOTE);
-  t.match(trustOf(identity, none), { logs: [{ epochs: [{ timestamps: 'none' }] }] });
   t.equal(rootsOf(none).length, 4);
 });
 

@@ -163,7 +163,7 @@ t.test('only so many are stamped at once', async (t) => {
 });
 
 t.test('an app that stamps for its jobs only', async (t) => {
-  const { client } = await openTestApp(t, { app: { timestamped: true } });
+  const { client } = await openTestApp(t, { app: { timestamped: () => true } });
   t.equal(codeOf(await ask(client, QUERY)), '404 not_found');
   const { capabilities } = (await client.seal(pdfOf('a'))).json<JobBody>();
   t.strictSame(capabilities, ['receipt.sha512', 'receipt.inclusion_proof', 'receipt.timestamp']);

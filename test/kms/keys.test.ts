@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
-import { initKey, readKey } from '../../src/kms/partitions.ts';
+import { initKey, readKey } from '../../src/kms/keys.ts';
 import { SIGNATURE_ALGORITHMS } from '../../src/log/keys.ts';
 import { makeToken } from '../support/softhsm.ts';
 import { destroyKey, editToken, findObjects, mismatchHalves } from '../support/tamper.ts';

@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { initKey } from '../../src/kms/partitions.ts';
+import { initKey } from '../../src/kms/keys.ts';
 import {
   behindFaulty,
   buildFaultyModule,

@@ -44,18 +44,23 @@ t.test('what is written while a transaction is on its way shares the next one', 
 
 t.test('a write whose condition fails changes nothing, and its neighbours are not touched', async (t) => {
   const { databases, commits, put, get } = open(t);
-  const unless = (key: string) => ({ database: databases.tiles, key: Buffer.from(key) });
+  const unless = (...keys: string[]) =>
+    keys.map((key) => ({ database: databases.tiles, key: Buffer.from(key) }));
   await commits.write({ changes: [put('taken', 'old')] });
   const results = await Promise.all([
     commits.write({ changes: [put('before')] }),
     commits.write({ changes: [put('x'), put('taken', 'new')], unless: unless('taken') }),
     commits.write({ changes: [put('y')], unless: unless('free') }),
     commits.write({ changes: [put('z')], unless: unless('y') }), // sees the write before it
+    commits.write({ changes: [put('x')], unless: unless('free', 'taken') }),
+    commits.write({ changes: [put('x')], unless: unless('taken', 'free') }),
+    commits.write({ changes: [put('both')], unless: unless('free', 'vacant') }),
     commits.write({ changes: [{ database: databases.tiles, key: Buffer.from('before') }] }),
     commits.write({ changes: [{ database: databases.tiles, key: Buffer.from('never there') }] }),
   ]);
-  t.same(results, [true, false, true, false, true, true]);
-  t.same(['before', 'x', 'y', 'z', 'taken'].map(get), [undefined, undefined, 'y', undefined, 'old']);
+  t.same(results, [true, false, true, false, false, false, true, true, true]);
+  const found = ['before', 'x', 'y', 'z', 'taken', 'both'].map(get);
+  t.same(found, [undefined, undefined, 'y', undefined, 'old', 'both']);
 });
 
 t.test('a great many changes are split between transactions, never one write', async (t) => {

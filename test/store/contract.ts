@@ -14,6 +14,7 @@ import { quotas } from './quotaContract.ts';
 import {
   billing,
   collected,
+  epoch,
   identity,
   leafData,
   START_MS,
@@ -48,6 +49,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     sealing,
     failing,
     quotas,
+    epochs,
     credentials,
     webhooks,
   ]) {
@@ -521,7 +523,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
       { ...sampleBatch(3, accepted.slice(3, 8)), timestamp },
     ];
     for (const batch of batches) await store.commitBatch(batch);
-    const [first, second] = batches.map(({ leaves: _, tiles: __, ...batch }) => batch);
+    const [first, second] = batches.map(({ leaves: _, tiles: __, epochsRevision: ___, ...batch }) => batch);
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.head(), second);
       t.same(
@@ -631,6 +633,46 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
     const entry = sampleEntry(second, { key: 'the-same-key' });
     await store.accept(second, { idempotency: entry });
     t.same(await store.idempotency(entry), entry);
+  });
+}
+
+async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
+  const planned = { ...epoch, from: START_MS + HOUR_MS };
+
+  t.test('begin as the store was made, and change as one', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    t.same(await store.epochs(), { revision: 0, list: [epoch] });
+    t.equal(await store.changeEpochs([epoch, planned], 0), true);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.epochs(), { revision: 1, list: [epoch, planned] });
+    }
+  });
+
+  t.test('of two that change the same ones, the first wins', async (t) => {
+    const { store } = await makeStore(t);
+    const later = { ...planned, from: planned.from + 1 };
+    const results = await Promise.all([
+      store.changeEpochs([epoch, planned], 0),
+      store.changeEpochs([epoch, later], 0),
+    ]);
+    t.same(results, [true, false]);
+    t.same(await store.epochs(), { revision: 1, list: [epoch, planned] });
+    t.equal(await store.changeEpochs([epoch], 1), true);
+    t.same(await store.epochs(), { revision: 2, list: [epoch] });
+  });
+
+  t.test('no batch is written that was drafted under epochs of before', async (t) => {
+    const { store } = await makeStore(t);
+    const [job] = sampleJobs(1) as [ReceivedJob];
+    await store.accept(job);
+    const batch = sampleBatch(0, [job]);
+    t.equal(await store.changeEpochs([epoch, planned], 0), true);
+    t.equal(await store.commitBatch(batch), false);
+    t.equal(await store.head(), undefined);
+    t.equal(await store.waitingCount(), 1);
+    t.equal(await store.commitBatch({ ...batch, epochsRevision: 1 }), true);
+    t.match(await store.head(), { treeSize: 1 });
+    t.notOk(Object.hasOwn((await store.head()) ?? {}, 'epochsRevision'), 'which is no evidence');
   });
 }
 

@@ -6,14 +6,14 @@ import { documentSha256 } from '../../src/job/job.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Child } from './child.ts';
-import { identity, leafData, sampleEntry } from './samples.ts';
+import { epoch, identity, leafData, sampleEntry } from './samples.ts';
 
 const ROUNDS = 12;
 const PARTNER = { clientId: 'partner', organization: 'zeta', partnerOf: ['acme'] };
 
 t.test('killed at any moment, the store keeps every promise and nothing by halves', async (t) => {
   const path = join(t.testdir(), 'store');
-  await createStore({ path, identity });
+  await createStore({ path, identity, epoch });
   let log: string[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const writer = new Child('writer.ts', path);
@@ -27,7 +27,7 @@ t.test('killed at any moment, the store keeps every promise and nothing by halve
 
 t.test('when the disk takes no more, nothing is promised and nothing is served', async (t) => {
   const path = join(t.testdir(), 'store');
-  await createStore({ path, identity });
+  await createStore({ path, identity, epoch });
   const writer = new Child('writer.ts', path);
   t.teardown(() => writer.kill());
   await writer.line('sealed');

@@ -8,13 +8,21 @@ import { createStore, openStore } from '../../src/store/lmdb.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from './child.ts';
 import { storeContract } from './contract.ts';
-import { billing, identity, sampleContent, sampleCredential, sampleJob, sampleJobs } from './samples.ts';
+import {
+  billing,
+  epoch,
+  identity,
+  sampleContent,
+  sampleCredential,
+  sampleJob,
+  sampleJobs,
+} from './samples.ts';
 
 let made = 0;
 const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax?: number } = {}) => {
   made += 1;
   const path = join(t.testdir(), `store-${made}`);
-  await createStore({ path, identity });
+  await createStore({ path, identity, epoch });
   let store = await openStore({ path, clock, ...options });
   t.teardown(async () => store.close());
   const reopen = async () => {
@@ -40,9 +48,9 @@ t.test('opening', async (t) => {
   );
   mkdirSync(`${path}.new`, { recursive: true }); // what an interrupted creation leaves
   writeFileSync(join(`${path}.new`, 'data.mdb'), 'half a store');
-  await createStore({ path, identity });
+  await createStore({ path, identity, epoch });
   t.equal(statSync(path).mode & 0o777, 0o700);
-  await t.rejects(createStore({ path, identity }), refused(/exists already/));
+  await t.rejects(createStore({ path, identity, epoch }), refused(/exists already/));
 
   const store = await openStore({
     path,

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Content, Job, ReceivedJob } from '../../src/job/job.ts';
+import type { Epoch } from '../../src/log/epochs.ts';
 import type {
   Credential,
   IdempotencyEntry,
@@ -17,8 +18,23 @@ export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 export const identity: Omit<StoreIdentity, 'schema'> = {
   environment: 'sandbox',
   logOrigin: 'seal.example.com/sandbox/2026',
-  logKeys: [{ region: 'eu-central', keyLabel: 'log-2026', algorithm: 'ed25519', spki: 'MCowBQYDK2VwAyEA' }],
   createdAt: START_MS,
+};
+
+export const epoch: Epoch = {
+  from: START_MS,
+  keys: [
+    {
+      region: 'eu-central',
+      keyLabel: 'log-2026',
+      partition: 'log-2026',
+      algorithm: 'ed25519',
+      spki: 'MCowBQYDK2VwAyEA',
+    },
+  ],
+  quorum: { needed: 1 },
+  timestamps: 'none',
+  roots: [],
 };
 
 export function sampleJob(fields: Partial<ReceivedJob> = {}): ReceivedJob {
@@ -76,6 +92,7 @@ export function sampleEntry(job: Job, fields: Partial<IdempotencyEntry> = {}): I
 export function sampleBatch(firstLeaf: number, jobs: Pick<Job, 'id' | 'clientId'>[]): SealedBatch {
   const treeSize = firstLeaf + jobs.length;
   return {
+    epochsRevision: 0,
     firstLeaf,
     treeSize,
     sealedAt: START_MS + treeSize,

@@ -11,16 +11,17 @@ import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
 import { type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
-import type { Partitions, PartitionsOptions } from '../../src/kms/partitions.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import type { Scanner } from '../../src/scan/scanner.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/sealer.ts';
+import type { Signing, SigningOptions } from '../../src/signing.ts';
 import { SourceClient, type SourceOptions } from '../../src/source/client.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
+import { firstEpoch } from './sealing.ts';
 import { makeSite, type Site } from './site.ts';
 import { until } from './until.ts';
 
@@ -31,7 +32,7 @@ export interface TestOptions {
   app?: Partial<AppParts>;
   server?: Partial<ServerOptions>;
   sealer?: Partial<SealerOptions>;
-  partitions?: Partial<PartitionsOptions>;
+  partitions?: Partial<SigningOptions>;
   pool?: Partial<HashPoolOptions>;
   scanner?: Scanner;
   sources?: Partial<FetchingOptions> & Partial<SourceOptions> & { allow?: string[] };
@@ -44,7 +45,7 @@ export interface TestOptions {
 export interface TestApp {
   site: Site;
   store: Store;
-  partitions: Partitions;
+  partitions: Signing;
   sealer: Sealer;
   server: HttpServer;
   /** With a key of `acme-web` of the organisation `acme`, which may do everything. */
@@ -70,16 +71,20 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-http-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const path = join(dir, 'store');
-  const identity = { environment: ENVIRONMENT, logOrigin: 'seal.example.com/test/2026', logKeys: site.keys };
-  await createStore({ path, identity: { ...identity, createdAt: Date.now() } });
+  const logOrigin = 'seal.example.com/test/2026';
+  const identity = { environment: ENVIRONMENT, logOrigin, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys) });
   const store = await openStore({ path });
   t.teardown(() => store.close());
-  const partitions = await site.open({ logger: pino({ level: 'silent' }), ...options.partitions });
+  const partitions = await site.openSigning(store, {
+    logger: pino({ level: 'silent' }),
+    ...options.partitions,
+  });
   const limits = options.app?.limits ?? new Limits(NO_LIMITS, [], systemClock);
   const sealer = await openSealer({
     store,
     limits,
-    partitions,
+    signing: partitions,
     queueJobsMax: 1000,
     batchJobsMax: 64,
     giveUpAfterMs: 3_600_000,

@@ -8,7 +8,7 @@ import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { NewEndpoint } from '../../src/store/webhooks.ts';
 import { Deliverer, type DelivererOptions } from '../../src/webhook/deliver.ts';
-import { identity, sampleBatch, sampleEndpoint, sampleJob } from '../store/samples.ts';
+import { epoch, identity, sampleBatch, sampleEndpoint, sampleJob } from '../store/samples.ts';
 import type { Receiver } from './receiver.ts';
 
 /** A store and a deliverer on it. */
@@ -30,7 +30,7 @@ export async function openDeliveryRig(
   options: Partial<DelivererOptions> & { backlogMax?: number } = {},
 ): Promise<DeliveryRig> {
   const path = join(t.testdir(), 'store');
-  await createStore({ path, identity });
+  await createStore({ path, identity, epoch });
   const store = await openStore({ path, ...(options.backlogMax && { backlogMax: options.backlogMax }) });
   const lines: Record<string, unknown>[] = [];
   const open = (more: Partial<DelivererOptions> = {}) => {

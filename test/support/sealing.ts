@@ -3,6 +3,7 @@ import { parseSignedData } from '../../src/asn1/cms.ts';
 import { toBase64 } from '../../src/base/bytes.ts';
 import type { Content, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import type { Epoch } from '../../src/log/epochs.ts';
 import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/keys.ts';
 import { encodeNote } from '../../src/log/note.ts';
 import { inclusionProof } from '../../src/log/proof.ts';
@@ -27,6 +28,12 @@ export function makeKey(algorithm: SignatureAlgorithm, region: string): TestKey 
       : generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
   return { region, keyLabel: 'log', algorithm, spki, privateKey: pair.privateKey };
+}
+
+/** The first epoch of a store, in which these keys sign. */
+export function firstEpoch(keys: readonly LogKey[], change: Partial<Epoch> = {}): Epoch {
+  const held = keys.map((key) => ({ ...key, partition: key.keyLabel }));
+  return { from: 0, keys: held, quorum: { needed: 1 }, timestamps: 'none', roots: [], ...change };
 }
 
 /** A log of one epoch, which lasts for ever unless said otherwise. */

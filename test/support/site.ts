@@ -2,14 +2,16 @@ import { existsSync } from 'node:fs';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import type { PartitionState } from '../../src/kms/failure.ts';
+import { initKey } from '../../src/kms/keys.ts';
 import {
-  initKey,
   openPartitions,
   type PartitionOptions,
   type Partitions,
   type PartitionsOptions,
 } from '../../src/kms/partitions.ts';
 import type { LogKey, SignatureAlgorithm } from '../../src/log/keys.ts';
+import { openSigning, type Signing, type SigningOptions } from '../../src/signing.ts';
+import type { Store } from '../../src/store/store.ts';
 import { makeToken } from './softhsm.ts';
 import { until } from './until.ts';
 
@@ -25,6 +27,7 @@ export interface Site {
   /** Everything logged so far. */
   log(): string;
   open(options?: Partial<PartitionsOptions>): Promise<Partitions>;
+  openSigning(store: Store, options?: Partial<SigningOptions>): Promise<Signing>;
 }
 
 /** One region and token per algorithm, with its key made; what was opened is closed with the test. */
@@ -44,7 +47,14 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
     t.teardown(() => partitions.close());
     return partitions;
   };
-  return { tokens, keys, logger, log: () => lines.join(''), open };
+  const openSigningOn = async (store: Store, options: Partial<SigningOptions> = {}) => {
+    const onFatal = (error: unknown) => t.fail(String(error));
+    const defaults = { store, partitions: tokens, signTimeoutMs: 5000, clock: Date.now, logger, onFatal };
+    const signing = await openSigning({ ...defaults, ...options });
+    t.teardown(() => signing.close());
+    return signing;
+  };
+  return { tokens, keys, logger, log: () => lines.join(''), open, openSigning: openSigningOn };
 }
 
 /** The element that must be there. */
@@ -64,11 +74,11 @@ export function isAlive(pid: number): boolean {
   return existsSync(`/proc/${pid}`);
 }
 
-export function statesOf(partitions: Partitions): PartitionState[] {
+export function statesOf(partitions: Pick<Partitions, 'status'>): PartitionState[] {
   return partitions.status().map(({ state }) => state);
 }
 
-export async function allReady(partitions: Partitions): Promise<void> {
+export async function allReady(partitions: Pick<Partitions, 'status'>): Promise<void> {
   await until('every partition ready', () => statesOf(partitions).every((state) => state === 'ready'));
 }
 

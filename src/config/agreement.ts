@@ -1,0 +1,59 @@
+import { toTimestamp } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
+import { encodeQuorum, quorumFault } from '../log/quorum.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+
+/** What an epoch is made from. */
+type Terms = Pick<Config, 'kms' | 'timestamp'>;
+
+/**
+ * Holds the configuration to the log: it must be what the epoch in force at that time was planned with, or the planned one.
+ * Throws OperatorError that names each difference and the remedy.
+ */
+export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Epochs, at: number): void {
+  const { epoch } = termAt(epochs, at);
+  const coming = comingAt(epochs, at);
+  const faults = differences(config, epoch);
+  if (faults.length === 0) return;
+  if (coming !== undefined && differences(config, coming).length === 0) {
+    assertServes(config, epoch, coming);
+    return;
+  }
+  const rule = `${coming === undefined ? '' : 'and it is not that of the planned epoch either; '}put it back, or plan an epoch with it: pdfseal epochs plan --config ${config.file}`;
+  throw new OperatorError(
+    [...faults, `the epoch in force since ${toTimestamp(epoch.from)} says otherwise; ${rule}`].join('\n'),
+  );
+}
+
+/** Where a configuration, already that of the planned epoch, contradicts this one: a line for each difference. */
+export function differences({ kms, timestamp }: Terms, { keys, quorum, timestamps }: Epoch): string[] {
+  const configured = kms.partitions.map(kmsKeyId);
+  const held = keys.map(({ region, partition }) => kmsKeyId({ region, keyLabel: partition }));
+  const added = configured.filter((name) => !held.includes(name));
+  const removed = held.filter((name) => !configured.includes(name));
+  const [now, then] = [encodeQuorum(kms.quorum), encodeQuorum(quorum)];
+  const required = timestamp.authorities.length > 0;
+  return [
+    ...added.map((name) => `kms.partitions: ${name} is no partition of this epoch`),
+    ...removed.map((name) => `kms.partitions: ${name} is missing, a partition of this epoch`),
+    ...(now === then ? [] : [`kms.quorum: ${now}, in this epoch ${then}`]),
+    ...(required === (timestamps === 'required')
+      ? []
+      : [`timestamp.authorities: ${required ? 'some, in this epoch none' : 'none, in this epoch required'}`]),
+  ];
+}
+
+/** What is planned may be configured already, but the epoch in force must be served to its end. */
+function assertServes({ kms, timestamp }: Terms, epoch: Epoch, coming: Epoch): void {
+  const until = `until the planned epoch begins, ${toTimestamp(coming.from)}`;
+  if (epoch.timestamps === 'required' && timestamp.authorities.length === 0)
+    throw new OperatorError(`timestamp.authorities: required ${until}`);
+  const left = epoch.keys.filter(({ region, partition }) =>
+    kms.partitions.some((token) => token.region === region && token.keyLabel === partition),
+  );
+  const fault = quorumFault(epoch.quorum, left);
+  if (fault !== undefined)
+    throw new OperatorError(`kms.partitions: without those taken out, ${fault} ${until}`);
+}
