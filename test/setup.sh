@@ -19,7 +19,7 @@ npm() {
 
 install_debian_packages() {
   missing=
-  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl clamd:clamav-daemon; do
+  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl chromium:chromium clamd:clamav-daemon; do
     PATH="$PATH:/usr/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
   done
   [ -n "$missing" ] || return 0
@@ -57,12 +57,13 @@ install_npm_packages() {
 
 compile_sources() {
   stamp=dist/.compiled
-  [ ! -e "$stamp" ] || [ -n "$(find src tsconfig.json tsconfig.build.json node_modules/.pdfseald-lock.sha256 -newer "$stamp" -print -quit)" ] || return 0
+  [ ! -e "$stamp" ] || [ -n "$(find src page tsconfig.json tsconfig.build.json node_modules/.pdfseald-lock.sha256 -newer "$stamp" -print -quit)" ] || return 0
   echo "setup: compiling the sources" >&2
   rm -rf dist
   mkdir dist
   touch dist/.compiling
   node_modules/.bin/node node_modules/typescript/bin/tsc -p tsconfig.build.json
+  node_modules/.bin/node page/build.ts
   chmod +x dist/main.js dist/cli.js
   # Older than any source that was changed in the meantime.
   mv dist/.compiling "$stamp"

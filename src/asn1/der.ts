@@ -3,7 +3,15 @@ import { bytesEqual, compareBytes, concatBytes, fromBinary, fromHex, toBinary } 
 import { decodeOid, encodeOid } from './oid.ts';
 
 /** One element of DER (ITU-T X.690), opaque: made and read with the functions below. */
-export type Element = forge.Asn1;
+export interface Element {
+  /** Bits 8 and 7 of the identifier octet. */
+  tagClass: number;
+  /** Bits 5 to 1 of the identifier octet. */
+  type: number;
+  constructed: boolean;
+  /** Content octets as a binary string, or the elements of a constructed value. */
+  value: string | Element[];
+}
 
 /** Identifier octets, as they stand in the encoding: class, "constructed", and tag number. */
 export const TAG = {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { MANIFEST_SCHEMA } from './manifest.ts';
 import { isReceiptAlgorithm, receiptDigest } from './receipt.ts';
 

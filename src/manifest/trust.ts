@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
 import { MalformedDer } from '../asn1/der.ts';
 import { fromBase64, toBase64, toHex } from '../base/bytes.ts';

@@ -1,0 +1,52 @@
+/** Makes dist/verify.html: the verifier in one file that needs nothing else, now or in decades. */
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import manifest from '../package.json' with { type: 'json' };
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** Bundles TypeScript for a browser; what it exports becomes members of the global `pdfseald`. Throws where it needs Node. */
+export async function bundle(source: string): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { contents: source, resolveDir: `${ROOT}page`, loader: 'ts' },
+    bundle: true,
+    write: false,
+    platform: 'browser',
+    format: 'iife',
+    globalName: 'pdfseald',
+    target: 'es2023',
+    minify: true,
+    legalComments: 'eof',
+    charset: 'utf8',
+  });
+  return outputFiles.map(({ text }) => text).join('');
+}
+
+/** The page, whose policy lets run what stands in it, and nothing load or leave. */
+export async function buildPage(): Promise<string> {
+  const script = await bundle(read('page.ts'));
+  const style = read('page.css');
+  const policy = [
+    `default-src 'none'`,
+    `script-src ${hashOfSource(script)}`,
+    `style-src ${hashOfSource(style)}`,
+    `base-uri 'none'`,
+    `form-action 'none'`,
+    `require-trusted-types-for 'script'`,
+  ].join('; ');
+  const parts: Record<string, string> = { policy, style, script, version: manifest.version };
+  return read('page.html').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name] ?? '');
+}
+
+/** How a policy names an inline script or style. */
+export function hashOfSource(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(name, import.meta.url), 'utf8');
+}
+
+if (import.meta.main) writeFileSync(`${ROOT}dist/verify.html`, await buildPage());

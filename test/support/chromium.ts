@@ -1,0 +1,125 @@
+/** A headless Chromium, driven over a pipe by its DevTools protocol. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-dev-shm-usage',
+  '--remote-debugging-pipe',
+];
+const POLL_MS = 20;
+
+/** What the protocol says, as far as it is read here. */
+interface Message {
+  id?: number;
+  method?: string;
+  params?: { request?: { url: string }; entry?: { text: string }; exceptionDetails?: { text: string } };
+  result?: { targetId?: string; sessionId?: string; result?: { value?: unknown; objectId?: string } };
+  error?: { message: string };
+}
+
+type Result = NonNullable<Message['result']>;
+
+export class BrowserPage {
+  /** Everything that was asked for, of the network or of the disk. */
+  readonly requests: string[] = [];
+  /** What the browser complains of: exceptions, and what the page's policy forbade. */
+  readonly complaints: string[] = [];
+  readonly #browser: ChildProcess;
+  readonly #waiting = new Map<number, (message: Message) => void>();
+  #lastId = 0;
+  #sessionId: string | undefined;
+
+  constructor(browser: ChildProcess) {
+    this.#browser = browser;
+    let rest = '';
+    (browser.stdio[4] as Readable).setEncoding('utf8').on('data', (chunk: string) => {
+      const messages = (rest + chunk).split('\0');
+      rest = messages.pop() ?? '';
+      for (const message of messages) this.#take(JSON.parse(message));
+    });
+  }
+
+  async open(url: string): Promise<void> {
+    const { targetId } = await this.#send('Target.createTarget', { url: 'about:blank' });
+    const { sessionId } = await this.#send('Target.attachToTarget', { targetId, flatten: true });
+    this.#sessionId = sessionId;
+    for (const domain of ['Page', 'Runtime', 'Log', 'Network']) await this.#send(`${domain}.enable`);
+    await this.#send('Page.navigate', { url });
+    await this.until(`location.href === ${JSON.stringify(url)} && document.readyState === 'complete'`);
+  }
+
+  /** The value of an expression in the page, of its promise where it is one. */
+  async evaluate(expression: string): Promise<unknown> {
+    const { result } = await this.#send('Runtime.evaluate', {
+      expression,
+      awaitPromise: true,
+      returnByValue: true,
+    });
+    return result?.value;
+  }
+
+  async until(expression: string): Promise<void> {
+    while ((await this.evaluate(expression)) !== true) await sleep(POLL_MS);
+  }
+
+  /** Chooses a file, as a person would. */
+  async choose(selector: string, file: string): Promise<void> {
+    const expression = `document.querySelector(${JSON.stringify(selector)})`;
+    const { result } = await this.#send('Runtime.evaluate', { expression });
+    await this.#send('DOM.setFileInputFiles', { files: [file], objectId: result?.objectId });
+  }
+
+  async #send(method: string, params: object = {}): Promise<Result> {
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const { promise, resolve } = Promise.withResolvers<Message>();
+    this.#waiting.set(id, resolve);
+    const message = { id, method, params, ...(this.#sessionId && { sessionId: this.#sessionId }) };
+    (this.#browser.stdio[3] as Writable).write(`${JSON.stringify(message)}\0`);
+    const { result = {}, error } = await promise;
+    if (error !== undefined) throw new Error(`${method}: ${error.message}`);
+    return result;
+  }
+
+  #take(message: Message): void {
+    const { id, method, params } = message;
+    if (id !== undefined) this.#waiting.get(id)?.(message);
+    else if (method === 'Network.requestWillBeSent') this.requests.push(params?.request?.url ?? '');
+    else if (method === 'Log.entryAdded') this.complaints.push(params?.entry?.text ?? '');
+    else if (method === 'Runtime.exceptionThrown') this.complaints.push(params?.exceptionDetails?.text ?? '');
+  }
+}
+
+/** Opens the page in a browser of its own, which ends with the test. */
+export async function openPage(
+  t: { teardown(end: () => Promise<void>): unknown },
+  url: string,
+): Promise<BrowserPage> {
+  const profile = mkdtempSync(join(tmpdir(), 'chromium-'));
+  const browser = spawn('chromium', [...FLAGS, `--user-data-dir=${profile}`], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+  });
+  t.teardown(async () => {
+    if (browser.exitCode === null) {
+      browser.kill('SIGKILL');
+      await once(browser, 'exit');
+    }
+    rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
+  });
+  await once(browser, 'spawn');
+  const page = new BrowserPage(browser);
+  await page.open(url);
+  return page;
+}
