@@ -221,7 +221,7 @@ export class Deliverer {
   }
 
   async #attempt(lane: Lane, delivery: Delivery): Promise<void> {
-    const { store, clock } = this.#options;
+    const { store, clock, logger } = this.#options;
     const { endpoint } = lane;
     const body = await this.#bodyOf(delivery);
     const answer = await this.#send(endpoint, delivery, body);
@@ -229,7 +229,7 @@ export class Deliverer {
     if (answer === undefined) return;
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
-      if (lane.isFailing) this.#log(endpoint, delivery).info('a webhook endpoint answers again');
+      if (lane.isFailing) logger.info(about(endpoint, delivery), 'a webhook endpoint answers again');
       lane.succeeded();
       return store.webhooks.settle(delivery, { kind: 'delivered' });
     }
@@ -238,27 +238,29 @@ export class Deliverer {
   }
 
   async #failed(lane: Lane, delivery: Delivery, failure: DeliveryFailure, answer?: Answer): Promise<void> {
-    const { store, probeIntervalMs } = this.#options;
+    const { store, probeIntervalMs, logger } = this.#options;
     const { endpoint } = lane;
-    const log = this.#log(endpoint, delivery);
+    const fields = { ...about(endpoint, delivery), reason: failure.reason };
     const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);
     const wasFailing = lane.isFailing;
     lane.failed(failure.at, probeIntervalMs, retryAfterMs);
-    if (lane.isFailing && !wasFailing) log.warn({ reason: failure.reason }, 'a webhook endpoint fails');
-    if (answer?.status === 410) await this.#disable(endpoint, failure.at, log);
+    if (lane.isFailing && !wasFailing) logger.warn(fields, 'a webhook endpoint fails');
+    if (answer?.status === 410) {
+      logger.warn(fields, 'a webhook endpoint answered 410 and is disabled');
+      await this.#disable(endpoint, failure.at);
+    }
     const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
     if (delayMs === undefined) {
-      log.warn({ reason: failure.reason }, 'a webhook was given up: it is a dead letter');
+      logger.warn(fields, 'a webhook was given up: it is a dead letter');
       return store.webhooks.settle(delivery, { kind: 'dead', failure });
     }
-    log.debug({ reason: failure.reason, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
+    logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
     const dueAt = Math.ceil(failure.at + delayMs);
     await store.webhooks.settle(delivery, { kind: 'retry', dueAt, failure });
   }
 
   /** It answered 410 Gone: nobody wants to be told there any more. */
-  async #disable({ id, revision }: WebhookEndpoint, at: number, log: Logger): Promise<void> {
-    log.warn('a webhook endpoint answered 410 and is disabled');
+  async #disable({ id, revision }: WebhookEndpoint, at: number): Promise<void> {
     await this.#options.store.webhooks.changeEndpoint(id, (current) => {
       // Whoever changed it since has not been told.
       return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
@@ -302,16 +304,18 @@ export class Deliverer {
     return Buffer.from(JSON.stringify({ type, timestamp: toTimestamp(occurredAt), data }));
   }
 
-  /** URLs never reach the log: they may hold secrets. */
-  #log({ id, clientId }: WebhookEndpoint, { webhookId, attempts }: Delivery): Logger {
-    const about = { endpoint_id: id, client_id: clientId, webhook_id: webhookId, attempt: attempts + 1 };
-    return this.#options.logger.child(about);
-  }
-
   async #sweep(): Promise<void> {
     const { store, clock, retryDelaysMs, deadLetterMs } = this.#options;
     const patienceMs = retryDelaysMs.reduce((sum, delayMs) => sum + delayMs, 0);
     const bounds = { dueBefore: clock() - patienceMs, diedBefore: clock() - deadLetterMs };
     while (!this.#isClosing && (await store.webhooks.sweep(bounds)) > 0);
   }
+}
+
+/** For the log, which no URL reaches: they may hold secrets. */
+function about(
+  { id, clientId }: WebhookEndpoint,
+  { webhookId, attempts }: Delivery,
+): Record<string, unknown> {
+  return { endpoint_id: id, client_id: clientId, webhook_id: webhookId, attempt: attempts + 1 };
 }

@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { newSecret } from '../../src/webhook/signature.ts';
@@ -157,6 +159,42 @@ t.test('what is no success', async (t) => {
   t.match(await reasons(t, 'http://no-such-name.invalid/'), /name_not_found/);
   t.match(await reasons(t, nobody.replace('http:', 'https:')), /^(tls_failed|timeout)$/);
 });
+
+t.test('TLS: a trusted certificate of that name, or nothing is sent', async (t) => {
+  const [own, other] = [makeCertificate(t, 'IP:127.0.0.1'), makeCertificate(t, 'DNS:other.example')];
+  const cases: [tls: typeof own, ca: string | undefined, isDelivered: boolean][] = [
+    [own, own.cert, true],
+    [own, undefined, false],
+    [own, other.cert, false],
+    [other, other.cert, false],
+  ];
+  const rig = await openDeliveryRig(t, { retryDelaysMs: [] });
+  for (const [tls, ca, isDelivered] of cases) {
+    await rig.restart({ ca });
+    const receiver = await Receiver.open(t, OK, tls);
+    const endpoint = await rig.endpoint(receiver);
+    await rig.seal(endpoint, 1);
+    const tally = () => rig.store.webhooks.tally(endpoint.id);
+    await until('it is settled', async () => (await tally()).pending === 0);
+    t.match(
+      await tally(),
+      isDelivered ? { delivered: 1 } : { delivered: 0, failure: { reason: 'tls_failed' } },
+    );
+    t.equal(receiver.received.length, isDelivered ? 1 : 0);
+  }
+});
+
+/** Self-signed, for that alternative name. */
+function makeCertificate(t: Test, altName: string): { key: string; cert: string } {
+  const dir = t.testdir();
+  const [key, cert] = [`${dir}/${altName}.key`, `${dir}/${altName}.pem`];
+  const name = ['-subj', '/CN=receiver', '-addext', `subjectAltName=${altName}`];
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  execFileSync('openssl', ['req', '-x509', ...curve, ...name, '-keyout', key, '-out', cert], {
+    stdio: 'ignore',
+  });
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+}
 
 t.test('an answer is done with its head, whatever its body does', async (t) => {
   const rig = await openDeliveryRig(t);
