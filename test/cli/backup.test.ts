@@ -48,7 +48,7 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   const made = await pdfseal('backup', '--output', copy, '--json');
   t.equal(made.status, 0, made.stderr);
   t.match(JSON.parse(made.stdout), { backup: copy, environment: 'sandbox', tree_size: Number });
-  t.strictSame(readdirSync(copy).sort(), ['backup.json', 'store']);
+  t.strictSame(readdirSync(copy).sort(), ['backup.json', 'documents', 'store']);
   const again = await pdfseal('backup', '--output', copy);
   t.equal(again.status, 1);
   t.match(again.stderr, /exists already: a backup is never overwritten/);
