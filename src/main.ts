@@ -2,18 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
-import { openAdministration } from './admin/administration.ts';
 import { Metrics } from './admin/metrics.ts';
 import { systemClock } from './base/clock.ts';
 import { inheritedSockets, notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
-import { Canary } from './canary.ts';
 import { assertAgreement } from './config/agreement.ts';
-import { BUILT_IN } from './config/consistency.ts';
+import { certificatesInUse } from './config/certificates.ts';
 import { LiveConfig } from './config/reload.ts';
-import { trustOf } from './config/trust.ts';
 import { type Config, loadConfig } from './config.ts';
 import { type Copies, openCopies } from './copy/copies.ts';
 import { startExpiryWarnings } from './expiry.ts';
@@ -24,6 +21,7 @@ import { createApp } from './http/app.ts';
 import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { Limits } from './limits/limits.ts';
+import { openHealth } from './main/health.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openScanner, type Scanner } from './scan/scanner.ts';
@@ -36,7 +34,6 @@ import type { Store } from './store/store.ts';
 import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
 import { openTimestamping, type Timestamping } from './timestamping.ts';
-import type { CertificateSources } from './tsa/expiry.ts';
 import { Deliverer } from './webhook/deliver.ts';
 import { openWitness } from './witness.ts';
 
@@ -54,8 +51,6 @@ Exit status: 0 after a stop by SIGTERM or SIGINT; 1 for what an administrator ca
 
 /** Sent by a fault of ours (sysexits.h EX_SOFTWARE): the service manager starts the daemon again. */
 const EXIT_SOFTWARE = 70;
-/** How long a canary may take to be sealed before it counts as failed. */
-const CANARY_MS_MAX = 30_000;
 /** What closing the parts may take on top of the drain before the process ends regardless; all of it is durable anyway. */
 const CLOSE_MS_MAX = 10_000;
 
@@ -162,21 +157,6 @@ async function serve(config: Config): Promise<void> {
     logger,
   });
   parts.defer(() => supervision.close());
-  const canary = parts.adopt(
-    new Canary({
-      store,
-      sealer,
-      pool,
-      trust: () => trustOf(store.identity, signing.epochs.list, config),
-      intervalMs: config.health.canaryIntervalMs,
-      timeoutMs: CANARY_MS_MAX,
-      clock: systemClock,
-      logger,
-      onRun: (run) => metrics.canary(run),
-      onFatal,
-    }),
-    (open) => open.close(),
-  );
   const document = {
     pool,
     documentBytesMax: config.limits.documentBytesMax,
@@ -210,37 +190,23 @@ async function serve(config: Config): Promise<void> {
     onFatal,
     onRequest: (request) => metrics.request(request),
   });
-  parts.adopt(
-    await openAdministration({
-      listen: config.admin.listen,
-      status: {
-        store,
-        storeDir: config.storeDir,
-        sealer,
-        quorum: () => signing.epoch.quorum,
-        timestamping,
-        certificates: certificatesInUse(config),
-        webhooks,
-        get queueJobsMax() {
-          return live.current.limits.queueJobsMax;
-        },
-        hash: { engine, workers: config.hash.workers },
-        lifecycle: app.lifecycle,
-        clock: systemClock,
-      },
-      partitions: signing,
-      canary,
+  const canary = await openHealth(
+    live,
+    {
+      store,
+      sealer,
+      signing,
+      timestamping,
+      scanner,
+      webhooks,
+      pool,
+      engine,
       metrics,
-      auth: {
-        store,
-        environment: config.environment,
-        organizations: () => live.current.organizations,
-        clock: systemClock,
-      },
+      lifecycle: app.lifecycle,
       logger,
       onFatal,
-    }),
-    (open) => open.close(),
+    },
+    parts,
   );
   const server = await listen(app, {
     host: config.http.host,
@@ -355,15 +321,6 @@ async function openTimestampingOf(
     logger,
   };
   return openTimestamping(options, (close) => parts.defer(close));
-}
-
-function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateSources {
-  const { authorities, keys, remotes } = timestamp;
-  return {
-    certificatesDir,
-    keys: authorities.includes(BUILT_IN) ? keys : [],
-    remotes: Object.fromEntries(Object.entries(remotes).filter(([name]) => authorities.includes(name))),
-  };
 }
 
 async function openFetching(

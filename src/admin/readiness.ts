@@ -4,13 +4,16 @@ import type { AdminStatus, HealthPart } from './status.ts';
 /** With less, the next batches end the process. */
 const DISK_FREE_BYTES_MIN = 64 * 2 ** 20;
 
-type Facts = Pick<AdminStatus, 'draining' | 'canary' | 'queue' | 'partitions' | 'timestamps' | 'store'> & {
+type Facts = Pick<
+  AdminStatus,
+  'draining' | 'canary' | 'queue' | 'partitions' | 'timestamps' | 'scanner' | 'store'
+> & {
   can_sign: boolean;
 };
 
 /** Every part, ready or not. The canary is what proves; the others say why it cannot. */
 export function readinessOf(facts: Facts): HealthPart[] {
-  return [service(facts), canary(facts), partitions(facts), timestamps(facts), queue(facts), store(facts)];
+  return [service, canary, partitions, timestamps, scanner, queue, store].map((judge) => judge(facts));
 }
 
 function service({ draining }: Facts): HealthPart {
@@ -64,6 +67,16 @@ function timestamps({ timestamps: status }: Facts): HealthPart {
     can_stamp,
     detail.join('; '),
     'bring an authority back, or name another in timestamp.authorities',
+  );
+}
+
+function scanner({ scanner: status }: Facts): HealthPart {
+  if (status === undefined) return part('scanner', true, 'none is configured', '');
+  return part(
+    'scanner',
+    status.trouble === undefined,
+    status.detail,
+    'look after clamd: nothing is accepted unscanned',
   );
 }
 

@@ -31,6 +31,8 @@ export interface AdminStatus {
   partitions: { quorum: number | string; needed: number; members: PresentedPartition[] };
   /** Absent where receipts carry no time-stamp. */
   timestamps?: PresentedTimestamps;
+  /** Absent where documents are not scanned. */
+  scanner?: { trouble?: string; detail: string };
   certificates: PresentedCertificate[];
   webhooks: {
     endpoints: number;
@@ -99,7 +101,7 @@ export interface PresentedCertificate {
 
 /** One thing that must be well for a document to be sealed. */
 export interface HealthPart {
-  name: 'service' | 'canary' | 'partitions' | 'timestamps' | 'queue' | 'store';
+  name: 'service' | 'canary' | 'partitions' | 'timestamps' | 'scanner' | 'queue' | 'store';
   ready: boolean;
   detail: string;
   /** What to do, where it is not. */

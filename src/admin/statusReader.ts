@@ -10,6 +10,7 @@ import type { Partitions } from '../kms/partitions.ts';
 import { encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
+import type { Scanner, ScannerHealth } from '../scan/scanner.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
 import type { Timestamping } from '../timestamping.ts';
@@ -40,21 +41,25 @@ export interface StatusSources {
   /** Of the epoch in force. */
   quorum(): QuorumPolicy;
   drills: Pick<Drills, 'returnsAt'>;
-  timestamping?: Timestamping | undefined;
+  timestamping: Timestamping | undefined;
+  scanner: Pick<Scanner, 'health'> | undefined;
   certificates: CertificateSources;
   canary: Pick<Canary, 'status'>;
   webhooks: Pick<Deliverer, 'status'>;
-  queueJobsMax: number;
+  queueJobsMax(): number;
   hash: { engine: string; workers: number };
   lifecycle: { readonly draining: boolean };
   clock: Clock;
 }
 
+/** How often the event loop is looked at; what is measured is the time between two looks. */
+const TICK_MS = 10;
+
 /** Reads the status of the daemon, now and again; measures the event loop's delay in between. */
 export class StatusReader {
   readonly #sources: StatusSources;
   readonly #version = packageVersion();
-  readonly #delay = monitorEventLoopDelay({ resolution: 10 });
+  readonly #delay = monitorEventLoopDelay({ resolution: TICK_MS });
 
   constructor(sources: StatusSources) {
     this.#sources = sources;
@@ -62,7 +67,7 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, storeDir, sealer, partitions, timestamping, canary, hash, clock } = this.#sources;
+    const { store, storeDir, sealer, partitions, timestamping, scanner, canary, hash, clock } = this.#sources;
     const quorum = this.#sources.quorum();
     const now = clock();
     const { phases, oldestAcceptedAt = now } = sealer.waiting;
@@ -78,7 +83,7 @@ export class StatusReader {
       canary: presentCanary(canary.status(), now),
       queue: {
         ...phases,
-        jobs_max: this.#sources.queueJobsMax,
+        jobs_max: this.#sources.queueJobsMax(),
         oldest_age_seconds: ageSeconds(oldestAcceptedAt, now),
       },
       partitions: {
@@ -87,6 +92,7 @@ export class StatusReader {
         members: partitions.status().map((member) => this.#presentPartition(member)),
       },
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
+      ...(scanner && { scanner: presentScanner(scanner.health()) }),
       certificates: listCertificates(this.#sources.certificates).map((entry) =>
         presentCertificate(entry, now),
       ),
@@ -126,7 +132,7 @@ export class StatusReader {
       this.#delay.percentile(50),
       this.#delay.percentile(99),
       this.#delay.max,
-    ].map((ns) => Math.round(ns / 1e4) / 100);
+    ].map((ns) => Math.max(0, Math.round(ns / 1e4 - 100 * TICK_MS) / 100));
     this.#delay.reset();
     return { p50, p99, max };
   }
@@ -154,6 +160,10 @@ function presentCanary(status: CanaryStatus, now: number): AdminStatus['canary']
     ...(newest && { newest: presentRun(newest, now) }),
     ...(verified && { last_verified: presentRun(verified, now) }),
   };
+}
+
+function presentScanner({ trouble, detail }: ScannerHealth): { trouble?: string; detail: string } {
+  return { ...(trouble !== undefined && { trouble }), detail };
 }
 
 function presentTimestamps(timestamping: Timestamping): PresentedTimestamps {

@@ -1,0 +1,98 @@
+import { request } from 'node:http';
+import { apiKeyFromEnvironment } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
+import type { AdminAddress } from '../config.ts';
+
+/** Nothing listens there: no daemon runs, or not with this configuration. */
+export class NobodyAnswers extends OperatorError {
+  override readonly name = 'NobodyAnswers';
+}
+
+/** A refusal by the daemon, in its own words. */
+export class AdminRefusal extends OperatorError {
+  override readonly name = 'AdminRefusal';
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(`${code}: ${message}`);
+    this.code = code;
+  }
+}
+
+/** What is read is there at once; a canary may take a while. */
+const SILENCE_MS_MAX = { GET: 5_000, POST: 60_000 };
+const ANSWER_BYTES_MAX = 4 << 20;
+
+/** `unix:PATH` or `HOST:PORT`, as the configuration writes it. */
+export function describeAddress(address: AdminAddress): string {
+  if ('path' in address) return `unix:${address.path}`;
+  return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
+}
+
+/**
+ * Asks the administration of a running daemon. Throws NobodyAnswers, AdminRefusal, or another OperatorError when the socket may
+ * not be opened.
+ */
+export async function askAdministration<Answer>(
+  address: AdminAddress,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<Answer> {
+  const { status, text } = await send(address, method, path);
+  const body: unknown = parse(text, address);
+  if (status === 200) return body as Answer;
+  const { error } = body as { error?: { code: string; message: string } };
+  throw new AdminRefusal(error?.code ?? `status ${status}`, error?.message ?? text.slice(0, 200));
+}
+
+function send(
+  address: AdminAddress,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<{ status: number; text: string }> {
+  const at = 'path' in address ? { socketPath: address.path } : address;
+  const silenceMsMax = SILENCE_MS_MAX[method];
+  const apiKey = 'path' in address ? undefined : apiKeyFromEnvironment();
+  const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
+  return new Promise((resolve, reject) => {
+    const asked = request({ ...at, method, path, headers, agent: false, timeout: silenceMsMax });
+    asked.once('timeout', () => asked.destroy(new Error(`it is silent for ${silenceMsMax / 1000} s`)));
+    asked.once('error', (cause) => reject(unreachable(address, cause)));
+    asked.once('response', (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > ANSWER_BYTES_MAX) asked.destroy(new Error('its answer is too long'));
+        else chunks.push(chunk);
+      });
+      response.once('end', () =>
+        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
+      );
+    });
+    asked.end();
+  });
+}
+
+function unreachable(address: AdminAddress, cause: NodeJS.ErrnoException): OperatorError {
+  const where = describeAddress(address);
+  if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
+    return new NobodyAnswers(`no pdfseald answers at ${where}: start it, or name its configuration`, {
+      cause,
+    });
+  }
+  if (cause.code === 'EACCES') {
+    const remedy = 'run this as root, the daemon’s user, or a member of its group';
+    return new OperatorError(`cannot open ${where} (${systemReason(cause)}): ${remedy}`, { cause });
+  }
+  return new OperatorError(`asking ${where} failed: ${systemReason(cause)}`, { cause });
+}
+
+function parse(text: string, address: AdminAddress): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new OperatorError(`${describeAddress(address)} is not the administration of a pdfseald`, { cause });
+  }
+}

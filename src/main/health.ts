@@ -1,0 +1,89 @@
+import type { Logger } from 'pino';
+import { openAdministration } from '../admin/administration.ts';
+import type { Metrics } from '../admin/metrics.ts';
+import { systemClock } from '../base/clock.ts';
+import { Canary } from '../canary.ts';
+import { certificatesInUse } from '../config/certificates.ts';
+import type { LiveConfig } from '../config/reload.ts';
+import { trustOf } from '../config/trust.ts';
+import type { HashPool } from '../hash/pool.ts';
+import type { Scanner } from '../scan/scanner.ts';
+import type { Sealer } from '../sealer.ts';
+import type { Signing } from '../signing.ts';
+import type { Store } from '../store/store.ts';
+import type { Timestamping } from '../timestamping.ts';
+import type { Deliverer } from '../webhook/deliver.ts';
+
+/** How long a canary may take to be sealed before it counts as failed. */
+const CANARY_MS_MAX = 30_000;
+
+interface Watched {
+  store: Store;
+  sealer: Sealer;
+  signing: Signing;
+  timestamping: Timestamping | undefined;
+  scanner: Scanner | undefined;
+  webhooks: Deliverer;
+  pool: HashPool;
+  engine: string;
+  metrics: Metrics;
+  lifecycle: { readonly draining: boolean };
+  logger: Logger;
+  onFatal(error: unknown): void;
+}
+
+/** Opens the canary, still silent, and the administration that tells how it and everything else is. */
+export async function openHealth(
+  live: LiveConfig,
+  watched: Watched,
+  parts: AsyncDisposableStack,
+): Promise<Canary> {
+  const { store, sealer, signing, timestamping, scanner, webhooks, pool, engine, metrics, lifecycle } =
+    watched;
+  const config = live.current;
+  const common = { clock: systemClock, logger: watched.logger, onFatal: watched.onFatal };
+  const canary = parts.adopt(
+    new Canary({
+      ...common,
+      store,
+      sealer,
+      pool,
+      trust: () => trustOf(store.identity, signing.epochs.list, config),
+      intervalMs: config.health.canaryIntervalMs,
+      timeoutMs: CANARY_MS_MAX,
+      onRun: (run) => metrics.canary(run),
+    }),
+    (open) => open.close(),
+  );
+  parts.adopt(
+    await openAdministration({
+      ...common,
+      listen: config.admin.listen,
+      status: {
+        store,
+        storeDir: config.storeDir,
+        sealer,
+        quorum: () => signing.epoch.quorum,
+        timestamping,
+        scanner,
+        webhooks,
+        certificates: certificatesInUse(config),
+        queueJobsMax: () => live.current.limits.queueJobsMax,
+        hash: { engine, workers: config.hash.workers },
+        lifecycle,
+        clock: systemClock,
+      },
+      partitions: signing,
+      canary,
+      metrics,
+      auth: {
+        store,
+        environment: config.environment,
+        organizations: () => live.current.organizations,
+        clock: systemClock,
+      },
+    }),
+    (open) => open.close(),
+  );
+  return canary;
+}
