@@ -18,6 +18,16 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./cli/init.ts')).initCommand(),
   },
   {
+    name: 'status',
+    summary: 'show how the running daemon is',
+    load: async () => (await import('./cli/status.ts')).statusCommand(),
+  },
+  {
+    name: 'doctor',
+    summary: 'check an installation part by part, and say what to do',
+    load: async () => (await import('./cli/doctor.ts')).doctorCommand(),
+  },
+  {
     name: 'hsm',
     summary: 'look after keys in the HSM and their certificates',
     load: async () => (await import('./cli/hsm.ts')).hsmCommand(),

@@ -9,6 +9,7 @@ import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificatesCommand } from './certificateList.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
+import { drillCommand } from './hsmDrill.ts';
 import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
 import { jsonOption, withStore } from './options.ts';
@@ -25,7 +26,8 @@ export function hsmCommand(): Command {
     .addCommand(csrCommand())
     .addCommand(installCertificateCommand())
     .addCommand(certifyCommand())
-    .addCommand(certificatesCommand());
+    .addCommand(certificatesCommand())
+    .addCommand(drillCommand());
 }
 
 function initKeyCommand(): Command {

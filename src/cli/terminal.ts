@@ -2,11 +2,19 @@ import { Presets, SingleBar } from 'cli-progress';
 import { formatBytes } from '../base/units.ts';
 
 /** How a command ends. `unknown` keeps "this is not so" apart from "nobody can say", which a script must not mix up. */
-export const EXIT = { ok: 0, failed: 1, unknown: 2, usage: 64, software: 70, brokenPipe: 141 } as const;
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  unknown: 2,
+  attention: 2,
+  usage: 64,
+  software: 70,
+  brokenPipe: 141,
+} as const;
 
 export const EXIT_HELP = `
 Exit status: 0 done · 1 failed (the last lines on standard error say why) · 64 wrong usage
-             verify and log check: 0 good · 1 bad · 2 could not tell`;
+             verify and log check: 0 good · 1 bad · 2 could not tell; doctor: 2 wants looking after`;
 
 /** Controls of terminals and of text direction: in what strangers wrote they could rewrite what is on the screen. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -25,6 +25,21 @@ export function acquireLock(path: string): DaemonLock {
     throw error;
   }
   return { release: () => closeSync(file) };
+}
+
+/** Process id of the daemon that has the lock at `path`, or `unknown`; undefined while none has. Takes nothing, waits for nothing. */
+export function lockHolder(path: string): string | undefined {
+  let inode: bigint;
+  try {
+    inode = statSync(path, { bigint: true }).ino;
+  } catch {
+    return undefined;
+  }
+  // proc_locks(5): "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". The process there is the program that locked for the daemon.
+  const held = readFileSync('/proc/locks', 'utf8')
+    .split('\n')
+    .some((line) => / FLOCK .* [0-9a-f]+:[0-9a-f]+:(\d+) /.exec(line)?.[1] === String(inode));
+  return held ? readFileSync(path, 'utf8').trim() || 'unknown' : undefined;
 }
 
 function openLockFile(path: string): number {

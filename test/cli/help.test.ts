@@ -25,6 +25,9 @@ t.test('every command has help with its exit status or examples', async (t) => {
     'hsm init-key',
     'hsm install-certificate',
     'hsm certificates',
+    'hsm drill',
+    'status',
+    'doctor',
   ];
   for (const command of commands) {
     const { status, stdout, stderr } = pdfseal(...command.split(' '), '--help');

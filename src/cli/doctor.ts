@@ -1,0 +1,89 @@
+import { Command } from 'commander';
+import { OperatorError } from '../base/errors.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { checkCertificates } from './doctor/certificates.ts';
+import { askDaemon } from './doctor/daemon.ts';
+import { bad, type Diagnosis, good } from './doctor/diagnosis.ts';
+import { checkFiles } from './doctor/files.ts';
+import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
+import { checkStore } from './doctor/store.ts';
+import { probeTokens } from './doctor/tokens.ts';
+import { configOption, jsonOption } from './options.ts';
+import { EXIT, print, printJson } from './terminal.ts';
+
+export function doctorCommand(): Command {
+  return new Command('doctor')
+    .description(
+      'Looks at every part of an installation and says what is wrong and what to do. Asks the daemon where it runs; where it ' +
+        'does not, opens the tokens itself, one key after the other, and tries a PIN that is refused only once.',
+    )
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Exit status: 0 all is well · 1 something is broken · 2 it works, but something wants looking after
+
+Examples:
+  pdfseal doctor --config /etc/pdfseal/production.toml
+  pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r 'select(.verdict != "good") | .remedy'`,
+    )
+    .action(diagnose);
+}
+
+async function diagnose({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  const verdicts = new Set<Diagnosis['verdict']>();
+  for await (const diagnosis of diagnosesOf(file)) {
+    verdicts.add(diagnosis.verdict);
+    if (json) printJson(diagnosis);
+    else show(diagnosis);
+  }
+  const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
+  process.exitCode = worst;
+  if (!json) print(SUMMARIES[worst]);
+}
+
+const SUMMARIES = {
+  [EXIT.ok]: 'all is well',
+  [EXIT.failed]: 'something is broken',
+  [EXIT.attention]: 'it works, but something wants looking after',
+} as const;
+
+/** As they are found: a token can take its time. */
+export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
+  yield checkNode();
+  const config = tryConfig(file, 'needed');
+  if ('check' in config) yield config;
+  else yield good('config', config.file);
+  // What does not need modules and PINs can be looked at all the same.
+  const usable = 'check' in config ? tryConfig(file, 'unused') : config;
+  if ('check' in usable) return;
+  yield* checkFiles(usable);
+  yield* await checkStore(usable);
+  const { diagnoses, status, running } = await askDaemon(usable);
+  yield* diagnoses;
+  if (!running) {
+    yield checkEngine(usable);
+    yield* await checkClock(usable);
+    if (usable === config) yield* await probeTokens(usable);
+  }
+  yield* checkCertificates(usable);
+  yield checkLimits(usable, status?.pid ?? 'self');
+}
+
+function tryConfig(file: string, files: 'needed' | 'unused'): Config | Diagnosis {
+  try {
+    return loadConfig(file, { files });
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return bad('config', error.message, 'correct it; every key is explained in production.toml');
+  }
+}
+
+const MARKS = { good: '✓', warning: '!', bad: '✗' } as const;
+
+function show({ check, verdict, detail, remedy }: Diagnosis): void {
+  for (const [n, line] of detail.split('\n').entries())
+    print(`${n === 0 ? MARKS[verdict] : ' '} ${n === 0 ? `${check}: ` : '  '}${line}`);
+  if (remedy !== undefined && remedy !== '') print(`    → ${remedy}`);
+}

@@ -1,0 +1,75 @@
+import { statfs } from 'node:fs/promises';
+import { measureStore } from '../../admin/statusReader.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { formatBytes } from '../../base/units.ts';
+import type { Config } from '../../config.ts';
+import { openStore } from '../../store/lmdb.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+
+const FREE_BYTES_MIN = 64 * 2 ** 20;
+const FREE_BYTES_WARNING = 2 ** 30;
+
+const ROOM = 'make room on that disk, or move state_dir to a larger one';
+
+/** Opens the store beside whoever uses it, without the right to write. */
+export async function checkStore(config: Config): Promise<Diagnosis[]> {
+  try {
+    const store = await openStore({
+      path: config.storeDir,
+      expected: { environment: config.environment, logOrigin: config.log.origin },
+      readOnly: true,
+    });
+    try {
+      const head = await store.head();
+      const waiting = await store.waitingCount();
+      const keys = missingKeys(config, store.identity.logKeys);
+      const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
+      return [good('store', detail), ...keys, await checkDisk(config.storeDir)];
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof OperatorError)) {
+      return [bad('store', String(error), 'run `pdfseal log check`; restore a copy of the state folder')];
+    }
+    const remedy = 'see "Recover" in the README; a store is made by `pdfseal init` and never overwritten';
+    return [bad('store', error.message, remedy), ...(await checkDiskOf(config.stateDir))];
+  }
+}
+
+function missingKeys({ kms }: Config, known: readonly { region: string; keyLabel: string }[]): Diagnosis[] {
+  return kms.partitions
+    .filter(
+      ({ region, keyLabel }) => !known.some((key) => key.region === region && key.keyLabel === keyLabel),
+    )
+    .map(({ region, keyLabel }) =>
+      bad(
+        `partition ${region}/${keyLabel}`,
+        'the log knows no such key',
+        'partitions are fixed when the log is made: correct region and key_label',
+      ),
+    );
+}
+
+async function checkDisk(storeDir: string): Promise<Diagnosis> {
+  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir);
+  return judgeDisk(
+    `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
+    free,
+  );
+}
+
+async function checkDiskOf(folder: string): Promise<Diagnosis[]> {
+  try {
+    const disk = await statfs(folder);
+    const free = disk.bavail * disk.bsize;
+    return [judgeDisk(`${formatBytes(free)} are free`, free)];
+  } catch {
+    return [];
+  }
+}
+
+function judgeDisk(detail: string, free: number): Diagnosis {
+  if (free < FREE_BYTES_MIN) return bad('disk', `${detail}: a write that fails ends the daemon`, ROOM);
+  return free < FREE_BYTES_WARNING ? warning('disk', detail, ROOM) : good('disk', detail);
+}

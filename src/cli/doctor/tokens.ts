@@ -1,0 +1,39 @@
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
+import { isPinRefusal, remedyFor } from '../../kms/failure.ts';
+import { inspectKey } from '../../kms/partitions.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { configuredKeys, failureOf, type WantedKey } from '../hsmKeys.ts';
+import { bad, type Diagnosis, good } from './diagnosis.ts';
+
+const RECONNECT = 'check that the token is connected and its module configured';
+
+/**
+ * Has every configured key sign, one after the other; only for when no daemon runs that knows better. A PIN that was refused is not
+ * tried again for another key: some tokens lock after three.
+ */
+export async function probeTokens(config: Config): Promise<Diagnosis[]> {
+  const refusedPinFiles = new Set<string>();
+  const diagnoses: Diagnosis[] = [];
+  for (const wanted of configuredKeys(config)) diagnoses.push(await probe(wanted, refusedPinFiles));
+  return diagnoses;
+}
+
+async function probe({ purpose, token }: WantedKey, refusedPinFiles: Set<string>): Promise<Diagnosis> {
+  const check = `${purpose === 'log' ? 'partition' : 'time-stamping key'} ${kmsKeyId(token)}`;
+  if (refusedPinFiles.has(token.pinFile)) {
+    return bad(check, 'not looked at: its PIN was refused already', 'correct the PIN file first');
+  }
+  try {
+    const { algorithm, exposures } = await inspectKey(token);
+    if (exposures.length === 0)
+      return good(check, `it signs (${algorithm}), and its key cannot leave the token`);
+    const remedy = 'replace it by a key that `pdfseal hsm init-key` makes';
+    return bad(check, `its private key can leave the token (${exposures.join(', ')})`, remedy);
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!(error instanceof OperatorError) || failure === undefined) throw error;
+    if (isPinRefusal(failure.code)) refusedPinFiles.add(token.pinFile);
+    return bad(check, `${failure.detail} (${failure.code})`, remedyFor(failure) ?? RECONNECT);
+  }
+}

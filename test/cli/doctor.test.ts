@@ -1,0 +1,327 @@
+/** Installations that are broken in one way each, and what the doctor says of them. */
+import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { encodePem } from '../../src/asn1/pem.ts';
+import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
+import { diagnosesOf } from '../../src/cli/doctor.ts';
+import { acquireLock } from '../../src/store/lock.ts';
+import { certificateFile } from '../../src/tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { askAdmin } from '../support/admin.ts';
+import { DAY_MS, softKey } from '../support/authority.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { item } from '../support/site.ts';
+import { changePin, takeToken } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(180_000);
+
+async function examine({ configFile }: Sandbox): Promise<Diagnosis[]> {
+  const found: Diagnosis[] = [];
+  for await (const diagnosis of diagnosesOf(configFile)) found.push(diagnosis);
+  return found;
+}
+
+/** What is not good, but for the daemon's absence and a clock that is believed as it is. */
+async function complaints(sandbox: Sandbox): Promise<Diagnosis[]> {
+  return (await examine(sandbox)).filter(
+    ({ check, verdict, detail }) =>
+      verdict !== 'good' && detail !== 'it does not run' && !(check === 'clock' && verdict === 'warning'),
+  );
+}
+
+/** Breaks something; the result mends it. */
+type Break = (sandbox: Sandbox) => (() => void) | Promise<() => void>;
+
+function editConfig(change: (text: string) => string): Break {
+  return ({ configFile }) => {
+    const text = readFileSync(configFile, 'utf8');
+    writeFileSync(configFile, change(text));
+    return () => writeFileSync(configFile, text);
+  };
+}
+
+function setMode(name: (sandbox: Sandbox) => string, mode: number, mended: number): Break {
+  return (sandbox) => {
+    chmodSync(name(sandbox), mode);
+    return () => chmodSync(name(sandbox), mended);
+  };
+}
+
+function away(name: (sandbox: Sandbox) => string): Break {
+  return (sandbox) => {
+    const path = name(sandbox);
+    renameSync(path, `${path}.away`);
+    return () => renameSync(`${path}.away`, path);
+  };
+}
+
+const pinFile = ({ partitions }: Sandbox) => item(partitions, 0).pinFile;
+const certificate = ({ dir }: Sandbox) =>
+  certificateFile(join(dir, 'state/certificates'), { region: 'eu', keyLabel: 'timestamp-2026' });
+
+/** Puts one that ends in so many days in the place of the time-stamping certificate. */
+function endingIn(days: number): Break {
+  return async (sandbox) => {
+    const validity = { notBefore: Date.now() - DAY_MS, notAfter: Date.now() + (days + 0.5) * DAY_MS };
+    const [rootKey, unitKey] = [softKey('ecdsa-p256'), softKey('ecdsa-p256')];
+    const root = await issueRoot(
+      { subject: { commonName: 'Root' }, ...validity, notAfter: Date.now() + 999 * DAY_MS },
+      rootKey,
+    );
+    const options = { subject: { commonName: 'Unit' }, key: unitKey.key, issuer: root, ...validity };
+    const unit = await issueTimestampingCertificate(options, rootKey);
+    const file = certificate(sandbox);
+    copyFileSync(file, `${file}.away`);
+    writeFileSync(file, [unit, root].map(({ der }) => encodePem('CERTIFICATE', der)).join(''));
+    return () => renameSync(`${file}.away`, file);
+  };
+}
+
+interface Case {
+  name: string;
+  breaks: Break;
+  /** The first complaint; there are at most as many as `most`, one if that is left out. */
+  says: { check: string | RegExp; verdict?: 'warning' | 'bad'; detail: RegExp; remedy: RegExp };
+  most?: number;
+}
+
+const CASES: Case[] = [
+  {
+    name: 'a typing error in the configuration',
+    breaks: editConfig((text) => text.replace('[kms]', '[kms]\nquorums = 2')),
+    says: {
+      check: 'config',
+      detail: /sandbox\.toml:\d+: kms\.quorums: unknown key/,
+      remedy: /production\.toml/,
+    },
+  },
+  {
+    name: 'a configuration that others may change',
+    breaks: setMode(({ configFile }) => configFile, 0o666, 0o644),
+    says: {
+      check: 'files',
+      detail: /the configuration .* has mode 0666/,
+      remedy: /^chmod o-w .*sandbox\.toml$/,
+    },
+  },
+  {
+    name: 'a PIN file that others may read',
+    breaks: setMode(pinFile, 0o604, 0o600),
+    says: { check: 'files', detail: /the PIN file .* has mode 0604/, remedy: /^chmod o-rwx / },
+    most: 3,
+  },
+  {
+    name: 'a PIN file that is not there',
+    breaks: away(pinFile),
+    says: { check: 'config', detail: /pin_file: cannot read/, remedy: /./ },
+    most: 2,
+  },
+  {
+    name: 'a PIN that is wrong, tried once for both keys of its token',
+    breaks: (sandbox) => {
+      const pin = readFileSync(pinFile(sandbox), 'utf8');
+      writeFileSync(pinFile(sandbox), 'wrong-pin');
+      return () => writeFileSync(pinFile(sandbox), pin);
+    },
+    says: { check: 'partition eu/sandbox-2026', detail: /CKR_PIN_INCORRECT/, remedy: /tried once/ },
+    most: 2,
+  },
+  {
+    name: 'a token that is gone',
+    breaks: ({ partitions }) => takeToken(item(partitions, 1)),
+    says: { check: 'partition us/sandbox-2026', detail: /token/, remedy: /connected/ },
+  },
+  {
+    name: 'a state folder that anybody may write to',
+    breaks: setMode(({ dir }) => join(dir, 'state'), 0o777, 0o700),
+    says: { check: 'files', detail: /the state folder .* has mode 0777/, remedy: /^chmod o-w / },
+  },
+  {
+    name: 'no store',
+    breaks: away(({ dir }) => join(dir, 'state/store')),
+    says: { check: 'files', detail: /the store .*: no such file/, remedy: /pdfseal init/ },
+    most: 2,
+  },
+  {
+    name: 'a store that is none',
+    breaks: (sandbox) => {
+      const mend = away(({ dir }) => join(dir, 'state/store/data.mdb'))(sandbox) as () => void;
+      writeFileSync(join(sandbox.dir, 'state/store/data.mdb'), 'nothing');
+      return mend;
+    },
+    says: { check: 'store', detail: /damaged or not of LMDB/, remedy: /Recover/ },
+  },
+  {
+    name: 'the store of another log',
+    breaks: editConfig((text) => text.replace('sandbox/2026"', 'sandbox/2027"')),
+    says: { check: 'store', detail: /is for log\.origin "seal\.example\.com\/sandbox\/2026"/, remedy: /./ },
+  },
+  {
+    name: 'a partition the log was not made with',
+    breaks: editConfig((text) => text.replace('region = "us"', 'region = "ap"')),
+    says: {
+      check: 'partition ap/sandbox-2026',
+      detail: /the log knows no such key/,
+      remedy: /fixed when the log is made/,
+    },
+  },
+  {
+    name: 'a certificate that is missing',
+    breaks: away(certificate),
+    says: { check: /^certificate built-in eu/, detail: /there is no/, remedy: /restore/ },
+  },
+  {
+    name: 'a certificate with some weeks left',
+    breaks: endingIn(40),
+    says: {
+      check: /\(time-stamping\)$/,
+      verdict: 'warning',
+      detail: /CN=Unit.* 40 days left/,
+      remedy: /pdfseal hsm certify/,
+    },
+  },
+  {
+    name: 'a certificate with some days left',
+    breaks: endingIn(5),
+    says: { check: /\(time-stamping\)$/, detail: /5 days left/, remedy: /pdfseal hsm certify/ },
+  },
+  {
+    name: 'a clock that nothing keeps',
+    breaks: editConfig((text) =>
+      text.replace('trust = "system"', 'trust = "timedatectl"\nprogram = "/bin/false"'),
+    ),
+    says: { check: 'clock', detail: /timedatectl cannot be asked/, remedy: /time service/ },
+  },
+  {
+    name: 'a daemon that does not answer: its tokens are left alone',
+    breaks: ({ dir }) => {
+      const lock = acquireLock(join(dir, 'state/lock'));
+      return () => lock.release();
+    },
+    says: {
+      check: 'daemon',
+      detail: new RegExp(`process ${process.pid} has the state folder`),
+      remedy: /its log/,
+    },
+  },
+];
+
+t.test('while the daemon is down', async (t) => {
+  const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
+  t.teardown(() => sandbox.close());
+  t.strictSame(await complaints(sandbox), [], 'a good installation');
+  for (const { name, breaks, says, most = 1 } of CASES) {
+    await t.test(name, async (t) => {
+      const mend = await breaks(sandbox);
+      const found = await complaints(sandbox).finally(mend);
+      t.match(found[0], { verdict: 'bad', ...says });
+      t.ok(found.length >= 1 && found.length <= most, JSON.stringify(found));
+    });
+  }
+  t.strictSame(await complaints(sandbox), [], 'all mended');
+  t.notOk(existsSync(`${certificate(sandbox)}.away`));
+
+  const { status, stdout } = await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]);
+  t.equal(status, 1, 'no daemon is a fault');
+  t.match(
+    stdout,
+    /^✓ node: v24.*\n✓ config: .*\n[\s\S]*✗ daemon: it does not run\n {4}→ start it: [\s\S]*\nsomething is broken\n$/,
+  );
+});
+
+async function doctor(t: Test, sandbox: Sandbox, status: number): Promise<Diagnosis[]> {
+  const run = await sandbox.pdfseal(['doctor', '--json', '--config', sandbox.configFile]);
+  t.equal(run.status, status, run.stdout + run.stderr);
+  return run.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Diagnosis);
+}
+
+t.test('while it runs: status, doctor and drill', async (t) => {
+  const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true });
+  t.teardown(() => sandbox.close());
+  const daemon = await sandbox.start();
+  await until('it is ready', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
+  const config = ['--config', sandbox.configFile];
+  const [eu, us] = [item(sandbox.partitions, 0), item(sandbox.partitions, 1)];
+
+  const well = await doctor(t, sandbox, 0);
+  for (const check of [
+    'canary',
+    'partitions',
+    'timestamps',
+    'queue',
+    'partition us/sandbox-2026',
+    'authority built-in',
+  ])
+    t.match(
+      well.find((one) => one.check === check),
+      { verdict: 'good' },
+      check,
+    );
+  t.match(await sandbox.pdfseal(['status', ...config]), {
+    status: 0,
+    stdout: /^pdfseald \d.* env_sandbox .* READY\n[\s\S]*us\/sandbox-2026 +ready[\s\S]*none waits\n/,
+  });
+
+  await t.test('a drill', async (t) => {
+    const drill = (...args: string[]) => sandbox.pdfseal(['hsm', 'drill', ...config, '--json', ...args]);
+    const { status, stdout, stderr } = await drill('--partition', 'us', '--for', '1500ms');
+    t.equal(status, 0, stderr);
+    t.match(JSON.parse(stdout), {
+      partition: 'us/sandbox-2026',
+      sealing_went_on: true,
+      canaries: [{ verified: true, signers: ['eu/sandbox-2026'] }, { signers: ['eu/sandbox-2026'] }],
+      out_for_ms: Number,
+      signs_after_ms: Number,
+    });
+    t.match(await drill('--partition', 'mars'), { status: 1, stderr: /not_found: .* us\/sandbox-2026/ });
+  });
+
+  const giveBack = takeToken(us);
+  await until('the loss is known', async () => {
+    await askAdmin(sandbox, '/canary', 'POST');
+    return (await doctor(t, sandbox, 2)).some(({ check }) => check === 'partition us/sandbox-2026');
+  });
+  const lost = (await doctor(t, sandbox, 2)).find(({ check }) => check === 'partition us/sandbox-2026');
+  t.match(lost, { verdict: 'warning', detail: /^unavailable since /, remedy: /token/ });
+  const refused = await sandbox.pdfseal(['hsm', 'drill', ...config, '--partition', 'eu']);
+  t.match(refused, { status: 1, stderr: /below_quorum/ }, 'the last one is not taken out');
+  giveBack();
+
+  const writePin = changePin(eu);
+  process.kill(item(await signerPids(sandbox), 0), 'SIGKILL');
+  await until('the PIN is refused', async () => (await statusText(sandbox)).includes('pin_refused'));
+  const pin = (await doctor(t, sandbox, 2)).find(({ check }) => check === 'partition eu/sandbox-2026');
+  t.match(pin, {
+    verdict: 'warning',
+    detail: /pin_refused .*CKR_PIN_INCORRECT/,
+    remedy: /right PIN into its PIN file/,
+  });
+  writePin();
+  await until('it is well again', async () => !(await statusText(sandbox)).includes('pin_refused'));
+
+  process.kill(daemon.pid, 'SIGSTOP');
+  const hung = (await doctor(t, sandbox, 1)).find(({ check }) => check === 'daemon');
+  process.kill(daemon.pid, 'SIGCONT');
+  t.match(hung, { detail: new RegExp(`process ${daemon.pid} has the state folder, .* silent`) });
+  t.equal(await daemon.stop(), 0);
+  t.match(await sandbox.pdfseal(['status', ...config]), {
+    status: 1,
+    stderr: /no pdfseald answers at unix:/,
+  });
+});
+
+async function signerPids(sandbox: Sandbox): Promise<number[]> {
+  const { partitions } = (await askAdmin(sandbox, '/status')).json<{
+    partitions: { members: { pid: number }[] };
+  }>();
+  return partitions.members.map(({ pid }) => pid);
+}
+
+async function statusText(sandbox: Sandbox): Promise<string> {
+  return (await askAdmin(sandbox, '/status')).text;
+}
