@@ -162,9 +162,9 @@ const CASES: Case[] = [
     name: 'a partition the log was not made with',
     breaks: editConfig((text) => text.replace('region = "us"', 'region = "ap"')),
     says: {
-      check: 'partition ap/sandbox-2026',
-      detail: /the log knows no such key/,
-      remedy: /fixed when the log is made/,
+      check: 'epoch',
+      detail: /ap\/sandbox-2026 is no partition of this epoch/,
+      remedy: /pdfseal epochs plan/,
     },
   },
   {

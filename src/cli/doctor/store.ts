@@ -1,8 +1,11 @@
 import { statfs } from 'node:fs/promises';
 import { measureStore } from '../../admin/statusReader.ts';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/units.ts';
+import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config.ts';
+import { type Epochs, termAt } from '../../log/epochs.ts';
 import { openStore } from '../../store/lmdb.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -22,9 +25,9 @@ export async function checkStore(config: Config): Promise<Diagnosis[]> {
     try {
       const head = await store.head();
       const waiting = await store.waitingCount();
-      const keys = missingKeys(config, store.identity.logKeys);
+      const epoch = checkEpoch(config, await store.epochs());
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
-      return [good('store', detail), ...keys, await checkDisk(config.storeDir)];
+      return [good('store', detail), ...epoch, await checkDisk(config.storeDir)];
     } finally {
       await store.close();
     }
@@ -37,18 +40,23 @@ export async function checkStore(config: Config): Promise<Diagnosis[]> {
   }
 }
 
-function missingKeys({ kms }: Config, known: readonly { region: string; keyLabel: string }[]): Diagnosis[] {
-  return kms.partitions
-    .filter(
-      ({ region, keyLabel }) => !known.some((key) => key.region === region && key.keyLabel === keyLabel),
-    )
-    .map(({ region, keyLabel }) =>
+/** What the daemon refuses to start on. */
+function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
+  try {
+    const now = systemClock();
+    assertAgreement(config, epochs, now);
+    const { epoch } = termAt(epochs, now);
+    return [good('epoch', `${epoch.keys.length} keys since ${toTimestamp(epoch.from)}, as configured`)];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [
       bad(
-        `partition ${region}/${keyLabel}`,
-        'the log knows no such key',
-        'partitions are fixed when the log is made: correct region and key_label',
+        'epoch',
+        error.message,
+        'put the configuration back, or plan an epoch with it: `pdfseal epochs plan`',
       ),
-    );
+    ];
+  }
 }
 
 async function checkDisk(storeDir: string): Promise<Diagnosis> {

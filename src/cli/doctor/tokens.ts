@@ -1,7 +1,7 @@
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { isPinRefusal, remedyFor } from '../../kms/failure.ts';
-import { inspectKey } from '../../kms/partitions.ts';
+import { inspectKey } from '../../kms/keys.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
 import { configuredKeys, failureOf, type WantedKey } from '../hsmKeys.ts';
 import { bad, type Diagnosis, good } from './diagnosis.ts';
