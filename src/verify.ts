@@ -42,7 +42,12 @@ export interface Verdict {
   /** `bad` when any check failed, `good` when all passed, `unknown` when something could not be told. */
   outcome: 'good' | 'bad' | 'unknown';
   checks: Check[];
+  /** Which member of the manifest the document at hand is the one of; absent if of neither. */
+  matches?: Matched;
 }
+
+/** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
+export type Matched = 'document' | 'sealed_document';
 
 export interface VerifierInput {
   /** Digests of the document at hand; without them the verdict is at best `unknown`. */
@@ -74,13 +79,15 @@ export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verd
     const shared = JSON.stringify(parts);
     if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
     const { opened, checks } = last.batch;
-    return verdictOn([
+    const { matches, ...finding } = checkDocument(receipt, document);
+    const verdict = verdictOn([
       { name: 'receipt', ...checkReceipt(parsed) },
-      { name: 'document', ...checkDocument(receipt, document) },
+      { name: 'document', ...finding },
       { name: 'manifest', ...checkManifest(receipt, subject) },
       { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
       ...checks,
     ]);
+    return { ...verdict, ...(matches && { matches }) };
   };
 }
 
@@ -155,15 +162,33 @@ function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Find
   return passed('its SHA-512 is its receipt_sha512');
 }
 
-function checkDocument({ manifest }: ReceivedReceipt, document: DocumentDigests | undefined): Finding {
+/** The copy without metadata is sealed as well as the document is; but nobody is to take it for what was received. */
+function checkDocument(
+  { manifest }: ReceivedReceipt,
+  document: DocumentDigests | undefined,
+): Finding & { matches?: Matched } {
   if (document === undefined) return unknown('no document to compare with');
   const sealed = manifest.document;
-  if (document.bytes !== sealed.bytes) return failed(`${document.bytes} bytes; ${sealed.bytes} were sealed`);
-  if (document.sha256 !== sealed.sha256)
-    return failed(`SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`);
-  if (document.sha512 !== sealed.sha512)
-    return failed(`SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`);
-  return passed(`${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`);
+  const difference = differenceOf(document, sealed);
+  const copy = manifest.sealed_document;
+  const text = `${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`;
+  if (difference === undefined) return { ...passed(text), matches: 'document' };
+  if (copy === undefined) return failed(difference);
+  if (differenceOf(document, copy) !== undefined) {
+    return failed(`${difference}; nor is it sealed_document, the copy without XMP metadata`);
+  }
+  const received = `the document that was received has SHA-256 ${sealed.sha256}`;
+  return {
+    ...passed(`sealed_document, the copy without XMP metadata: ${text}; ${received}`),
+    matches: 'sealed_document',
+  };
+}
+
+function differenceOf(document: DocumentDigests, sealed: DocumentDigests): string | undefined {
+  if (document.bytes !== sealed.bytes) return `${document.bytes} bytes; ${sealed.bytes} were sealed`;
+  if (document.sha256 !== sealed.sha256) return `SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`;
+  if (document.sha512 !== sealed.sha512) return `SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`;
+  return undefined;
 }
 
 function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary'): Finding {

@@ -75,6 +75,30 @@ t.test('a receipt as it was served is good, one line per check', async (t) => {
   for (const { detail } of verdict.checks) t.match(detail, /^[^\n]+$/);
 });
 
+t.test('the copy without metadata is told from the document', async (t) => {
+  const sealedDocument = { ...document, sha256: '12'.repeat(32), sha512: '34'.repeat(64) };
+  const copied = makeJob('job_2', { content: { ...job.content, sealedDocument } });
+  const [sealed] = await sealJobs({
+    jobs: [copied, ...others],
+    environment: 'sandbox',
+    origin,
+    keys: [one, two],
+    sealedAt,
+  });
+  const verify = (document: typeof sealedDocument, receipt = sealed) =>
+    verifyReceipt({ document, receipt, trust: both });
+  t.match(verify(document), { outcome: 'good', matches: 'document' });
+  const asCopy = verify(sealedDocument);
+  t.match(asCopy, { outcome: 'good', matches: 'sealed_document' });
+  t.match(asCopy.checks[1]?.detail, `the document that was received has SHA-256 ${document.sha256}`);
+  for (const member of ['sha256', 'sha512'] as const) {
+    const changed = verify({ ...sealedDocument, [member]: document[member] });
+    t.match(changed, { outcome: 'bad' }, `${member} of the other`);
+    t.notOk('matches' in changed);
+  }
+  t.match(verify(sealedDocument, receipt), { outcome: 'bad' }, 'where no copy was sealed');
+});
+
 t.test('a canary is in the log, and nobody’s document', async (t) => {
   const canary = makeJob('job_canary', { source: 'canary' });
   const [sung] = await sealJobs({

@@ -17,7 +17,10 @@ export function verifyCommand(): Command {
       'Verifies that the receipt was issued by a log of the trust file for exactly this document. Uses no network and ' +
         'nothing but the three files. Prints one line per check.',
     )
-    .argument('<document>', 'the document, byte for byte as it was sealed')
+    .argument(
+      '<document>',
+      'the document, byte for byte as it was sealed; or the copy without metadata that was made of it',
+    )
     .argument('<receipt>', 'its receipt')
     .requiredOption('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
     .addOption(jsonOption())
@@ -57,9 +60,14 @@ async function judge(documentPath: string, receiptPath: string, trustPath: strin
   return verifyReceiptText(receipt, trust, await digestFile(documentPath));
 }
 
-function printVerdict({ outcome, checks }: Verdict): void {
+function printVerdict({ outcome, checks, matches }: Verdict): void {
   const width = Math.max(...checks.map(({ name }) => name.length));
   for (const check of checks)
     print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
-  print(WORDS[outcome]);
+  const isCopy = outcome === 'good' && matches === 'sealed_document';
+  print(
+    isCopy
+      ? `${WORDS.good}: the copy without XMP metadata, not the document as it was received`
+      : WORDS[outcome],
+  );
 }

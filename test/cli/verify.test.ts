@@ -9,11 +9,18 @@ import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/se
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 const ORIGIN = 'seal.example.com/test/2026';
 const DOCUMENT = '%PDF-1.7 of a test %%EOF';
+/** Without its metadata, say. */
+const COPY = '%PDF-1.7         %%EOF%%EOF';
 const key = makeKey('ed25519', 'one');
 const { privateKey: _privateKey, ...logKey } = key;
 
 const [receipt] = await sealJobs({
-  jobs: [makeJob('job_1', { content: makeContent({ document: digestsOf(DOCUMENT) }) }), makeJob('job_2')],
+  jobs: [
+    makeJob('job_1', {
+      content: makeContent({ document: digestsOf(DOCUMENT), sealedDocument: digestsOf(COPY) }),
+    }),
+    makeJob('job_2'),
+  ],
   environment: 'test',
   origin: ORIGIN,
   keys: [key],
@@ -23,6 +30,7 @@ if (!receipt) throw new Error('nothing was sealed');
 
 const dir = t.testdir({
   'a.pdf': DOCUMENT,
+  'copy.pdf': COPY,
   'other.pdf': `${DOCUMENT} `,
   'receipt.json': encodeReceipt(receipt),
   'forged.json': encodeReceipt({ ...receipt, sealed_at: '2020-01-01T00:00:00.000Z' }),
@@ -41,9 +49,15 @@ t.test('exit status and one line per check', async (t) => {
       /^$/,
     ],
     [
+      ['copy.pdf', 'receipt.json', '--trust', 'trust.json'],
+      0,
+      /^passed {3}receipt .*\npassed {3}document +sealed_document, the copy without XMP metadata: .*; the document that was received has SHA-256 [0-9a-f]{64}\n[\s\S]*\ngood: the copy without XMP metadata, not the document as it was received\n$/,
+      /^$/,
+    ],
+    [
       ['other.pdf', 'receipt.json', '--trust', 'trust.json'],
       1,
-      /\nfailed {3}document +25 bytes; 24 were sealed\n[\s\S]*\nbad\n$/,
+      /\nfailed {3}document +25 bytes; 24 were sealed; nor is it sealed_document, [^\n]*\n[\s\S]*\nbad\n$/,
       /^$/,
     ],
     [['a.pdf', 'forged.json', '--trust', 'trust.json'], 1, /^failed {3}receipt [\s\S]*\nbad\n$/, /^$/],
