@@ -21,7 +21,7 @@ export interface CopiesOptions {
 }
 
 const PROBE = '1 0 obj<</Type/Metadata>>stream\nXMP\nendstream endobj';
-const PROBED = `1 0 obj <<>>${' '.repeat(39)}endobj`;
+const PROBED = `1 0 obj <<>>${' '.repeat(34)}endobj`;
 const READ_BYTES = 256 * 1024;
 /** Of a worker: what hostile documents may take before the worker is replaced. Ordinary ones need a tenth. */
 const HEAP_MB_MAX = 512;

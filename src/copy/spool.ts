@@ -45,9 +45,10 @@ export class Spool {
     this.#pendingBytes += bytes.length;
     this.#bytes += bytes.length;
     this.#writing ??= this.#writeAll();
-    return this.#pendingBytes >= PENDING_BYTES_MAX || this.#failure !== undefined
-      ? this.#written()
-      : undefined;
+    if (this.#pendingBytes < PENDING_BYTES_MAX && this.#failure === undefined) return undefined;
+    const room = this.#written();
+    room.catch(() => {}); // told by end() too, to who does not wait for room
+    return room;
   }
 
   /** Resolves when all of it is written and on disk. Throws ServiceError `storage_full`. */
