@@ -18,6 +18,8 @@ export interface ApiRequest {
   path: string;
   headers?: Record<string, string>;
   body?: StreamedBody;
+  /** Takes the body of an answer of success, which then has no text. */
+  save?(body: AsyncIterable<Buffer>): Promise<void>;
 }
 
 export interface ApiAnswer {
@@ -52,7 +54,7 @@ export class ApiClient {
   }
 
   /** Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, or what reading the body threw. */
-  send({ method, path, headers = {}, body }: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
+  send({ method, path, headers = {}, body, save }: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
     const send = this.#base.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send(`${this.#base.href}${path}`, {
       method,
@@ -60,26 +62,30 @@ export class ApiClient {
       timeout: SILENCE_MS_MAX,
       headers: {
         Authorization: `Bearer ${this.#apiKey}`,
-        Accept: 'application/json',
+        Accept: save === undefined ? 'application/json' : '*/*',
         ...headers,
         ...(body && { 'Content-Type': body.contentType, 'Content-Length': body.bytes }),
       },
     });
     request.on('timeout', () => request.destroy(new Error('the server is silent')));
-    return exchange(request, body).catch((error: Error) => {
+    return exchange(request, body, save).catch((error: Error) => {
       throw error instanceof OperatorError ? error : new ConnectionFailure(error);
     });
   }
 }
 
 /** An answer may come before the body is out (a refusal); what then becomes of the rest of it does not matter. */
-function exchange(request: ClientRequest, body: StreamedBody | undefined): Promise<ApiAnswer> {
+function exchange(
+  request: ClientRequest,
+  body: StreamedBody | undefined,
+  save: ApiRequest['save'],
+): Promise<ApiAnswer> {
   return new Promise((resolve, reject) => {
     let answered = false;
     request.on('error', (error) => answered || reject(error));
     request.on('response', (response) => {
       answered = true;
-      readAnswer(response)
+      readAnswer(response, save)
         .then(resolve, reject)
         .finally(() => request.destroy());
     });
@@ -88,7 +94,12 @@ function exchange(request: ClientRequest, body: StreamedBody | undefined): Promi
   });
 }
 
-async function readAnswer(response: IncomingMessage): Promise<ApiAnswer> {
+async function readAnswer(response: IncomingMessage, save: ApiRequest['save']): Promise<ApiAnswer> {
+  const { statusCode = 0, headers } = response;
+  if (save !== undefined && statusCode === 200) {
+    await save(response);
+    return { status: statusCode, headers, text: '' };
+  }
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -97,8 +108,8 @@ async function readAnswer(response: IncomingMessage): Promise<ApiAnswer> {
     chunks.push(chunk);
   }
   return {
-    status: response.statusCode ?? 0,
-    headers: response.headers,
+    status: statusCode,
+    headers,
     text: Buffer.concat(chunks).toString(),
   };
 }

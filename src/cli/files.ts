@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { DocumentDigests } from '../job/job.ts';
@@ -77,15 +78,26 @@ export function writeFileAtomically(path: string, text: string): void {
 
 /** Like {@link writeFileAtomically}, but false, and nothing done, when there is such a file already. */
 export function createFileAtomically(path: string, text: string): boolean {
-  return withDraft(path, text, (draft) => {
-    try {
-      linkSync(draft, path);
-      return true;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-      throw error;
-    }
-  });
+  return withDraft(path, text, (draft) => linkedAs(path, draft));
+}
+
+/** False, and nothing done, when there is such a file already. */
+function linkedAs(path: string, draft: string): boolean {
+  try {
+    linkSync(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw unusable('write', path, error);
+  }
+}
+
+function openForUser(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o644);
+  } catch (cause) {
+    throw unusable('write', path, cause);
+  }
 }
 
 // Without a break for the event loop, so that an interrupt finds either nothing or the file.
@@ -102,6 +114,39 @@ function withDraft<T>(path: string, text: string, publish: (draft: string) => T)
     return publish(draft);
   } catch (cause) {
     throw unusable('write', path, cause);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+/**
+ * Writes what has these digests: whole and on disk, or not at all. Like {@link createFileAtomically} it replaces no file, and is
+ * false then, unless `replace` is set. Throws OperatorError, an Error when the bytes are others.
+ */
+export async function saveDocument(
+  path: string,
+  chunks: AsyncIterable<Uint8Array>,
+  expected: DocumentDigests,
+  replace: boolean,
+): Promise<boolean> {
+  const draft = `${path}.${process.pid}.new`;
+  try {
+    const file = openForUser(draft);
+    try {
+      const written = async function* () {
+        for await (const chunk of chunks) {
+          writeFileSync(file, chunk);
+          yield chunk;
+        }
+      };
+      const digests = await digest(written(), () => {});
+      if (!isDeepStrictEqual(digests, expected)) throw new Error('the document came damaged');
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    if (replace) renameSync(draft, path);
+    return replace || linkedAs(path, draft);
   } finally {
     rmSync(draft, { force: true });
   }

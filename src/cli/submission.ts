@@ -3,6 +3,7 @@ import { toBase64 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { parseReceipt } from '../manifest/received.ts';
 import { type ApiAnswer, type ApiClient, type ApiRequest, ConnectionFailure } from './apiClient.ts';
 import { multipartUpload } from './upload.ts';
 
@@ -16,6 +17,8 @@ export interface SubmissionOptions {
   idempotencyKey: string | undefined;
   /** How long to go on trying and waiting, in milliseconds. */
   patienceMs: number;
+  /** Takes the copy without metadata; without this, none is fetched. */
+  saveCopy?: ((body: AsyncIterable<Buffer>, digests: DocumentDigests) => Promise<void>) | undefined;
   onSent(bytes: number): void;
   /** Told why nothing happens for a while. */
   onWait(why: string, seconds: number): void;
@@ -68,11 +71,38 @@ export async function submitDocument(
   }
   const receipt = await attempts.send({ method: 'GET', path: `/jobs/${job.id}/receipt.json` });
   assertReceiptFor(document, job.id, receipt.text);
+  if (options.saveCopy) await fetchCopy(attempts, job.id, receipt.text, options.saveCopy);
   return {
     jobId: job.id,
     replayed: created.headers['idempotent-replayed'] === 'true',
     receipt: receipt.text,
   };
+}
+
+async function fetchCopy(
+  attempts: Attempts,
+  jobId: string,
+  receipt: string,
+  saveCopy: NonNullable<SubmissionOptions['saveCopy']>,
+): Promise<void> {
+  const digests = sealedDocumentOf(receipt);
+  if (digests === undefined) {
+    const why =
+      'the service made no copy without metadata: it is not in compliance mode, or --preserve-metadata was given';
+    throw new Refused('document_unavailable', why, jobId);
+  }
+  await attempts.send({
+    method: 'GET',
+    path: `/jobs/${jobId}/document.pdf`,
+    save: (body) => saveCopy(body, digests),
+  });
+}
+
+function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
+  const parsed = parseReceipt(parseObject(receipt));
+  if (parsed.kind !== 'receipt' || parsed.receipt.manifest.sealed_document === undefined) return undefined;
+  const { sha256, sha512, bytes } = parsed.receipt.manifest.sealed_document;
+  return { sha256, sha512, bytes };
 }
 
 /**

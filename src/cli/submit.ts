@@ -1,10 +1,17 @@
 import { basename } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
-import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
+import { type DocumentDigests, JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { ApiClient } from './apiClient.ts';
-import { createFileAtomically, digestFile, readTextFile, writeFileAtomically } from './files.ts';
+import {
+  createFileAtomically,
+  digestFile,
+  readTextFile,
+  saveDocument,
+  writeFileAtomically,
+} from './files.ts';
 import { jsonOption, parseDurationArgument } from './options.ts';
 import { Refused, submitDocument } from './submission.ts';
 import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
@@ -17,6 +24,7 @@ interface SubmitOptions {
   customerReference?: string;
   mode: JobMode;
   preserveMetadata?: true;
+  strippedCopy?: true;
   idempotencyKey?: string;
   timeout: number;
   force?: true;
@@ -51,6 +59,10 @@ export function submitCommand(): Command {
         .default('blocking'),
     )
     .option('--preserve-metadata', 'keep XMP metadata (only matters where compliance mode is on)')
+    .option(
+      '--stripped-copy',
+      'also store the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
+    )
     .option(
       '--idempotency-key <key>',
       'for one document: instead of the key derived from document and options',
@@ -92,12 +104,16 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
 async function submitOne(client: ApiClient, path: string, options: SubmitOptions): Promise<void> {
   const document = await digestFile(path);
   const progress = showProgress(basename(path), document.bytes, 'bytes');
+  const copyPath = options.strippedCopy && `${path}.stripped.pdf`;
   try {
     const submitted = await submitDocument(path, document, {
       client,
       fields: fieldsOf(options),
       idempotencyKey: options.idempotencyKey,
       patienceMs: options.timeout,
+      ...(copyPath && {
+        saveCopy: (body, digests) => saveCopy(copyPath, body, digests, options.force ?? false),
+      }),
       onSent: progress.update,
       onWait: (why, seconds) => {
         progress.stop();
@@ -115,12 +131,25 @@ async function submitOne(client: ApiClient, path: string, options: SubmitOptions
         phase: 'completed',
         document_sha256: document.sha256,
         receipt: receiptPath,
+        ...(copyPath && { stripped_copy: copyPath }),
         replayed,
       });
     } else print(`${receiptPath}  ${jobId}${replayed ? '  (sealed before)' : ''}`);
   } finally {
     progress.stop();
   }
+}
+
+/** A file that is there already must be this very copy. */
+async function saveCopy(
+  path: string,
+  body: AsyncIterable<Buffer>,
+  digests: DocumentDigests,
+  force: boolean,
+): Promise<void> {
+  if (await saveDocument(path, body, digests, force)) return;
+  if (isDeepStrictEqual(await digestFile(path), digests)) return;
+  throw new Refused('copy_exists', `${path} is another file; --force replaces it`);
 }
 
 function storeReceipt(path: string, receipt: string, jobId: string, force: boolean): void {
