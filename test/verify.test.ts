@@ -473,3 +473,29 @@ t.test('nothing whatever throws', async (t) => {
     { numRuns: 500 },
   );
 });
+
+t.test('an object that is more than data cannot mislead', async (t) => {
+  const refuse = () => {
+    throw new Error('asked');
+  };
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  let asked = 0;
+  const fickle = {
+    ...receipt,
+    get customer_reference() {
+      asked += 1;
+      return asked === 1 ? receipt.customer_reference : 'other';
+    },
+  };
+  for (const [what, hostile] of Object.entries({
+    getter: Object.defineProperty({}, 'algorithm', { get: refuse, enumerable: true }),
+    proxy: new Proxy({}, { get: refuse, has: refuse, ownKeys: refuse }),
+    revoked: proxy,
+    function: refuse,
+  })) {
+    t.match(verifyReceipt({ document, receipt: hostile, trust: both }), { outcome: 'bad' }, what);
+  }
+  t.match(verifyReceipt({ document, receipt: fickle, trust: both }), { outcome: 'good' });
+  t.equal(asked, 1, 'all checks see one and the same receipt');
+});

@@ -56,11 +56,11 @@ export function readSignatureAlgorithm(element: Element, digest?: DigestName): S
 /** Whether the signature is the key's. False, too, for a key of another type than the scheme. */
 export function verifyScheme(
   { keyType, digest }: SignatureScheme,
-  key: PublicKey | undefined,
+  key: PublicKey,
   message: Uint8Array,
   signature: Uint8Array,
 ): boolean {
-  return key?.type === keyType && verify(key, digest, message, signature);
+  return key.type === keyType && verify(key, digest, message, signature);
 }
 
 /** The object identifier of an algorithm without parameters, or with NULL in their place. */

@@ -60,6 +60,9 @@ interface Extension {
 /** Bits of KeyUsage (RFC 5280, section 4.2.1.3). */
 export const KEY_USAGE = { digitalSignature: 0, nonRepudiation: 1, keyCertSign: 5, cRLSign: 6 } as const;
 
+/** What is wrong with a certificate without `publicKey`. */
+export const UNTRUSTED_KEY = 'has a key of a kind, or so weak, that nothing here may rest on it';
+
 const CERTIFICATE_BYTES_MAX = 16_384;
 
 /** Extensions that may be critical: those whose rules are applied, and policies, which restrict nothing where none is demanded. */
@@ -69,6 +72,9 @@ const PROCESSED: readonly string[] = [
   OID.extKeyUsage,
   OID.certificatePolicies,
 ];
+
+/** Of these an issuer that names purposes must name one. */
+const PURPOSES_OF_ISSUERS: readonly string[] = [OID.timeStamping, OID.anyExtendedKeyUsage];
 
 /** Reads a certificate. Throws MalformedDer for anything but the DER of one. */
 export function parseCertificate(der: Uint8Array): Certificate {
@@ -183,7 +189,9 @@ export function isSignedBy(
   { scheme, signedBytes, signature }: Certificate,
   { publicKey }: Certificate,
 ): boolean {
-  return scheme !== undefined && verifyScheme(scheme, publicKey, signedBytes, signature);
+  return (
+    scheme !== undefined && publicKey !== undefined && verifyScheme(scheme, publicKey, signedBytes, signature)
+  );
 }
 
 export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number): boolean {
@@ -191,8 +199,8 @@ export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number)
 }
 
 /**
- * Why the certificate may not issue others, `below` intermediate ones between it and the end (RFC 5280, sections 4.2.1.3
- * and 4.2.1.9); undefined when it may. Throws MalformedDer.
+ * Why the certificate may not issue ones for time-stamping, `below` intermediate ones between it and the end (RFC 5280, sections 4.2.1.3,
+ * 4.2.1.9 and 4.2.1.12); undefined when it may. Throws MalformedDer.
  */
 export function issuingFault(certificate: Certificate, below: number): string | undefined {
   const constraints = certificate.extensions.get(OID.basicConstraints);
@@ -206,6 +214,9 @@ export function issuingFault(certificate: Certificate, below: number): string | 
     return 'stands too high for its path length';
   const usage = keyUsage(certificate);
   if (usage !== undefined && !usage.includes(KEY_USAGE.keyCertSign)) return 'may not sign certificates';
+  const purposes = extendedKeyUsage(certificate);
+  if (purposes !== undefined && !PURPOSES_OF_ISSUERS.some((purpose) => purposes.includes(purpose)))
+    return 'is for other purposes than time-stamping';
   return unprocessedExtension(certificate);
 }
 
@@ -217,10 +228,8 @@ export function timestampingFault(certificate: Certificate): string | undefined 
   const extension = certificate.extensions.get(OID.extKeyUsage);
   if (extension === undefined) return 'has no extended key usage';
   if (!extension.critical) return 'has an extended key usage that is not critical';
-  const purposes = new Fields(parseDer(extension.value))
-    .rest()
-    .map((purpose) => readOid(requireTag(purpose, TAG.oid)));
-  if (purposes.length !== 1 || purposes[0] !== OID.timeStamping) {
+  const purposes = extendedKeyUsage(certificate);
+  if (purposes?.length !== 1 || purposes[0] !== OID.timeStamping) {
     return 'has an extended key usage other than timeStamping alone';
   }
   const signing: readonly number[] = [KEY_USAGE.digitalSignature, KEY_USAGE.nonRepudiation];
@@ -234,6 +243,12 @@ export function timestampingFault(certificate: Certificate): string | undefined 
 function keyUsage(certificate: Certificate): number[] | undefined {
   const extension = certificate.extensions.get(OID.keyUsage);
   return extension && readNamedBits(parseTagged(extension.value, TAG.bitString));
+}
+
+function extendedKeyUsage(certificate: Certificate): string[] | undefined {
+  const extension = certificate.extensions.get(OID.extKeyUsage);
+  const purposes = extension && new Fields(parseDer(extension.value)).rest();
+  return purposes?.map((purpose) => readOid(requireTag(purpose, TAG.oid)));
 }
 
 /** RFC 5280, section 4.2: a critical extension that is not processed makes the certificate unusable. */

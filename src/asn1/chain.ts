@@ -6,6 +6,7 @@ import {
   issuingFault,
   isValidAt,
   namesAsIssuer,
+  UNTRUSTED_KEY,
 } from './certificate.ts';
 import { MalformedDer } from './der.ts';
 
@@ -63,6 +64,7 @@ function whyNot(issuer: Certificate, subject: Certificate, below: number): strin
   try {
     const fault = issuingFault(issuer, below);
     if (fault !== undefined) return `${describeSubject(issuer)} ${fault}`;
+    if (issuer.publicKey === undefined) return `${describeSubject(issuer)} ${UNTRUSTED_KEY}`;
   } catch (error) {
     if (!(error instanceof MalformedDer)) throw error;
     return `${describeSubject(issuer)}: ${error.message}`;

@@ -32,6 +32,7 @@ export const OID = {
   certificatePolicies: '2.5.29.32',
   authorityKeyIdentifier: '2.5.29.35',
   extKeyUsage: '2.5.29.37',
+  anyExtendedKeyUsage: '2.5.29.37.0',
   timeStamping: '1.3.6.1.5.5.7.3.8',
   // X.520
   commonName: '2.5.4.3',

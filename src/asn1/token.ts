@@ -1,7 +1,13 @@
 import { bytesEqual, toHex } from '../base/bytes.ts';
 import { digestOf } from '../base/crypto.ts';
 import { verifyScheme } from './algorithm.ts';
-import { type Certificate, describeSubject, parseCertificate, timestampingFault } from './certificate.ts';
+import {
+  type Certificate,
+  describeSubject,
+  parseCertificate,
+  timestampingFault,
+  UNTRUSTED_KEY,
+} from './certificate.ts';
 import { findChain } from './chain.ts';
 import {
   parseSignedData,
@@ -115,7 +121,7 @@ function verify(input: TokenVerification): VerifiedTimestamp {
   checkInfo(info, input);
   const pool = readPool([...signedData.certificates, ...(input.certificates ?? [])]);
   const certificate = signerCertificate(signedData.signer, pool);
-  checkSignature(signedData, certificate.publicKey);
+  checkSignature(signedData, certificate);
   const fault = timestampingFault(certificate);
   if (fault !== undefined) throw new Rejected('certificate', `${describeSubject(certificate)} ${fault}`);
   const found = findChain(certificate, pool, input.trustedRoots, input.at ?? info.genTime);
@@ -182,7 +188,7 @@ function isNamedBy(id: SignerInfo['id'], certificate: Certificate): boolean {
   return identifier !== undefined && bytesEqual(identifier, id.subjectKeyIdentifier);
 }
 
-function checkSignature({ content, contentType, signer }: SignedData, key: Certificate['publicKey']): void {
+function checkSignature({ content, contentType, signer }: SignedData, certificate: Certificate): void {
   const { digest, scheme, signedBytes, signature } = signer;
   if (digest === undefined || scheme === undefined) {
     throw new Rejected('unsupported', 'signed with an algorithm that is not used here');
@@ -194,7 +200,10 @@ function checkSignature({ content, contentType, signer }: SignedData, key: Certi
   if (!bytesEqual(contentOf(readAttribute(signer, OID.messageDigest)), expected)) {
     throw new Rejected('signature', 'the signature is over other content');
   }
-  if (!verifyScheme(scheme, key, signedBytes, signature)) {
+  const { publicKey } = certificate;
+  if (publicKey === undefined)
+    throw new Rejected('certificate', `${describeSubject(certificate)} ${UNTRUSTED_KEY}`);
+  if (!verifyScheme(scheme, publicKey, signedBytes, signature)) {
     throw new Rejected('signature', 'the signature is not its certificate’s');
   }
 }

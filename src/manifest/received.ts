@@ -59,7 +59,8 @@ export type ParsedReceipt =
   | { kind: 'newer'; detail: string };
 
 /** Reads a receipt that comes from a stranger. Any input is safe. */
-export function parseReceipt(value: unknown): ParsedReceipt {
+export function parseReceipt(received: unknown): ParsedReceipt {
+  const value = snapshot(received);
   const version = versionSchema.safeParse(value);
   if (!version.success) return { kind: 'malformed', detail: describe(version.error) };
   const { algorithm, manifest } = version.data;
@@ -92,6 +93,15 @@ function shortened(text: string, charsMax: number): string {
 
 function escaped(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
+}
+
+/** The data alone: an object with getters, or a proxy, could throw, or say one thing to one check and another to the next. */
+function snapshot(value: unknown): unknown {
+  try {
+    return structuredClone(value);
+  } catch {
+    return undefined;
+  }
 }
 
 function digestOf(receipt: object): string | undefined {

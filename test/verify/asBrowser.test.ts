@@ -15,6 +15,7 @@ for (const file of [
   'test/verify/fuzz.test.ts',
   'test/verify/timestamp.test.ts',
   'test/asn1/token.test.ts',
+  'test/asn1/certificate.test.ts',
   'test/asn1/foreign.test.ts',
   'test/log/checkpoint.test.ts',
   'test/log/keys.test.ts',
