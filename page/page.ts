@@ -7,6 +7,8 @@ type Name = 'document' | 'receipt' | 'trust';
 
 const WORDS = { good: 'Good', bad: 'Bad', unknown: 'Could not tell' };
 
+const WORDS_OF_COPY = 'Good: the copy without XMP metadata, not the document as it was received';
+
 /** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
 const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
@@ -83,7 +85,8 @@ async function digest(file: File, progress: (share: number) => void) {
 }
 
 function showVerdict(verdict: Verdict): void {
-  show(verdict.outcome, WORDS[verdict.outcome]);
+  const isCopy = verdict.outcome === 'good' && verdict.matches === 'sealed_document';
+  show(verdict.outcome, isCopy ? WORDS_OF_COPY : WORDS[verdict.outcome]);
   table.hidden = false;
   for (const { name, outcome, detail } of verdict.checks) {
     const row = rows.insertRow();
