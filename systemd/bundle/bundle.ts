@@ -69,7 +69,7 @@ function pack(tree: string, file: string, name: string, epoch: number): void {
   const rename = [`--transform=s,^\\.,${name},`, '--format=gnu'];
   execFileSync('sh', [
     '-c',
-    'tar "$@" | gzip -9n >"$0"',
+    'tar "$@" | gzip -n >"$0"',
     file,
     ...reproducible,
     ...rename,

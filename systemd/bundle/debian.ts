@@ -26,7 +26,7 @@ export function buildDebianPackage({ tree, file, version, architecture, epoch }:
     encoding: 'utf8',
   }).split('\t');
   writeFileSync(join(control, 'control'), controlText(version, architecture, kilobytes), { mode: 0o644 });
-  execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
+  execFileSync('dpkg-deb', ['--root-owner-group', '-Zzstd', '--build', tree, file], {
     env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
     stdio: ['ignore', 'ignore', 'inherit'],
   });

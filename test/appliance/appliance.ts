@@ -1,0 +1,183 @@
+/** Installs the bundle on a Debian that is really booted, without a network, and lives there what an administrator lives. */
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { until as untilWithin } from '../support/until.ts';
+import { Machine } from './machine.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** Machines are slow to boot while others work. */
+const until = (what: string, holds: () => boolean) => untilWithin(what, holds, 120);
+const PORTS = { sandbox: 8400, production: 8401 };
+const ENVIRONMENTS = Object.keys(PORTS) as (keyof typeof PORTS)[];
+
+const bundles = mkdtempSync(join(tmpdir(), 'pdfseald-bundles-'));
+t.teardown(() => rmSync(bundles, { recursive: true, force: true }));
+
+/** Builds a bundle; the path of its package. */
+function bundle(name: string, ...args: string[]): string {
+  const output = join(bundles, name);
+  execFileSync(process.execPath, ['systemd/bundle/bundle.ts', '--output', output, ...args], {
+    cwd: ROOT,
+    stdio: 'ignore',
+  });
+  const file = readdirSync(output).find((entry) => entry.endsWith('.deb'));
+  if (file === undefined) throw new Error('no package was built');
+  return join(output, file);
+}
+
+const first = bundle('first');
+const second = bundle('second');
+const newer = bundle('newer', '--version', '99.0.0');
+
+const machine = await Machine.boot();
+t.teardown(() => machine.close());
+const keys = new Map<string, string>();
+
+function install(file: string, ...options: string[]) {
+  copyFileSync(file, join(machine.root, 'root/pdfseald.deb'));
+  return machine.run(`apt-get install --yes ${options.join(' ')} /root/pdfseald.deb`);
+}
+
+function admin(environment: string, command: string): string {
+  return machine.must(
+    `setpriv --reuid=pdfseal --regid=pdfseal --clear-groups pdfseal ${command} --config /etc/pdfseal/${environment}.toml`,
+  );
+}
+
+/** Every job that was answered has a receipt, and each verifies with the document it is of. */
+function verifyAll(environment: keyof typeof PORTS): number {
+  const folder = `/root/${environment}`;
+  machine.must(
+    `setpriv --reuid=pdfseal --regid=pdfseal --clear-groups pdfseal trust export --config /etc/pdfseal/${environment}.toml >${folder}/trust.json`,
+  );
+  return Number(
+    machine.must(`cd ${folder}; count=0; for job in $(cat jobs); do
+      curl -sf -H "Authorization: Bearer ${keys.get(environment)}" -o receipt.json http://127.0.0.1:${PORTS[environment]}/v1/jobs/$job/receipt.json || exit 1
+      pdfseal verify $job.pdf receipt.json --trust trust.json >verdict || { cat verdict; exit 1; }
+      count=$((count + 1)); done; echo $count`),
+  );
+}
+
+function show(environment: string, property: string): string {
+  return machine.must(`systemctl show --value --property=${property} pdfseald@${environment}`);
+}
+
+async function sealed(environment: string, more: number): Promise<void> {
+  const count = () => Number(machine.run(`wc -l </root/${environment}/jobs`).stdout);
+  const before = count();
+  await until(`${more} more documents are sealed in ${environment}`, () => count() >= before + more);
+}
+
+t.test('two builds of one commit are the same bytes', async (t) => {
+  t.ok(readFileSync(first).equals(readFileSync(second)));
+});
+
+t.test('it installs without a network, and nothing runs by itself', async (t) => {
+  const { status, stdout, stderr } = install(first);
+  t.equal(status, 0, stderr);
+  t.match(stdout, /Next, for an environment "production":/);
+  t.equal(machine.run('systemctl is-enabled pdfseald@production').stdout.trim(), 'disabled');
+  t.match(machine.must('pdfseal --version'), /^\d+\.\d+\.\d+$/);
+  t.equal(
+    machine.must('find /usr/lib/pdfseald ! -user root -o -perm /022 ! -type l | wc -l'),
+    '0',
+    'only root writes there',
+  );
+});
+
+t.test('two environments are made, start, and seal', async (t) => {
+  for (const environment of ENVIRONMENTS) {
+    copyFileSync(join(ROOT, 'test/appliance/environment.sh'), join(machine.root, 'root/environment.sh'));
+    copyFileSync(join(ROOT, 'test/appliance/load.sh'), join(machine.root, 'root/load.sh'));
+    machine.must(`sh /root/environment.sh ${environment} ${PORTS[environment]}`);
+  }
+  // One keeps its port in systemd's hands, the other listens itself.
+  machine.must(`mkdir -p /etc/systemd/system/pdfseald@production.socket.d
+    printf '[Socket]\\nListenStream=\\nListenStream=127.0.0.1:${PORTS.production}\\n' >/etc/systemd/system/pdfseald@production.socket.d/port.conf
+    systemctl daemon-reload
+    systemctl enable --now pdfseald@production.socket pdfseald@sandbox.service pdfseald@production.service pdfseald.target`);
+  for (const environment of ENVIRONMENTS) {
+    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
+    t.match(show(environment, 'StatusText'), /jobs wait/);
+    keys.set(environment, admin(environment, 'keys issue --client invoices --organization acme'));
+    machine.start(`sh /root/load.sh ${PORTS[environment]} ${keys.get(environment)} /root/${environment}`);
+    await until(
+      'a first document is sealed',
+      () => machine.run(`test -s /root/${environment}/jobs`).status === 0,
+    );
+  }
+  const exposure = machine.must(
+    'systemd-analyze security --no-pager --threshold=10 pdfseald@production.service | tail -n 1',
+  );
+  t.match(exposure, /: 0\.\d/, exposure);
+});
+
+t.test('a restart under load loses no request', async (t) => {
+  machine.must('systemctl restart pdfseald@production');
+  await sealed('production', 3);
+  t.equal(machine.run('cat /root/production/lost').stdout, '');
+});
+
+t.test('a daemon that hangs is ended by the watchdog and comes back', async (t) => {
+  const before = show('sandbox', 'MainPID');
+  machine.must(`kill -STOP ${before}`);
+  await until('another process serves', () => !['0', before].includes(show('sandbox', 'MainPID')));
+  t.match(show('sandbox', 'NRestarts'), /^[1-9]/);
+  await until('it is active', () => show('sandbox', 'ActiveState') === 'active');
+  await sealed('sandbox', 3);
+});
+
+t.test('the loss of a child is mended without a restart', async (t) => {
+  const before = show('production', 'MainPID');
+  machine.must(`pkill -KILL -P ${before}`);
+  await sealed('production', 3);
+  t.equal(show('production', 'MainPID'), before);
+});
+
+t.test('a reboot brings both back, and every receipt', async () => {
+  for (const environment of ENVIRONMENTS) machine.must(`touch /root/${environment}/stop`);
+  await machine.reboot();
+  for (const environment of ENVIRONMENTS) {
+    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
+    t.ok(verifyAll(environment) > 5, `every receipt of ${environment} verifies`);
+  }
+});
+
+t.test('an upgrade copies the stores, keeps the configuration, and goes one way only', async (t) => {
+  const config = machine.must('sha256sum /etc/pdfseal/production.toml');
+  const upgraded = install(newer);
+  t.equal(upgraded.status, 0, upgraded.stderr);
+  t.equal(machine.must('pdfseal --version'), '99.0.0');
+  t.equal(machine.must('sha256sum /etc/pdfseal/production.toml'), config);
+  t.match(machine.must('ls /var/backups/pdfseal'), /production-.*\nsandbox-/);
+  for (const environment of ENVIRONMENTS) {
+    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
+    t.ok(verifyAll(environment) > 5);
+  }
+  const refused = install(first, '--allow-downgrades');
+  t.not(refused.status, 0);
+  t.match(refused.stderr + refused.stdout, /a store is never opened by an older version/);
+});
+
+t.test('a backup is restored; the nightly check finds nothing', async (t) => {
+  machine.must('systemctl start pdfseald-backup@production pdfseald-check@production');
+  machine.must(
+    'systemctl stop pdfseald@production.service pdfseald@production.socket && rm -r /var/lib/pdfseal/production/store',
+  );
+  machine.must(
+    'pdfseal-run production restore --from /var/backups/pdfseal/production/$(ls /var/backups/pdfseal/production | tail -n 1)',
+  );
+  machine.must('systemctl start pdfseald@production.socket pdfseald@production.service');
+  t.ok(verifyAll('production') > 5);
+});
+
+t.test('a purge leaves the evidence, unless it is asked for', async (t) => {
+  const purged = machine.run('apt-get purge --yes pdfseald');
+  t.equal(purged.status, 0, purged.stderr);
+  t.equal(machine.run('test -e /var/lib/pdfseal/production/store/data.mdb').status, 0);
+  t.not(machine.run('command -v pdfseal').status, 0);
+});
