@@ -59,13 +59,14 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   const usable = 'check' in config ? tryConfig(file, 'unused') : config;
   if ('check' in usable) return;
   yield* checkFiles(usable);
-  yield* await checkStore(usable);
+  const { diagnoses: ofStore, keys = [] } = await checkStore(usable);
+  yield* ofStore;
   const { diagnoses, status, running } = await askDaemon(usable);
   yield* diagnoses;
   if (!running) {
     yield checkEngine(usable);
     yield* await checkClock(usable);
-    if (usable === config) yield* await probeTokens(usable);
+    if (usable === config) yield* await probeTokens(usable, keys);
   }
   yield* checkCertificates(usable);
   yield checkLimits(usable, status?.pid ?? 'self');

@@ -291,6 +291,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
   const refused = await sandbox.pdfseal(['hsm', 'drill', ...config, '--partition', 'eu']);
   t.match(refused, { status: 1, stderr: /below_quorum/ }, 'the last one is not taken out');
   giveBack();
+  await until('it is back', async () => !(await statusText(sandbox)).includes('unavailable'));
 
   const writePin = changePin(eu);
   process.kill(item(await signerPids(sandbox), 0), 'SIGKILL');

@@ -5,7 +5,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config.ts';
-import { type Epochs, termAt } from '../../log/epochs.ts';
+import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { openStore } from '../../store/lmdb.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -14,8 +14,14 @@ const FREE_BYTES_WARNING = 2 ** 30;
 
 const ROOM = 'make room on that disk, or move state_dir to a larger one';
 
+export interface StoreFindings {
+  diagnoses: Diagnosis[];
+  /** The keys in force; absent where the store does not say. */
+  keys?: readonly EpochKey[];
+}
+
 /** Opens the store beside whoever uses it, without the right to write. */
-export async function checkStore(config: Config): Promise<Diagnosis[]> {
+export async function checkStore(config: Config): Promise<StoreFindings> {
   try {
     const store = await openStore({
       path: config.storeDir,
@@ -25,18 +31,22 @@ export async function checkStore(config: Config): Promise<Diagnosis[]> {
     try {
       const head = await store.head();
       const waiting = await store.waitingCount();
-      const epoch = checkEpoch(config, await store.epochs());
+      const epochs = await store.epochs();
+      const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
-      return [good('store', detail), ...epoch, await checkDisk(config.storeDir)];
+      const disk = await checkDisk(config.storeDir);
+      return { diagnoses: [good('store', detail), ...checkEpoch(config, epochs), disk], keys };
     } finally {
       await store.close();
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) {
-      return [bad('store', String(error), 'run `pdfseal log check`; restore a copy of the state folder')];
+      const remedy = 'run `pdfseal log check`; restore a copy of the state folder';
+      return { diagnoses: [bad('store', String(error), remedy)] };
     }
     const remedy = 'see "Recover" in the README; a store is made by `pdfseal init` and never overwritten';
-    return [bad('store', error.message, remedy), ...(await checkDiskOf(config.stateDir))];
+    const disk = await checkDiskOf(config.stateDir);
+    return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
 }
 

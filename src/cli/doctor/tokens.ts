@@ -2,6 +2,7 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { isPinRefusal, remedyFor } from '../../kms/failure.ts';
 import { inspectKey } from '../../kms/keys.ts';
+import type { EpochKey } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
 import { configuredKeys, failureOf, type WantedKey } from '../hsmKeys.ts';
 import { bad, type Diagnosis, good } from './diagnosis.ts';
@@ -12,11 +13,23 @@ const RECONNECT = 'check that the token is connected and its module configured';
  * Has every configured key sign, one after the other; only for when no daemon runs that knows better. A PIN that was refused is not
  * tried again for another key: some tokens lock after three.
  */
-export async function probeTokens(config: Config): Promise<Diagnosis[]> {
+export async function probeTokens(config: Config, inForce: readonly EpochKey[]): Promise<Diagnosis[]> {
   const refusedPinFiles = new Set<string>();
   const diagnoses: Diagnosis[] = [];
-  for (const wanted of configuredKeys(config)) diagnoses.push(await probe(wanted, refusedPinFiles));
+  for (const wanted of configuredKeys(config)) {
+    diagnoses.push(await probe(inEpoch(wanted, inForce), refusedPinFiles));
+  }
   return diagnoses;
+}
+
+/** A partition keeps its name through the epochs, and has a key of another label in each. */
+function inEpoch(wanted: WantedKey, inForce: readonly EpochKey[]): WantedKey {
+  const { purpose, token } = wanted;
+  const key = inForce.find(
+    ({ region, partition }) => region === token.region && partition === token.keyLabel,
+  );
+  if (purpose !== 'log' || key === undefined) return wanted;
+  return { purpose, token: { ...token, keyLabel: key.keyLabel } };
 }
 
 async function probe({ purpose, token }: WantedKey, refusedPinFiles: Set<string>): Promise<Diagnosis> {
