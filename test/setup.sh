@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources.
+# Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources. With --tests, also
+# what only tests and benchmarks use: a browser and clamd.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -19,7 +20,7 @@ npm() {
 
 install_debian_packages() {
   missing=
-  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl chromium:chromium clamd:clamav-daemon; do
+  for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl "$@"; do
     PATH="$PATH:/usr/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
   done
   [ -n "$missing" ] || return 0
@@ -83,7 +84,10 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
-install_debian_packages
+case "${1-}" in
+  --tests) install_debian_packages chromium:chromium clamd:clamav-daemon ;;
+  *) install_debian_packages ;;
+esac
 install_npm_packages
 compile_addons
 compile_sources
