@@ -68,8 +68,13 @@ export function isOnCurve(key: PublicKey): boolean {
   }
 }
 
+/** Taking a key in costs as much as verifying with it, and a root's is used again and again. */
+const keyObjects = new WeakMap<PublicKey, node.KeyObject>();
+
 function keyObject(key: PublicKey): node.KeyObject {
-  return node.createPublicKey({ key: toJwk(key), format: 'jwk' });
+  const object = keyObjects.get(key) ?? node.createPublicKey({ key: toJwk(key), format: 'jwk' });
+  keyObjects.set(key, object);
+  return object;
 }
 
 function toJwk(key: PublicKey): node.JsonWebKey {
