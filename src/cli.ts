@@ -73,6 +73,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./cli/restore.ts')).restoreCommand(),
   },
   {
+    name: 'epochs',
+    summary: 'plan new keys, another quorum or other partitions from a date on',
+    load: async () => (await import('./cli/epochs.ts')).epochsCommand(),
+  },
+  {
     name: 'trust',
     summary: 'export what verifiers need to trust this log',
     load: async () => (await import('./cli/trust.ts')).trustCommand(),

@@ -9,7 +9,9 @@ import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificatesCommand } from './certificateList.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
+import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
+
 import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
 import { jsonOption, withStore } from './options.ts';
@@ -23,6 +25,7 @@ export function hsmCommand(): Command {
     )
     .addCommand(initKeyCommand())
     .addCommand(listCommand())
+    .addCommand(destroyKeyCommand())
     .addCommand(csrCommand())
     .addCommand(installCertificateCommand())
     .addCommand(certifyCommand())
@@ -43,6 +46,7 @@ function initKeyCommand(): Command {
         `of a log key ${SIGNATURE_ALGORITHMS.join(' or ')}, of a time-stamping key ${AUTHORITY_ALGORITHMS.join(' or ')}`,
       ).choices(KEY_ALGORITHMS),
     )
+    .option('--new-label <label>', 'make it under this label, to be taken by `pdfseal epochs plan`')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -58,12 +62,20 @@ Example:
 interface InitKeyOptions extends KeyChoice {
   config: string;
   algorithm?: KeyAlgorithm;
+  newLabel?: string;
   json?: true;
 }
 
-async function makeKey({ config: file, algorithm, json, ...choice }: InitKeyOptions): Promise<void> {
+async function makeKey({
+  config: file,
+  algorithm,
+  newLabel,
+  json,
+  ...choice
+}: InitKeyOptions): Promise<void> {
   const config = loadConfig(file);
-  const wanted = pickKey(configuredKeys(config), choice);
+  const { purpose, token } = pickKey(configuredKeys(config), choice);
+  const wanted = { purpose, token: { ...token, keyLabel: newLabel ?? token.keyLabel } };
   const suitable = wanted.purpose === 'log' ? SIGNATURE_ALGORITHMS : AUTHORITY_ALGORITHMS;
   const chosen = algorithm ?? (wanted.purpose === 'log' ? 'ed25519' : 'ecdsa-p256');
   if (!suitable.some((name) => name === chosen)) {

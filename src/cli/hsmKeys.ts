@@ -1,15 +1,18 @@
+import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
+import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import type { HeldKey } from '../kms/algorithm.ts';
 import { SignerFailure } from '../kms/failure.ts';
 import { type Sign, useKey } from '../kms/keys.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
+import { comingAt, termAt } from '../log/epochs.ts';
 import type { LogKey } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { CertifiedKey } from '../tsa/installed.ts';
-import { configOption } from './options.ts';
+import { configOption, withStore } from './options.ts';
 
 /** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';
@@ -26,6 +29,25 @@ export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
     ...kms.partitions.map((token) => ({ purpose: 'log' as const, token })),
     ...timestamp.keys.map((token) => ({ purpose: 'time-stamp' as const, token })),
   ];
+}
+
+/**
+ * Like {@link configuredKeys} where there is a log already: its keys are those of the epoch in force and of the planned one, not those
+ * it began with.
+ */
+export async function keysInService(config: Config): Promise<WantedKey[]> {
+  const all = configuredKeys(config);
+  if (!existsSync(config.storeDir)) return all;
+  const epochs = await withStore(config.file, 'read', (store) => store.epochs());
+  const now = systemClock();
+  const keys = [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
+  const log = config.kms.partitions.flatMap((token) =>
+    keys
+      .filter(({ region, partition }) => region === token.region && partition === token.keyLabel)
+      .map(({ keyLabel }) => ({ purpose: 'log' as const, token: { ...token, keyLabel } })),
+  );
+  const byName = new Map(log.map((wanted) => [kmsKeyId(wanted.token), wanted]));
+  return [...byName.values(), ...all.filter(({ purpose }) => purpose !== 'log')];
 }
 
 /** Where the root of a site without a certificate authority is: beside a time-stamping key, on the same token. */

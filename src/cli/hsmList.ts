@@ -6,7 +6,7 @@ import { isPinRefusal } from '../kms/failure.ts';
 import { inspectKey, type KeyInspection } from '../kms/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificateFile } from '../tsa/installed.ts';
-import { configuredKeys, failureOf, rootBeside, type WantedKey } from './hsmKeys.ts';
+import { failureOf, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 import { configOption, jsonOption } from './options.ts';
 import { EXIT, note, printJson, printTable } from './terminal.ts';
 
@@ -22,7 +22,8 @@ export function listCommand(): Command {
   return new Command('list')
     .summary('have every key sign, and check how its token keeps it')
     .description(
-      'Opens every key of the config file in its token, has it sign, and checks that the token says it cannot leave: ' +
+      'Opens every key in use in its token (of the log those of the epoch in force and of the planned one), ' +
+        'and of the config file, has it sign, and checks that the token says it cannot leave: ' +
         'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
     )
     .addOption(configOption())
@@ -48,7 +49,7 @@ async function listKeys({ config: file, json }: { config: string; json?: true })
     .map((token) => ({ purpose: 'root' as const, token }));
   const refusedPinFiles = new Set<string>();
   const reports: KeyReport[] = [];
-  for (const wanted of [...configuredKeys(config), ...roots]) {
+  for (const wanted of [...(await keysInService(config)), ...roots]) {
     reports.push(await inspect(wanted, refusedPinFiles));
   }
   if (json) for (const report of reports) printJson(present(report));
