@@ -11,7 +11,6 @@ import { certificatesCommand } from './certificateList.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
 import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
-
 import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
 import { jsonOption, withStore } from './options.ts';
