@@ -50,6 +50,8 @@ export interface Config {
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
   /** Rates and quotas of clients. */
   readonly policies: LimitPolicies;
+  /** With less free on the disk of the store, no job is accepted. */
+  readonly storage: { readonly freeBytesMin: number };
   readonly blocking: { readonly timeoutMs: number };
   readonly sealing: { readonly giveUpAfterMs: number; readonly batchJobsMax: number };
   readonly hash: {
@@ -228,6 +230,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
     health: { canaryIntervalMs: tables.health.canary_interval },
     limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
     policies: toPolicies(tables),
+    storage: { freeBytesMin: tables.storage.free_bytes_min },
     blocking: { timeoutMs: blocking.timeout },
     sealing: { giveUpAfterMs: sealing.give_up_after, batchJobsMax: sealing.batch_jobs_max },
     hash: { workers: hash.workers, engine: hash.engine, crossCheckShare: hash.cross_check },

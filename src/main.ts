@@ -30,6 +30,7 @@ import { openSigning } from './signing.ts';
 import { SourceClient } from './source/client.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
+import { Room } from './store/room.ts';
 import type { Store } from './store/store.ts';
 import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
@@ -85,8 +86,10 @@ async function serve(config: Config): Promise<void> {
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  const room = new Room({ path: config.storeDir, freeBytesMin: config.storage.freeBytesMin, logger });
   const store = parts.adopt(
     await openStore({
+      room,
       path: config.storeDir,
       expected: { environment: config.environment, logOrigin: config.log.origin },
       backlogMax: config.webhooks.backlogMax,
@@ -126,6 +129,7 @@ async function serve(config: Config): Promise<void> {
       signing,
       ...(timestamping && { timestamping }),
       limits,
+      room,
       ...config.sealing,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;

@@ -16,6 +16,7 @@ import { type Edge, loadEdge, rootOf } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
 import type { Signing } from './signing.ts';
+import type { Room } from './store/room.ts';
 import type { Acceptance, Batch, BatchTimestamp, SealedBatch, Store, StoredCopy } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
@@ -25,6 +26,8 @@ export interface SealerOptions {
   signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'canSign' | 'recovered'>;
   /** Absent: nothing is sealed in an epoch that requires time-stamps. */
   timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
+  /** The room on the store's disk. Absent: it is not looked at. */
+  room?: Pick<Room, 'admit'>;
   /** Told of jobs that no longer count against their quota. Absent: none has one. */
   limits?: Pick<Limits, 'giveBack'>;
   /** Accepted jobs that may wait; one more is refused with `queue_full`. */
@@ -77,10 +80,11 @@ export class Sealer {
   }
 
   /**
-   * Refuses work that could not be done, before any of it is received: throws ServiceError `queue_full`, and for a
+   * Refuses work that could not be done, before any of it is received: throws ServiceError `storage_full` or `queue_full`, and for a
    * blocking create `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
+    this.#options.room?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) {
       throw new ServiceError('queue_full', 'Too many jobs wait to be sealed. Repeat the request later.', {
         retryAfterSeconds: RETRY_AFTER_SECONDS,

@@ -1,9 +1,6 @@
 import { formatBytes } from '../base/units.ts';
 import type { AdminStatus, HealthPart } from './status.ts';
 
-/** With less, the next batches end the process. */
-const DISK_FREE_BYTES_MIN = 64 * 2 ** 20;
-
 type Facts = Pick<
   AdminStatus,
   'draining' | 'canary' | 'queue' | 'partitions' | 'timestamps' | 'scanner' | 'store'
@@ -86,13 +83,13 @@ function queue({ queue: { queued, hashing, sealing, jobs_max } }: Facts): Health
   return part('queue', waiting < jobs_max, detail, 'it empties by itself once sealing goes on');
 }
 
-function store({ store: { bytes, disk_free_bytes } }: Facts): HealthPart {
+function store({ store: { bytes, disk_free_bytes, disk_free_bytes_min } }: Facts): HealthPart {
   const detail = `${formatBytes(bytes)}, ${formatBytes(disk_free_bytes)} free on its disk`;
   return part(
     'store',
-    disk_free_bytes >= DISK_FREE_BYTES_MIN,
+    disk_free_bytes >= disk_free_bytes_min,
     detail,
-    'make room: a write that fails ends the daemon',
+    'make room: below storage.free_bytes_min no job is accepted',
   );
 }
 

@@ -49,7 +49,13 @@ export interface AdminStatus {
     dropped: number;
   };
   log: { origin: string; tree_size: number; sealed_at?: string };
-  store: { path: string; bytes: number; disk_free_bytes: number; disk_bytes: number };
+  store: {
+    path: string;
+    bytes: number;
+    disk_free_bytes: number;
+    disk_free_bytes_min: number;
+    disk_bytes: number;
+  };
   hash: { engine: string; workers: number };
   /** Since it was last asked for. */
   event_loop_delay_ms: { p50: number; p99: number; max: number };

@@ -47,6 +47,7 @@ export interface StatusSources {
   canary: Pick<Canary, 'status'>;
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
+  storeFreeBytesMin: number;
   hash: { engine: string; workers: number };
   lifecycle: { readonly draining: boolean };
   clock: Clock;
@@ -102,7 +103,7 @@ export class StatusReader {
         tree_size: head?.treeSize ?? 0,
         ...(head && { sealed_at: toTimestamp(head.sealedAt) }),
       },
-      store: await measureStore(storeDir),
+      store: await measureStore(storeDir, this.#sources.storeFreeBytesMin),
       hash,
       event_loop_delay_ms: this.#readDelay(),
     };
@@ -208,12 +209,13 @@ function presentWebhooks(status: WebhookStatus, now: number): AdminStatus['webho
 }
 
 /** Bytes the store takes on disk, and what is left of the disk it is on. */
-export async function measureStore(path: string): Promise<AdminStatus['store']> {
+export async function measureStore(path: string, freeBytesMin: number): Promise<AdminStatus['store']> {
   const [{ size }, disk] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)]);
   return {
     path,
     bytes: size,
     disk_free_bytes: disk.bavail * disk.bsize,
+    disk_free_bytes_min: freeBytesMin,
     disk_bytes: disk.blocks * disk.bsize,
   };
 }

@@ -1,5 +1,18 @@
 import { getSystemErrorMap } from 'node:util';
 
+const REMEDIES: Readonly<Record<string, string>> = {
+  EROFS: 'mount its file system for writing',
+  ENOSPC: 'make room on its disk',
+  EDQUOT: 'raise the disk quota of this user',
+  EMFILE: 'raise the number of files this process may open (LimitNOFILE=)',
+};
+
+/** What an administrator can do so that a file can be opened. */
+export function remedyFor(cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  return REMEDIES[code] ?? 'run this as the user that owns the folder';
+}
+
 /** What the system said, in its own words: "permission denied". For messages to administrators. */
 export function systemReason(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);

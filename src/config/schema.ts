@@ -266,6 +266,11 @@ export const configSchema = table({
       { error: 'a table for each client with limits of its own: [clients.invoices.rate]' },
     )
     .prefault({}),
+  storage: table({
+    free_bytes_min: size('what is to be free on the disk of the store', '16MiB', '1024TiB').prefault(
+      '256MiB',
+    ),
+  }).prefault({}),
   retention: table({
     document_hours: integer('hours that a copy is kept after its job was accepted', 1, 87_600).prefault(72),
     disk_free_min: size('what copies leave free of the disk', '0B', '1024TiB').prefault('2GiB'),

@@ -253,7 +253,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   },
   storage_full: {
     status: 503,
-    title: 'The service has no room for a copy of the document',
+    title: 'The disk of the service is full',
     remedy: REPEAT_LATER,
   },
   queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },

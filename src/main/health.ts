@@ -68,6 +68,7 @@ export async function openHealth(
         scanner,
         webhooks,
         certificates: certificatesInUse(config),
+        storeFreeBytesMin: config.storage.freeBytesMin,
         queueJobsMax: () => live.current.limits.queueJobsMax,
         hash: { engine, workers: config.hash.workers },
         lifecycle,

@@ -1,5 +1,6 @@
 import type { RootDatabase } from 'lmdb';
 import type { Database } from './databases.ts';
+import type { Room } from './room.ts';
 import { UnknownOutcome } from './store.ts';
 
 export interface Change {
@@ -36,12 +37,21 @@ const COMMIT_MS_MAX = 60_000;
 export class Commits {
   readonly #root: RootDatabase;
   readonly #commitMsMax: number;
+  readonly #room: Pick<Room, 'forCommit'> | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   #failure: UnknownOutcome | undefined;
 
-  constructor(root: RootDatabase, commitMsMax = COMMIT_MS_MAX) {
+  /** With `room`, a commit waits until the disk can take it. */
+  constructor(
+    root: RootDatabase,
+    {
+      commitMsMax = COMMIT_MS_MAX,
+      room,
+    }: { commitMsMax?: number; room?: Pick<Room, 'forCommit'> | undefined } = {},
+  ) {
     this.#root = root;
+    this.#room = room;
     this.#commitMsMax = commitMsMax;
   }
 
@@ -70,6 +80,7 @@ export class Commits {
     while (this.#pending.length > 0) {
       const group = this.#nextGroup();
       try {
+        await this.#room?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
         await this.#inTime(this.#commit(group).catch(rejectWithCause));
       } catch (error) {
         this.#break(error, group);

@@ -1,15 +1,16 @@
-import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { syncFolder } from './folders.ts';
 import { counterKey } from './keys.ts';
 import { LmdbStore } from './lmdbStore.ts';
+import { assertIsThere, assertIsWritable } from './openable.ts';
 import { encodeRecord, parseRecord } from './records.ts';
+import type { Room } from './room.ts';
 import type { Store, StoreIdentity } from './store.ts';
 
 /** Layout version this program writes and reads. */
@@ -39,6 +40,8 @@ export interface OpenStoreOptions {
   /** Opens without the right to write, in a process that only looks. */
   readOnly?: boolean;
   clock?: Clock;
+  /** Writes wait while it has none. */
+  room?: Room;
   /** What may wait to be sent to one webhook endpoint, and as many may be given up. */
   backlogMax?: number;
 }
@@ -73,39 +76,27 @@ export async function openStore({
   readOnly = false,
   clock = systemClock,
   backlogMax = BACKLOG_MAX_DEFAULT,
+  room,
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
   const databases = openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
-    return new LmdbStore(databases, identity, { clock, backlogMax });
+    return new LmdbStore(databases, identity, { clock, backlogMax, room });
   } catch (error) {
     await databases.root.close();
     throw error;
   }
 }
 
-/** A store that is not ours to read is there all the same: nobody must be told to make another. */
-function assertIsThere(path: string): void {
-  const file = join(path, 'data.mdb');
-  try {
-    statSync(file);
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT')
-      throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``, { cause });
-    throw new OperatorError(
-      `cannot open ${file} (${systemReason(cause)}): run this as the user that owns the folder`,
-      { cause },
-    );
-  }
-}
-
 function openExisting(path: string, readOnly: boolean): Databases {
   try {
     assertIsEnvironment(join(path, 'data.mdb'));
+    if (!readOnly) assertIsWritable(path);
     return openDatabases(path, { readOnly });
   } catch (error) {
+    if (error instanceof OperatorError) throw error;
     throw new OperatorError(`the store in ${path} cannot be opened: ${String(error)}`, { cause: error });
   }
 }

@@ -11,6 +11,7 @@ import { Jobs } from './jobs.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
 import { QuotaCounts } from './quotas.ts';
+import type { Room } from './room.ts';
 import { Settlements } from './settlements.ts';
 import type {
   Acceptance,
@@ -30,6 +31,12 @@ import type {
   StoreIdentity,
 } from './store.ts';
 
+interface LmdbOptions {
+  clock: Clock;
+  backlogMax: number;
+  room: Room | undefined;
+}
+
 /** The embedded store: one LMDB environment, one writing process, any number of readers. Made by `lmdb.ts`. */
 export class LmdbStore implements Store {
   readonly identity: StoreIdentity;
@@ -45,10 +52,10 @@ export class LmdbStore implements Store {
   readonly #epochs: EpochRecords;
   readonly #credentials: Credentials;
 
-  constructor(databases: Databases, identity: StoreIdentity, options: { clock: Clock; backlogMax: number }) {
+  constructor(databases: Databases, identity: StoreIdentity, options: LmdbOptions) {
     this.identity = identity;
     this.#databases = databases;
-    this.#commits = new Commits(databases.root);
+    this.#commits = new Commits(databases.root, { room: options.room });
     this.#idempotency = new IdempotencyEntries(databases, options.clock);
     this.#quotas = new QuotaCounts(databases);
     this.#copies = new Copies(databases, this.#commits);

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
+import { remedyFor, systemReason } from '../base/systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
 export interface DaemonLock {
@@ -18,12 +18,11 @@ export function acquireLock(path: string): DaemonLock {
   const file = openLockFile(path);
   try {
     flock(file, path);
-    ftruncateSync(file);
-    writeSync(file, `${process.pid}\n`);
   } catch (error) {
     closeSync(file);
     throw error;
   }
+  noteHolder(file);
   return { release: () => closeSync(file) };
 }
 
@@ -42,12 +41,22 @@ export function lockHolder(path: string): string | undefined {
   return held ? readFileSync(path, 'utf8').trim() || 'unknown' : undefined;
 }
 
+/** For whoever finds it locked. A full disk does not stop a daemon from holding the lock. */
+function noteHolder(file: number): void {
+  try {
+    ftruncateSync(file);
+    writeSync(file, `${process.pid}\n`);
+  } catch {
+    // They are told "unknown".
+  }
+}
+
 function openLockFile(path: string): number {
   try {
     return openSync(path, 'a+', 0o600);
   } catch (error) {
     const remedy = existsSync(dirname(path))
-      ? 'run this as the user that owns the folder'
+      ? remedyFor(error)
       : 'make state folder and store with `pdfseal init`';
     throw new OperatorError(`cannot open ${path} (${systemReason(error)}): ${remedy}`, { cause: error });
   }

@@ -77,7 +77,7 @@ t.test('a commit that does not end is given up, and nothing is served after it',
   const holder = new Child('transactionHolder.ts', path);
   t.teardown(() => holder.kill());
   await holder.line('holding');
-  const commits = new Commits(databases.root, 200);
+  const commits = new Commits(databases.root, { commitMsMax: 200 });
   const stuck = commits.write({ changes: [put('a')] });
   const behind = sleep(50).then(() => commits.write({ changes: [put('b')] }));
   const unknown = { name: 'UnknownOutcome', cause: { message: 'a commit took more than 0.2 s' } };

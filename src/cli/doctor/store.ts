@@ -9,8 +9,8 @@ import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { openStore } from '../../store/lmdb.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-const FREE_BYTES_MIN = 64 * 2 ** 20;
-const FREE_BYTES_WARNING = 2 ** 30;
+/** Of what has to be free, from which on somebody is to look. */
+const FREE_WARNING = 4;
 
 const ROOM = 'make room on that disk, or move state_dir to a larger one';
 
@@ -34,7 +34,7 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       const epochs = await store.epochs();
       const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
-      const disk = await checkDisk(config.storeDir);
+      const disk = await checkDisk(config);
       return { diagnoses: [good('store', detail), ...checkEpoch(config, epochs), disk], keys };
     } finally {
       await store.close();
@@ -45,7 +45,7 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       return { diagnoses: [bad('store', String(error), remedy)] };
     }
     const remedy = 'see "Recover" in the README; a store is made by `pdfseal init` and never overwritten';
-    const disk = await checkDiskOf(config.stateDir);
+    const disk = await checkDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
 }
@@ -69,25 +69,27 @@ function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
   }
 }
 
-async function checkDisk(storeDir: string): Promise<Diagnosis> {
-  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir);
+async function checkDisk({ storeDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
+  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir, freeBytesMin);
   return judgeDisk(
     `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
     free,
+    freeBytesMin,
   );
 }
 
-async function checkDiskOf(folder: string): Promise<Diagnosis[]> {
+async function checkDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[]> {
   try {
-    const disk = await statfs(folder);
+    const disk = await statfs(stateDir);
     const free = disk.bavail * disk.bsize;
-    return [judgeDisk(`${formatBytes(free)} are free`, free)];
+    return [judgeDisk(`${formatBytes(free)} are free`, free, storage.freeBytesMin)];
   } catch {
     return [];
   }
 }
 
-function judgeDisk(detail: string, free: number): Diagnosis {
-  if (free < FREE_BYTES_MIN) return bad('disk', `${detail}: a write that fails ends the daemon`, ROOM);
-  return free < FREE_BYTES_WARNING ? warning('disk', detail, ROOM) : good('disk', detail);
+function judgeDisk(detail: string, free: number, freeBytesMin: number): Diagnosis {
+  if (free < freeBytesMin)
+    return bad('disk', `${detail}, less than storage.free_bytes_min: no job is accepted`, ROOM);
+  return free < FREE_WARNING * freeBytesMin ? warning('disk', detail, ROOM) : good('disk', detail);
 }

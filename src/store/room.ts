@@ -1,0 +1,88 @@
+import { statfsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { ServiceError } from '../base/errors.ts';
+
+export interface RoomOptions {
+  /** Folder of the store. */
+  path: string;
+  /** With less free, no job is accepted. */
+  freeBytesMin: number;
+  logger: Logger;
+  /** How often the disk is looked at while a write waits for room, milliseconds. */
+  pollMs?: number;
+}
+
+const RETRY_AFTER_SECONDS = 10;
+/** How long a measurement holds, milliseconds: it costs microseconds, and creates come by the thousand. */
+const MEASURED_MS_MAX = 20;
+const POLL_MS = 250;
+/** What a change takes of the disk at most: a page of a tree and, now and then, one above it. */
+const CHANGE_BYTES = 8192;
+const COMMIT_BYTES = 1 << 20;
+
+/**
+ * The room on the store's disk. A full disk is noticed before it is met: first no jobs are accepted, while those that are go on
+ * to be sealed; and with hardly any room left, writes wait instead of failing half-way. Both end by themselves.
+ */
+export class Room {
+  readonly #options: RoomOptions;
+  #freeBytes = 0;
+  #measuredAt = Number.NEGATIVE_INFINITY;
+  #full = false;
+
+  constructor(options: RoomOptions) {
+    this.#options = options;
+  }
+
+  /** Throws ServiceError `storage_full` while there is no room for more jobs. */
+  admit(): void {
+    if (!this.#isFull()) return;
+    throw new ServiceError(
+      'storage_full',
+      'The service has no room to store more jobs at the moment. Nothing was recorded. Repeat the request later.',
+      { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    );
+  }
+
+  /** Resolves when a commit of so many changes has room; undefined when it has now. */
+  forCommit(changes: number): Promise<void> | undefined {
+    if (!this.#isFull()) return undefined;
+    const bytes = Math.min(COMMIT_BYTES + changes * CHANGE_BYTES, this.#options.freeBytesMin / 2);
+    return this.#measure() < bytes ? this.#wait(bytes) : undefined;
+  }
+
+  async #wait(bytes: number): Promise<void> {
+    const { logger, pollMs = POLL_MS } = this.#options;
+    logger.error(
+      { free_bytes: this.#freeBytes, needed_bytes: bytes },
+      'the disk is full: writes wait for room',
+    );
+    while (this.#measure() < bytes) await sleep(pollMs);
+    logger.info({ free_bytes: this.#freeBytes }, 'writes go on');
+  }
+
+  /** Not at every byte more or less, but an eighth apart. */
+  #isFull(): boolean {
+    const { freeBytesMin, logger } = this.#options;
+    const free = this.#measure();
+    const full = free < (this.#full ? freeBytesMin * 1.125 : freeBytesMin);
+    if (full !== this.#full) {
+      this.#full = full;
+      const fields = { free_bytes: free, free_bytes_min: freeBytesMin };
+      if (full) logger.error(fields, 'the disk is nearly full: no more jobs are accepted');
+      else logger.info(fields, 'the disk has room again: jobs are accepted');
+    }
+    return full;
+  }
+
+  #measure(): number {
+    const now = performance.now();
+    if (now - this.#measuredAt >= MEASURED_MS_MAX) {
+      const { bavail, bsize } = statfsSync(this.#options.path);
+      this.#freeBytes = bavail * bsize;
+      this.#measuredAt = now;
+    }
+    return this.#freeBytes;
+  }
+}

@@ -1,0 +1,206 @@
+/** Disks that are full, read-only or of somebody else: what happens to callers, and what administrators are told. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { Client, type Envelope, type JobBody } from '../support/client.ts';
+import { TOKEN_VANISHES } from '../support/faults.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { SmallDisk } from '../support/smallDisk.ts';
+import { until } from '../support/until.ts';
+
+const MIB = 2 ** 20;
+const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
+
+t.setTimeout(180_000);
+
+async function openHouse(t: Test, disk?: SmallDisk) {
+  const sandbox = await openSandbox({
+    code: 'dist',
+    init: false,
+    ...(disk && { tail: `[storage]\nfree_bytes_min = "${disk.freeBytesMin(48 * MIB)}"\n` }),
+  });
+  t.teardown(() => sandbox.close());
+  if (disk) moveState(sandbox, disk);
+  await sandbox.init();
+  const apiKey = await sandbox.issueKey();
+  const daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+  return { sandbox, daemon, client };
+}
+
+/** Only the state: the token's software writes too. */
+function moveState(sandbox: Sandbox, disk: SmallDisk): void {
+  const text = readFileSync(sandbox.configFile, 'utf8');
+  const state = `state_dir = "${join(disk.dir, 'state')}"`;
+  writeFileSync(sandbox.configFile, text.replace('state_dir = "state"', state));
+}
+
+const codeOf = (answer: { status: number; json<T>(): T }) =>
+  answer.status === 202 ? '202' : `${answer.status} ${answer.json<Envelope>().error.code}`;
+
+t.test('a disk that fills under load: 503 storage_full and nothing else, until there is room', async (t) => {
+  const disk = new SmallDisk(128 * MIB);
+  t.teardown(() => disk.close());
+  const { daemon, client } = await openHouse(t, disk);
+  const accepted: string[] = [];
+  const answers: string[] = [];
+  let loading = true;
+  const post = async (n: number) => {
+    while (loading) {
+      const answer = await client.seal(DOCUMENT, { mode: n % 2 === 0 ? 'async' : 'blocking' });
+      answers.push(codeOf(answer));
+      if (answer.status === 202) accepted.push(answer.json<JobBody>().id);
+      else t.ok(Number(answer.headers.get('Retry-After')) > 0);
+    }
+  };
+  const posting = Array.from({ length: 6 }, (_, n) => post(n));
+  const since = (count: number) => answers.slice(count);
+  for (let round = 0; round < 3; round++) {
+    let seen = answers.length;
+    await until('jobs are accepted', () => since(seen).filter((code) => code === '202').length > 20);
+    disk.fill(40 * MIB);
+    await until('the disk is noticed', () => answers.at(-1) === '503 storage_full');
+    seen = answers.length;
+    await until('jobs are refused', () => since(seen).length > 20);
+    t.strictSame(new Set(since(seen + 6)), new Set(['503 storage_full']), 'nothing is accepted any more');
+    disk.empty();
+    await until('there is room again', () => answers.at(-1) === '202');
+  }
+  loading = false;
+  await Promise.all(posting);
+  t.strictSame(new Set(answers), new Set(['202', '503 storage_full']));
+  for (const id of accepted.slice(-50)) {
+    await until(`${id} is completed`, async () => {
+      return (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
+    });
+  }
+  const said = daemon.log.filter(({ msg }) => /^the disk /.test(String(msg)));
+  t.equal(said.length, 6, 'each time, once');
+  t.notOk(daemon.log.some(({ level }) => level === 'fatal'));
+  t.comment(`${accepted.length} accepted, ${answers.length - accepted.length} refused`);
+});
+
+const disk = new SmallDisk(96 * MIB);
+t.teardown(() => disk.close());
+// Only root may fill a file system to its last byte, and mount one for reading only.
+if (disk.isOwn) {
+  t.test('with nothing left, what was accepted waits for room, over a crash too', async (t) => {
+    const { sandbox, daemon, client } = await openHouse(t, disk);
+    const [partition] = sandbox.partitions;
+    const giveBack = TOKEN_VANISHES.strike(partition as PartitionOptions, daemon);
+    await until('nothing can be signed', async () => {
+      return codeOf(await client.seal(DOCUMENT, { mode: 'blocking' })) === '503 kms_partition_unavailable';
+    });
+    const answers = await Promise.all(Array.from({ length: 40 }, () => client.seal(DOCUMENT)));
+    const ids = answers.map((answer) => answer.json<JobBody>().id);
+    disk.fill(0);
+    giveBack();
+    const waits = (log: Record<string, unknown>[]) =>
+      log.some(({ msg }) => /writes wait for room/.test(String(msg)));
+    await until('the batch waits for room', () => waits(daemon.log));
+    t.equal(codeOf(await client.seal(DOCUMENT)), '503 storage_full');
+    t.equal((await client.get(`/v1/jobs/${ids[0]}`)).status, 200, 'reading goes on');
+
+    await sandbox.kill();
+    const second = await sandbox.start();
+    await until('the batch waits again', () => waits(second.log));
+    t.equal(codeOf(await client.seal(DOCUMENT)), '503 storage_full');
+    disk.empty();
+    for (const id of ids) {
+      await until(`${id} is completed`, async () => {
+        return (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
+      });
+    }
+    await until('jobs are accepted', async () => (await client.seal(DOCUMENT)).status === 202);
+    t.notOk([...daemon.log, ...second.log].some(({ level }) => level === 'fatal'));
+    t.equal(await second.stop(), 0);
+    const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+    t.equal(check.status, 0, check.stdout + check.stderr);
+
+    t.equal(spawnSync('mount', ['-o', 'remount,ro', disk.mountPoint]).status, 0);
+    const { status, stderr } = await sandbox.pdfseald();
+    t.equal(status, 1);
+    t.match(
+      stderr,
+      /^pdfseald: cannot open .*lock \(read-only file system\): mount its file system for writing$/m,
+    );
+    t.equal(spawnSync('mount', ['-o', 'remount,rw', disk.mountPoint]).status, 0);
+    const third = await sandbox.start();
+    t.equal(
+      spawnSync('mount', ['-o', 'remount,ro', disk.mountPoint]).status,
+      32,
+      'not while it is open for writing',
+    );
+    t.equal(await third.stop(), 0);
+  });
+}
+
+t.test(
+  'a write that fails ends the daemon, and what was acknowledged is there at the next start',
+  async (t) => {
+    const { sandbox, daemon, client } = await openHouse(t);
+    const accepted: string[] = [];
+    const post = async () => {
+      for (;;) {
+        const answer = await client.seal(DOCUMENT).catch(() => undefined);
+        if (answer?.status !== 202) return;
+        accepted.push(answer.json<JobBody>().id);
+      }
+    };
+    const posting = Array.from({ length: 4 }, post);
+    await until('there is load', () => accepted.length > 20);
+    // The kernel then refuses to let a file grow, as a full disk would, for root too.
+    const limit = statSync(join(sandbox.dir, 'state', 'store', 'data.mdb')).size;
+    t.equal(spawnSync('prlimit', ['--pid', `${daemon.pid}`, `--fsize=${limit}:unlimited`]).status, 0);
+    const end = await daemon.ended();
+    // 70, unless that limit's own signal or LMDB was first.
+    t.ok([70, 'SIGXFSZ', 'SIGABRT'].includes(end), `${end}: the service manager starts it again`);
+    await Promise.all(posting);
+    await sandbox.start();
+    for (const id of accepted) {
+      await until(`${id} is completed`, async () => {
+        return (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
+      });
+    }
+  },
+);
+
+t.test('what keeps the daemon from its files is told in a line, with the remedy', async (t) => {
+  const sandbox = await openSandbox({ code: 'dist' });
+  t.teardown(() => sandbox.close());
+  const state = join(sandbox.dir, 'state');
+  const refused = (expected: RegExp, ...limits: string[]) => {
+    const { status, stderr } = runWithoutPrivileges(sandbox, limits);
+    t.equal(status, 1, stderr);
+    t.match(stderr, expected);
+    t.equal(stderr.trim().split('\n').length, 1, stderr);
+  };
+  const modes = { '.': 0, lock: 0, 'store/data.mdb': 0o400, 'store/lock.mdb': 0o400 };
+  for (const [name, mode] of Object.entries(modes)) {
+    const path = join(state, name);
+    const before = statSync(path).mode;
+    chmodSync(path, mode);
+    refused(/cannot open \S+ \(permission denied\): run this as the user that owns the folder/);
+    chmodSync(path, before);
+  }
+  refused(
+    /may have 14 GiB of address space, too little for .*data\.mdb to grow: lift that limit/,
+    `--as=${14 * 2 ** 30}`,
+  );
+  await sandbox.start();
+});
+
+/** A daemon that is expected to refuse its start, and root in it is bound by the modes of files. */
+function runWithoutPrivileges(sandbox: Sandbox, limits: string[]) {
+  const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+  const unprivileged = ['setpriv', '--bounding-set=-dac_override,-dac_read_search'];
+  const [command = '', ...args] = [
+    ...(process.getuid?.() === 0 ? unprivileged : []),
+    ...(limits.length > 0 ? ['prlimit', ...limits] : []),
+    ...[process.execPath, main, '--config', sandbox.configFile],
+  ];
+  return spawnSync(command, args, { encoding: 'utf8', env: { PATH: process.env.PATH, LANG: 'C.UTF-8' } });
+}
