@@ -152,7 +152,7 @@ async function serve(config: Config): Promise<void> {
   );
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
-  parts.defer(startSweeping({ store, copies, documentRetentionMs, clock: systemClock, onFatal }));
+  parts.defer(startSweeping({ store, copies, documentRetentionMs, clock: systemClock, logger, onFatal }));
   const webhooks = parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
   const supervision = new Supervision({
     socket: notifySocket(),

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { Clock } from './base/clock.ts';
 import type { Copies } from './copy/copies.ts';
 import { QUOTA_RETENTION_MS } from './limits/quotas.ts';
@@ -14,6 +15,7 @@ export interface SweepOptions {
   /** How long after its job was accepted a copy is kept. */
   documentRetentionMs: number;
   clock: Clock;
+  logger: Logger;
   /** Default: a minute. */
   intervalMs?: number;
   /** Told when the store can no longer be written. */
@@ -54,10 +56,14 @@ async function sweepQuotas({ store, clock }: Sweep): Promise<number> {
   return store.sweepQuotas(clock() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
 }
 
-async function sweepCopies({ store, copies, documentRetentionMs, clock }: Sweep): Promise<number> {
+async function sweepCopies({ store, copies, documentRetentionMs, clock, logger }: Sweep): Promise<number> {
   const expired = await store.copiesBefore(clock() - documentRetentionMs, STEP_ENTRIES_MAX);
   if (expired.length > 0) await store.forgetCopies(expired.map(({ jobId }) => jobId));
-  // If we stop here, the files are noise, and the next start removes them.
-  for (const { copy } of expired) await copies.remove(copy.file);
+  // If we stop here, the files are noise, and the next start removes them; so it does what cannot be removed now.
+  for (const { jobId, copy } of expired) {
+    await copies
+      .remove(copy.file)
+      .catch((err) => logger.error({ err, job_id: jobId }, 'an expired copy stays on disk'));
+  }
   return expired.length;
 }

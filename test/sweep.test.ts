@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
 import { openCopies } from '../src/copy/copies.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
@@ -48,7 +49,8 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   const kept = async () => (await collected(store.copies())).map(({ jobId }) => jobId);
   const ids = jobs.map(({ id }) => id);
   const onFatal = (error: unknown) => t.fail(String(error));
-  const options = { store, copies, documentRetentionMs: 24 * HOUR_MS, clock };
+  const logger = pino({ level: 'silent' });
+  const options = { store, copies, documentRetentionMs: 24 * HOUR_MS, clock, logger };
 
   now = START_MS + 24 * HOUR_MS;
   await sweep(options);
@@ -67,6 +69,12 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   now += 48 * HOUR_MS;
   await until('the last is swept', async () => (await kept()).length === 0);
   await until('its file is gone', () => readdirSync(path).length === 0);
-  t.same(await collected(store.references()), [], 'idempotency entries, too');
   await stop();
+  t.same(await collected(store.references()), [], 'idempotency entries, too');
+
+  const unremovable = { remove: () => Promise.reject(new Error('no')) };
+  const last = sampleJob({ content: { ...sampleContent(), sealedDocument: digests } });
+  await store.accept(last, { copy: { file: 'a-file', key: 'a2V5' } });
+  await sweep({ ...options, copies: unremovable });
+  t.same(await kept(), [], 'a file that cannot be removed is noise, and stops nothing');
 });

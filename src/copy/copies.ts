@@ -84,7 +84,7 @@ export class Copies {
     const name = newName();
     const targetPath = join(this.#options.path, name);
     await requireRoom(targetPath, source.bytes + this.#options.freeBytesMin);
-    const result = await this.#piscina.run({ source, targetPath });
+    const result = await this.#run({ source, targetPath });
     if (result.kind === 'refused') throw notStrippable(result.why);
     if (result.kind === 'full') throw storageFull();
     if (result.kind === 'copied') await rm(source.path, { force: true });
@@ -92,6 +92,16 @@ export class Copies {
     return result.kind === 'copied'
       ? { ...source, name, path: targetPath, key: Buffer.from(result.key) }
       : source;
+  }
+
+  /** A worker that was lost leaves its file behind. */
+  async #run(task: StripTask): Promise<StripResult> {
+    try {
+      return await this.#piscina.run(task);
+    } catch (cause) {
+      await rm(task.targetPath, { force: true });
+      throw new Error('a document could not be stripped', { cause });
+    }
   }
 
   /** The file of that name. */

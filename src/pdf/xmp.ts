@@ -206,7 +206,7 @@ class Scan implements Visitor {
     }
     const first = dictionary.get('First');
     const isWhole = stream.encoding.codec === undefined && typeof first === 'number' && bytes >= first;
-    if (!isWhole) return this.#hinder(`the object stream ${nameOf(stream)} cannot be read`);
+    if (!isWhole) return this.#hinder(`its object stream, ${nameOf(stream)}, cannot be read`);
     const content = Buffer.concat(chunks);
     const lexer = new Lexer(new Window(bufferSource(content)), 0);
     while (lexer.position < bytes) walk(lexer, NOTHING, this);
@@ -257,7 +257,7 @@ class Scan implements Visitor {
     const { objectNumber, object } = stream;
     this.#requireApart(stream);
     if (objectNumber === undefined || !isObjectNumber(objectNumber) || object.end === undefined) {
-      this.#hinder(`where its metadata ${nameOf(stream)} begins and ends cannot be told`);
+      this.#hinder(`where its metadata, ${nameOf(stream)}, begins and ends cannot be told`);
     } else if (this.#namedOtherwise.has(objectNumber)) {
       this.#hinder(
         `${nameOf(stream)} holds XMP, but is not only metadata: an attachment, for example, or part of a form`,
@@ -350,7 +350,7 @@ function imageXmp(source: ByteSource, { data, encoding }: Stream): Extent[] {
 }
 
 function nameOf({ objectNumber }: Stream): string {
-  return objectNumber === undefined ? 'of an object without a number' : `object ${objectNumber}`;
+  return objectNumber === undefined ? 'an object without a number' : `object ${objectNumber}`;
 }
 
 function refuseEncrypted(dictionary: Dictionary): void {

@@ -211,3 +211,17 @@ t.test('without compliance mode nothing is kept', async (t) => {
   t.match((await app.client.get(path)).json<Envelope>().error, { code: 'document_unavailable' });
   t.strictSame(readdirSync(app.documentsDir), []);
 });
+
+t.test('a full disk refuses copies, and nothing else', async (t) => {
+  const full = await openTestApp(t, { compliance: true, freeBytesMin: 2 ** 60 });
+  const refused = await full.client.seal(WITH_XMP);
+  t.equal(refused.status, 503);
+  t.match(refused.json<Envelope>().error, { type: 'unavailable_error', code: 'storage_full' });
+  t.ok(Number(refused.headers.get('Retry-After')) > 0);
+  await until('nothing is left', () => readdirSync(full.documentsDir).length === 0);
+  const form = new FormData();
+  form.append('visibility', 'private');
+  form.append('preserve_metadata', 'true');
+  form.append('file', new Blob([WITH_XMP]), 'a.pdf');
+  t.equal((await full.client.request('POST', '/v1/jobs/seal', { body: form })).status, 202);
+});

@@ -353,7 +353,7 @@ t.test('what is refused, and why', async (t) => {
         ...onePage(),
         5: stream('/Type /ObjStm /N 1 /First 9 /Filter /FlateDecode', Buffer.from('??')),
       }),
-      /object stream object 5 cannot be read/,
+      /object stream, object 5, cannot be read/,
     ],
     [
       'filters without end',

@@ -39,6 +39,8 @@ export interface TestOptions {
   documentBytesMax?: number;
   /** Compliance mode: copies without metadata are made. */
   compliance?: boolean;
+  /** What copies leave free of the disk; default 0. */
+  freeBytesMin?: number;
   bodyIdleTimeoutMs?: number;
 }
 
@@ -98,7 +100,10 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   t.teardown(() => pool.close());
 
   const documentsDir = join(dir, 'documents');
-  const copies = await openCopies({ path: documentsDir, freeBytesMin: 0, workers: 1 }, new Set());
+  const copies = await openCopies(
+    { path: documentsDir, freeBytesMin: options.freeBytesMin ?? 0, workers: 1 },
+    new Set(),
+  );
   t.teardown(() => copies.close());
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
   const document = { pool, documentBytesMax, scanner, ...(options.compliance && { copies }) };
