@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
@@ -16,10 +16,12 @@ const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan|
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the five parts; results.json is left alone
+  --only       one of the five parts; the others stay in results.json as they were
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
+
+const RESULTS = join(import.meta.dirname, 'results.json');
 
 type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
   http: HttpPlan;
@@ -85,6 +87,11 @@ async function runHttp(plan: HttpPlan, workspace: Workspace): Promise<HttpCell[]
   return cells;
 }
 
+/** What is known of parts that were not measured now: of another run, but of the same kind. */
+function earlier(): Partial<Results> {
+  return existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as Partial<Results>) : {};
+}
+
 /** Where the run has got to; on stderr, so that stdout is the report. */
 function progress(line: string): void {
   process.stderr.write(`${line}\n`);
@@ -117,9 +124,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 try {
   const results = await run(plan, values.only, workspace);
   console.log(renderResults(results));
-  if (!values.quick && values.only === undefined) {
-    writeFileSync(join(import.meta.dirname, 'results.json'), `${JSON.stringify(results, undefined, 2)}\n`);
-  }
+  if (!values.quick)
+    writeFileSync(RESULTS, `${JSON.stringify({ ...earlier(), ...results }, undefined, 2)}\n`);
 } finally {
   await workspace.close();
 }

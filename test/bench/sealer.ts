@@ -31,7 +31,14 @@ export interface SealerReport {
   entries: number;
   /** Of the full store, before its first round. */
   storeBytes: number;
-  fillEntriesPerSecond: number;
+  /** How fast the full store was filled, step by step. */
+  fill: FillStep[];
+}
+
+export interface FillStep {
+  /** In the store after this step. */
+  entries: number;
+  entriesPerSecond: number;
 }
 
 const FILL_IN_FLIGHT = 8192;
@@ -48,7 +55,7 @@ export async function benchSealer(
 ): Promise<SealerReport> {
   const stores = await StoreMaker.open(workspace);
   const full = await stores.make('full');
-  const fillEntriesPerSecond = await stores.use(full, (ask) => fill(plan.entries, ask, progress));
+  const steps = await stores.use(full, (ask) => fill(plan.entries, ask, progress));
   const storeBytes = folderBytes(full);
 
   const samples: { store: 'empty' | 'full'; inFlight: number; result: SealerResult }[] = [];
@@ -74,21 +81,22 @@ export async function benchSealer(
     empty: medianFor('empty', inFlight),
     full: medianFor('full', inFlight),
   }));
-  return { rows, entries: plan.entries, storeBytes, fillEntriesPerSecond };
+  return { rows, entries: plan.entries, storeBytes, fill: steps };
 }
 
 export type Ask = (order: SealerOrder) => Promise<SealerResult>;
 
-/** Fills a store by sealing jobs, as many at a time as make full batches; returns the mean of entries per second. */
-export async function fill(entries: number, ask: Ask, progress: (line: string) => void): Promise<number> {
-  const startMs = performance.now();
+/** Fills a store by sealing jobs, as many at a time as make full batches. */
+export async function fill(entries: number, ask: Ask, progress: (line: string) => void): Promise<FillStep[]> {
+  const steps: FillStep[] = [];
   for (let done = 0; done < entries; ) {
     const step = Math.min(FILL_STEP_ENTRIES, entries - done);
     const { entriesPerSecond, treeSize } = await ask({ inFlight: FILL_IN_FLIGHT, entries: step });
     done = treeSize;
+    steps.push({ entries: done, entriesPerSecond });
     progress(`sealer: filling, ${done} of ${entries} receipts, ${Math.round(entriesPerSecond)}/s`);
   }
-  return (entries * 1000) / (performance.now() - startMs);
+  return steps;
 }
 
 /** Makes stores of one log's keys, held by two partitions, and runs sealers on them. */
