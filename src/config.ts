@@ -32,7 +32,7 @@ export interface Config {
   readonly documentsDir: string;
   readonly drainTimeoutMs: number;
   readonly complianceMode: boolean;
-  readonly retention: { readonly documentMs: number; readonly diskFreeBytesMin: number };
+  readonly retention: { readonly documentMs: number };
   readonly http: {
     readonly host: string;
     /** 0 takes any free port. */
@@ -213,10 +213,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
     documentsDir: join(stateDir, 'documents'),
     drainTimeoutMs: tables.drain_timeout,
     complianceMode: tables.compliance_mode,
-    retention: {
-      documentMs: tables.retention.document_hours * 3_600_000,
-      diskFreeBytesMin: tables.retention.disk_free_min,
-    },
+    retention: { documentMs: tables.retention.document_hours * 3_600_000 },
     http: {
       ...http.listen,
       publicUrl: http.public_url ?? `http://${formatAddress(http.listen)}`,

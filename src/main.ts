@@ -245,15 +245,15 @@ async function serve(config: Config): Promise<void> {
   logger.info('stopped');
 }
 
-/** Also without compliance mode: copies made before are served, and deleted when their time is over. */
+/** They leave jobs without copies some room. Also without compliance mode: copies made before are served, and deleted when their time is over. */
 async function openCopiesOf(
-  { documentsDir, retention, hash, complianceMode }: Config,
+  { documentsDir, storage, hash, complianceMode }: Config,
   store: Store,
   parts: AsyncDisposableStack,
 ): Promise<Copies> {
   const known = new Set<string>();
   for await (const { copy } of store.copies()) known.add(copy.file);
-  const options = { path: documentsDir, freeBytesMin: retention.diskFreeBytesMin, workers: hash.workers };
+  const options = { path: documentsDir, freeBytesMin: 2 * storage.freeBytesMin, workers: hash.workers };
   const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
   if (complianceMode) await copies.probe();
   return copies;

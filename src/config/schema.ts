@@ -273,7 +273,6 @@ export const configSchema = table({
   }).prefault({}),
   retention: table({
     document_hours: integer('hours that a copy is kept after its job was accepted', 1, 87_600).prefault(72),
-    disk_free_min: size('what copies leave free of the disk', '0B', '1024TiB').prefault('2GiB'),
   }).prefault({}),
   blocking: table({
     timeout: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),

@@ -15,7 +15,6 @@ const SECRETS = [Buffer.from('a secret'), Buffer.from('%PDF-'), Buffer.from('xpa
 t.test('compliance mode, from the shell and through crashes', async (t) => {
   const sandbox = await openSandbox({
     head: 'compliance_mode = true',
-    tables: { retention: 'disk_free_min = "1MiB"' },
   });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();

@@ -40,7 +40,6 @@ type TableName =
   | 'admin'
   | 'health'
   | 'limits'
-  | 'retention'
   | 'blocking'
   | 'sealing'
   | 'hash'
@@ -271,7 +270,7 @@ ${sandbox.partitions
   .join('')}
 [clock]
 ${clock}
-${(['admin', 'health', 'limits', 'retention', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }
