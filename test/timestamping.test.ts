@@ -147,6 +147,10 @@ t.test('the next authority stamps where the first cannot, and only those named a
   const both = await open({ authorities: ['acme', 'built-in'], remotes });
   t.match(await both.stamp('a note', Date.now(), TERM), { token: String });
   t.equal(asked, 1);
+  const over = { ...TERM, end: Date.now() };
+  t.equal(await both.stamp('a note', Date.now(), over), undefined, 'a token of after the epoch');
+  const coming = { ...TERM, epoch: firstEpoch([], { from: Date.now() + DAY_MS }) };
+  t.equal(await both.stamp('a note', Date.now(), coming), undefined, 'or of before it');
   const long = Date.now() - DAY_MS;
   await t.rejects(
     both.stamp('a note', long, TERM),

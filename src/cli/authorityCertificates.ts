@@ -5,7 +5,7 @@ import type { Certificate } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { encodePem } from '../asn1/pem.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
-import { systemClock } from '../base/clock.ts';
+import { systemClock, toTimestamp } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
@@ -117,30 +117,36 @@ async function certifyOnce(
   throw foreign(file, key);
 }
 
-/** A new certificate of the key, from now on, and the root that issued it. */
+/** A new certificate of the key, from now on or from `notBefore`, and the root that issued it. */
 export async function issueChain(
   config: Config,
   key: CertifiedKey,
   issuer: Certificate,
   rootKey: KeyInUse,
   { organization, certificateValidityMs }: Omit<CertificateTerms, 'rootValidityMs'>,
+  notBefore = systemClock(),
 ): Promise<Certificate[]> {
   const subject = {
     ...nameOf(organization),
     ...unitName(key),
     commonName: commonName(config, 'time-stamping'),
   };
-  const notBefore = systemClock();
   const notAfter = notBefore + certificateValidityMs;
   return [await issueTimestampingCertificate({ subject, key, issuer, notBefore, notAfter }, rootKey), issuer];
 }
 
 /**
  * Puts a chain, leaf first, in the place of what is installed for the key. What was there is kept: the receipts stamped
- * under it need its root.
+ * under it need its root. Throws OperatorError for one that begins later, where it would leave the key without any until then.
  */
 export function installChain(dir: string, name: KeyName, chain: readonly Certificate[]): string {
   const file = certificateFile(dir, name);
+  const begin = Math.max(...chain.map(({ notBefore }) => notBefore));
+  if (begin > systemClock() && existsSync(file)) {
+    throw new OperatorError(
+      `${kmsKeyId(name)} has a certificate, which one that begins at ${toTimestamp(begin)} would replace at once: make another key for it`,
+    );
+  }
   const text = encodeChain(chain);
   makeFolder(dir);
   if (existsSync(file)) retire(dir, file, text);

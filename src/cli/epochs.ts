@@ -12,7 +12,7 @@ import { encodeTrust } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
 import { writeFileAtomically } from './files.ts';
-import { configOption, jsonOption, withStore } from './options.ts';
+import { configOption, jsonOption, parseDateArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
 
 /** A plan is changed no later than this before it begins: nothing that is still on its way to the disk may meet the switch. */
@@ -53,7 +53,7 @@ function planCommand(): Command {
     .option(
       '--from <date>',
       'when it begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
-      parseDate,
+      parseDateArgument,
     )
     .option(
       '--new-keys <which>',
@@ -274,19 +274,6 @@ function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, in
 
 function kmsKeyIdOf({ region, key_label }: { region: string; key_label: string }): string {
   return kmsKeyId({ region, keyLabel: key_label });
-}
-
-/** Argument parser: milliseconds since the epoch of Unix, whole seconds. A date alone is its first moment in UTC. */
-function parseDate(text: string): number {
-  const form = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2}))?$/;
-  const time = form.test(text) ? Date.parse(text) : Number.NaN;
-  const day = text.slice(0, 10);
-  // Date.parse takes the 30th of February for a day in March.
-  const isReal = !Number.isNaN(time) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-  if (isReal) return time;
-  throw new InvalidArgumentError(
-    'Expected a date such as 2027-01-01, or with time and zone 2027-01-01T06:00:00Z.',
-  );
 }
 
 function parseWhich(text: string): KeyChoices['newKeys'] {

@@ -3,11 +3,12 @@ import { type Certificate, describeSubject } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { OID } from '../asn1/oid.ts';
 import { encodePem } from '../asn1/pem.ts';
+import { toBase64 } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
-import type { KeyName } from '../tsa/installed.ts';
+import type { CertifiedKey, KeyName } from '../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../tsa/pki.ts';
 import {
   findOwnRoot,
@@ -18,7 +19,7 @@ import {
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
 import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
-import { jsonOption } from './options.ts';
+import { jsonOption, parseDateArgument } from './options.ts';
 import { parseNamePart, parseSubjectArgument } from './subject.ts';
 import { note, print, printJson } from './terminal.ts';
 
@@ -63,7 +64,8 @@ export function installCertificateCommand(): Command {
     .description(
       'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
         'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
-        'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today. ' +
+        'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today, or ' +
+        'from the day on which the certificate begins. ' +
         'What was installed before is kept beside it.',
     )
     .argument('<file...>', 'files with certificates')
@@ -84,9 +86,15 @@ async function installCertificate(files: string[], options: KeyOptions): Promise
   const token = pickTimestampKey(config, options);
   const certificates = files.flatMap(readCertificateFile);
   const chain = await useAuthorityKey(token, async ({ key }) =>
-    chainForKey(key, certificates, systemClock()),
+    chainForKey(key, certificates, beginOf(certificates, key)),
   );
   report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
+}
+
+/** Now or, for a certificate that begins later, then. */
+function beginOf(certificates: readonly Certificate[], { spki }: CertifiedKey): number {
+  const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
+  return Math.max(systemClock(), ...own.map(({ notBefore }) => notBefore));
 }
 
 export function certifyCommand(): Command {
@@ -106,11 +114,13 @@ export function certifyCommand(): Command {
       'how long (default 1825d, at most as long as the root)',
       parseValidityArgument,
     )
+    .option('--from <date>', 'when it begins (default: now)', parseDateArgument)
     .addOption(jsonOption())
     .addHelpText(
       'after',
       `
-The running daemon goes on with the certificate it has: start it again.
+The running daemon goes on with the certificate it has: start it again. A new key takes over on a date so: put it before the
+old one in timestamp.keys, certify it with --from, and start the daemon again before that date.
 
 Example:
   pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"`,
@@ -119,7 +129,7 @@ Example:
 }
 
 async function certifyKey(
-  options: KeyOptions & { organizationName?: string; validity?: number },
+  options: KeyOptions & { organizationName?: string; validity?: number; from?: number },
 ): Promise<void> {
   const config = loadConfig(options.config);
   const token = pickTimestampKey(config, options);
@@ -130,12 +140,20 @@ async function certifyKey(
     );
   }
   const key = await useAuthorityKey(token, async ({ key }) => key);
+  const from = options.from ?? systemClock();
   const chain = await useAuthorityKey(root.token, (rootKey) =>
-    issueChain(config, key, root.certificate, rootKey, {
-      organization: options.organizationName ?? organizationOf(root.certificate),
-      certificateValidityMs:
-        options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - systemClock()),
-    }),
+    issueChain(
+      config,
+      key,
+      root.certificate,
+      rootKey,
+      {
+        organization: options.organizationName ?? organizationOf(root.certificate),
+        certificateValidityMs:
+          options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
+      },
+      from,
+    ),
   );
   report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
 }

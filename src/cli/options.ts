@@ -42,6 +42,19 @@ export function parseDurationArgument(text: string): number {
   throw new InvalidArgumentError('Expected a duration such as 30s, 5m, 24h or 90d.');
 }
 
+/** Argument parser: milliseconds since the epoch of Unix, whole seconds. A date alone is its first moment in UTC. */
+export function parseDateArgument(text: string): number {
+  const form = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2}))?$/;
+  const time = form.test(text) ? Date.parse(text) : Number.NaN;
+  const day = text.slice(0, 10);
+  // Date.parse takes the 30th of February for a day in March.
+  const isReal = !Number.isNaN(time) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+  if (isReal) return time;
+  throw new InvalidArgumentError(
+    'Expected a date such as 2027-01-01, or with time and zone 2027-01-01T06:00:00Z.',
+  );
+}
+
 /** Argument parser: the name of a client or an organization. */
 export function parseNameArgument(text: string): string {
   if (NAME_PATTERN.test(text)) return text;

@@ -100,6 +100,21 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.match(outliving, { status: 1, stderr: /would outlive O=Example Corp, .*time-stamping root/ });
   t.same(item(chain(), 0).der, leaf.der);
 
+  const later = await sandbox.pdfseal([
+    ...[
+      'hsm',
+      'certify',
+      '--config',
+      sandbox.configFile,
+      '--from',
+      new Date(Date.now() + 2 * DAY_MS).toISOString().slice(0, 10),
+      '--validity',
+      '1d',
+    ],
+  ]);
+  t.match(later, { status: 1, stderr: /would replace at once: make another key/ });
+  t.same(item(chain(), 0).der, leaf.der);
+
   writeFileSync(certificateFile(dir, NAME), 'damaged');
   t.equal((await certify('30d')).status, 0, 'what cannot be read is mended');
   const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);

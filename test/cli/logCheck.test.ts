@@ -325,6 +325,27 @@ t.test('fewer signatures than the quorum are not enough', async (t) => {
   t.match(report, { problemCount: SIZE, problems: [/does not verify: quorum: /] });
 });
 
+t.test('every checkpoint is held to the epoch it was sealed in', async (t) => {
+  const store = await openStore({ path: good, readOnly: true });
+  t.teardown(() => store.close());
+  const { privateKey: _, ...newKey } = makeKey('ed25519', 'one');
+  const begun = (from: number) => {
+    const old = { notBefore: 0, notAfter: from - 1, quorum: { needed: 1 }, timestamps: 'none' as const };
+    const epochs = [
+      { ...old, keys: [logKey] },
+      { notBefore: from, quorum: { needed: 1 }, timestamps: 'required' as const, keys: [newKey] },
+    ];
+    const { timestampAuthorities } = trusting(1);
+    return { timestampAuthorities, logs: [{ origin: ORIGIN, environment: 'env_test', epochs }] };
+  };
+  const options = { problemsMax: 1, onLeaves: () => {} };
+  t.match(await checkLog(store, { trust: begun(SEALED_AT + 1), ...options }), { problemCount: 0 });
+  t.match(await checkLog(store, { trust: begun(SEALED_AT), ...options }), {
+    problemCount: SIZE,
+    problems: [/quorum: signed by 0 keys .*; one\/log signed, but not in an epoch of that key$/],
+  });
+});
+
 t.test('many problems are counted, few named', async (t) => {
   const path = join(dir, 'many');
   cpSync(good, path, { recursive: true });

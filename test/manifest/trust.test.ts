@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { toBase64 } from '../../src/base/bytes.ts';
 import { OperatorError } from '../../src/base/errors.ts';
@@ -139,6 +140,38 @@ t.test('refused: no JSON, or doubled members', async (t) => {
     OperatorError,
   );
 });
+
+t.test('whatever is changed, it is read or refused in words, and what is read reads back', async (t) => {
+  const value = fc.oneof(
+    fc.jsonValue({ maxDepth: 1 }),
+    fc.constantFrom('2 of eu-1, eu-2', '2027-01-01T00:00:00.000Z', first, second, key, [first], [], 0, 1, 2),
+  );
+  const places = pathsOf(wire);
+  fc.assert(
+    fc.property(fc.constantFrom(...places), value, (path, by) => {
+      const text = JSON.stringify(withValue(wire, path, by));
+      try {
+        const read = parseTrust(text);
+        t.strictSame(parseTrust(encodeTrust(read)), read);
+      } catch (error) {
+        if (!(error instanceof OperatorError)) t.fail(`${text}: ${error}`);
+      }
+    }),
+    { numRuns: 3000 },
+  );
+});
+
+function pathsOf(value: unknown, path: string[] = []): string[][] {
+  if (typeof value !== 'object' || value === null) return [path];
+  return [path, ...Object.entries(value).flatMap(([name, member]) => pathsOf(member, [...path, name]))];
+}
+
+function withValue(value: unknown, [name, ...rest]: string[], by: unknown): unknown {
+  if (name === undefined) return by;
+  const copy = Array.isArray(value) ? [...value] : { ...Object(value) };
+  copy[name] = withValue(copy[name], rest, by);
+  return copy;
+}
 
 t.test('a file that would be refused is not written', async (t) => {
   t.throws(() => encodeTrust({ ...trust, logs: [] }), OperatorError);

@@ -20,6 +20,7 @@ import { parseTimestampToken, verifyTimestampToken } from '../../src/asn1/token.
 import { toHex } from '../../src/base/bytes.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { openAuthority, QUERY_BYTES_MAX } from '../../src/tsa/authority.ts';
+import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { newSerial } from '../../src/tsa/serial.ts';
 import {
   BEGIN,
@@ -158,6 +159,35 @@ t.test('a certificate that is not valid now signs nothing', async (t) => {
   ] as const) {
     const response = parseResponse(await makeAuthority([pki.unit], new HeldClock(time)).answerQuery(query));
     t.equal(response.status, status, new Date(time).toISOString());
+  }
+});
+
+t.test('a new key takes over in the second in which its certificate begins', async (t) => {
+  const takeover = BEGIN + 100 * DAY_MS;
+  const next = softKey('ecdsa-p256');
+  const certificate = await issueTimestampingCertificate(
+    {
+      subject: { commonName: 'TSU 2' },
+      key: next.key,
+      issuer: pki.root,
+      notBefore: takeover,
+      notAfter: takeover + 365 * DAY_MS,
+    },
+    pki.rootKey,
+  );
+  const unit = { signer: { ...next, ready: true }, chain: [certificate, pki.root] };
+  for (const [time, authority] of [
+    [takeover - 1, /TSU 1/],
+    [takeover, /TSU 2/],
+  ] as const) {
+    const token = await makeToken(makeAuthority([unit, pki.unit], new HeldClock(time)));
+    const verdict = verifyTimestampToken({
+      token,
+      messageImprint: IMPRINT,
+      trustedRoots: [pki.root],
+      certificates: [],
+    });
+    t.match(verdict, { outcome: 'good', timestamp: { authority } }, new Date(time).toISOString());
   }
 });
 
