@@ -44,6 +44,7 @@ export interface Config {
     readonly bodyBytesPerSecondMin: number;
     readonly uploadsMax: number;
     readonly uploadsPerClientMax: number;
+    readonly batchesMax: number;
   };
   readonly admin: { readonly listen: AdminAddress };
   readonly health: { readonly canaryIntervalMs: number };
@@ -222,6 +223,7 @@ function toConfig(tables: ConfigTables, file: string): Config {
       bodyBytesPerSecondMin: http.body_rate_min,
       uploadsMax: http.uploads_max,
       uploadsPerClientMax: http.uploads_per_client_max,
+      batchesMax: http.batches_max,
     },
     admin: { listen: toAdminAddress(tables.admin.listen, stateDir, folder) },
     health: { canaryIntervalMs: tables.health.canary_interval },

@@ -182,6 +182,7 @@ async function serve(config: Config): Promise<void> {
     limits,
     uploadsMax: config.http.uploadsMax,
     uploadsPerClientMax: config.http.uploadsPerClientMax,
+    batchesMax: config.http.batchesMax,
     blockingTimeoutMs: config.blocking.timeoutMs,
     webhookPolicy: new TargetPolicy(config.webhooks.allow),
     logPublic: config.log.public,

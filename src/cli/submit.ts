@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
 import { type DocumentDigests, JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { ApiClient } from './apiClient.ts';
 import {
@@ -199,6 +200,6 @@ function parseUrl(text: string): URL {
 }
 
 function parseIdempotencyKey(text: string): string {
-  if (/^[\x21-\x7e]{8,128}$/.test(text)) return text;
+  if (IDEMPOTENCY_KEY_PATTERN.test(text)) return text;
   throw new InvalidArgumentError('Expected 8 to 128 visible ASCII characters.');
 }

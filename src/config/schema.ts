@@ -243,6 +243,7 @@ export const configSchema = table({
     body_rate_min: size('what must arrive of an upload per second', '0B', '1GiB').prefault('1KiB'),
     uploads_max: integer('uploads received at the same time', 1, 65_536).prefault(1024),
     uploads_per_client_max: integer('uploads of one client at the same time', 1, 65_536).prefault(512),
+    batches_max: integer('batches received at the same time', 1, 1_024).prefault(16),
   }).prefault({}),
   limits: table({
     document_bytes_max: size('largest document', '1KiB', '1TiB').prefault('1GiB'),

@@ -18,10 +18,15 @@ export function answerErrors(options: AnswerOptions): Middleware {
     try {
       await next();
     } catch (error) {
-      answerFailure(ctx, error instanceof ServiceError ? error : unexpected(error));
-      report(ctx, error, options);
+      answerFailure(ctx, tellable(ctx, error, options));
     }
   };
+}
+
+/** What the caller is told of an error; the log is told what it has to know, and `onFatal` what must not be outlived. */
+export function tellable(ctx: RequestContext, error: unknown, options: AnswerOptions): ServiceError {
+  report(ctx, error, options);
+  return error instanceof ServiceError ? error : unexpected(error);
 }
 
 function answerFailure(ctx: RequestContext, { code, message, retryAfterSeconds }: ServiceError): void {

@@ -8,13 +8,14 @@ import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
 import { type AnswerOptions, answerErrors } from './answer.ts';
 import { type AuthOptions, requireKey } from './auth.ts';
+import { createDigestBatch } from './batch.ts';
 import { linger } from './body.ts';
-import { type CreateOptions, createSealJob } from './create.ts';
+import { type CreateOptions, createDigestJob, createSealJob } from './create.ts';
 import { type DocumentRouteOptions, getDocument } from './document.ts';
 import { serveErrorIndex, serveErrorPage } from './error-pages.ts';
 import { Reservations } from './idempotency.ts';
 import { getJob, getReceipt, listJobs } from './jobs.ts';
-import { UploadSlots } from './limits.ts';
+import { Slots } from './limits.ts';
 import { getCheckpoint, getTile } from './log.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
@@ -49,6 +50,8 @@ export interface AppParts {
   limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
+  /** Batches received at the same time; of one client half as many. */
+  batchesMax: number;
   blockingTimeoutMs: number;
   /** What webhook endpoints may be at. */
   webhookPolicy: WebhooksOptions['policy'];
@@ -115,7 +118,7 @@ function routesOf(parts: AppParts): ApiRouter {
     store,
     sealer,
     reservations: new Reservations(),
-    slots: new UploadSlots(parts),
+    slots: new Slots({ of: 'uploads', max: parts.uploadsMax, perClientMax: parts.uploadsPerClientMax }),
     limits: parts.limits,
     intake: parts.intake,
     sources: parts.sources,
@@ -126,6 +129,15 @@ function routesOf(parts: AppParts): ApiRouter {
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
+  router.post('/v1/digests/seal', requireKey(auth, 'jobs:create'), createDigestJob(create));
+  const batches = new Slots({
+    of: 'batches',
+    max: parts.batchesMax,
+    perClientMax: Math.ceil(parts.batchesMax / 2),
+  });
+  const { logger, onFatal } = parts;
+  const batch = { ...create, store, batches, logger, onFatal };
+  router.post('/v1/batches/seal', requireKey(auth, 'jobs:create'), createDigestBatch(batch));
   if (parts.authority) {
     const timestamp = { authority: parts.authority, bodyTimeoutMs: parts.intake.bodyIdleTimeoutMs };
     const limited = [requireKey(auth, 'jobs:create'), limitRate(parts.limits)];

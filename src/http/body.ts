@@ -61,7 +61,8 @@ async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGe
   await discard(req);
 }
 
-async function discard(req: IncomingMessage): Promise<void> {
+/** What the client goes on sending, until it ends, hangs up or tries our patience. */
+export async function discard(req: IncomingMessage): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const patience = setTimeout(resolve, LINGER_MS_MAX);
   let discardedBytes = 0;

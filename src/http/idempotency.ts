@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { parseItem } from 'structured-headers';
 import { ServiceError } from '../base/errors.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
 import type { IdempotencyKey } from '../store/store.ts';
 
 const RETRY_AFTER_SECONDS = 1;
@@ -14,7 +15,7 @@ export function readIdempotencyKey(req: IncomingMessage): string | undefined {
   if (!values) return undefined;
   const [value = ''] = values;
   const key = value.startsWith('"') ? unquote(value) : value;
-  if (values.length === 1 && key !== undefined && /^[\x21-\x7e]{8,128}$/.test(key)) return key;
+  if (values.length === 1 && key !== undefined && IDEMPOTENCY_KEY_PATTERN.test(key)) return key;
   throw new ServiceError(
     'invalid_idempotency_key',
     'Idempotency-Key must be sent once and be 8 to 128 visible ASCII characters, bare or in double quotes.',

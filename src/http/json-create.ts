@@ -1,6 +1,11 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
-import { type JsonCreateRequest, parseJsonCreate } from '../job/fields.ts';
+import {
+  type DigestCreateRequest,
+  type JsonCreateRequest,
+  parseDigestCreate,
+  parseJsonCreate,
+} from '../job/fields.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { askForBody } from './body.ts';
 import type { RequestContext } from './state.ts';
@@ -23,6 +28,14 @@ const parseBody = koaBody({
 /** Reads a create by reference, `{"source_url": …}`. Throws ServiceError. */
 export async function readJsonCreate(ctx: RequestContext, bodyTimeoutMs: number): Promise<JsonCreateRequest> {
   return parseJsonCreate(await readJson(ctx, bodyTimeoutMs));
+}
+
+/** Reads a create by digests, `{"document_sha256": …}`. Throws ServiceError. */
+export async function readDigestCreate(
+  ctx: RequestContext,
+  bodyTimeoutMs: number,
+): Promise<DigestCreateRequest> {
+  return parseDigestCreate(await readJson(ctx, bodyTimeoutMs));
 }
 
 /** Reads a JSON body, none of whose objects names a member twice. Throws ServiceError. */

@@ -2,27 +2,33 @@ import { ServiceError } from '../base/errors.ts';
 
 const RETRY_AFTER_SECONDS = 2;
 
-/** Bounds how many documents are received at once, in all and per client, so that one client cannot hold them all. */
-export class UploadSlots {
-  readonly #uploadsMax: number;
-  readonly #uploadsPerClientMax: number;
+export interface SlotsOptions {
+  /** What is bounded, as callers are told. */
+  of: 'uploads' | 'batches';
+  max: number;
+  perClientMax: number;
+}
+
+/** Bounds how many bodies are received at once, in all and per client, so that one client cannot hold them all. */
+export class Slots {
+  readonly #options: SlotsOptions;
   readonly #perClient = new Map<string, number>();
   #total = 0;
 
-  constructor(options: { uploadsMax: number; uploadsPerClientMax: number }) {
-    this.#uploadsMax = options.uploadsMax;
-    this.#uploadsPerClientMax = options.uploadsPerClientMax;
+  constructor(options: SlotsOptions) {
+    this.#options = options;
   }
 
   /** Takes a slot; the function returned gives it back. Throws ServiceError `too_many_uploads` or `queue_full`. */
   take(clientId: string): () => void {
+    const { of, max, perClientMax } = this.#options;
     const own = this.#perClient.get(clientId) ?? 0;
-    if (own >= this.#uploadsPerClientMax) {
-      const message = `This client has ${own} uploads under way, the most allowed. Repeat the request when one has ended.`;
+    if (own >= perClientMax) {
+      const message = `This client has ${own} ${of} under way, the most allowed. Repeat the request when one has ended.`;
       throw new ServiceError('too_many_uploads', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
     }
-    if (this.#total >= this.#uploadsMax) {
-      const message = 'The service is receiving as many documents as it can. Repeat the request later.';
+    if (this.#total >= max) {
+      const message = `The service is receiving as many ${of} as it can. Repeat the request later.`;
       throw new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
     }
     this.#count(clientId, 1);

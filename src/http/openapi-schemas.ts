@@ -47,21 +47,28 @@ const checksum: Schema = {
   description: 'Declared SHA-256 of the document; `checksum_mismatch` when the bytes disagree.',
 };
 
-const createFields: Record<string, Schema> = {
+const mode: Schema = {
+  type: 'string',
+  enum: JOB_MODES,
+  default: 'async',
+  description: '`blocking` keeps the connection open until the job is completed.',
+};
+
+/** What every create has, whatever it is a create for. */
+export const commonFields: Record<string, Schema> = {
   visibility,
   purpose,
+  customer_reference: customerReference,
+  mode,
+};
+
+const createFields: Record<string, Schema> = {
+  ...commonFields,
   preserve_metadata: {
     type: 'boolean',
     default: false,
     description:
       'Where the service is in compliance mode, it also makes a copy of the document without XMP metadata, unless this is true.',
-  },
-  customer_reference: customerReference,
-  mode: {
-    type: 'string',
-    enum: JOB_MODES,
-    default: 'async',
-    description: '`blocking` keeps the connection open until the job is completed.',
   },
   checksum_sha256: checksum,
 };

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { ERROR_KINDS } from './errors.ts';
+import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapi-digests.ts';
 import {
   ANY_REQUEST,
   cacheHeaders,
@@ -76,6 +77,10 @@ export function describeApi(publicUrl: string): object {
     servers: [{ url: `${publicUrl}/v1` }],
     paths: {
       '/jobs/seal': { post: createSealJob },
+      '/digests/seal': {
+        post: createDigestJob(createJob([...SCOPED, ...DIGEST_FAILURES, 'unsupported_media_type'])),
+      },
+      '/batches/seal': { post: createDigestBatch },
       '/jobs': { get: listSealJobs },
       '/jobs/{job_id}': { parameters: [jobIdParameter], get: getSealJob },
       '/jobs/{job_id}/receipt.json': { parameters: [jobIdParameter], get: getSealReceipt },
@@ -90,7 +95,7 @@ export function describeApi(publicUrl: string): object {
     },
     webhooks: WEBHOOKS,
     components: {
-      schemas: { ...SCHEMAS, ...WEBHOOK_SCHEMAS },
+      schemas: { ...SCHEMAS, ...DIGEST_SCHEMAS, ...WEBHOOK_SCHEMAS },
       headers: HEADERS,
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'seal_<environment>_…' } },
     },
@@ -127,9 +132,8 @@ const errorCodeParameter = {
   schema: { type: 'string', enum: Object.keys(ERROR_KINDS) },
 };
 
-const createSealJob = {
-  operationId: 'createSealJob',
-  summary: 'Seal a document',
+/** What all creates of one job have in common. */
+const createJob = (codes: ErrorCode[]) => ({
   ...secured('jobs:create'),
   parameters: [
     optionalHeader(
@@ -144,13 +148,6 @@ const createSealJob = {
     ),
     optionalHeader('traceparent', { type: 'string' }, 'W3C Trace Context.'),
   ],
-  requestBody: {
-    required: true,
-    content: {
-      'multipart/form-data': { schema: ref('CreateByUpload') },
-      'application/json': { schema: ref('CreateBySource') },
-    },
-  },
   responses: {
     202: {
       ...json(
@@ -166,7 +163,20 @@ const createSealJob = {
         'Preference-Applied': { ...header('^wait=[0-9]+$', 'The wait that was honoured.'), required: false },
       },
     },
-    ...failures(CREATE_FAILURES, rateLimitHeaders),
+    ...failures(codes, rateLimitHeaders),
+  },
+});
+
+const createSealJob = {
+  ...createJob(CREATE_FAILURES),
+  operationId: 'createSealJob',
+  summary: 'Seal a document',
+  requestBody: {
+    required: true,
+    content: {
+      'multipart/form-data': { schema: ref('CreateByUpload') },
+      'application/json': { schema: ref('CreateBySource') },
+    },
   },
 };
 

@@ -1,26 +1,25 @@
 import { discardOnFailure, type ReceivedDocument } from '../document.ts';
 import type { Fetching } from '../fetching.ts';
 import { type IntakeOptions, receiveUpload } from '../intake.ts';
-import { CreateFields, type CreateRequest } from '../job/fields.ts';
+import { CreateFields, type CreateRequest, type DigestCreateRequest } from '../job/fields.ts';
+import type { Content } from '../job/job.ts';
 import { askForBody, requireMediaType } from './body.ts';
-import { readJsonCreate } from './json-create.ts';
-import type { UploadSlots } from './limits.ts';
+import { readDigestCreate, readJsonCreate } from './json-create.ts';
+import type { Slots } from './limits.ts';
 import { callerOf, type RequestContext } from './state.ts';
 
 export interface SubmissionOptions {
-  slots: UploadSlots;
+  slots: Slots;
   intake: IntakeOptions;
   sources: Pick<Fetching, 'probe' | 'accept'>;
 }
 
-/** What a request asks for, and the document or where to find it. */
-export interface Submission {
-  request: CreateRequest;
-  documentSha256: string;
-  /** Of an upload. */
-  received?: ReceivedDocument;
-  sourceUrl?: string;
-}
+/** What a request asks for, and the document, its digests, or where to find it. */
+export type Submission = { request: CreateRequest; documentSha256: string } & (
+  | { source: 'upload'; received: ReceivedDocument }
+  | { source: 'url'; sourceUrl: string }
+  | { source: 'digest'; content: Content }
+);
 
 /**
  * Reads a request of one form to its end. Throws ServiceError. `onPurpose` is told of the purpose when it comes before the end,
@@ -40,9 +39,28 @@ export function submissionOf(ctx: RequestContext): Submit {
   return mediaType === 'application/json' ? reference : upload;
 }
 
+/** How to read a create by digests. Throws ServiceError `unsupported_media_type`. */
+export function digestsOf(ctx: RequestContext): Submit {
+  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
+  return async (_, { intake }) => {
+    const request = await readDigestCreate(ctx, intake.bodyIdleTimeoutMs);
+    await callerOf(ctx).confirm();
+    return submissionOfDigests(request);
+  };
+}
+
+/** The document itself is neither received nor scanned, and never will be. */
+export function submissionOfDigests(request: DigestCreateRequest): Submission {
+  const { document } = request;
+  const content: Content = { document, scan: { verdict: 'not_scanned' } };
+  return { source: 'digest', request, documentSha256: document.sha256, content };
+}
+
 async function reference(ctx: RequestContext, { intake }: SubmissionOptions): Promise<Submission> {
+  intake.scanner?.admit();
   const request = await readJsonCreate(ctx, intake.bodyIdleTimeoutMs);
-  return { request, documentSha256: request.checksumSha256, sourceUrl: request.sourceUrl };
+  const { checksumSha256, sourceUrl } = request;
+  return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
 }
 
 /**
@@ -69,6 +87,7 @@ async function upload(
   { slots, intake }: SubmissionOptions,
   onPurpose?: (purpose: string) => void,
 ): Promise<Submission> {
+  intake.scanner?.admit();
   const leave = slots.take(callerOf(ctx).viewer.clientId);
   try {
     const fields = new CreateFields(onPurpose);
@@ -79,7 +98,8 @@ async function upload(
     const received = await receiving;
     // An upload can last; a key that was revoked or expired meanwhile creates nothing.
     await discardOnFailure(received, () => callerOf(ctx).confirm());
-    return { request: fields.finish(), documentSha256: received.content.document.sha256, received };
+    const { sha256 } = received.content.document;
+    return { source: 'upload', request: fields.finish(), documentSha256: sha256, received };
   } finally {
     leave();
   }

@@ -1,7 +1,7 @@
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from './job.ts';
+import { type DocumentDigests, JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from './job.ts';
 
 /** What a create asks for, every field parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
 export interface CreateRequest {
@@ -20,6 +20,22 @@ export interface JsonCreateRequest extends CreateRequest {
   checksumSha256: string;
 }
 
+/** A create for a document that stays with the caller. */
+export interface DigestCreateRequest extends CreateRequest {
+  document: DocumentDigests;
+}
+
+/** A line of a batch: a create by digests, with what is a header elsewhere. */
+export interface BatchLine {
+  request: DigestCreateRequest;
+  idempotencyKey?: string;
+  /** Whether the answer is to carry the receipt. */
+  receipt: boolean;
+}
+
+/** Of an `Idempotency-Key` (decisions, section 1). */
+export const IDEMPOTENCY_KEY_PATTERN = /^[\x21-\x7e]{8,128}$/;
+
 /** Lengths in characters, that is Unicode code points. */
 const PURPOSE_CHARACTERS_MAX = 128;
 const CUSTOMER_REFERENCE_CHARACTERS_MAX = 512;
@@ -33,13 +49,23 @@ const parsers = {
   preserve_metadata: parseBoolean,
   purpose: opaqueText(PURPOSE_CHARACTERS_MAX),
   customer_reference: opaqueText(CUSTOMER_REFERENCE_CHARACTERS_MAX),
-  checksum_sha256: parseChecksum,
+  checksum_sha256: hexDigest(256),
   source_url: parseSourceUrl,
+  document_sha256: hexDigest(256),
+  document_sha512: hexDigest(512),
+  bytes: parseBytes,
+  idempotency_key: parseIdempotencyKey,
+  receipt: parseBoolean,
 } satisfies Record<string, Parse<unknown>>;
 
 type FieldName = keyof typeof parsers;
-const JSON_NAMES = Object.keys(parsers);
-const MULTIPART_NAMES = ['file', ...JSON_NAMES.filter((name) => name !== 'source_url')];
+const COMMON_NAMES = ['visibility', 'mode', 'purpose', 'customer_reference'] as const;
+const DOCUMENT_NAMES = [...COMMON_NAMES, 'preserve_metadata', 'checksum_sha256'] as const;
+const MULTIPART_NAMES = ['file', ...DOCUMENT_NAMES];
+const SOURCE_NAMES = [...DOCUMENT_NAMES, 'source_url'];
+/** Of a document that is never here no copy can be made, with metadata or without. */
+const DIGEST_NAMES = [...COMMON_NAMES, 'document_sha256', 'document_sha512', 'bytes'];
+const LINE_NAMES = [...DIGEST_NAMES, 'idempotency_key', 'receipt'];
 
 type Values = { [Name in FieldName]?: ReturnType<(typeof parsers)[Name]> };
 
@@ -55,12 +81,13 @@ export class CreateFields {
 
   /** Throws what {@link add} would throw for the name alone, before its value is known. */
   expect(name: string): void {
-    requireNew(this.#values, name, MULTIPART_NAMES);
+    this.#requireNew(name);
   }
 
   /** Throws ServiceError at once for an unknown name, a repeated one, or a value out of bounds. */
   add(name: string, text: string): void {
-    set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text, MULTIPART_NAMES);
+    this.#requireNew(name);
+    set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text);
     if (name === 'purpose') this.#onPurpose?.(text);
   }
 
@@ -78,10 +105,40 @@ export class CreateFields {
   finish(): CreateRequest {
     return requestOf(this.#values);
   }
+
+  /** A source_url has no place here, but is told so by {@link sourceUrl}'s reader. */
+  #requireNew(name: string): asserts name is FieldName {
+    requireNew(this.#values, name, MULTIPART_NAMES, [...DOCUMENT_NAMES, 'source_url']);
+  }
 }
 
-/** Parses a JSON create whole; throws ServiceError. */
+/** Parses a JSON create by reference whole; throws ServiceError. */
 export function parseJsonCreate(body: unknown): JsonCreateRequest {
+  const values = valuesOf(body, SOURCE_NAMES);
+  const sourceUrl = values.source_url ?? missing('source_url');
+  const checksumSha256 = values.checksum_sha256 ?? missing('checksum_sha256');
+  return { ...requestOf(values), sourceUrl, checksumSha256 };
+}
+
+/** Parses a create by digests whole; throws ServiceError. */
+export function parseDigestCreate(body: unknown): DigestCreateRequest {
+  return digestRequestOf(valuesOf(body, DIGEST_NAMES));
+}
+
+/** Parses what is in a line of a batch; throws ServiceError. */
+export function parseBatchLine(line: unknown): BatchLine {
+  const values = valuesOf(line, LINE_NAMES);
+  const request = digestRequestOf(values);
+  if (values.receipt && request.mode === 'async')
+    throw invalidField('receipt', 'needs the mode blocking: another job has none yet when it is answered.');
+  return {
+    request,
+    ...(values.idempotency_key !== undefined && { idempotencyKey: values.idempotency_key }),
+    receipt: values.receipt ?? false,
+  };
+}
+
+function valuesOf(body: unknown, names: readonly string[]): Values {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ServiceError(
       'invalid_request',
@@ -89,21 +146,27 @@ export function parseJsonCreate(body: unknown): JsonCreateRequest {
     );
   }
   const values: Values = {};
-  for (const [name, value] of Object.entries(body)) set(values, name, value, JSON_NAMES);
-  const sourceUrl = values.source_url ?? missing('source_url');
-  const checksumSha256 = values.checksum_sha256 ?? missing('checksum_sha256');
-  return { ...requestOf(values), sourceUrl, checksumSha256 };
+  for (const [name, value] of Object.entries(body)) {
+    requireNew(values, name, names);
+    set(values, name, value);
+  }
+  return values;
 }
 
 /**
  * Tells whether two creates are the same request: SHA-256, lower-case hex, over the parsed fields and the document's
  * digest in canonical JSON (fixed order, absent fields left out). The raw body will not do: multipart boundaries change.
  */
-export function fingerprint(request: CreateRequest | JsonCreateRequest, documentSha256: string): string {
+export function fingerprint(
+  request: CreateRequest | JsonCreateRequest | DigestCreateRequest,
+  documentSha256: string,
+): string {
   const canonical = JSON.stringify({
+    bytes: 'document' in request ? request.document.bytes : undefined,
     checksum_sha256: request.checksumSha256,
     customer_reference: request.customerReference,
     document_sha256: documentSha256,
+    document_sha512: 'document' in request ? request.document.sha512 : undefined,
     mode: request.mode,
     preserve_metadata: request.preserveMetadata,
     purpose: request.purpose,
@@ -124,13 +187,31 @@ function requestOf(values: Values): CreateRequest {
   };
 }
 
-function set(values: Values, name: string, value: unknown, names: readonly string[]): void {
-  requireNew(values, name, names);
+/** A document that is not here has nothing removed from it. */
+function digestRequestOf(values: Values): DigestCreateRequest {
+  return {
+    ...requestOf(values),
+    preserveMetadata: true,
+    document: {
+      sha256: values.document_sha256 ?? missing('document_sha256'),
+      sha512: values.document_sha512 ?? missing('document_sha512'),
+      bytes: values.bytes ?? missing('bytes'),
+    },
+  };
+}
+
+function set(values: Values, name: FieldName, value: unknown): void {
   Object.assign(values, { [name]: parsers[name](name, value) });
 }
 
-function requireNew(values: Values, name: string, names: readonly string[]): asserts name is FieldName {
-  if (!isFieldName(name)) throw unknownField(name, names);
+/** `names` are shown to the caller, `accepted` are those that have a place among the values. */
+function requireNew(
+  values: Values,
+  name: string,
+  names: readonly string[],
+  accepted = names,
+): asserts name is FieldName {
+  if (!isFieldName(name) || !accepted.includes(name)) throw unknownField(name, names);
   if (values[name] !== undefined) throw duplicateField(name);
 }
 
@@ -206,11 +287,24 @@ function lengthInCodePoints(text: string, enough: number): number {
   return text.length > 2 * enough ? text.length : [...text].length;
 }
 
-function parseChecksum(name: string, value: unknown): string {
-  const valid = typeof value === 'string' && /^[0-9A-Fa-f]{64}$/.test(value);
-  return valid
-    ? value.toLowerCase()
-    : invalid(name, 'must be the SHA-256 of the document: exactly 64 hexadecimal characters.');
+/** `bits`: of SHA-256 or of SHA-512. Lower case. */
+function hexDigest(bits: 256 | 512): Parse<string> {
+  const pattern = new RegExp(`^[0-9A-Fa-f]{${bits / 4}}$`);
+  return (name, value) =>
+    typeof value === 'string' && pattern.test(value)
+      ? value.toLowerCase()
+      : invalid(name, `must be the SHA-${bits} of the document: exactly ${bits / 4} hexadecimal characters.`);
+}
+
+function parseBytes(name: string, value: unknown): number {
+  return Number.isSafeInteger(value) && Number(value) > 0
+    ? Number(value)
+    : invalid(name, 'must be the length of the document: an integer from 1 to 2^53 - 1.');
+}
+
+function parseIdempotencyKey(name: string, value: unknown): string {
+  if (typeof value === 'string' && IDEMPOTENCY_KEY_PATTERN.test(value)) return value;
+  throw fault('invalid_idempotency_key', name, 'must be 8 to 128 visible ASCII characters.');
 }
 
 function parseSourceUrl(name: string, value: unknown): string {

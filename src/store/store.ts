@@ -158,7 +158,7 @@ export interface JobCopy {
 
 export interface IdempotencyKey {
   clientId: string;
-  operation: 'createSealJob';
+  operation: 'createSealJob' | 'createDigestJob';
   /** 8..128 visible ASCII characters. */
   key: string;
 }

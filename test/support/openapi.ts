@@ -107,7 +107,9 @@ export class ApiCheck {
     const content = response.content[mediaType];
     if (!content) return [`Content-Type ${mediaType} is not described`];
     if (method === 'HEAD') return text === '' ? [] : ['HEAD has a body'];
-    return content.schema ? this.#schemaProblems([...pointer, mediaType, 'schema'], text) : [];
+    if (!content.schema) return [];
+    const texts = mediaType === 'application/x-ndjson' ? text.split('\n').slice(0, -1) : [text];
+    return texts.flatMap((one) => this.#schemaProblems([...pointer, mediaType, 'schema'], one));
   }
 
   #schemaProblems(pointer: string[], text: string): string[] {

@@ -1,0 +1,368 @@
+import t from 'tap';
+import { hashApiKey } from '../../src/job/apikey.ts';
+import { Limits } from '../../src/limits/limits.ts';
+import { NO_LIMITS } from '../../src/limits/policies.ts';
+import { openTestApp, pdfOf, pullToken } from '../support/app.ts';
+import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
+import { BatchStream, digestFields, digestLines, digestsOf, sealBatch } from '../support/digests.ts';
+import { until } from '../support/until.ts';
+import { Wire } from '../support/wire.ts';
+
+const DOCUMENT = pdfOf('which stays with its owner');
+
+function post(client: Client, fields: object, headers: Record<string, string> = {}): Promise<Answer> {
+  return client.request('POST', '/v1/digests/seal', {
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: JSON.stringify(fields),
+  });
+}
+
+const problemOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
+
+t.test('a document is sealed by its digests', async (t) => {
+  const { client, log } = await openTestApp(t);
+  const fields = digestFields(DOCUMENT, { mode: 'blocking', purpose: 'archive', customer_reference: '4711' });
+  const headers = { 'Idempotency-Key': 'digest-0001' };
+  const answer = await post(client, fields, headers);
+  t.equal(answer.status, 202);
+  const job = answer.json<JobBody>();
+  t.equal(job.phase, 'completed');
+  const receipt = (await client.get(`/v1/jobs/${job.id}/receipt.json`)).json();
+  t.match(receipt, {
+    customer_reference: '4711',
+    manifest: {
+      document: digestsOf(DOCUMENT),
+      source: 'digest',
+      scan: { verdict: 'not_scanned' },
+      purpose: 'archive',
+    },
+  });
+
+  await t.test('a repeat is answered with the same, another request with that key is not', async (t) => {
+    const upper = { ...fields, document_sha256: String(fields.document_sha256).toUpperCase() };
+    const again = await post(client, upper, headers);
+    t.equal(again.text, answer.text);
+    t.equal(again.headers.get('Idempotent-Replayed'), 'true');
+    for (const other of [{ bytes: 1 }, { document_sha512: 'ab'.repeat(64) }, { mode: 'async' }]) {
+      t.equal(problemOf(await post(client, { ...fields, ...other }, headers)), '409 idempotency_key_reused');
+    }
+    const upload = await client.seal(DOCUMENT, {}, headers);
+    t.notOk(upload.headers.has('Idempotent-Replayed'), 'uploads have keys of their own');
+  });
+
+  await t.test('what is wrong is named', async (t) => {
+    const cases: [object, string, string][] = [
+      [{ document_sha256: 'ab' }, '400 invalid_parameter', 'document_sha256'],
+      [{ document_sha512: 'ab'.repeat(32) }, '400 invalid_parameter', 'document_sha512'],
+      ...[0, -1, 1.5, '9', 2 ** 53].map((bytes): [object, string, string] => [
+        { bytes },
+        '400 invalid_parameter',
+        'bytes',
+      ]),
+      [{ bytes: undefined }, '400 missing_parameter', 'bytes'],
+      [{ visibility: undefined }, '400 missing_parameter', 'visibility'],
+      ...['preserve_metadata', 'checksum_sha256', 'source_url', 'file', 'idempotency_key', 'receipt'].map(
+        (name): [object, string, string] => [{ [name]: true }, '400 unknown_parameter', name],
+      ),
+    ];
+    for (const [change, problem, name] of cases) {
+      const refused = await post(client, { ...fields, ...change });
+      t.equal(problemOf(refused), problem, JSON.stringify(change));
+      t.match(refused.json<Envelope>().error.message, name);
+    }
+    t.equal(problemOf(await post(client, [])), '400 invalid_request');
+    const form = await client.request('POST', '/v1/digests/seal', { body: new FormData() });
+    t.equal(problemOf(form), '415 unsupported_media_type');
+    const elsewhere = await client.seal(DOCUMENT, { document_sha256: 'ab'.repeat(32) });
+    t.equal(problemOf(elsewhere), '400 unknown_parameter');
+  });
+  t.notMatch(JSON.stringify(log()), digestsOf(DOCUMENT).sha256);
+});
+
+t.test('a batch: each line is a create of its own', async (t) => {
+  const { client, server, store, issue, log } = await openTestApp(t);
+  const url = `http://127.0.0.1:${server.port}`;
+  const apiKey = await issue();
+  const good = JSON.stringify(digestFields(DOCUMENT));
+  const key = { idempotency_key: 'in-a-batch' };
+  const lines = [
+    good,
+    '{"document_sha256":',
+    '',
+    '[]',
+    JSON.stringify(digestFields(DOCUMENT, { mode: 'blocking', receipt: true, ...key })),
+    `{${'"purpose":"a",'.repeat(2)}${good.slice(1)}`,
+    JSON.stringify(digestFields(DOCUMENT, { receipt: true })),
+    JSON.stringify(digestFields(DOCUMENT, { idempotency_key: 'short' })),
+    `{"purpose":"${'x'.repeat(20_000)}"}`,
+    `${good}\r`,
+    JSON.stringify(digestFields(DOCUMENT, { preserve_metadata: false })),
+    Buffer.concat([Buffer.from('{"purpose":"'), Buffer.from([0xff]), Buffer.from('"}')]).toString('latin1'),
+    JSON.stringify(digestFields(DOCUMENT, { mode: 'blocking' })),
+  ];
+  // Through the client, so that every line of the answer is held to the description.
+  const body = Buffer.from(lines.join('\n'), 'latin1');
+  const headers = { 'Content-Type': 'application/x-ndjson' };
+  const answer = await client.as(apiKey).request('POST', '/v1/batches/seal', { headers, body });
+  t.equal(answer.status, 200);
+  t.equal(answer.headers.get('Content-Type'), 'application/x-ndjson');
+  const answers = answer.text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+    .sort((a, b) => a.line - b.line);
+  t.strictSame(
+    answers.map(({ line, status, job, error }) => `${line} ${status} ${error?.code ?? job.phase}`),
+    [
+      '1 202 queued',
+      '2 400 malformed_json',
+      '4 400 invalid_request',
+      '5 202 completed',
+      '6 400 duplicate_parameter',
+      '7 400 invalid_parameter',
+      '8 400 invalid_idempotency_key',
+      '9 413 body_too_large',
+      '10 202 queued',
+      '11 400 unknown_parameter',
+      '12 400 malformed_json',
+      '13 202 completed',
+    ],
+  );
+  t.match(answers[2].error, { type: 'invalid_request_error', doc_url: '/v1/errors/invalid_request' });
+  const { job, receipt } = answers[3];
+  const served = await client.get(`/v1/jobs/${job.id}/receipt.json`);
+  t.strictSame(receipt, served.json(), 'the receipt that is in the answer is the one');
+  t.match(
+    log().find(({ msg }) => msg === 'a batch was answered'),
+    { lines: 12, accepted: 4, replayed: 0, refused: 8 },
+  );
+
+  await t.test('keys are those of single creates by digests', async (t) => {
+    const { receipt: _, ...fields } = JSON.parse(lines[4] ?? '');
+    delete fields.idempotency_key;
+    const single = await post(client, fields, { 'Idempotency-Key': 'in-a-batch' });
+    t.equal(single.headers.get('Idempotent-Replayed'), 'true');
+    t.equal(single.json<JobBody>().id, job.id);
+    const [again] = await sealBatch(url, apiKey, [lines[4] ?? '']);
+    t.match(again, { replayed: true, job: { id: job.id }, receipt: { job_id: job.id } });
+  });
+
+  await t.test('refused as a whole', async (t) => {
+    const send = (path: string, type: string) =>
+      client.request('POST', path, { headers: { 'Content-Type': type }, body: good });
+    t.equal(problemOf(await send('/v1/batches/seal', 'application/json')), '415 unsupported_media_type');
+    t.equal(
+      problemOf(await send('/v1/batches/seal?mode=blocking', 'application/x-ndjson')),
+      '400 unknown_parameter',
+    );
+    const reader = client.as(await issue({ scopes: ['jobs:read'] }));
+    const refused = await reader.request('POST', '/v1/batches/seal', { headers, body: good });
+    t.equal(problemOf(refused), '403 insufficient_scope');
+    const empty = await client.request('POST', '/v1/batches/seal', { headers, body: '\n\n' });
+    t.strictSame([empty.status, empty.text], [200, '']);
+  });
+
+  await t.test('answers come while lines are still being sent', async () => {
+    const stream = new BatchStream(url, apiKey);
+    for (let n = 1; n <= 3; n++) {
+      stream.send(good);
+      await stream.until(n);
+    }
+    stream.request.end();
+    await stream.ended;
+  });
+
+  await t.test('a sender that is gone leaves what was answered, and a repeat finds it', async (t) => {
+    const all = digestLines(600, { customer_reference: 'broken off' });
+    const broken = new BatchStream(url, apiKey);
+    broken.send(...all.slice(0, 300));
+    broken.request.write((all[300] ?? '').slice(0, 50));
+    await broken.until(100);
+    broken.destroy();
+    const first = new Map(broken.answers.map(({ line, job: { id } = { id: '' } }) => [line, id]));
+    await until(
+      'the end of the first batch',
+      () => log().filter(({ msg }) => msg === 'a batch was answered').length >= 5,
+    );
+    const repeated = await sealBatch(url, apiKey, all);
+    t.equal(repeated.length, 600);
+    t.ok(repeated.every(({ status }) => status === 202));
+    for (const [line, id] of first) t.equal(repeated[line - 1]?.job?.id, id);
+    const replayed = repeated.filter((one) => one.replayed).length;
+    t.ok(replayed >= first.size && replayed <= 300, `${replayed} replayed`);
+    t.equal(new Set(repeated.map((one) => one.job?.id)).size, 600);
+  });
+
+  await t.test('a key that is revoked in the middle creates nothing more', async (t) => {
+    const doomed = await issue();
+    const stream = new BatchStream(url, doomed);
+    stream.send(good);
+    await stream.until(1);
+    const credential = await store.credential(hashApiKey(doomed));
+    if (!credential) throw new Error('no credential');
+    await store.putCredential({ ...credential, revokedAt: Date.now() - 1 });
+    stream.send(good);
+    stream.request.end();
+    t.match(await stream.ended, [{ status: 202 }, { status: 401, error: { code: 'invalid_api_key' } }]);
+  });
+});
+
+t.test('a batch has an end', async (t) => {
+  const { server, issue } = await openTestApp(t);
+  const url = `http://127.0.0.1:${server.port}`;
+  const apiKey = await issue();
+  const good = JSON.stringify(digestFields(DOCUMENT));
+
+  await t.test('lines past the last', async (t) => {
+    const stream = new BatchStream(url, apiKey);
+    stream.send(...Array(10_001).fill('{}'), good);
+    await stream.until(10_001);
+    stream.request.end();
+    const answers = await stream.ended;
+    t.equal(answers.length, 10_001);
+    const last = answers.find(({ line }) => line === 10_001);
+    t.match(last, { status: 413, error: { code: 'body_too_large', message: '10000 lines' } });
+  });
+
+  await t.test('a line without end', async (t) => {
+    const stream = new BatchStream(url, apiKey);
+    stream.send(good);
+    await stream.until(1);
+    const chunk = 'x'.repeat(1 << 20);
+    // 10,000 lines of 16 KiB are 156.25 MiB.
+    for (let n = 0; n < 157; n++) {
+      const { promise, resolve } = Promise.withResolvers<unknown>();
+      if (!stream.request.write(chunk, resolve)) await promise;
+    }
+    await stream.until(2);
+    stream.request.end();
+    const answers = await stream.ended;
+    t.match(
+      answers.sort((a, b) => a.line - b.line),
+      [
+        { line: 1, status: 202 },
+        { line: 2, status: 413, error: { code: 'body_too_large' } },
+      ],
+    );
+  });
+});
+
+t.test('a sender that falls silent is told, and what it sent before goes on', async (t) => {
+  const { server, issue } = await openTestApp(t, { bodyIdleTimeoutMs: 1_000 });
+  const stream = new BatchStream(`http://127.0.0.1:${server.port}`, await issue());
+  const good = JSON.stringify(digestFields(DOCUMENT));
+  stream.request.write(`${good}\n${good.slice(0, 20)}`);
+  await stream.until(2);
+  stream.request.end();
+  const answers = await stream.ended;
+  t.match(
+    answers.sort((a, b) => a.line - b.line),
+    [
+      { line: 1, status: 202 },
+      { line: 2, status: 400, error: { code: 'body_timeout' } },
+    ],
+  );
+});
+
+t.test('limits count every line', async (t) => {
+  const limits = new Limits(NO_LIMITS, [], Date.now);
+  const { client, server, issue, store } = await openTestApp(t, { app: { limits } });
+  const url = `http://127.0.0.1:${server.port}`;
+  const apiKey = await issue();
+  const day = { windowMs: 86_400_000 };
+
+  limits.update({ ...NO_LIMITS, quotas: { default: { jobs: 20, ...day } } });
+  const lines = digestLines(30);
+  const answers = await sealBatch(url, apiKey, lines);
+  t.equal(answers.filter(({ status }) => status === 202).length, 20);
+  const refused = answers.filter(({ error }) => error?.code === 'quota_exceeded');
+  t.equal(refused.length, 10);
+  t.ok(refused.every(({ status, retry_after: seconds = 0 }) => status === 429 && seconds > 0));
+  t.match(await store.quotaCounts(), [{ clientId: 'acme-web', jobs: 20 }]);
+  const again = await sealBatch(url, apiKey, lines);
+  t.strictSame(
+    again.map(({ job }) => job?.id),
+    answers.map(({ job }) => job?.id),
+    'what was accepted is given again, and nothing is counted twice',
+  );
+
+  limits.update({ ...NO_LIMITS, rate: { requests: 5, windowMs: 3_600_000 } });
+  const limited = await sealBatch(url, await issue({ clientId: 'other' }), lines);
+  t.equal(limited.filter(({ status }) => status === 202).length, 5);
+  t.equal(limited.filter(({ error }) => error?.code === 'rate_limit_exceeded').length, 25);
+  const headers = { 'Content-Type': 'application/x-ndjson' };
+  const described = await client.request('POST', '/v1/batches/seal', { headers, body: lines[0] ?? '' });
+  t.match(described.headers.get('RateLimit'), /^"client";r=5;t=/);
+});
+
+t.test('what cannot be sealed, or has no room, is told line by line', async (t) => {
+  const app = await openTestApp(t, { sealer: { queueJobsMax: 10 }, partitions: { probeIntervalMs: 50 } });
+  const url = `http://127.0.0.1:${app.server.port}`;
+  const apiKey = await app.issue();
+  const restore = await pullToken(app);
+  const [blocking] = await sealBatch(url, apiKey, digestLines(1, { mode: 'blocking' }));
+  t.match(blocking, { status: 503, error: { code: 'kms_partition_unavailable' }, retry_after: Number });
+  const first = await sealBatch(url, apiKey, digestLines(10));
+  t.ok(first.every(({ status }) => status === 202));
+  const full = await sealBatch(url, apiKey, digestLines(12));
+  t.strictSame(
+    full.map(({ status, replayed, error }) => (replayed ? 'replayed' : `${status} ${error?.code}`)),
+    [...Array(10).fill('replayed'), ...Array(2).fill('503 queue_full')],
+  );
+  await restore();
+  await until('room again', () => app.sealer.waitingCount === 0);
+  const rest = await sealBatch(url, apiKey, digestLines(12, {}));
+  t.ok(rest.every(({ status }) => status === 202));
+});
+
+t.test('one client cannot hold all batches', async (t) => {
+  const { server, issue, client } = await openTestApp(t, { app: { batchesMax: 4 } });
+  const url = `http://127.0.0.1:${server.port}`;
+  const open = async (apiKey: string) => {
+    const stream = new BatchStream(url, apiKey);
+    stream.send(JSON.stringify(digestFields(DOCUMENT)));
+    await stream.until(1);
+    return stream;
+  };
+  const [one, other] = [await issue(), await issue({ clientId: 'other' })];
+  const streams = [await open(one), await open(one)];
+  const headers = { 'Content-Type': 'application/x-ndjson' };
+  const send = (apiKey: string) =>
+    client.as(apiKey).request('POST', '/v1/batches/seal', { headers, body: '\n' });
+  t.equal(problemOf(await send(one)), '429 too_many_uploads');
+  streams.push(await open(other), await open(other));
+  const third = await issue({ clientId: 'third' });
+  t.equal(problemOf(await send(third)), '503 queue_full');
+  for (const stream of streams) stream.destroy();
+  await until('places again', async () => (await send(third)).status === 200);
+});
+
+t.test('answers that nobody reads hold up neither the sender nor, for ever, the service', async (t) => {
+  const { server, issue, client, sealer } = await openTestApp(t, {
+    bodyIdleTimeoutMs: 2_000,
+    sealer: { queueJobsMax: 10_000, batchJobsMax: 4_096 },
+    app: { batchesMax: 1 },
+  });
+  const wire = new Wire(server.port);
+  wire.socket.pause();
+  // More than sockets hold.
+  const body = Buffer.from(digestLines(4_000, { mode: 'blocking', receipt: true }).join('\n'));
+  const head = [
+    'POST /v1/batches/seal HTTP/1.1',
+    'Host: localhost',
+    `Authorization: Bearer ${await issue()}`,
+    'Content-Type: application/x-ndjson',
+    `Content-Length: ${body.length}`,
+  ];
+  wire.send(`${head.join('\r\n')}\r\n\r\n`);
+  await new Promise((resolve) => wire.socket.write(body, resolve));
+  const headers = { 'Content-Type': 'application/x-ndjson' };
+  const other = client.as(await issue({ clientId: 'other' }));
+  const send = () => other.request('POST', '/v1/batches/seal', { headers, body: '\n' });
+  t.equal(problemOf(await send()), '503 queue_full');
+  await until('its place given to others', async () => (await send()).status === 200);
+  wire.destroy();
+  await until('everything sealed', () => sealer.waitingCount === 0);
+  const { jobs } = (await client.get('/v1/jobs?limit=1&phase=completed')).json<{ jobs: JobBody[] }>();
+  t.equal(jobs.length, 1);
+});
