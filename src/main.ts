@@ -1,5 +1,4 @@
 #!/usr/bin/env -S node --max-semi-space-size=16
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { Metrics } from './admin/metrics.ts';
@@ -9,33 +8,30 @@ import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
 import { assertAgreement } from './config/agreement.ts';
-import { certificatesInUse } from './config/certificates.ts';
 import { LiveConfig } from './config/reload.ts';
 import { type Config, loadConfig } from './config.ts';
-import { type Copies, openCopies } from './copy/copies.ts';
-import { startExpiryWarnings } from './expiry.ts';
-import { Fetching, type FetchingOptions } from './fetching.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
-import { presentEvent } from './http/present.ts';
 import { listen } from './http/server.ts';
 import { Limits } from './limits/limits.ts';
 import { openHealth } from './main/health.ts';
+import {
+  openCopiesOf,
+  openDeliverer,
+  openFetching,
+  openScannerOf,
+  openTimestampingOf,
+} from './main/parts.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { TargetPolicy } from './net/policy.ts';
-import { openScanner, type Scanner } from './scan/scanner.ts';
 import { openSealer } from './sealer.ts';
 import { openSigning } from './signing.ts';
-import { SourceClient } from './source/client.ts';
 import { openStore } from './store/lmdb.ts';
 import { acquireLock } from './store/lock.ts';
 import { Room } from './store/room.ts';
-import type { Store } from './store/store.ts';
 import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
-import { openTimestamping, type Timestamping } from './timestamping.ts';
-import { Deliverer } from './webhook/deliver.ts';
 import { openWitness } from './witness.ts';
 
 const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
@@ -246,111 +242,10 @@ async function serve(config: Config): Promise<void> {
   logger.info('stopped');
 }
 
-/** They leave jobs without copies some room. Also without compliance mode: copies made before are served, and deleted when their time is over. */
-async function openCopiesOf(
-  { documentsDir, storage, hash, complianceMode }: Config,
-  store: Store,
-  parts: AsyncDisposableStack,
-): Promise<Copies> {
-  const known = new Set<string>();
-  for await (const { copy } of store.copies()) known.add(copy.file);
-  const options = { path: documentsDir, freeBytesMin: 2 * storage.freeBytesMin, workers: hash.workers };
-  const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
-  if (complianceMode) await copies.probe();
-  return copies;
-}
-
-function openDeliverer(
-  { webhooks, environment, http: { publicUrl } }: Config,
-  store: Store,
-  logger: Logger,
-  onFatal: (error: unknown) => void,
-): Deliverer {
-  const { caFile, ...options } = webhooks;
-  const deliverer = new Deliverer({
-    ...options,
-    store,
-    ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
-    present: (record) => presentEvent(record, { environment, publicUrl }),
-    clock: systemClock,
-    logger,
-    onFatal,
-  });
-  deliverer.start();
-  return deliverer;
-}
-
-async function openScannerOf(
-  config: Config,
-  logger: Logger,
-  parts: AsyncDisposableStack,
-): Promise<Scanner | undefined> {
-  const { clamd, ...options } = config.scan;
-  if (clamd === undefined) {
-    logger.warn(
-      'scan.clamd is not set: documents are not scanned for viruses, and receipts say not_configured',
-    );
-    return undefined;
-  }
-  const { documentBytesMax } = config.limits;
-  return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, logger }), (open) =>
-    open.close(),
-  );
-}
-
 /** How long a connection may be still while we have it wait: for the verdict on its document, then for the receipt. */
 function silenceMsMax({ blocking, http, scan }: Config): number {
   const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
   return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs);
-}
-
-async function openTimestampingOf(
-  config: Config,
-  store: Store,
-  logger: Logger,
-  parts: AsyncDisposableStack,
-): Promise<Timestamping | undefined> {
-  const { timestamp, clock, certificatesDir, kms } = config;
-  if (timestamp.authorities.length === 0) {
-    logger.warn('timestamp.authorities is empty: receipts carry no time-stamp');
-    return undefined;
-  }
-  parts.defer(startExpiryWarnings({ sources: certificatesInUse(config), clock: systemClock, logger }));
-  const head = await store.head();
-  const options = {
-    ...timestamp,
-    clock,
-    certificatesDir,
-    signTimeoutMs: kms.signTimeoutMs,
-    lastSealedAt: head?.sealedAt ?? 0,
-    logger,
-  };
-  return openTimestamping(options, (close) => parts.defer(close));
-}
-
-async function openFetching(
-  config: Config,
-  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onFatal'>,
-  parts: AsyncDisposableStack,
-): Promise<Fetching> {
-  const { allow, caFile, answerTimeoutMs, ...limits } = config.sources;
-  const fetching = new Fetching({
-    ...shared,
-    ...limits,
-    source: new SourceClient({
-      policy: new TargetPolicy(allow),
-      answerTimeoutMs,
-      ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
-    }),
-    patience: {
-      idleTimeoutMs: config.http.bodyIdleTimeoutMs,
-      bytesPerSecondMin: config.http.bodyBytesPerSecondMin,
-    },
-    clock: systemClock,
-  });
-  parts.defer(() => fetching.close());
-  await fetching.start();
-  return fetching;
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */

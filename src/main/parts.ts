@@ -1,0 +1,117 @@
+/** Parts of the daemon that the configuration may leave out, each opened by what it says. */
+import { readFileSync } from 'node:fs';
+import type { Logger } from 'pino';
+import { systemClock } from '../base/clock.ts';
+import { certificatesInUse } from '../config/certificates.ts';
+import type { Config } from '../config.ts';
+import { type Copies, openCopies } from '../copy/copies.ts';
+import { startExpiryWarnings } from '../expiry.ts';
+import { Fetching, type FetchingOptions } from '../fetching.ts';
+import { presentEvent } from '../http/present.ts';
+import { TargetPolicy } from '../net/policy.ts';
+import { openScanner, type Scanner } from '../scan/scanner.ts';
+import { SourceClient } from '../source/client.ts';
+import type { Store } from '../store/store.ts';
+import { openTimestamping, type Timestamping } from '../timestamping.ts';
+import { Deliverer } from '../webhook/deliver.ts';
+
+export async function openTimestampingOf(
+  config: Config,
+  store: Store,
+  logger: Logger,
+  parts: AsyncDisposableStack,
+): Promise<Timestamping | undefined> {
+  const { timestamp, clock, certificatesDir, kms } = config;
+  if (timestamp.authorities.length === 0) {
+    logger.warn('timestamp.authorities is empty: receipts carry no time-stamp');
+    return undefined;
+  }
+  parts.defer(startExpiryWarnings({ sources: certificatesInUse(config), clock: systemClock, logger }));
+  const head = await store.head();
+  const options = {
+    ...timestamp,
+    clock,
+    certificatesDir,
+    signTimeoutMs: kms.signTimeoutMs,
+    lastSealedAt: head?.sealedAt ?? 0,
+    logger,
+  };
+  return openTimestamping(options, (close) => parts.defer(close));
+}
+
+export async function openScannerOf(
+  config: Config,
+  logger: Logger,
+  parts: AsyncDisposableStack,
+): Promise<Scanner | undefined> {
+  const { clamd, ...options } = config.scan;
+  if (clamd === undefined) {
+    logger.warn(
+      'scan.clamd is not set: documents are not scanned for viruses, and receipts say not_configured',
+    );
+    return undefined;
+  }
+  const { documentBytesMax } = config.limits;
+  return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, logger }), (open) =>
+    open.close(),
+  );
+}
+
+/** They leave jobs without copies some room. Also without compliance mode: copies made before are served, and deleted when their time is over. */
+export async function openCopiesOf(
+  { documentsDir, storage, hash, complianceMode }: Config,
+  store: Store,
+  parts: AsyncDisposableStack,
+): Promise<Copies> {
+  const known = new Set<string>();
+  for await (const { copy } of store.copies()) known.add(copy.file);
+  const options = { path: documentsDir, freeBytesMin: 2 * storage.freeBytesMin, workers: hash.workers };
+  const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
+  if (complianceMode) await copies.probe();
+  return copies;
+}
+
+export async function openFetching(
+  config: Config,
+  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onFatal'>,
+  parts: AsyncDisposableStack,
+): Promise<Fetching> {
+  const { allow, caFile, answerTimeoutMs, ...limits } = config.sources;
+  const fetching = new Fetching({
+    ...shared,
+    ...limits,
+    source: new SourceClient({
+      policy: new TargetPolicy(allow),
+      answerTimeoutMs,
+      ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    }),
+    patience: {
+      idleTimeoutMs: config.http.bodyIdleTimeoutMs,
+      bytesPerSecondMin: config.http.bodyBytesPerSecondMin,
+    },
+    clock: systemClock,
+  });
+  parts.defer(() => fetching.close());
+  await fetching.start();
+  return fetching;
+}
+
+export function openDeliverer(
+  { webhooks, environment, http: { publicUrl } }: Config,
+  store: Store,
+  logger: Logger,
+  onFatal: (error: unknown) => void,
+): Deliverer {
+  const { caFile, ...options } = webhooks;
+  const deliverer = new Deliverer({
+    ...options,
+    store,
+    ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    present: (record) => presentEvent(record, { environment, publicUrl }),
+    clock: systemClock,
+    logger,
+    onFatal,
+  });
+  deliverer.start();
+  return deliverer;
+}
