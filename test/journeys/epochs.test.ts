@@ -23,6 +23,8 @@ const DOCUMENT = {
 /** What is read one by one lies so near to the switch; the log check verifies all of it. */
 const NEAR_MS = 1500;
 const NEAR_JOBS = 50;
+/** Between one create and the next: enough to have one in every batch, little enough to leave the machine alone. */
+const PAUSE_MS = 25;
 
 interface House {
   sandbox: Sandbox;
@@ -126,6 +128,7 @@ async function killAround(t: Test, house: House): Promise<void> {
     const answer = await client.seal(TRAFFIC_DOCUMENT, { mode: 'async' }).catch(() => undefined);
     if (answer?.status === 202) accepted.push(answer.json<JobBody>().id);
     alive = answer !== undefined;
+    await sleep(PAUSE_MS);
   }
   await killed;
   const next = await sandbox.start();
