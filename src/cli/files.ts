@@ -20,9 +20,11 @@ import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
 
-/** Both digests of a file in one pass, however large it is, with progress. Throws OperatorError when it cannot be read. */
-export async function digestFile(path: string): Promise<DocumentDigests> {
-  const progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes');
+/** Both digests of a file in one pass, however large it is. Throws OperatorError when it cannot be read. */
+export async function digestFile(
+  path: string,
+  progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes'),
+): Promise<DocumentDigests> {
   try {
     return await digest(createReadStream(path, { highWaterMark: READ_BYTES }), progress.update);
   } catch (cause) {

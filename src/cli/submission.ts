@@ -1,10 +1,17 @@
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toBase64 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { parseReceipt } from '../manifest/received.ts';
-import { type ApiAnswer, type ApiClient, type ApiRequest, ConnectionFailure } from './apiClient.ts';
+import {
+  type ApiAnswer,
+  type ApiClient,
+  type ApiRequest,
+  ConnectionFailure,
+  type StreamedBody,
+} from './apiClient.ts';
 import { multipartUpload } from './upload.ts';
 
 /** What the fields of the create request are, `file` aside. */
@@ -51,32 +58,77 @@ interface SealJobAnswer {
   error?: { code: string; message: string };
 }
 
+/** A create, in one of its forms. */
+export interface Create {
+  path: '/jobs/seal' | '/digests/seal';
+  /** SHA-256 of the document, lower-case hex. */
+  sha256: string;
+  /** What tells this create from others, for {@link idempotencyKeyOf}. */
+  fields: CreateFields;
+  body: StreamedBody;
+}
+
 /** Uploads a document, waits until its job ends, and gives its receipt. Throws {@link Refused}. */
-export async function submitDocument(
+export function submitDocument(
   path: string,
   document: DocumentDigests,
   options: SubmissionOptions,
 ): Promise<Submitted> {
-  const attempts = new Attempts(options);
   const fields = { ...options.fields, checksum_sha256: document.sha256 };
+  const body = multipartUpload(fields, { path, bytes: document.bytes }, options.onSent);
+  return submitCreate({ path: '/jobs/seal', sha256: document.sha256, fields, body }, options);
+}
+
+/** The same for a document that stays here. */
+export function submitDigests(document: DocumentDigests, options: SubmissionOptions): Promise<Submitted> {
+  const { fields } = options;
+  const body = jsonBody({ ...digestFields(document), ...fields });
+  return submitCreate({ path: '/digests/seal', sha256: document.sha256, fields, body }, options);
+}
+
+/** The same for a document that the service is to fetch. */
+export function submitSource(url: string, sha256: string, options: SubmissionOptions): Promise<Submitted> {
+  const fields = { ...options.fields, source_url: url, checksum_sha256: sha256 };
+  const keepsMetadata = options.fields.preserve_metadata === 'true';
+  const body = jsonBody({ ...fields, ...(keepsMetadata && { preserve_metadata: true }) });
+  return submitCreate({ path: '/jobs/seal', sha256, fields, body }, options);
+}
+
+/** The document in the fields of a create by digests. */
+export function digestFields({ sha256, sha512, bytes }: DocumentDigests) {
+  return { document_sha256: sha256, document_sha512: sha512, bytes };
+}
+
+async function submitCreate(create: Create, options: SubmissionOptions): Promise<Submitted> {
+  const attempts = new Attempts(options);
   const created = await attempts.send({
     method: 'POST',
-    path: '/jobs/seal',
-    headers: { 'Idempotency-Key': options.idempotencyKey ?? idempotencyKeyOf(document, fields) },
-    body: multipartUpload(fields, { path, bytes: document.bytes }, options.onSent),
+    path: create.path,
+    headers: { 'Idempotency-Key': options.idempotencyKey ?? idempotencyKeyOf(create, create.fields) },
+    body: create.body,
   });
   const job = await attempts.untilEnded(created);
   if (job.phase === 'failed') {
     throw new Refused(job.error?.code ?? 'failed', job.error?.message ?? 'the job failed', job.id);
   }
   const receipt = await attempts.send({ method: 'GET', path: `/jobs/${job.id}/receipt.json` });
-  assertReceiptFor(document, job.id, receipt.text);
+  assertReceiptFor(create, job.id, receipt.text);
   if (options.saveCopy) await fetchCopy(attempts, job.id, receipt.text, options.saveCopy);
   return {
     jobId: job.id,
     replayed: created.headers['idempotent-replayed'] === 'true',
     receipt: receipt.text,
   };
+}
+
+function jsonBody(value: object): StreamedBody {
+  return bodyOf('application/json', JSON.stringify(value));
+}
+
+/** A body that is small enough to be held. */
+export function bodyOf(contentType: string, text: string): StreamedBody {
+  const bytes = Buffer.from(text);
+  return { contentType, bytes: bytes.length, open: () => Readable.from([bytes]) };
 }
 
 async function fetchCopy(
@@ -109,8 +161,8 @@ function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
  * The same for the same document and fields, so that a repeat, even after a crash of this program, gives the same job and
  * the same receipt for as long as the service remembers keys.
  */
-export function idempotencyKeyOf(document: DocumentDigests, fields: CreateFields): string {
-  const request = JSON.stringify([document.sha256, Object.entries(fields).sort()]);
+export function idempotencyKeyOf({ sha256: of }: { sha256: string }, fields: CreateFields): string {
+  const request = JSON.stringify([of, Object.entries(fields).sort()]);
   return `pdfseal-${toBase64(sha256(Buffer.from(request)))}`;
 }
 
@@ -119,13 +171,16 @@ const PASSING_STATUS = new Set([429, 502, 503, 504]);
 const PAUSE_SECONDS_MIN = 0.1;
 const PAUSE_SECONDS_MAX = 30;
 
+/** What {@link Attempts} need of the options. */
+export type AttemptsOptions = Pick<SubmissionOptions, 'client' | 'patienceMs' | 'onWait'>;
+
 /** Requests of one submission, repeated while what is in the way may pass, within one time limit. */
-class Attempts {
-  readonly #options: SubmissionOptions;
+export class Attempts {
+  readonly #options: AttemptsOptions;
   readonly #signal: AbortSignal;
   readonly #deadline: number;
 
-  constructor(options: SubmissionOptions) {
+  constructor(options: AttemptsOptions) {
     this.#options = options;
     this.#deadline = performance.now() + options.patienceMs;
     this.#signal = AbortSignal.timeout(options.patienceMs);
@@ -140,7 +195,7 @@ class Attempts {
       const { code, message } = problemOf(answer);
       if (!mayPass(answer, code)) throw new Refused(code, message);
       const why = answer instanceof ConnectionFailure ? message : `${code}: ${message}`;
-      await this.#pause(retryAfterSeconds(answer) ?? Math.min(2 ** pauses, PAUSE_SECONDS_MAX), why);
+      await this.pause(retryAfterSeconds(answer) ?? Math.min(2 ** pauses, PAUSE_SECONDS_MAX), why);
     }
   }
 
@@ -149,7 +204,7 @@ class Attempts {
     for (;;) {
       const job = parseJob(answer);
       if (job.phase === 'completed' || job.phase === 'failed') return job;
-      await this.#pause(retryAfterSeconds(answer) ?? 1, `${job.id} is ${job.phase}`);
+      await this.pause(retryAfterSeconds(answer) ?? 1, `${job.id} is ${job.phase}`);
       answer = await this.send({ method: 'GET', path: `/jobs/${job.id}` });
     }
   }
@@ -164,7 +219,8 @@ class Attempts {
     }
   }
 
-  async #pause(wanted: number, why: string): Promise<void> {
+  /** Throws {@link Refused} `timed_out` when there is no time left for it. */
+  async pause(wanted: number, why: string): Promise<void> {
     const seconds = Math.max(wanted, PAUSE_SECONDS_MIN);
     if (performance.now() + seconds * 1000 > this.#deadline) throw this.#outOfTime(why);
     this.#options.onWait(why, seconds);
@@ -179,7 +235,8 @@ class Attempts {
   }
 }
 
-function mayPass(answer: ApiAnswer | ConnectionFailure, code: string): boolean {
+/** Whether a repeat can succeed. */
+export function mayPass(answer: Pick<ApiAnswer, 'status'> | ConnectionFailure, code: string): boolean {
   if (answer instanceof ConnectionFailure) return true;
   return (
     PASSING_STATUS.has(answer.status) || code === 'idempotency_in_progress' || code === 'receipt_not_ready'
@@ -214,7 +271,7 @@ function parseJob(answer: ApiAnswer): SealJobAnswer {
   throw new Refused('unexpected_answer', 'the server answered something that is not a job');
 }
 
-function parseObject(text: string): object {
+export function parseObject(text: string): object {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null ? value : {};
@@ -223,7 +280,8 @@ function parseObject(text: string): object {
   }
 }
 
-function assertReceiptFor(document: DocumentDigests, jobId: string, text: string): void {
+/** Throws {@link Refused}. */
+export function assertReceiptFor(document: { sha256: string }, jobId: string, text: string): void {
   const receipt = parseObject(text) as { job_id?: unknown; document_sha256?: unknown };
   if (receipt.job_id === jobId && receipt.document_sha256 === document.sha256) return;
   throw new Refused(

@@ -1,21 +1,15 @@
-import { basename } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
-import { type DocumentDigests, JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
+import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
+import { parseTrust } from '../manifest/trust.ts';
 import { ApiClient } from './apiClient.ts';
-import {
-  createFileAtomically,
-  digestFile,
-  readTextFile,
-  saveDocument,
-  writeFileAtomically,
-} from './files.ts';
-import { jsonOption, parseDurationArgument } from './options.ts';
-import { Refused, submitDocument } from './submission.ts';
-import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+import { readTextFile } from './files.ts';
+import { jsonOption, parseCountArgument, parseDigestArgument, parseDurationArgument } from './options.ts';
+import { Submitter } from './submitter.ts';
+import { EXIT } from './terminal.ts';
+import { findDocuments, hostedDocuments } from './worklist.ts';
 
 interface SubmitOptions {
   url: URL;
@@ -27,11 +21,18 @@ interface SubmitOptions {
   preserveMetadata?: true;
   strippedCopy?: true;
   idempotencyKey?: string;
+  digestOnly?: true;
+  sourceUrl?: string[];
+  checksum?: string[];
+  parallel?: number;
+  trust?: string;
   timeout: number;
   force?: true;
   json?: true;
 }
 
+const PARALLEL_IN_FOLDERS = 4;
+const PARALLEL_MAX = 64;
 const PATIENCE_MS_DEFAULT = 10 * 60_000;
 /** More than any receipt or key file has. */
 const FILE_BYTES_MAX = 16 << 20;
@@ -41,9 +42,10 @@ export function submitCommand(): Command {
     .description(
       'Seals documents: uploads each, waits for its receipt and stores that beside it, as <document>.receipt.json. What ' +
         'may pass (no connection, 429, 503) is tried again. Running it again for the same document and options gives ' +
-        'the same job and receipt, for 48 hours.',
+        'the same job and receipt, for 48 hours. Of a folder every *.pdf below it is sealed that has no receipt yet: ' +
+        'after an interrupt, run it again.',
     )
-    .argument('<document...>', 'PDF files')
+    .argument('[document...]', 'PDF files and folders')
     .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com', parseUrl)
     .option(
       '--key-file <file>',
@@ -65,6 +67,30 @@ export function submitCommand(): Command {
       'also store the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
     )
     .option(
+      '--digest-only',
+      'send the digests of the documents, never the documents; they are not scanned then',
+    )
+    .option(
+      '--source-url <url>',
+      'where the service is to fetch the document; once for each document, in the same order',
+      parseSourceUrls,
+    )
+    .addOption(
+      new Option(
+        '--checksum <sha256>',
+        'for a --source-url whose document is not at hand; once for each',
+      ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
+    )
+    .option(
+      '--parallel <n>',
+      `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
+      parseParallel,
+    )
+    .option(
+      '--trust <file>',
+      'for folders: a receipt that is there counts only if it verifies with this trust file',
+    )
+    .option(
       '--idempotency-key <key>',
       'for one document: instead of the key derived from document and options',
       parseIdempotencyKey,
@@ -81,93 +107,55 @@ export function submitCommand(): Command {
       `
 Examples:
   PDFSEAL_API_KEY=$(cat seal.key) pdfseal submit contract.pdf --url https://seal.example.com --visibility private
-  pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json`,
+  pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json
+  pdfseal submit archive/ --digest-only --url http://127.0.0.1:8400 --key-file seal.key --visibility private
+  pdfseal submit a.pdf --source-url https://files.example.com/a.pdf --url … --key-file seal.key --visibility private`,
     )
     .action(submit);
 }
 
 async function submit(documents: string[], options: SubmitOptions, command: Command): Promise<void> {
-  if (options.idempotencyKey !== undefined && documents.length > 1) {
-    command.error('error: --idempotency-key is for one document; leave it out to have one derived for each');
-  }
-  const client = new ApiClient(options.url, readApiKey(options.keyFile));
-  for (const path of documents) {
-    try {
-      await submitOne(client, path, options);
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      process.exitCode = EXIT.failed;
-      reportFailure(path, error, options.json);
-    }
-  }
+  const misused = misuse(documents, options);
+  if (misused !== undefined) command.error(`error: ${misused}`);
+  const { sourceUrl: urls, trust, parallel, timeout: patienceMs } = options;
+  const works =
+    urls === undefined ? findDocuments(documents) : hostedDocuments(urls, documents, options.checksum ?? []);
+  const isFolder = works.some(({ found }) => found) || works.length === 0;
+  const submitter = new Submitter({
+    client: new ApiClient(options.url, readApiKey(options.keyFile)),
+    fields: fieldsOf(options),
+    patienceMs,
+    idempotencyKey: options.idempotencyKey,
+    digestOnly: options.digestOnly ?? false,
+    parallel: parallel ?? (isFolder ? PARALLEL_IN_FOLDERS : 1),
+    counted: isFolder,
+    trust: trust === undefined ? undefined : parseTrust(readTextFile(trust, FILE_BYTES_MAX)),
+    strippedCopy: options.strippedCopy ?? false,
+    force: options.force ?? false,
+    json: options.json ?? false,
+  });
+  const { failed } = await submitter.run(works);
+  if (failed > 0) process.exitCode = EXIT.failed;
 }
 
-async function submitOne(client: ApiClient, path: string, options: SubmitOptions): Promise<void> {
-  const document = await digestFile(path);
-  const progress = showProgress(basename(path), document.bytes, 'bytes');
-  const copyPath = options.strippedCopy && `${path}.stripped.pdf`;
-  try {
-    const submitted = await submitDocument(path, document, {
-      client,
-      fields: fieldsOf(options),
-      idempotencyKey: options.idempotencyKey,
-      patienceMs: options.timeout,
-      ...(copyPath && {
-        saveCopy: (body, digests) => saveCopy(copyPath, body, digests, options.force ?? false),
-      }),
-      onSent: progress.update,
-      onWait: (why, seconds) => {
-        progress.stop();
-        if (!options.json) note(`${path}: ${why} (again in ${Math.ceil(seconds)} s)`);
-      },
-    });
-    progress.stop();
-    const receiptPath = `${path}.receipt.json`;
-    storeReceipt(receiptPath, submitted.receipt, submitted.jobId, options.force ?? false);
-    const { jobId, replayed } = submitted;
-    if (options.json) {
-      printJson({
-        document: path,
-        job_id: jobId,
-        phase: 'completed',
-        document_sha256: document.sha256,
-        receipt: receiptPath,
-        ...(copyPath && { stripped_copy: copyPath }),
-        replayed,
-      });
-    } else print(`${receiptPath}  ${jobId}${replayed ? '  (sealed before)' : ''}`);
-  } finally {
-    progress.stop();
+/** What is wrong with the options taken together. */
+function misuse(documents: string[], options: SubmitOptions): string | undefined {
+  const { sourceUrl: urls, checksum: checksums = [], digestOnly, idempotencyKey } = options;
+  if (urls === undefined) {
+    if (documents.length === 0) return "missing required argument 'document'";
+    if (checksums.length > 0) return '--checksum is for --source-url';
+  } else {
+    if (digestOnly)
+      return '--digest-only and --source-url exclude each other: the one keeps the document here';
+    const count = documents.length > 0 ? documents.length : checksums.length;
+    if (count !== urls.length || (documents.length > 0 && checksums.length > 0))
+      return 'each --source-url needs a copy of its document at hand, or its --checksum, in the same order';
   }
-}
-
-/** A file that is there already must be this very copy. */
-async function saveCopy(
-  path: string,
-  body: AsyncIterable<Buffer>,
-  digests: DocumentDigests,
-  force: boolean,
-): Promise<void> {
-  if (await saveDocument(path, body, digests, force)) return;
-  if (isDeepStrictEqual(await digestFile(path), digests)) return;
-  throw new Refused('copy_exists', `${path} is another file; --force replaces it`);
-}
-
-function storeReceipt(path: string, receipt: string, jobId: string, force: boolean): void {
-  if (force) writeFileAtomically(path, receipt);
-  else if (!createFileAtomically(path, receipt) && readTextFile(path, FILE_BYTES_MAX) !== receipt) {
-    throw new Refused(
-      'receipt_exists',
-      `${path} holds another receipt; the new one is that of ${jobId}, and --force replaces it`,
-      jobId,
-    );
-  }
-}
-
-function reportFailure(path: string, error: OperatorError, json: true | undefined): void {
-  const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
-  if (json) printJson({ document: path, job_id: jobId, error: { code, message: error.message } });
-  else note(`pdfseal: ${path}: ${error instanceof Refused ? `${code}: ` : ''}${error.message}`);
+  const unfit = digestOnly && (options.strippedCopy || options.preserveMetadata);
+  if (unfit) return '--digest-only sends no document: there is no metadata to be kept or removed';
+  if (idempotencyKey !== undefined && (urls ?? documents).length > 1)
+    return '--idempotency-key is for one document; leave it out to have one derived for each';
+  return undefined;
 }
 
 function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetadata }: SubmitOptions) {
@@ -197,6 +185,22 @@ function parseUrl(text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
   throw new InvalidArgumentError('Expected an http or https URL.');
+}
+
+function parseParallel(text: string): number {
+  const count = parseCountArgument(text);
+  if (count <= PARALLEL_MAX) return count;
+  throw new InvalidArgumentError(`Expected ${PARALLEL_MAX} at most.`);
+}
+
+/** As they were given: a signature may be over every character. */
+function parseSourceUrls(text: string, previous?: string[]): string[] {
+  parseUrl(text);
+  return collect(text, previous);
+}
+
+function collect(text: string, previous: string[] = []): string[] {
+  return [...previous, text];
 }
 
 function parseIdempotencyKey(text: string): string {

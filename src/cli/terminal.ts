@@ -57,19 +57,57 @@ export interface Progress {
   stop(): void;
 }
 
-const SILENT: Progress = { update: () => {}, stop: () => {} };
+export const SILENT: Progress = { update: () => {}, stop: () => {} };
+
+/** How many of `total` documents are done, at which rate, and how long the others will take: a bar on a terminal, else a line now and then. */
+export function showCount(total: number): Progress {
+  const startedAt = performance.now();
+  const pace = (done: number): string => {
+    const perSecond = (done * 1000) / (performance.now() - startedAt);
+    const rate = perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
+    return done === 0 ? '' : `, ${rate}/s, ${formatTime((total - done) / perSecond)} left`;
+  };
+  if (process.stderr.isTTY) return showBar('documents', total, (value) => value.toLocaleString('en'), pace);
+  let told = startedAt;
+  const update = (done: number): void => {
+    if (performance.now() - told < COUNT_LINE_MS) return;
+    told = performance.now();
+    note(`${done.toLocaleString('en')} of ${total.toLocaleString('en')} documents${pace(done)}`);
+  };
+  return { update, stop: () => {} };
+}
+
+const COUNT_LINE_MS = 5_000;
+
+/** Hours, minutes and seconds: `1:02:03`, `2:03`. */
+function formatTime(seconds: number): string {
+  const whole = Math.round(seconds);
+  const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const [first, ...others] = parts[0] === 0 ? parts.slice(1) : parts;
+  return [String(first), ...others.map((part) => String(part).padStart(2, '0'))].join(':');
+}
 
 /** A progress bar on standard error when that is a terminal; nothing anywhere else. */
 export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves'): Progress {
   if (!process.stderr.isTTY) return SILENT;
   const amount = (value: number): string =>
     unit === 'bytes' ? formatBytes(value) : value.toLocaleString('en');
+  return showBar(label, total, amount, () => '');
+}
+
+/** `pace`: what to say at the end of the line. */
+function showBar(
+  label: string,
+  total: number,
+  amount: (value: number) => string,
+  pace: (done: number) => string,
+): Progress {
   const bar = new SingleBar(
     {
       format: (options, { progress, value, total }) => {
         const filled = Math.round(progress * BAR_CELLS);
         const cells = (options.barCompleteString ?? '').slice(0, filled).padEnd(BAR_CELLS);
-        return `${escapeControls(label).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}`;
+        return `${escapeControls(label).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}${pace(value)}`;
       },
       stream: process.stderr,
       clearOnComplete: true,
