@@ -1,4 +1,5 @@
 import type { EngineName } from '../../src/hash/engine.ts';
+import { type BatchesReport, renderBatches } from './batches.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
@@ -22,10 +23,11 @@ export interface Results {
   hsm?: HsmReport;
   scan?: ScanRow[];
   webhooks?: WebhooksReport;
+  batches?: BatchesReport;
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, http, sealer, hsm, scan, webhooks, rounds, roundMs } = results;
+  const { hashEngine, http, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
@@ -36,6 +38,7 @@ export function renderResults(results: Results): string {
     ...(hsm ? ['', renderHsm(hsm)] : []),
     ...(scan ? ['', renderScan(scan)] : []),
     ...(webhooks ? ['', renderWebhooks(webhooks)] : []),
+    ...(batches ? ['', renderBatches(batches)] : []),
   ].join('\n');
 }
 

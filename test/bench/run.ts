@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
+import { type BatchesPlan, benchBatches } from './batches.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { describeMachine } from './machine.ts';
@@ -12,11 +13,11 @@ import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan|webhooks] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan|webhooks|batches] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the five parts; the others stay in results.json as they were
+  --only       one of the six parts; the others stay in results.json as they were
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
@@ -29,6 +30,7 @@ type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
   hsm: HsmPlan;
   scan: ScanPlan;
   webhooks: WebhooksPlan;
+  batches: BatchesPlan;
 };
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -40,6 +42,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     http: { documentBytes, connections, rounds, roundMs },
     sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
     webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
+    batches: { digests: 1_000, connections: [1, 16], rounds },
     hsm: {
       loads: [
         ...[10_000, 100_000, 1_000_000].map((size) => ({ documentBytes: size, connections: 64 })),
@@ -73,6 +76,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('hsm')) results.hsm = await benchHsm(plan.hsm, workspace, progress);
   if (runs('scan')) results.scan = await benchScan(plan.scan, workspace, progress);
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
+  if (runs('batches')) results.batches = await benchBatches(plan.batches, workspace, progress);
   if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }
