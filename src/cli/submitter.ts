@@ -22,7 +22,7 @@ import {
   submitDocument,
   submitSource,
 } from './submission.ts';
-import { note, type Progress, print, printJson, SILENT, showCount, showProgress } from './terminal.ts';
+import { type CountProgress, note, print, printJson, SILENT, showCount, showProgress } from './terminal.ts';
 import { type Held, receiptKeeper, type Work } from './worklist.ts';
 
 export interface SubmitterOptions {
@@ -65,7 +65,7 @@ export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #held: (path: string, document: DocumentDigests) => Held;
   readonly #tally: Tally = { sealed: 0, skipped: 0, failed: 0 };
-  #count: Progress = SILENT;
+  #count: CountProgress = SILENT;
 
   constructor(options: SubmitterOptions) {
     this.#options = options;
@@ -229,7 +229,7 @@ export class Submitter {
 
   #step(): void {
     const { sealed, skipped, failed } = this.#tally;
-    this.#count.update(sealed + skipped + failed);
+    this.#count.update(sealed + skipped + failed, skipped);
   }
 
   #onWait(name: string): SubmissionOptions['onWait'] {

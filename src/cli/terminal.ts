@@ -57,24 +57,35 @@ export interface Progress {
   stop(): void;
 }
 
+export interface CountProgress {
+  /** Done so far, and how many of them needed no work. */
+  update(done: number, skipped: number): void;
+  stop(): void;
+}
+
 export const SILENT: Progress = { update: () => {}, stop: () => {} };
 
 /** How many of `total` documents are done, at which rate, and how long the others will take: a bar on a terminal, else a line now and then. */
-export function showCount(total: number): Progress {
+export function showCount(total: number): CountProgress {
   const startedAt = performance.now();
+  let skipped = 0;
+  // What needed no work says nothing of how long work takes.
   const pace = (done: number): string => {
-    const perSecond = (done * 1000) / (performance.now() - startedAt);
+    const perSecond = ((done - skipped) * 1000) / (performance.now() - startedAt);
     const rate = perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
-    return done === 0 ? '' : `, ${rate}/s, ${formatTime((total - done) / perSecond)} left`;
+    return done === skipped ? '' : `, ${rate}/s, ${formatTime((total - done) / perSecond)} left`;
   };
-  if (process.stderr.isTTY) return showBar('documents', total, (value) => value.toLocaleString('en'), pace);
+  const isTerminal = process.stderr.isTTY;
+  const bar = isTerminal ? showBar('documents', total, (value) => value.toLocaleString('en'), pace) : SILENT;
   let told = startedAt;
-  const update = (done: number): void => {
-    if (performance.now() - told < COUNT_LINE_MS) return;
+  const update = (done: number, skippedSoFar: number): void => {
+    skipped = skippedSoFar;
+    bar.update(done);
+    if (isTerminal || performance.now() - told < COUNT_LINE_MS) return;
     told = performance.now();
     note(`${done.toLocaleString('en')} of ${total.toLocaleString('en')} documents${pace(done)}`);
   };
-  return { update, stop: () => {} };
+  return { update, stop: bar.stop };
 }
 
 const COUNT_LINE_MS = 5_000;
