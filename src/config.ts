@@ -2,16 +2,18 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { z } from 'zod';
-import { credentialsDirectory } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { systemReason } from './base/systemReason.ts';
+import { defaultUrl, mapValues, toClockSource, toPartition, toPolicies, toTls } from './config/convert.ts';
 import { checkFiles } from './config/files.ts';
 import { type ConfigTables, configSchema } from './config/schema.ts';
 import { fault } from './config/toml.ts';
 import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
-import type { LimitPolicies, QuotaPolicy, RatePolicy } from './limits/policies.ts';
+import type { LimitPolicies } from './limits/policies.ts';
 import type { QuorumPolicy } from './log/quorum.ts';
+import type { ListenAddress } from './net/address.ts';
+import type { TlsFiles } from './net/tls.ts';
 import type { EncryptedPolicy } from './scan/documentScan.ts';
 import type { ClamdAddress } from './scan/session.ts';
 import type { ClockSource } from './tsa/synchronization.ts';
@@ -34,9 +36,9 @@ export interface Config {
   readonly complianceMode: boolean;
   readonly retention: { readonly documentMs: number };
   readonly http: {
-    readonly host: string;
-    /** 0 takes any free port. */
-    readonly port: number;
+    readonly listen: readonly ListenAddress[];
+    readonly clearTextBeyondLoopback: boolean;
+    readonly tls?: TlsFiles;
     /** Without a trailing slash and without `/v1`. */
     readonly publicUrl: string;
     readonly headerTimeoutMs: number;
@@ -46,7 +48,7 @@ export interface Config {
     readonly uploadsPerClientMax: number;
     readonly batchesMax: number;
   };
-  readonly admin: { readonly listen: AdminAddress };
+  readonly admin: { readonly listen: ListenAddress };
   readonly health: { readonly canaryIntervalMs: number };
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
   /** Rates and quotas of clients. */
@@ -119,9 +121,6 @@ export interface Config {
   /** The file as it stands, to tell what a reload changes. */
   readonly tables: ConfigTables;
 }
-
-/** Where the administration listens: a Unix socket, or a loopback address with a port of its own. */
-export type AdminAddress = { readonly path: string } | { readonly host: string; readonly port: number };
 
 /** An external RFC 3161 authority. */
 export interface RemoteConfig {
@@ -216,8 +215,10 @@ function toConfig(tables: ConfigTables, file: string): Config {
     complianceMode: tables.compliance_mode,
     retention: { documentMs: tables.retention.document_hours * 3_600_000 },
     http: {
-      ...http.listen,
-      publicUrl: http.public_url ?? `http://${formatAddress(http.listen)}`,
+      listen: http.listen,
+      clearTextBeyondLoopback: http.clear_text_beyond_loopback,
+      ...(http.tls && { tls: toTls(http.tls, environment, folder) }),
+      publicUrl: http.public_url ?? defaultUrl(http),
       headerTimeoutMs: http.header_timeout,
       bodyIdleTimeoutMs: http.body_idle_timeout,
       bodyBytesPerSecondMin: http.body_rate_min,
@@ -270,7 +271,7 @@ function toAdminAddress(
   listen: ConfigTables['admin']['listen'],
   stateDir: string,
   folder: string,
-): AdminAddress {
+): ListenAddress {
   if (listen === undefined) return { path: join(stateDir, 'admin.sock') };
   return 'path' in listen ? { path: resolve(folder, listen.path) } : listen;
 }
@@ -283,48 +284,6 @@ function toSources(table: ConfigTables['sources'], folder: string): Config['sour
     answerTimeoutMs: table.answer_timeout,
     retryDelayMs: table.retry_delay,
     giveUpAfterMs: table.give_up_after,
-  };
-}
-
-function toPolicies({ limits, quotas, clients }: ConfigTables): LimitPolicies {
-  return {
-    rate: toRate(limits.rate),
-    quotas: mapValues(quotas, toQuota),
-    clients: mapValues(clients, (own) => ({
-      ...(own.rate && { rate: toRate(own.rate) }),
-      quotas: mapValues(own.quotas, toQuota),
-    })),
-  };
-}
-
-function toRate({ requests, window }: ConfigTables['limits']['rate']): RatePolicy {
-  return { requests, windowMs: window };
-}
-
-function toQuota({ jobs, window }: ConfigTables['quotas'][string]): QuotaPolicy {
-  return { jobs, windowMs: window };
-}
-
-function mapValues<From, To>(record: Record<string, From>, map: (value: From) => To): Record<string, To> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]));
-}
-
-function toPartition(
-  table: ConfigTables['kms']['partitions'][number],
-  environment: string,
-  folder: string,
-): PartitionOptions {
-  return {
-    region: table.region,
-    module: resolve(folder, table.module),
-    ...(table.token_label !== undefined && { tokenLabel: table.token_label }),
-    ...(table.token_serial !== undefined && { tokenSerial: table.token_serial }),
-    keyLabel: table.key_label,
-    pinFile:
-      table.pin_credential === undefined
-        ? resolve(folder, table.pin_file ?? '')
-        : join(credentialsDirectory() ?? unitCredentials(environment), table.pin_credential),
-    ...(table.environment !== undefined && { environment: table.environment }),
   };
 }
 
@@ -350,24 +309,6 @@ function toWebhooks(table: ConfigTables['webhooks'], folder: string): Config['we
     deadLetterMs: table.dead_letter_retention,
     ...(table.ca_file !== undefined && { caFile: resolve(folder, table.ca_file) }),
   };
-}
-
-function toClockSource({ trust, program }: ConfigTables['clock'], folder: string): ClockSource {
-  return trust === 'system'
-    ? { trust }
-    : { trust, program: resolve(folder, program ?? CLOCK_PROGRAMS[trust]) };
-}
-
-/** Where Debian has them. */
-const CLOCK_PROGRAMS = { chrony: '/usr/bin/chronyc', timedatectl: '/usr/bin/timedatectl' };
-
-/** Where systemd keeps the credentials of the daemon's unit while it runs; readable to root. */
-function unitCredentials(environment: string): string {
-  return `/run/credentials/pdfseald@${environment}.service`;
-}
-
-function formatAddress({ host, port }: { host: string; port: number }): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function deepFreeze<T>(value: T): T {

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { Metrics } from './admin/metrics.ts';
 import { systemClock } from './base/clock.ts';
-import { inheritedSockets, notifySocket, watchdogMs } from './base/env.ts';
+import { notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
@@ -13,9 +13,9 @@ import { type Config, loadConfig } from './config.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
-import { listen } from './http/server.ts';
 import { Limits } from './limits/limits.ts';
 import { openHealth } from './main/health.ts';
+import { openNetwork } from './main/network.ts';
 import {
   openCopiesOf,
   openDeliverer,
@@ -24,6 +24,7 @@ import {
   openTimestampingOf,
 } from './main/parts.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
+import { formatAddress } from './net/address.ts';
 import { TargetPolicy } from './net/policy.ts';
 import { openSealer } from './sealer.ts';
 import { openSigning } from './signing.ts';
@@ -76,7 +77,6 @@ async function serve(config: Config): Promise<void> {
   process.on('uncaughtException', onFatal);
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
-  const [socket] = inheritedSockets();
   const live = new LiveConfig(config, logger);
   process.on('SIGHUP', () => live.reload());
 
@@ -209,20 +209,12 @@ async function serve(config: Config): Promise<void> {
     },
     parts,
   );
-  const server = await listen(app, {
-    host: config.http.host,
-    port: config.http.port,
-    ...(socket && { fd: socket.fd }),
-    headerTimeoutMs: config.http.headerTimeoutMs,
-    silenceMsMax: silenceMsMax(config),
-    logger,
-  });
+  const server = await openNetwork(app, config, { logger, parts });
   logger.info(
     {
       version: packageVersion(),
       environment: config.environment,
-      host: config.http.host,
-      port: server.port,
+      addresses: server.addresses.map(formatAddress),
       hash_engine: engine,
     },
     'listening',
@@ -240,12 +232,6 @@ async function serve(config: Config): Promise<void> {
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
   logger.info('stopped');
-}
-
-/** How long a connection may be still while we have it wait: for the verdict on its document, then for the receipt. */
-function silenceMsMax({ blocking, http, scan }: Config): number {
-  const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
-  return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs);
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */

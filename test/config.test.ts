@@ -25,7 +25,7 @@ t.test('the shipped files load', async (t) => {
   t.equal(sandbox.limits.documentBytesMax, 64 * 2 ** 20);
   const production = loadConfig('config/production.toml', { files: 'unused' });
   t.match(production, {
-    http: { host: '127.0.0.1', port: 8400, publicUrl: 'https://seal.example.com' },
+    http: { listen: [{ host: '127.0.0.1', port: 8400 }], publicUrl: 'https://seal.example.com' },
     kms: { quorum: { needed: 1 }, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
     timestamp: {
       authorities: ['built-in'],
@@ -47,9 +47,12 @@ t.test('production.toml explains every key, and says its default', async (t) => 
   const text = readFileSync('config/production.toml', 'utf8');
   const names = keyNames(configSchema);
   t.ok(names.length > 30, 'the schema was walked to its leaves');
-  for (const name of names) t.match(text, new RegExp(`^(# )?${name} = |^\\[+.*\\b${name}\\b`, 'm'), name);
+  for (const name of names)
+    t.match(text, new RegExp(`^(# )?${name} = |^(# )?\\[+.*\\b${name}\\b`, 'm'), name);
 
-  const uncommented = text.replaceAll(/^# (\w+ = .*)$/gm, (line, key) => (EITHER_OR.test(key) ? line : key));
+  // A table in comments is an example: there is none by default.
+  const keys = text.replaceAll(/^# \[.*\n(#.*\n)*/gm, '');
+  const uncommented = keys.replaceAll(/^# (\w+ = .*)$/gm, (line, key) => (EITHER_OR.test(key) ? line : key));
   const defaults = parseConfig(text, 'config/production.toml');
   const config = parseConfig(uncommented, 'config/production.toml');
   const hash = { ...config.hash, workers: defaults.hash.workers };
@@ -66,7 +69,12 @@ t.test('defaults, units and relative paths', async (t) => {
     lockFile: '/etc/pdfseal/state/lock',
     trustFile: '/etc/pdfseal/state/trust.json',
     drainTimeoutMs: 30_000,
-    http: { host: '127.0.0.1', port: 8400, publicUrl: 'http://127.0.0.1:8400', uploadsPerClientMax: 512 },
+    http: {
+      listen: [{ host: '127.0.0.1', port: 8400 }],
+      clearTextBeyondLoopback: false,
+      publicUrl: 'http://127.0.0.1:8400',
+      uploadsPerClientMax: 512,
+    },
     limits: { documentBytesMax: 2 ** 30, queueJobsMax: 50_000 },
     sealing: { giveUpAfterMs: 24 * 3_600_000, batchJobsMax: 4096 },
     kms: { partitions: [{ module: '/etc/pdfseal/module.so', pinFile: '/etc/pdfseal/pin' }] },
@@ -83,7 +91,19 @@ t.test('defaults, units and relative paths', async (t) => {
 
 t.test('addresses', async (t) => {
   const at = (http: string) => parseConfig(`${MINIMAL}\n[http]\n${http}`, 'c.toml').http;
-  t.match(at('listen = "[::1]:0"'), { host: '::1', port: 0, publicUrl: 'http://[::1]:0' });
+  t.match(at('listen = "[::1]:0"'), { listen: [{ host: '::1', port: 0 }], publicUrl: 'http://[::1]:0' });
+  t.match(at('listen = ["unix:/run/a.sock", "localhost:1"]'), {
+    listen: [{ path: '/run/a.sock' }, { host: 'localhost', port: 1 }],
+    publicUrl: 'http://localhost:1',
+  });
+  const tls = '[http.tls]\ncertificate_file = "a.pem"\nkey_file = "a.key"';
+  t.match(at(`listen = "192.0.2.1:443"\n${tls}\nclient_ca_file = "/c.pem"`), {
+    publicUrl: 'https://192.0.2.1:443',
+    tls: { certificateFile: join(process.cwd(), 'a.pem'), clientCaFile: '/c.pem' },
+  });
+  t.match(at('listen = "192.0.2.1:80"\nclear_text_beyond_loopback = true'), {
+    publicUrl: 'http://192.0.2.1:80',
+  });
   t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
 });
 
@@ -236,6 +256,36 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
     ],
     ['table for a value', (s) => `${s}[http.listen]\nport = 1`, 'http.listen: found a table'],
     ['value for a table', (s) => `http = 1\n${s}`, 'c.toml:1: http: found 1; expected a table'],
+    [
+      'an address of the network',
+      (s) => `${s}[http]\nlisten = "192.0.2.1:80"`,
+      'c.toml:13: http.listen: found "192.0.2.1:80"',
+      'clear_text_beyond_loopback = true',
+    ],
+    [
+      'the same address twice',
+      (s) => `${s}[http]\nlisten = ["127.0.0.1:1", "127.0.0.1:1"]`,
+      'http.listen: found a list',
+      'or a list of them',
+    ],
+    [
+      'every address',
+      (s) => `${s}[http]\nclear_text_beyond_loopback = true\nlisten = "0.0.0.0:1"`,
+      'http.public_url: missing',
+      'does not tell it',
+    ],
+    [
+      'TLS without a key',
+      (s) => `${s}[http.tls]\ncertificate_file = "a"`,
+      'http.tls.key_file: missing',
+      'either key_file or key_credential',
+    ],
+    [
+      'TLS with two keys',
+      (s) => `${s}[http.tls]\ncertificate_file = "a"\nkey_file = "b"\nkey_credential = "c"`,
+      'http.tls.key_file: found "b"',
+      'only one',
+    ],
     ['bad port', (s) => `${s}[http]\nlisten = "127.0.0.1:70000"`, 'http.listen: found "127.0.0.1:70000"'],
     [
       'public_url with /v1',
@@ -375,9 +425,9 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
   write((text) => `${text}level = "debug"\n[quotas.default]\njobs = 3\n[http]\nlisten = "[::1]:1"`);
   const first = reloadConfig(started);
   t.strictSame(first.applied.sort(), ['logging.level', 'quotas.default']);
-  t.strictSame(first.deferred.sort(), ['http.listen.host', 'http.listen.port']);
+  t.strictSame(first.deferred.sort(), ['http.listen[0].host', 'http.listen[0].port']);
   t.match(first.config, {
-    http: { host: '127.0.0.1' },
+    http: { listen: [{ host: '127.0.0.1' }] },
     logging: { level: 'debug' },
     policies: { quotas: { default: { jobs: 3 } } },
   });

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Canary } from '../canary.ts';
-import type { AdminAddress } from '../config.ts';
 import type { AnswerOptions } from '../http/answer.ts';
 import type { AuthOptions } from '../http/auth.ts';
+import type { ListenAddress } from '../net/address.ts';
 import type { Signing } from '../signing.ts';
 import { createAdminApp } from './app.ts';
 import { Drills } from './drills.ts';
@@ -11,7 +11,7 @@ import type { Metrics } from './metrics.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
 
 export interface AdministrationOptions {
-  listen: AdminAddress;
+  listen: ListenAddress;
   status: Omit<StatusSources, 'drills' | 'partitions' | 'canary'>;
   partitions: Signing;
   canary: Canary;

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import type { AdminAddress } from '../config.ts';
+import { formatAddress, type ListenAddress } from '../net/address.ts';
 
 /** Nothing listens there: no daemon runs, or not with this configuration. */
 export class NobodyAnswers extends OperatorError {
@@ -24,18 +24,12 @@ export class AdminRefusal extends OperatorError {
 const SILENCE_MS_MAX = { GET: 5_000, POST: 60_000 };
 const ANSWER_BYTES_MAX = 4 << 20;
 
-/** `unix:PATH` or `HOST:PORT`, as the configuration writes it. */
-export function describeAddress(address: AdminAddress): string {
-  if ('path' in address) return `unix:${address.path}`;
-  return address.host.includes(':') ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
-}
-
 /**
  * Asks the administration of a running daemon. Throws NobodyAnswers, AdminRefusal, or another OperatorError when the socket may
  * not be opened.
  */
 export async function askAdministration<Answer>(
-  address: AdminAddress,
+  address: ListenAddress,
   method: 'GET' | 'POST',
   path: string,
 ): Promise<Answer> {
@@ -47,7 +41,7 @@ export async function askAdministration<Answer>(
 }
 
 function send(
-  address: AdminAddress,
+  address: ListenAddress,
   method: 'GET' | 'POST',
   path: string,
 ): Promise<{ status: number; text: string }> {
@@ -75,8 +69,8 @@ function send(
   });
 }
 
-function unreachable(address: AdminAddress, cause: NodeJS.ErrnoException): OperatorError {
-  const where = describeAddress(address);
+function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): OperatorError {
+  const where = formatAddress(address);
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
     return new NobodyAnswers(`no pdfseald answers at ${where}: start it, or name its configuration`, {
       cause,
@@ -89,10 +83,10 @@ function unreachable(address: AdminAddress, cause: NodeJS.ErrnoException): Opera
   return new OperatorError(`asking ${where} failed: ${systemReason(cause)}`, { cause });
 }
 
-function parse(text: string, address: AdminAddress): unknown {
+function parse(text: string, address: ListenAddress): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new OperatorError(`${describeAddress(address)} is not the administration of a pdfseald`, { cause });
+    throw new OperatorError(`${formatAddress(address)} is not the administration of a pdfseald`, { cause });
   }
 }

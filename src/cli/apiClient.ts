@@ -40,23 +40,37 @@ export class ConnectionFailure extends Error {
 const SILENCE_MS_MAX = 120_000;
 const ANSWER_BYTES_MAX = 16 << 20;
 
+/** How to reach the service, where its URL does not say all. */
+export interface Reach {
+  /** PEM: authorities of the server's certificate, in place of the system's. */
+  ca?: string;
+  /** PEM: what the client proves itself with. */
+  cert?: string;
+  key?: string;
+  /** Of a Unix socket; the URL then only names the service. */
+  socketPath?: string;
+}
+
 /** Speaks to one pdfseald with one API key. Follows no redirects: the key must not travel. */
 export class ApiClient {
   readonly #base: URL;
   readonly #apiKey: string;
+  readonly #reach: Reach;
 
   /** `url`: http or https, with or without `/v1`. */
-  constructor(url: URL, apiKey: string) {
+  constructor(url: URL, apiKey: string, reach: Reach = {}) {
     const base = new URL(url);
     base.pathname = `${base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1`;
     this.#base = base;
     this.#apiKey = apiKey;
+    this.#reach = reach;
   }
 
   /** Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, or what reading the body threw. */
   send({ method, path, headers = {}, body, save }: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
     const send = this.#base.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send(`${this.#base.href}${path}`, {
+      ...this.#reach,
       method,
       signal,
       timeout: SILENCE_MS_MAX,

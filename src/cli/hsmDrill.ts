@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
 import type { AdminStatus, PresentedPartition, PresentedRun } from '../admin/status.ts';
 import { OperatorError } from '../base/errors.ts';
-import { type AdminAddress, loadConfig } from '../config.ts';
+import { loadConfig } from '../config.ts';
+import type { ListenAddress } from '../net/address.ts';
 import { askAdministration } from './adminClient.ts';
 import { configOption, jsonOption, parseDurationArgument } from './options.ts';
 import { EXIT, note, print, printJson } from './terminal.ts';
@@ -72,7 +73,7 @@ async function drill(options: DrillOptions): Promise<void> {
   if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
 }
 
-async function carryOut(listen: AdminAddress, options: DrillOptions): Promise<Report> {
+async function carryOut(listen: ListenAddress, options: DrillOptions): Promise<Report> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
@@ -104,23 +105,23 @@ async function carryOut(listen: AdminAddress, options: DrillOptions): Promise<Re
   };
 }
 
-function takeOut(listen: AdminAddress, options: DrillOptions): Promise<PresentedPartition> {
+function takeOut(listen: ListenAddress, options: DrillOptions): Promise<PresentedPartition> {
   const path = `/partitions/${encodeURIComponent(options.partition)}/out`;
   const query = `for=${options.for}ms&below_quorum=${options.belowQuorum === true}`;
   return askAdministration<PresentedPartition>(listen, 'POST', `${path}?${query}`);
 }
 
-function sing(listen: AdminAddress): Promise<PresentedRun> {
+function sing(listen: ListenAddress): Promise<PresentedRun> {
   return askAdministration<PresentedRun>(listen, 'POST', '/canary');
 }
 
-async function isOut(listen: AdminAddress, name: string): Promise<boolean> {
+async function isOut(listen: ListenAddress, name: string): Promise<boolean> {
   const { partitions } = await askAdministration<AdminStatus>(listen, 'GET', '/status');
   return partitions.members.some((member) => member.name === name && member.state === 'withdrawn');
 }
 
 /** Ready is what it says of itself; a canary with its signature is proof. */
-async function untilItSigns(listen: AdminAddress, name: string): Promise<void> {
+async function untilItSigns(listen: ListenAddress, name: string): Promise<void> {
   const giveUpAt = performance.now() + RETURN_MS_MAX;
   for (;;) {
     const { partitions } = await askAdministration<AdminStatus>(listen, 'GET', '/status');

@@ -4,7 +4,7 @@ import { OperatorError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { parseTrust } from '../manifest/trust.ts';
-import { ApiClient } from './apiClient.ts';
+import { ApiClient, type Reach } from './apiClient.ts';
 import { readTextFile } from './files.ts';
 import { jsonOption, parseCountArgument, parseDigestArgument, parseDurationArgument } from './options.ts';
 import { Submitter } from './submitter.ts';
@@ -14,6 +14,10 @@ import { findDocuments, hostedDocuments } from './worklist.ts';
 interface SubmitOptions {
   url: URL;
   keyFile?: string;
+  tlsCa?: string;
+  tlsCertificate?: string;
+  tlsKey?: string;
+  unixSocket?: string;
   visibility: Visibility;
   purpose?: string;
   customerReference?: string;
@@ -51,6 +55,10 @@ export function submitCommand(): Command {
       '--key-file <file>',
       'file that holds the API key (default: environment variable PDFSEAL_API_KEY)',
     )
+    .option('--tls-ca <file>', 'PEM file with the authorities of its certificate (default: those of Node)')
+    .option('--tls-certificate <file>', 'PEM file with a client certificate, where it asks for one')
+    .option('--tls-key <file>', 'PEM file with the key of that certificate')
+    .option('--unix-socket <path>', 'reach it by this socket on the same machine')
     .addOption(
       new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
     )
@@ -122,7 +130,7 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
     urls === undefined ? findDocuments(documents) : hostedDocuments(urls, documents, options.checksum ?? []);
   const isFolder = works.some(({ found }) => found) || works.length === 0;
   const submitter = new Submitter({
-    client: new ApiClient(options.url, readApiKey(options.keyFile)),
+    client: new ApiClient(options.url, readApiKey(options.keyFile), reachOf(options)),
     fields: fieldsOf(options),
     patienceMs,
     idempotencyKey: options.idempotencyKey,
@@ -136,6 +144,16 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
   });
   const { failed } = await submitter.run(works);
   if (failed > 0) process.exitCode = EXIT.failed;
+}
+
+function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: SubmitOptions): Reach {
+  const read = (file: string) => readTextFile(file, FILE_BYTES_MAX);
+  return {
+    ...(tlsCa !== undefined && { ca: read(tlsCa) }),
+    ...(tlsCertificate !== undefined && { cert: read(tlsCertificate) }),
+    ...(tlsKey !== undefined && { key: read(tlsKey) }),
+    ...(unixSocket !== undefined && { socketPath: unixSocket }),
+  };
 }
 
 /** What is wrong with the options taken together. */

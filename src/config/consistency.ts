@@ -1,5 +1,7 @@
+import { isIP } from 'node:net';
 import type { z } from 'zod';
 import { encodeQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
+import { formatAddress, isLoopback, type ListenAddress } from '../net/address.ts';
 import type { KeyPath } from './toml.ts';
 
 /** The name of the built-in authority among `timestamp.authorities`. */
@@ -9,7 +11,14 @@ const HOUR_MS = 3_600_000;
 
 /** As much of the file as the checks between its keys look at. */
 interface Tables {
-  http: { uploads_max: number; uploads_per_client_max: number };
+  http: {
+    listen: readonly ListenAddress[];
+    public_url?: string | undefined;
+    clear_text_beyond_loopback: boolean;
+    tls?: { key_file?: string | undefined; key_credential?: string | undefined } | undefined;
+    uploads_max: number;
+    uploads_per_client_max: number;
+  };
   compliance_mode: boolean;
   sealing: { give_up_after: number };
   retention: { document_hours: number };
@@ -43,6 +52,7 @@ export function consistent(payload: z.core.ParsePayload<Tables>): void {
     const expected = `at least ${hoursMin}, an hour more than sealing.give_up_after: until then a job may have no receipt`;
     refuse(['retention', 'document_hours'], expected, retention.document_hours);
   }
+  checkAddresses(http, refuse);
   const fault = quorumFault(kms.quorum, kms.partitions);
   if (fault !== undefined) {
     refuse(['kms', 'quorum'], `what kms.partitions can meet: ${fault}`, encodeQuorum(kms.quorum));
@@ -50,6 +60,27 @@ export function consistent(payload: z.core.ParsePayload<Tables>): void {
   checkTokens(['kms', 'partitions'], kms.partitions, refuse);
   checkTokens(['timestamp', 'keys'], timestamp.keys, refuse);
   checkAuthorities(timestamp, refuse);
+}
+
+const EVERYWHERE = new Set(['0.0.0.0', '::']);
+
+/** Names are looked up only when it listens; what they stand for is checked then. */
+function checkAddresses({ listen, public_url, tls, ...http }: Tables['http'], refuse: Refuse): void {
+  const tcp = listen.filter((address) => 'host' in address);
+  const open = tcp.find(({ host }) => isIP(host) !== 0 && !isLoopback(host));
+  if (open && !tls && !http.clear_text_beyond_loopback) {
+    const expected =
+      'an address of this machine alone, such as "127.0.0.1:8400"; or [http.tls]; or, if something else protects API keys and ' +
+      'documents on the way, http.clear_text_beyond_loopback = true';
+    refuse(['http', 'listen'], expected, formatAddress(open));
+  }
+  if (public_url === undefined && (tcp[0] === undefined || EVERYWHERE.has(tcp[0].host))) {
+    refuse(['http', 'public_url'], 'the URL clients use: http.listen does not tell it', public_url);
+  }
+  if (tls && (tls.key_file === undefined) === (tls.key_credential === undefined)) {
+    const expected = 'either key_file or key_credential, and only one of them';
+    refuse(['http', 'tls', 'key_file'], expected, tls.key_file);
+  }
 }
 
 function checkTokens(list: KeyPath, tokens: TokenTable[], refuse: Refuse): void {

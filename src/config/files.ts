@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
+import type { TlsFiles } from '../net/tls.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
 import type { ConfigTables } from './schema.ts';
 import { fault, type KeyPath } from './toml.ts';
@@ -9,6 +10,7 @@ import { fault, type KeyPath } from './toml.ts';
 /** As much of the configuration as names files. */
 interface Config {
   readonly file: string;
+  readonly http: { readonly tls?: TlsFiles };
   readonly kms: { readonly partitions: readonly PartitionOptions[] };
   readonly timestamp: {
     readonly authorities: readonly string[];
@@ -38,6 +40,7 @@ export function checkFiles(config: Config, tables: ConfigTables, text: string): 
     ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
     ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
     ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
+    ...tlsFiles(config, tables),
     ...caFiles(config),
     ...clockFiles(config),
   ];
@@ -82,6 +85,21 @@ function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, Remote]): NamedF
     { path: [...at, 'roots_file'], file: rootsFile, expected },
     ...(tlsCaFile === undefined ? [] : [{ path: [...at, 'tls_ca_file'], file: tlsCaFile, expected }]),
   ];
+}
+
+function tlsFiles({ http: { tls } }: Config, tables: ConfigTables): NamedFile[] {
+  if (tls === undefined) return [];
+  const keyName = tables.http.tls?.key_credential === undefined ? 'key_file' : 'key_credential';
+  const files = {
+    certificate_file: tls.certificateFile,
+    [keyName]: tls.keyFile,
+    client_ca_file: tls.clientCaFile,
+  };
+  return Object.entries(files).flatMap(([name, file]) =>
+    file === undefined
+      ? []
+      : [{ path: ['http', 'tls', name], file, expected: 'a PEM file, readable to this user' }],
+  );
 }
 
 function caFiles(config: Config): NamedFile[] {

@@ -1,13 +1,28 @@
-import { BlockList, isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
-import { parseBytes, parseDurationMs } from '../base/units.ts';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
 import { parseAllowed } from '../net/policy.ts';
 import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
-import type { ClamdAddress } from '../scan/session.ts';
 import { BUILT_IN, consistent } from './consistency.ts';
+import {
+  adminAddress,
+  authorityUrl,
+  clamdAddress,
+  count,
+  duration,
+  flag,
+  integer,
+  key,
+  listenAddresses,
+  oid,
+  path,
+  publicUrl,
+  share,
+  size,
+  table,
+  text,
+} from './values.ts';
 
 /** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
 export const NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/;
@@ -20,124 +35,6 @@ const QUORUM_EXPECTED =
   'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"';
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
-
-/**
- * One key of the file: `read` gives its value, or undefined for what does not fit. `expected` completes the sentence
- * "expected …" and is all an administrator gets to see, so it says the form, the bounds and an example.
- */
-function key<T>(expected: string, read: (found: unknown) => T | undefined) {
-  return z.unknown().transform((found, context): T => {
-    const value = read(found);
-    if (value !== undefined) return value;
-    context.issues.push({ code: 'custom', message: expected, input: found });
-    return z.NEVER;
-  });
-}
-
-/** One table of the file; keys that are not in `shape` are refused. */
-function table<S extends z.core.$ZodLooseShape>(shape: S) {
-  const known = Object.keys(shape).join(', ');
-  return z.strictObject(shape, {
-    error: (issue) =>
-      issue.code === 'unrecognized_keys' ? `one of: ${known}` : `a table with the keys ${known}`,
-  });
-}
-
-function text(expected: string, pattern: RegExp) {
-  return key(expected, (found) => (typeof found === 'string' && pattern.test(found) ? found : undefined));
-}
-
-function path(what: string) {
-  return text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/);
-}
-
-function integer(what: string, min: number, max: number) {
-  return key(`${what}: a whole number from ${min} to ${max}`, (found) => within(found, min, max));
-}
-
-function flag(what: string) {
-  return key(`${what}: true or false, without quotes`, (found) =>
-    typeof found === 'boolean' ? found : undefined,
-  );
-}
-
-/** Milliseconds. */
-function duration(what: string, min: string, max: string) {
-  return key(`${what}: a duration from "${min}" to "${max}" (units ms, s, m, h, d)`, (found) =>
-    typeof found === 'string'
-      ? within(parseDurationMs(found), parseDurationMs(min), parseDurationMs(max))
-      : undefined,
-  );
-}
-
-/** Bytes. */
-function size(what: string, min: string, max: string) {
-  return key(`${what}: a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>
-    typeof found === 'string' ? within(parseBytes(found), parseBytes(min), parseBytes(max)) : undefined,
-  );
-}
-
-function within(value: unknown, min = 0, max = Number.MAX_SAFE_INTEGER): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
-    ? value
-    : undefined;
-}
-
-function share(found: unknown): number | undefined {
-  return typeof found === 'number' && found >= 0 && found <= 1 ? found : undefined;
-}
-
-function listenAddress(found: unknown): { host: string; port: number } | undefined {
-  if (typeof found !== 'string') return undefined;
-  const [, bracketed, plain, digits] =
-    /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(found) ?? [];
-  const host = bracketed ?? plain;
-  const port = within(Number(digits), 0, 65_535);
-  return host === undefined || port === undefined ? undefined : { host, port };
-}
-
-function clamdAddress(found: unknown): ClamdAddress | undefined {
-  const [, scheme, rest = ''] = /^(unix|tcp):(.+)$/.exec(String(found)) ?? [];
-  // Longer paths do not fit into a socket's address (unix(7)).
-  if (scheme === 'unix')
-    return rest.startsWith('/') && Buffer.byteLength(rest) < 108 ? { path: rest } : undefined;
-  const address = listenAddress(rest);
-  return address && address.port > 0 ? address : undefined;
-}
-
-/** Who reaches it may take partitions out of service, so it is never where a network is. */
-function adminAddress(found: unknown): { path: string } | { host: string; port: number } | undefined {
-  const path = typeof found === 'string' ? /^unix:([^\0]+)$/.exec(found)?.[1] : undefined;
-  if (path !== undefined) return { path };
-  const address = listenAddress(found);
-  return address !== undefined && isLoopback(address.host) ? address : undefined;
-}
-
-function isLoopback(host: string): boolean {
-  return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
-}
-
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
-LOOPBACK.addAddress('::1', 'ipv6');
-
-function authorityUrl(found: unknown): string | undefined {
-  if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
-  const { protocol, username, password } = new URL(found);
-  return /^https?:$/.test(protocol) && username === '' && password === '' ? found : undefined;
-}
-
-function oid(what: string) {
-  return text(`${what}: an object identifier such as "1.3.6.1.4.1.32473.1"`, /^[012](\.(0|[1-9]\d{0,39}))+$/);
-}
-
-function publicUrl(found: unknown): string | undefined {
-  if (typeof found !== 'string' || !URL.canParse(found)) return undefined;
-  const url = new URL(found);
-  const bare = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
-  if (!/^https?:$/.test(url.protocol) || !bare || /\/v1\/?$/.test(url.pathname)) return undefined;
-  return url.href.replace(/\/+$/, '');
-}
 
 /** What the daemon may connect to when a caller names the target. */
 const allowList = z.array(
@@ -178,6 +75,16 @@ const partners = z.array(text('the name of an organization', NAME_PATTERN), {
   error: 'a list of organizations that may see jobs of visibility "partner": ["beta"]',
 });
 
+const tls = table({
+  certificate_file: path('the PEM file with the certificate of the server, and those up to a root'),
+  key_file: path('the PEM file with its private key').optional(),
+  key_credential: text(
+    'the name of a systemd credential that holds the private key',
+    /^[\w.-]{1,255}$/,
+  ).optional(),
+  client_ca_file: path('a PEM file with the authorities that certify clients').optional(),
+});
+
 const remote = table({
   url: key('the http(s) URL of an RFC 3161 authority', authorityUrl),
   timeout: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
@@ -195,13 +102,6 @@ const remotes = z.record(
 const timestampKeys = z
   .array(partition, { error: 'one [[timestamp.keys]] table for each key of the built-in authority' })
   .max(16, { error: 'at most 16 [[timestamp.keys]] tables' });
-
-/** A number of what `what` says, or no limit. */
-function count(what: string, max: number) {
-  return key(`${what}: a whole number from 1 to ${max}, or "unlimited"`, (found) =>
-    found === 'unlimited' ? Number.POSITIVE_INFINITY : within(found, 1, max),
-  );
-}
 
 const rate = table({
   requests: count('requests of one client in each window', 1_000_000).prefault('unlimited'),
@@ -234,9 +134,12 @@ export const configSchema = table({
   drain_timeout: duration('how long a stop waits for requests in flight', '1s', '1h').prefault('30s'),
   compliance_mode: flag('whether copies without XMP metadata are made of documents').prefault(false),
   http: table({
-    listen: key('an address and a port such as "127.0.0.1:8400" or "[::1]:8400"', listenAddress).prefault(
-      '127.0.0.1:8400',
-    ),
+    listen: key(
+      'an address such as "127.0.0.1:8400", "[::1]:8400" or "unix:/run/pdfseal/seal.sock", or a list of them',
+      listenAddresses,
+    ).prefault('127.0.0.1:8400'),
+    clear_text_beyond_loopback: flag('whether other machines may speak to it without TLS').prefault(false),
+    tls: tls.optional(),
     public_url: key('the http(s) URL clients use, without /v1, query and credentials', publicUrl).optional(),
     header_timeout: duration('how long request headers may take', '1s', '5m').prefault('10s'),
     body_idle_timeout: duration('how long an upload may pause', '1s', '10m').prefault('30s'),

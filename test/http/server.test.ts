@@ -128,7 +128,7 @@ t.test('a drain ends in time, whatever clients do', async (t) => {
 
 t.test('an address in use', async (t) => {
   const { server } = await openTestApp(t);
-  await t.rejects(openTestApp(t, { server: { port: server.port } }), {
+  await t.rejects(openTestApp(t, { server: { listen: [{ host: '127.0.0.1', port: server.port }] } }), {
     name: 'OperatorError',
     message: /http\.listen/,
   });

@@ -148,8 +148,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     ...options.app,
   });
   const server = await listen(app, {
-    host: '127.0.0.1',
-    port: 0,
+    listen: [{ host: '127.0.0.1', port: 0 }],
+    clearTextBeyondLoopback: false,
     headerTimeoutMs: 5_000,
     silenceMsMax: 60_000,
     logger,

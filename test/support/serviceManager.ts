@@ -6,14 +6,18 @@ import type { Sandbox } from './sandbox.ts';
 import { until } from './until.ts';
 
 /**
- * Listens for datagrams and on a TCP port, as Node cannot do without accepting, and runs the daemon each time it is told to,
- * with that port as descriptor 3. Whatever it has to say is a line of JSON, like the daemon's own log.
+ * Listens for datagrams and at an address (an IP, or the path of a socket), as Node cannot do without accepting, and runs the daemon each time it is told to,
+ * with that as descriptor 3. Whatever it has to say is a line of JSON, like the daemon's own log.
  */
 const MANAGER = `
 import json, os, socket, subprocess, sys, threading
 say = lambda **what: print(json.dumps(what), flush=True)
-listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-say(port=listener.getsockname()[1])
+at = os.environ["LISTEN_AT"]
+if at.startswith("/"):
+    listener = socket.create_server(at, family=socket.AF_UNIX, backlog=64)
+else:
+    listener = socket.create_server((at, 0), backlog=64)
+    say(port=listener.getsockname()[1])
 os.dup2(listener.fileno(), 3, inheritable=True)
 receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 receiver.bind(os.environ["NOTIFY_SOCKET"])
@@ -41,7 +45,7 @@ export class ServiceManager {
   readonly #child: ChildProcess;
   readonly #lines: Line[] = [];
 
-  constructor(sandbox: Sandbox, { watchdogMs }: { watchdogMs: number }) {
+  constructor(sandbox: Sandbox, { watchdogMs, at = '127.0.0.1' }: { watchdogMs: number; at?: string }) {
     const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
     const daemon = [process.execPath, main, '--config', sandbox.configFile];
     this.#child = spawn('python3', ['-c', MANAGER, ...daemon], {
@@ -50,6 +54,7 @@ export class ServiceManager {
         NOTIFY_SOCKET: join(sandbox.dir, 'notify'),
         WATCHDOG_USEC: String(watchdogMs * 1000),
         LISTEN_FDS: '1',
+        LISTEN_AT: at,
       },
       stdio: ['pipe', 'pipe', 'inherit'],
     });

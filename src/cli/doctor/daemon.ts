@@ -1,8 +1,9 @@
 import type { AdminStatus, HealthPart, PresentedPartition } from '../../admin/status.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
+import { formatAddress } from '../../net/address.ts';
 import { lockHolder } from '../../store/lock.ts';
-import { askAdministration, describeAddress, NobodyAnswers } from '../adminClient.ts';
+import { askAdministration, NobodyAnswers } from '../adminClient.ts';
 import { describeSeconds } from '../status.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { slowEngine } from './host.ts';
@@ -24,7 +25,7 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
     if (!(error instanceof OperatorError)) throw error;
     const holder = lockHolder(config.lockFile);
     if (holder !== undefined) {
-      const detail = `process ${holder} has the state folder, but does not answer at ${describeAddress(listen)}: ${error.message}`;
+      const detail = `process ${holder} has the state folder, but does not answer at ${formatAddress(listen)}: ${error.message}`;
       const remedy = 'wait if it has just been started; else its log says why, and a restart may help';
       return { running: true, diagnoses: [bad('daemon', detail, remedy)] };
     }

@@ -1,0 +1,45 @@
+import { BlockList, isIP } from 'node:net';
+
+/** Where to listen: a Unix socket, or a TCP port. */
+export type ListenAddress = SocketPath | HostPort;
+
+export interface SocketPath {
+  readonly path: string;
+}
+
+export interface HostPort {
+  readonly host: string;
+  /** To listen, 0 takes any free port. */
+  readonly port: number;
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** Whether only this machine reaches it. A name is not: it means what a look-up says at that time. */
+export function isLoopback(host: string): boolean {
+  return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+}
+
+/** `127.0.0.1:8400`, `[::1]:8400` or `localhost:8400`; undefined for anything else. */
+export function parseHostPort(text: string): HostPort | undefined {
+  const [, bracketed, plain, digits] =
+    /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits);
+  return host !== undefined && port <= 65_535 ? { host, port } : undefined;
+}
+
+/** `unix:` and a path, or what {@link parseHostPort} reads; undefined for anything else. */
+export function parseListenAddress(text: string): ListenAddress | undefined {
+  const path = /^unix:([^\0]+)$/.exec(text)?.[1];
+  return path === undefined ? parseHostPort(text) : { path };
+}
+
+/** The inverse of {@link parseListenAddress}. */
+export function formatAddress(address: ListenAddress): string {
+  if ('path' in address) return `unix:${address.path}`;
+  const { host, port } = address;
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}

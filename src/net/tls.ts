@@ -1,0 +1,156 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
+import { createSecureContext, type Server, type TlsOptions } from 'node:tls';
+import type { Logger } from 'pino';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
+
+export interface TlsFiles {
+  /** PEM: the server's certificate, then those that lead to a root. */
+  readonly certificateFile: string;
+  /** PEM: its private key. */
+  readonly keyFile: string;
+  /** PEM: the authorities one of which must have certified a client. Absent: clients need no certificate. */
+  readonly clientCaFile?: string;
+}
+
+/** How often the files are looked at, milliseconds. */
+const WATCH_MS = 2_000;
+/** Whoever renews writes certificate and key one after the other. */
+const SETTLE_MS = 200;
+const DAY_MS = 86_400_000;
+/** Renewal is to have happened by then. */
+const DAYS_AHEAD_MAX = 14;
+
+type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca'>;
+
+/**
+ * What the server proves itself with, and whom it asks for proof. The files are read again when they change and when told to;
+ * new connections then get what is new, and those that are there go on.
+ */
+export class TlsCertificates {
+  readonly #files: TlsFiles;
+  readonly #logger: Logger;
+  readonly #servers: Server[] = [];
+  readonly #watched: string[];
+  readonly #daily: NodeJS.Timeout;
+  #secrets: Secrets;
+  #certificate: X509Certificate;
+  #settling: NodeJS.Timeout | undefined;
+
+  /** Throws OperatorError when a file cannot be used. */
+  constructor(files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
+    this.#files = files;
+    this.#logger = logger;
+    ({ secrets: this.#secrets, certificate: this.#certificate } = read(files));
+    this.#watched = Object.values(files);
+    for (const file of this.#watched) {
+      watchFile(file, { interval: watchMs, persistent: false }, () => this.#changed());
+    }
+    this.#daily = setInterval(() => this.#warn(), DAY_MS).unref();
+    this.#tell('certificate of TLS');
+  }
+
+  /** What a server is made with. */
+  get options(): TlsOptions {
+    const asksClients = this.#files.clientCaFile !== undefined;
+    return {
+      ...this.#secrets,
+      minVersion: 'TLSv1.2',
+      honorCipherOrder: true,
+      requestCert: asksClients,
+      rejectUnauthorized: asksClients,
+    };
+  }
+
+  /** The server gets what is new. */
+  follow(server: Server): void {
+    this.#servers.push(server);
+  }
+
+  /** Reads the files again. What cannot be used changes nothing, and the log says why. */
+  reload(): void {
+    try {
+      const { secrets, certificate } = read(this.#files);
+      for (const server of this.#servers) server.setSecureContext({ ...this.options, ...secrets });
+      this.#secrets = secrets;
+      const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
+      this.#certificate = certificate;
+      if (isNew) this.#tell('a new certificate of TLS');
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#logger.error(
+        { reason: error.message },
+        'the certificate of TLS is refused, the one before stays',
+      );
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#daily);
+    clearTimeout(this.#settling);
+    for (const file of this.#watched) unwatchFile(file);
+  }
+
+  #changed(): void {
+    clearTimeout(this.#settling);
+    this.#settling = setTimeout(() => this.reload(), SETTLE_MS);
+  }
+
+  #tell(message: string): void {
+    const { subject, validToDate, fingerprint256 } = this.#certificate;
+    const fields = { subject, not_after: validToDate.toISOString(), fingerprint_sha256: fingerprint256 };
+    this.#logger.info(fields, message);
+    this.#warn();
+  }
+
+  #warn(): void {
+    const { subject, validToDate } = this.#certificate;
+    const days = Math.floor((validToDate.getTime() - Date.now()) / DAY_MS);
+    if (days > DAYS_AHEAD_MAX) return;
+    const fields = { subject, not_after: validToDate.toISOString(), days_left: days };
+    if (days < 0) this.#logger.error(fields, 'the certificate of TLS has ended: clients refuse it');
+    else this.#logger.warn(fields, 'the certificate of TLS ends soon: renew it');
+  }
+}
+
+function read({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
+  secrets: Secrets;
+  certificate: X509Certificate;
+} {
+  const cert = readText(certificateFile);
+  const certificate = parseCertificate(certificateFile, cert);
+  const key = readText(keyFile);
+  if ((statSync(keyFile).mode & 0o007) !== 0) {
+    throw new OperatorError(`http.tls: others than owner and group may use ${keyFile}: chmod o= it`);
+  }
+  const ca = clientCaFile === undefined ? undefined : readText(clientCaFile);
+  if (clientCaFile !== undefined) parseCertificate(clientCaFile, ca ?? '');
+  try {
+    const secrets = { cert, key, ...(ca !== undefined && { ca }) };
+    createSecureContext(secrets);
+    return { secrets, certificate };
+  } catch (cause) {
+    throw new OperatorError(
+      `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key that of the first certificate`,
+      { cause },
+    );
+  }
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new OperatorError(`http.tls: cannot read ${file} (${systemReason(cause)})`, { cause });
+  }
+}
+
+/** The first one in the file. */
+function parseCertificate(file: string, pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (cause) {
+    throw new OperatorError(`http.tls: ${file} holds no certificate in PEM`, { cause });
+  }
+}
