@@ -38,8 +38,8 @@ t.teardown(() => machine.close());
 const keys = new Map<string, string>();
 
 function install(file: string, ...options: string[]) {
-  copyFileSync(file, join(machine.root, 'root/pdfseald.deb'));
-  return machine.run(`apt-get install --yes ${options.join(' ')} /root/pdfseald.deb`);
+  copyFileSync(file, join(machine.root, 'srv/pdfseald.deb'));
+  return machine.run(`apt-get install --yes ${options.join(' ')} /srv/pdfseald.deb`);
 }
 
 function admin(environment: string, command: string): string {
@@ -50,7 +50,7 @@ function admin(environment: string, command: string): string {
 
 /** Every job that was answered has a receipt, and each verifies with the document it is of. */
 function verifyAll(environment: keyof typeof PORTS): number {
-  const folder = `/root/${environment}`;
+  const folder = `/srv/${environment}`;
   machine.must(
     `setpriv --reuid=pdfseal --regid=pdfseal --clear-groups pdfseal trust export --config /etc/pdfseal/${environment}.toml >${folder}/trust.json`,
   );
@@ -67,7 +67,7 @@ function show(environment: string, property: string): string {
 }
 
 async function sealed(environment: string, more: number): Promise<void> {
-  const count = () => Number(machine.run(`wc -l </root/${environment}/jobs`).stdout);
+  const count = () => Number(machine.run(`wc -l </srv/${environment}/jobs`).stdout);
   const before = count();
   await until(`${more} more documents are sealed in ${environment}`, () => count() >= before + more);
 }
@@ -91,9 +91,9 @@ t.test('it installs without a network, and nothing runs by itself', async (t) =>
 
 t.test('two environments are made, start, and seal', async (t) => {
   for (const environment of ENVIRONMENTS) {
-    copyFileSync(join(ROOT, 'test/appliance/environment.sh'), join(machine.root, 'root/environment.sh'));
-    copyFileSync(join(ROOT, 'test/appliance/load.sh'), join(machine.root, 'root/load.sh'));
-    machine.must(`sh /root/environment.sh ${environment} ${PORTS[environment]}`);
+    copyFileSync(join(ROOT, 'test/appliance/environment.sh'), join(machine.root, 'srv/environment.sh'));
+    copyFileSync(join(ROOT, 'test/appliance/load.sh'), join(machine.root, 'srv/load.sh'));
+    machine.must(`sh /srv/environment.sh ${environment} ${PORTS[environment]}`);
   }
   // One keeps its port in systemd's hands, the other listens itself.
   machine.must(`mkdir -p /etc/systemd/system/pdfseald@production.socket.d
@@ -104,10 +104,10 @@ t.test('two environments are made, start, and seal', async (t) => {
     await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
     t.match(show(environment, 'StatusText'), /jobs wait/);
     keys.set(environment, admin(environment, 'keys issue --client invoices --organization acme'));
-    machine.start(`sh /root/load.sh ${PORTS[environment]} ${keys.get(environment)} /root/${environment}`);
+    machine.start(`sh /srv/load.sh ${PORTS[environment]} ${keys.get(environment)} /srv/${environment}`);
     await until(
       'a first document is sealed',
-      () => machine.run(`test -s /root/${environment}/jobs`).status === 0,
+      () => machine.run(`test -s /srv/${environment}/jobs`).status === 0,
     );
   }
   const exposure = machine.must(
@@ -119,7 +119,7 @@ t.test('two environments are made, start, and seal', async (t) => {
 t.test('a restart under load loses no request', async (t) => {
   machine.must('systemctl restart pdfseald@production');
   await sealed('production', 3);
-  t.equal(machine.run('cat /root/production/lost').stdout, '');
+  t.equal(machine.run('cat /srv/production/lost').stdout, '');
 });
 
 t.test('a daemon that hangs is ended by the watchdog and comes back', async (t) => {
@@ -139,7 +139,7 @@ t.test('the loss of a child is mended without a restart', async (t) => {
 });
 
 t.test('a reboot brings both back, and every receipt', async () => {
-  for (const environment of ENVIRONMENTS) machine.must(`touch /root/${environment}/stop`);
+  for (const environment of ENVIRONMENTS) machine.must(`touch /srv/${environment}/stop`);
   await machine.reboot();
   for (const environment of ENVIRONMENTS) {
     await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
