@@ -304,7 +304,13 @@ export async function freePort(): Promise<number> {
 }
 
 /** Only what processes need to run: no key, no proxy and no configuration of whoever started the tests. */
-const ENVIRONMENT = { PATH: process.env.PATH ?? '/usr/bin:/bin', HOME: tmpdir(), LANG: 'C.UTF-8' };
+const ENVIRONMENT = {
+  PATH: process.env.PATH ?? '/usr/bin:/bin',
+  HOME: tmpdir(),
+  LANG: 'C.UTF-8',
+  // Hundreds of processes are started from the same sources: half of their time went into reading those.
+  NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url)),
+};
 
 function entry(name: 'main' | 'cli', code: 'src' | 'dist'): string {
   return fileURLToPath(new URL(`../../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`, import.meta.url));
