@@ -92,6 +92,7 @@ function svg({ title, xTitle, yTitle, xTicks, series, scale }: Chart): string {
   const yTicks = Array.from({ length: Y_TICKS }, (_, n) => y.at(n / (Y_TICKS - 1)));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">`,
+    `<title>${title}</title>`,
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>`,
     `<text x="${LEFT}" y="20" font-size="14">${title}</text>`,
     ...yTicks.flatMap((value) => [
