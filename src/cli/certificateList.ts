@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { presentCertificate } from '../admin/statusReader.ts';
 import { describeSubject } from '../asn1/certificate.ts';
 import { toHex } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
@@ -54,17 +55,8 @@ function printEntries(entries: CertificateEntry[], now: number): void {
 }
 
 function present(entry: CertificateEntry, now: number) {
-  const { authority, role, found } = entry;
-  const state = validityOf(entry, now);
-  if ('missing' in found) return { authority, role, state, detail: found.missing };
-  return {
-    authority,
-    role,
-    state,
-    subject: describeSubject(found),
-    serial: toHex(found.serial),
-    not_before: toTimestamp(found.notBefore),
-    not_after: toTimestamp(found.notAfter),
-    days_left: daysLeft(found, now),
-  };
+  const presented = presentCertificate(entry, now);
+  if ('missing' in entry.found) return presented;
+  const { serial, notBefore } = entry.found;
+  return { ...presented, serial: toHex(serial), not_before: toTimestamp(notBefore) };
 }
