@@ -53,7 +53,7 @@ export function checkEngine({ hash }: Config): Diagnosis {
 }
 
 export function slowEngine(): Diagnosis {
-  const remedy = 'npm run compile:hash, or install the package for this processor';
+  const remedy = 'npm run compile:addons, or install the package for this processor';
   return warning('hash engine', 'WebAssembly: the native engine cannot be used here', remedy);
 }
 
