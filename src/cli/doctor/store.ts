@@ -44,7 +44,8 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       const remedy = 'run `pdfseal log check`; restore a copy of the state folder';
       return { diagnoses: [bad('store', String(error), remedy)] };
     }
-    const remedy = 'see "Recover" in the README; a store is made by `pdfseal init` and never overwritten';
+    const remedy =
+      'see "Disaster recovery" in the README; a store is made by `pdfseal init` and never overwritten';
     const disk = await checkDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
