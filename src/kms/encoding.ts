@@ -8,7 +8,7 @@ export const EC_PARAMS: Record<SignatureAlgorithm, Buffer> = {
 };
 
 /** PKCS#11 3.0, section 2.3.10, also lets a token name the curve as PrintableString "edwards25519". */
-const EDWARDS25519_BY_NAME = Buffer.from('130c656477617264733235353139', 'hex');
+export const EDWARDS25519_BY_NAME = Buffer.from('130c656477617264733235353139', 'hex');
 
 /** SubjectPublicKeyInfo up to the key itself, whose length the algorithm fixes. */
 const SPKI_PREFIX: Record<SignatureAlgorithm, Buffer> = {

@@ -5,8 +5,8 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import pkcs11 from 'pkcs11js';
 import { SignerFailure } from './failure.ts';
+import { asPkcs11Error } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
 import { Token, type TokenKey } from './token.ts';
 
@@ -57,8 +57,11 @@ function describe(error: unknown): { code: string; detail: string; pinFileVersio
   if (error instanceof SignerFailure) {
     return { code: error.code, detail: error.detail, pinFileVersion: error.pinFileVersion };
   }
-  if (error instanceof pkcs11.Pkcs11Error) {
-    return { code: error.message, detail: `${error.method || 'PKCS#11'} failed` };
+  const refusal = asPkcs11Error(error);
+  if (refusal !== undefined) {
+    // Of codes that are newer than PKCS#11 2.30, or the vendor's own, the number is all there is.
+    const number = refusal.message === 'CKR_VENDOR_DEFINED' ? ` with 0x${refusal.code.toString(16)}` : '';
+    return { code: refusal.message, detail: `${refusal.method || 'PKCS#11'} failed${number}` };
   }
   return { code: 'signer_error', detail: String(error) };
 }

@@ -3,8 +3,16 @@ import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
-import { algorithmOf, EC_PARAMS, encodeEcdsaSignature, encodeRsaSpki, encodeSpki } from './encoding.ts';
+import {
+  algorithmOf,
+  EC_PARAMS,
+  EDWARDS25519_BY_NAME,
+  encodeEcdsaSignature,
+  encodeRsaSpki,
+  encodeSpki,
+} from './encoding.ts';
 import { isPinRefusal, SignerFailure } from './failure.ts';
+import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
 import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
 
@@ -12,6 +20,15 @@ import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
 const CKK_EC_EDWARDS = 0x40;
 const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
 const CKM_EDDSA = 0x1057;
+const CKR_CURVE_NOT_SUPPORTED = 0x140;
+
+/** How tokens say that CKA_EC_PARAMS do not suit them. */
+const CURVE_REFUSALS = new Set([
+  CKR_CURVE_NOT_SUPPORTED,
+  pkcs11.CKR_DOMAIN_PARAMS_INVALID,
+  pkcs11.CKR_ATTRIBUTE_VALUE_INVALID,
+  pkcs11.CKR_TEMPLATE_INCONSISTENT,
+]);
 
 const KEY_TYPE: Record<KeyAlgorithm, number> = {
   ed25519: CKK_EC_EDWARDS,
@@ -30,23 +47,33 @@ const SIGNING: Record<KeyAlgorithm, number> = {
   'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
 };
 
-/** What decides the key that is made: CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number. */
-const PARAMETERS: Record<KeyAlgorithm, pkcs11.Template> = {
-  ed25519: [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS.ed25519 }],
-  'ecdsa-p256': [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p256'] }],
+/**
+ * What decides the key that is made, in each way to say it: tokens that know Ed25519 by its name only do not know its
+ * object identifier. CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number.
+ */
+const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> = {
+  ed25519: [
+    [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS.ed25519 }],
+    [{ type: pkcs11.CKA_EC_PARAMS, value: EDWARDS25519_BY_NAME }],
+  ],
+  'ecdsa-p256': [[{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS['ecdsa-p256'] }]],
   'rsa-3072': [
-    { type: pkcs11.CKA_MODULUS_BITS, value: 3072 },
-    { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
+    [
+      { type: pkcs11.CKA_MODULUS_BITS, value: 3072 },
+      { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
+    ],
   ],
 };
 
 /** Room for any signature of these algorithms. */
 const SIGNATURE_BYTES_MAX = 512;
 
+/** Keeps a key from whoever has not logged in; means nothing on a token that has no log-in (PKCS#11 2.40, section 4.4). */
+const AFTER_LOGIN: [name: string, type: number, value: boolean] = ['CKA_PRIVATE', pkcs11.CKA_PRIVATE, true];
 /** What a private key made by us must say of itself afterwards (PKCS#11 2.40, section 4.9). */
-const PROTECTION: [name: string, type: number, value: boolean][] = [
+const PROTECTION: (typeof AFTER_LOGIN)[] = [
   ['CKA_TOKEN', pkcs11.CKA_TOKEN, true],
-  ['CKA_PRIVATE', pkcs11.CKA_PRIVATE, true],
+  AFTER_LOGIN,
   ['CKA_SENSITIVE', pkcs11.CKA_SENSITIVE, true],
   ['CKA_EXTRACTABLE', pkcs11.CKA_EXTRACTABLE, false],
   ['CKA_SIGN', pkcs11.CKA_SIGN, true],
@@ -66,21 +93,29 @@ export class Token {
   readonly #session: Buffer;
   readonly #keyLabel: string;
   readonly #pinFile: string;
+  /** What keeps a key in this token. */
+  readonly #protection: typeof PROTECTION;
 
-  private constructor(module: pkcs11.PKCS11, session: Buffer, { keyLabel, pinFile }: TokenOptions) {
+  private constructor(
+    module: pkcs11.PKCS11,
+    session: Buffer,
+    hasLogin: boolean,
+    { keyLabel, pinFile }: TokenOptions,
+  ) {
     this.#module = module;
     this.#session = session;
     this.#keyLabel = keyLabel;
     this.#pinFile = pinFile;
+    this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
   /** Loads the module, finds the token and opens the session, without a PIN. Writable only to make keys. */
   static open(options: TokenOptions, access: TokenAccess): Token {
     const module = loadModule(options.module);
-    const slot = findToken(module, options);
+    const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
-    return new Token(module, session, options);
+    return new Token(module, session, hasLogin, options);
   }
 
   /** One attempt at the PIN. */
@@ -89,8 +124,9 @@ export class Token {
     try {
       this.#module.C_Login(this.#session, pkcs11.CKU_USER, pin.value);
     } catch (error) {
-      if (!(error instanceof pkcs11.Pkcs11Error) || !isPinRefusal(error.message)) throw error;
-      throw new SignerFailure(error.message, `the token refused the PIN in ${this.#pinFile}`, pin.version);
+      const refusal = asPkcs11Error(error);
+      if (refusal === undefined || !isPinRefusal(refusal.message)) throw error;
+      throw new SignerFailure(refusal.message, `the token refused the PIN in ${this.#pinFile}`, pin.version);
     }
   }
 
@@ -98,40 +134,32 @@ export class Token {
   findKey(): TokenKey {
     const privateKey = this.#findOne('private', pkcs11.CKO_PRIVATE_KEY);
     const publicKey = this.#findOne('public', pkcs11.CKO_PUBLIC_KEY);
-    return new TokenKey(this.#module, this.#session, privateKey, this.#readPublicKey(publicKey));
+    const halves = { privateKey, publicKey: this.#readPublicKey(publicKey) };
+    return new TokenKey(this.#module, this.#session, halves, this.#protection);
   }
 
   /** Makes a key pair that cannot leave the token, and checks that the token says so too. */
   generateKey(algorithm: KeyAlgorithm): TokenKey {
     if (this.#find([]).length > 0) throw new SignerFailure('key_exists', 'the token has a key of that label');
-    const pair = this.#module.C_GenerateKeyPair(
-      this.#session,
-      { mechanism: GENERATION[algorithm] },
-      this.#publicTemplate(algorithm),
-      this.#privateTemplate(algorithm),
-    );
-    // Both share CKA_ID, as stock tools expect of a pair; the label is what names it here.
-    const id = { type: pkcs11.CKA_ID, value: randomBytes(16) };
+    const pair = this.#generatePair(algorithm);
     try {
       this.#checkProtection(pair.privateKey);
-      for (const key of [pair.publicKey, pair.privateKey]) {
-        this.#module.C_SetAttributeValue(this.#session, key, [id]);
-      }
+      this.#nameAsPair(pair);
       return this.findKey();
     } catch (error) {
-      this.#module.C_DestroyObject(this.#session, pair.privateKey);
-      this.#module.C_DestroyObject(this.#session, pair.publicKey);
+      this.destroyKey();
       throw error;
     }
   }
 
-  /** Both halves of the pair, the private one first: what is left of a failure signs nothing. */
+  /**
+   * Both halves of the pair, the private one first: what is left of a failure signs nothing. Where they are one object, the
+   * public half goes with it.
+   */
   destroyKey(): void {
-    const halves = [
-      this.#findOne('private', pkcs11.CKO_PRIVATE_KEY),
-      ...this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PUBLIC_KEY }]),
-    ];
-    for (const half of halves) this.#module.C_DestroyObject(this.#session, half);
+    this.#module.C_DestroyObject(this.#session, this.#findOne('private', pkcs11.CKO_PRIVATE_KEY));
+    for (const half of this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PUBLIC_KEY }]))
+      this.#module.C_DestroyObject(this.#session, half);
     if (this.#find([{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY }]).length > 0)
       throw new SignerFailure('key_not_destroyed', 'the token kept the private key all the same');
   }
@@ -140,6 +168,38 @@ export class Token {
     this.#module.C_Logout(this.#session);
     this.#module.C_CloseSession(this.#session);
     this.#module.C_Finalize();
+  }
+
+  #generatePair(algorithm: KeyAlgorithm): pkcs11.KeyPair {
+    const [parameters, ...others] = PARAMETERS[algorithm];
+    try {
+      return this.#generateWith(algorithm, parameters);
+    } catch (error) {
+      const [byName] = others;
+      const refusal = asPkcs11Error(error);
+      if (byName === undefined || !CURVE_REFUSALS.has(refusal?.code ?? 0)) throw error;
+      return this.#generateWith(algorithm, byName);
+    }
+  }
+
+  #generateWith(algorithm: KeyAlgorithm, parameters: pkcs11.Template): pkcs11.KeyPair {
+    return this.#module.C_GenerateKeyPair(
+      this.#session,
+      { mechanism: GENERATION[algorithm] },
+      [...this.#publicTemplate(algorithm), ...parameters],
+      this.#privateTemplate(algorithm),
+    );
+  }
+
+  /** Gives both halves one CKA_ID, as stock tools expect of a pair. Here the label names it, so a token may refuse. */
+  #nameAsPair(pair: pkcs11.KeyPair): void {
+    const id = { type: pkcs11.CKA_ID, value: randomBytes(16) };
+    try {
+      for (const key of [pair.publicKey, pair.privateKey])
+        this.#module.C_SetAttributeValue(this.#session, key, [id]);
+    } catch (error) {
+      if (asPkcs11Error(error) === undefined) throw error;
+    }
   }
 
   #find(template: pkcs11.Template): Buffer[] {
@@ -186,7 +246,7 @@ export class Token {
   }
 
   #checkProtection(privateKey: Buffer): void {
-    const [unmet] = unmetBy(privateKey, [...PROTECTION, ...HISTORY], this.#module, this.#session);
+    const [unmet] = unmetBy(privateKey, [...this.#protection, ...HISTORY], this.#module, this.#session);
     if (unmet !== undefined) throw new SignerFailure('key_unprotected', `the new private key has ${unmet}`);
   }
 
@@ -199,14 +259,13 @@ export class Token {
       ...this.#commonTemplate(pkcs11.CKO_PUBLIC_KEY, algorithm),
       { type: pkcs11.CKA_TOKEN, value: true },
       { type: pkcs11.CKA_VERIFY, value: true },
-      ...PARAMETERS[algorithm],
     ];
   }
 
   #privateTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
     return [
       ...this.#commonTemplate(pkcs11.CKO_PRIVATE_KEY, algorithm),
-      ...PROTECTION.map(([, type, value]) => ({ type, value })),
+      ...this.#protection.map(([, type, value]) => ({ type, value })),
     ];
   }
 
@@ -225,19 +284,26 @@ export class TokenKey {
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
   readonly #handle: Buffer;
+  readonly #protection: typeof PROTECTION;
 
-  constructor(module: pkcs11.PKCS11, session: Buffer, handle: Buffer, publicKey: PublicKey) {
+  constructor(
+    module: pkcs11.PKCS11,
+    session: Buffer,
+    halves: { privateKey: Buffer; publicKey: PublicKey },
+    protection: typeof PROTECTION,
+  ) {
     this.#module = module;
     this.#session = session;
-    this.#handle = handle;
-    this.publicKey = publicKey;
+    this.#handle = halves.privateKey;
+    this.publicKey = halves.publicKey;
+    this.#protection = protection;
   }
 
   /** What the token says of the private key. */
   inspect(): KeyProtection {
     const unmet = (expected: typeof PROTECTION) =>
       unmetBy(this.#handle, expected, this.#module, this.#session);
-    return { exposures: unmet(PROTECTION), wasAlwaysInside: unmet(HISTORY).length === 0 };
+    return { exposures: unmet(this.#protection), wasAlwaysInside: unmet(HISTORY).length === 0 };
   }
 
   /**
@@ -274,28 +340,4 @@ function unmetBy(
 /** A small CK_ULONG, in the byte order of every machine this runs on. */
 function readUlong(value: Buffer): number {
   return value.length < 4 ? Number.NaN : value.readUInt32LE(0);
-}
-
-function loadModule(path: string): pkcs11.PKCS11 {
-  const module = new pkcs11.PKCS11();
-  try {
-    module.load(path);
-  } catch (error) {
-    throw new SignerFailure('module_unusable', `cannot load the PKCS#11 module: ${(error as Error).message}`);
-  }
-  module.C_Initialize();
-  return module;
-}
-
-function findToken(module: pkcs11.PKCS11, { tokenLabel, tokenSerial }: TokenOptions): Buffer {
-  // Fields of CK_TOKEN_INFO are padded with blanks to a fixed length.
-  const matches = module.C_GetSlotList(true).filter((slot) => {
-    const { label, serialNumber } = module.C_GetTokenInfo(slot);
-    if (tokenSerial !== undefined && serialNumber.trimEnd() !== tokenSerial) return false;
-    return tokenLabel === undefined || label.trimEnd() === tokenLabel;
-  });
-  const [found, second] = matches;
-  if (found === undefined) throw new SignerFailure('token_not_found', 'the module has no such token');
-  if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
-  return found;
 }

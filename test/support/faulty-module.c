@@ -78,6 +78,102 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
   return result;
 }
 
+/* Curves: a module may know Ed25519 by its name only, PrintableString "edwards25519", and says so with a code of PKCS#11 3.0. */
+static CK_BYTE ed25519_oid[] = {0x06, 0x03, 0x2b, 0x65, 0x70};
+static CK_BYTE ed25519_name[] = "\x13\x0c" "edwards25519";
+#define ED25519_NAME_BYTES (sizeof ed25519_name - 1)
+#define CURVE_NOT_SUPPORTED 0x140
+
+static CK_RV generate_pair(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism, CK_ATTRIBUTE_PTR public,
+                           CK_ULONG public_count, CK_ATTRIBUTE_PTR private, CK_ULONG private_count,
+                           CK_OBJECT_HANDLE_PTR public_key, CK_OBJECT_HANDLE_PTR private_key) {
+  unsigned long value;
+  CK_ATTRIBUTE translated[16];
+  if (told("named-curve", &value) && public_count <= 16) {
+    memcpy(translated, public, public_count * sizeof *public);
+    for (CK_ULONG n = 0; n < public_count; n++) {
+      if (translated[n].type != CKA_EC_PARAMS) continue;
+      if (translated[n].ulValueLen != ED25519_NAME_BYTES ||
+          memcmp(translated[n].pValue, ed25519_name, ED25519_NAME_BYTES) != 0) {
+        record("named-curve", 0);
+        return CURVE_NOT_SUPPORTED;
+      }
+      translated[n].pValue = ed25519_oid;
+      translated[n].ulValueLen = sizeof ed25519_oid;
+    }
+    public = translated;
+  }
+  return real->C_GenerateKeyPair(session, mechanism, public, public_count, private, private_count, public_key,
+                                 private_key);
+}
+
+static CK_RV set_attributes(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE_PTR attributes,
+                            CK_ULONG count) {
+  unsigned long value;
+  if (told("fixed-id", &value)) {
+    record("fixed-id", 0);
+    return CKR_ATTRIBUTE_READ_ONLY;
+  }
+  return real->C_SetAttributeValue(session, object, attributes, count);
+}
+
+/* Where both halves are one object, the public one is gone with the private one. */
+static CK_RV destroy_object(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
+  unsigned long value;
+  CK_OBJECT_CLASS class = 0, public_class = CKO_PUBLIC_KEY;
+  CK_BYTE label[64];
+  CK_ATTRIBUTE known[] = {{CKA_CLASS, &class, sizeof class}, {CKA_LABEL, label, sizeof label}};
+  CK_OBJECT_HANDLE half;
+  CK_ULONG found = 0;
+  if (told("one-object", &value) && real->C_GetAttributeValue(session, object, known, 2) == CKR_OK &&
+      class == CKO_PRIVATE_KEY) {
+    CK_ATTRIBUTE wanted[] = {{CKA_CLASS, &public_class, sizeof public_class},
+                             {CKA_LABEL, label, known[1].ulValueLen}};
+    real->C_FindObjectsInit(session, wanted, 2);
+    real->C_FindObjects(session, &half, 1, &found);
+    real->C_FindObjectsFinal(session);
+    if (found == 1) real->C_DestroyObject(session, half);
+    record("one-object", found);
+  }
+  return real->C_DestroyObject(session, object);
+}
+
+/* A token without a log-in has no private objects. */
+static CK_RV get_attributes(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE_PTR attributes,
+                            CK_ULONG count) {
+  unsigned long value;
+  CK_RV result = real->C_GetAttributeValue(session, object, attributes, count);
+  if (result != CKR_OK || !(told("no-login", &value) || told("not-private", &value))) return result;
+  for (CK_ULONG n = 0; n < count; n++)
+    if (attributes[n].type == CKA_PRIVATE && attributes[n].pValue) *(CK_BBOOL *)attributes[n].pValue = CK_FALSE;
+  return result;
+}
+
+/* A slot in front of the others holds a card that nobody here can read. */
+#define FOREIGN_SLOT 987654
+
+static CK_RV list_slots(CK_BBOOL present, CK_SLOT_ID_PTR slots, CK_ULONG_PTR count) {
+  unsigned long value;
+  if (!told("foreign-card", &value)) return real->C_GetSlotList(present, slots, count);
+  CK_ULONG room = *count;
+  if (slots && room > 0) room -= 1;
+  CK_RV result = real->C_GetSlotList(present, slots ? slots + 1 : NULL, &room);
+  if (slots) slots[0] = FOREIGN_SLOT;
+  *count = room + 1;
+  return result;
+}
+
+static CK_RV token_info(CK_SLOT_ID slot, CK_TOKEN_INFO_PTR info) {
+  unsigned long value;
+  if (slot == FOREIGN_SLOT) {
+    record("foreign-card", 0);
+    return CKR_TOKEN_NOT_RECOGNIZED;
+  }
+  CK_RV result = real->C_GetTokenInfo(slot, info);
+  if (result == CKR_OK && told("no-login", &value)) info->flags &= ~(CK_FLAGS)CKF_LOGIN_REQUIRED;
+  return result;
+}
+
 CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
   if (!real) {
     void *module = dlopen(REAL_MODULE, RTLD_NOW | RTLD_LOCAL);
@@ -88,6 +184,12 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
     faulty.C_OpenSession = open_session;
     faulty.C_Login = login;
     faulty.C_Sign = sign;
+    faulty.C_GenerateKeyPair = generate_pair;
+    faulty.C_SetAttributeValue = set_attributes;
+    faulty.C_GetAttributeValue = get_attributes;
+    faulty.C_DestroyObject = destroy_object;
+    faulty.C_GetSlotList = list_slots;
+    faulty.C_GetTokenInfo = token_info;
   }
   *list = &faulty;
   return CKR_OK;

@@ -15,7 +15,21 @@ export type ModuleFault =
   | 'garbage'
   | 'sessions'
   | { signDelayMs: number }
-  | { loginDelayMs: number };
+  | { loginDelayMs: number }
+  | Peculiarity;
+
+/**
+ * What is no fault but how some devices are: Ed25519 is known by its name only, CKA_ID cannot be set, both halves of a pair
+ * are one object, there is no log-in (so nothing is private), another slot holds a card of others. `not-private` is a fault: a
+ * token with a log-in whose key is there without one.
+ */
+export type Peculiarity =
+  | 'named-curve'
+  | 'fixed-id'
+  | 'one-object'
+  | 'no-login'
+  | 'not-private'
+  | 'foreign-card';
 
 const SOURCE = fileURLToPath(new URL('faulty-module.c', import.meta.url));
 /** The standard's headers, as pkcs11js brings them. */
@@ -58,7 +72,10 @@ export function refusedLogins(partition: PartitionOptions): number {
 }
 
 /** How often the module played the fault. */
-export function faultsPlayed(partition: PartitionOptions, fault: 'crash' | 'garbage' | 'sessions'): number {
+export function faultsPlayed(
+  partition: PartitionOptions,
+  fault: 'crash' | 'garbage' | 'sessions' | Peculiarity,
+): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }
 

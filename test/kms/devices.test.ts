@@ -1,0 +1,69 @@
+/** Devices differ where PKCS#11 lets them; the module under test behaves as their documents say. */
+import t, { type Test } from 'tap';
+import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keys.ts';
+import { SIGNATURE_ALGORITHMS } from '../../src/log/keys.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
+  faultsPlayed,
+  type Peculiarity,
+  setFault,
+} from '../support/faultyModule.ts';
+import { makeToken } from '../support/softhsm.ts';
+
+const module = buildFaultyModule(t.testdir());
+
+function makeDevice(t: Test, peculiarity: Peculiarity) {
+  const token = makeToken(t.testdir(), { label: 'vault', region: 'eu-west', keyLabel: 'production' });
+  const device = behindFaulty(token, module);
+  setFault(device, peculiarity);
+  return device;
+}
+
+t.test('a token that knows Ed25519 by its name only makes such a key', async (t) => {
+  const device = makeDevice(t, 'named-curve');
+  const key = await initKey(device, 'ed25519');
+  t.equal(key.algorithm, 'ed25519');
+  t.equal(faultsPlayed(device, 'named-curve'), 1, 'it was asked by the object identifier first');
+  t.strictSame(await readKey(device), key);
+  await t.rejects(initKey({ ...device, keyLabel: 'other' }, 'ecdsa-p256'), {
+    message: /PKCS#11 failed with 0x140 \(CKR_VENDOR_DEFINED\)/,
+  });
+});
+
+for (const algorithm of SIGNATURE_ALGORITHMS) {
+  t.test(`${algorithm}: a token that gives CKA_ID itself keeps the key`, async (t) => {
+    const device = makeDevice(t, 'fixed-id');
+    const key = await initKey(device, algorithm);
+    t.equal(faultsPlayed(device, 'fixed-id'), 1);
+    t.strictSame(await readKey(device), key);
+  });
+}
+
+t.test('a pair that is one object is destroyed at once', async (t) => {
+  const device = makeDevice(t, 'one-object');
+  await initKey(device, 'ed25519');
+  await destroyKey(device);
+  t.equal(faultsPlayed(device, 'one-object'), 1);
+  await t.rejects(readKey(device), { message: /key_not_found/ });
+});
+
+t.test('CKA_PRIVATE counts where there is a log-in', async (t) => {
+  const device = makeDevice(t, 'no-login');
+  await initKey(device, 'ecdsa-p256');
+  t.match(await inspectKey(device), { exposures: [], wasAlwaysInside: true });
+  setFault(device, 'not-private');
+  t.match(await inspectKey(device), { exposures: ['CKA_PRIVATE = false'] });
+  await t.rejects(initKey({ ...device, keyLabel: 'other' }, 'ecdsa-p256'), { message: /key_unprotected/ });
+  await t.rejects(readKey({ ...device, keyLabel: 'other' }), { message: /key_not_found/ }, 'and it is gone');
+});
+
+t.test('a slot with a card of others is passed over', async (t) => {
+  const device = makeDevice(t, 'foreign-card');
+  const key = await initKey(device, 'ed25519');
+  t.strictSame(await readKey(device), key);
+  t.ok(faultsPlayed(device, 'foreign-card') > 1);
+  await t.rejects(readKey({ ...device, tokenLabel: 'gone' }), {
+    message: /no such token, and one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
+  });
+});
