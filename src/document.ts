@@ -19,8 +19,8 @@ export interface DocumentOptions {
   copies?: Copies | undefined;
 }
 
-/** The field of the create that the document came by, and that faults in it are faults of. */
-export type DocumentField = 'file' | 'source_url';
+/** What of the create brings the document, and what faults in it are faults of. */
+export type DocumentField = 'file' | 'body' | 'source_url';
 
 /** A document of which all is known. One that is not accepted after all must be discarded. */
 export interface ReceivedDocument {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './document.ts';
-import { type CreateFields, duplicateField, invalidField, quote } from './job/fields.ts';
+import { type CreateFields, type CreateRequest, duplicateField, invalidField, quote } from './job/fields.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
 import { IncomingBody } from './net/body.ts';
@@ -22,24 +22,49 @@ const FIELD_BYTES_MAX = 8 * 1024;
 const HOW_TO_SEND = 'Send the PDF as the part file with a filename, as curl -F file=@document.pdf does.';
 
 /**
- * Receives a multipart create in one pass: the text fields go to `fields`, the document through its {@link DocumentPass}, no
- * faster than that can take it.
+ * Receives a create whose body is the document, through its {@link DocumentPass} and no faster than that can take it. What the
+ * create asks for is known before.
  *
  * Throws ServiceError at the first fault, in the middle of the body too; the request is then left as it is, paused. On a
- * throw nothing of the upload remains. Rejects with the signal's reason when that is aborted.
+ * throw nothing of the upload remains.
  */
-export async function receiveUpload(
+export async function receiveDocument(
+  req: IncomingMessage,
+  { checksumSha256, preserveMetadata }: CreateRequest,
+  options: IntakeOptions,
+): Promise<ReceivedDocument> {
+  if (announcedBytes(req) > options.documentBytesMax) throw tooLarge('body', options.documentBytesMax);
+  const copies = preserveMetadata ? undefined : options.copies;
+  const document = new DocumentPass({ ...options, copies }, 'body');
+  const body = bodyOf(req, options);
+  try {
+    await body.read((chunk) => {
+      const room = document.write(chunk);
+      if (room !== undefined) body.hold(room);
+    });
+    document.end();
+    return await document.finish(checksumSha256, preserveMetadata);
+  } catch (error) {
+    document.abort();
+    throw error;
+  }
+}
+
+/**
+ * Receives a multipart create in one pass: the text fields go to `fields`, the rest is as in {@link receiveDocument}. Rejects with
+ * the signal's reason when that is aborted.
+ */
+export async function receiveForm(
   req: IncomingMessage,
   fields: CreateFields,
   options: IntakeOptions,
   signal?: AbortSignal,
 ): Promise<ReceivedDocument> {
   const boundary = boundaryOf(req.headers['content-type']);
-  refuseAnnouncedSize(req, options.documentBytesMax);
-  const body = new IncomingBody(req, {
-    idleTimeoutMs: options.bodyIdleTimeoutMs,
-    bytesPerSecondMin: options.bodyBytesPerSecondMin,
-  });
+  // Refuses before the first byte what its length already condemns.
+  if (announcedBytes(req) > options.documentBytesMax + OVERHEAD_BYTES_MAX)
+    throw tooLarge('file', options.documentBytesMax);
+  const body = bodyOf(req, options);
   const upload = new Upload(fields, options, (room) => body.hold(room));
   const form = new FormParser(boundary, (part) => upload.open(part));
   form.finished.catch((error) => body.fail(error));
@@ -147,10 +172,13 @@ class Upload {
   }
 }
 
-/** Refuses before the first byte what its length already condemns. */
-function refuseAnnouncedSize(req: IncomingMessage, documentBytesMax: number): void {
-  const bytes = Number(req.headers['content-length'] ?? 0);
-  if (bytes > documentBytesMax + OVERHEAD_BYTES_MAX) throw tooLarge('file', documentBytesMax);
+function bodyOf(req: IncomingMessage, options: IntakeOptions): IncomingBody {
+  const { bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: bytesPerSecondMin } = options;
+  return new IncomingBody(req, { idleTimeoutMs, bytesPerSecondMin });
+}
+
+function announcedBytes(req: IncomingMessage): number {
+  return Number(req.headers['content-length'] ?? 0);
 }
 
 function misplacedFile(name: string): ServiceError {

@@ -8,7 +8,7 @@ import { type Accepted, acceptOnce } from './acceptance.ts';
 import { type AnswerOptions, tellable } from './answer.ts';
 import { BatchLines, type NumberedLine } from './batchLines.ts';
 import { askForBody, discard, requireMediaType } from './body.ts';
-import { type CreateOptions, refuseQuery } from './create.ts';
+import type { CreateOptions } from './create.ts';
 import { ERROR_KINDS, errorBody } from './errors.ts';
 import type { Slots } from './limits.ts';
 import { requestIds } from './observe.ts';
@@ -16,7 +16,7 @@ import { presentJob } from './present.ts';
 import { setRateLimit } from './rate-limit.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 import { callerOf, type Middleware, type RequestContext } from './state.ts';
-import { submissionOfDigests } from './submission.ts';
+import { refuseQuery, submissionOfDigests } from './submission.ts';
 
 export interface BatchOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'batchOf' | 'tile'>;

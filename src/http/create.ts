@@ -1,4 +1,3 @@
-import { ServiceError } from '../base/errors.ts';
 import type { Outcome } from '../job/job.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../sealer.ts';
@@ -35,7 +34,6 @@ function createJob(
   options: CreateOptions,
 ): Middleware {
   return async (ctx) => {
-    refuseQuery(ctx);
     const submit = formOf(ctx);
     const key = readIdempotencyKey(ctx.req);
     const accepted = await withAllowance(ctx, options.limits, (allowance) =>
@@ -50,17 +48,6 @@ function createJob(
     if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
     else answerJob(ctx, accepted.answer);
   };
-}
-
-/** A field in the wrong place must not be overlooked: `?mode=blocking` would seal asynchronously. */
-export function refuseQuery({ querystring }: RequestContext): void {
-  const [name] = new URLSearchParams(querystring).keys();
-  if (name === undefined) return;
-  const shown = JSON.stringify(name.slice(0, 64));
-  throw new ServiceError(
-    'unknown_parameter',
-    `There is no query parameter ${shown}. Send the fields of a job in the body.`,
-  );
 }
 
 async function answerSettled(

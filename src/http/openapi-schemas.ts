@@ -62,7 +62,7 @@ export const commonFields: Record<string, Schema> = {
   mode,
 };
 
-const createFields: Record<string, Schema> = {
+export const createFields: Record<string, Schema> = {
   ...commonFields,
   preserve_metadata: {
     type: 'boolean',

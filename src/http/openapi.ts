@@ -18,7 +18,7 @@ import {
   SCOPED,
   secured,
 } from './openapi-parts.ts';
-import { listParameters, SCHEMAS } from './openapi-schemas.ts';
+import { createFields, listParameters, SCHEMAS } from './openapi-schemas.ts';
 import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS } from './openapi-webhooks.ts';
 
 const CREATE_FAILURES: ErrorCode[] = [
@@ -167,14 +167,26 @@ const createJob = (codes: ErrorCode[]) => ({
   },
 });
 
+const sealing = createJob(CREATE_FAILURES);
+
 const createSealJob = {
-  ...createJob(CREATE_FAILURES),
+  ...sealing,
   operationId: 'createSealJob',
   summary: 'Seal a document',
+  parameters: [
+    ...sealing.parameters,
+    ...Object.entries(createFields).map(([name, schema]) => ({
+      name,
+      in: 'query',
+      description: 'With `application/pdf` only; required there if it is in the form.',
+      schema,
+    })),
+  ],
   requestBody: {
     required: true,
     content: {
       'multipart/form-data': { schema: ref('CreateByUpload') },
+      'application/pdf': {},
       'application/json': { schema: ref('CreateBySource') },
     },
   },

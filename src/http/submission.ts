@@ -1,7 +1,13 @@
+import { ServiceError } from '../base/errors.ts';
 import { discardOnFailure, type ReceivedDocument } from '../document.ts';
 import type { Fetching } from '../fetching.ts';
-import { type IntakeOptions, receiveUpload } from '../intake.ts';
-import { CreateFields, type CreateRequest, type DigestCreateRequest } from '../job/fields.ts';
+import { type IntakeOptions, receiveDocument, receiveForm } from '../intake.ts';
+import {
+  CreateFields,
+  type CreateRequest,
+  type DigestCreateRequest,
+  parseQueryCreate,
+} from '../job/fields.ts';
 import type { Content } from '../job/job.ts';
 import { askForBody, requireMediaType } from './body.ts';
 import { readDigestCreate, readJsonCreate } from './json-create.ts';
@@ -31,16 +37,32 @@ export type Submit = (
   onPurpose?: (purpose: string) => void,
 ) => Promise<Submission>;
 
-const HOW_TO_SEND = 'Content-Type must be multipart/form-data, or application/json with a source_url.';
+const MEDIA_TYPES = ['multipart/form-data', 'application/pdf', 'application/json'] as const;
+const HOW_TO_SEND =
+  'Content-Type must be multipart/form-data, application/pdf with the fields in the query, or application/json with a source_url.';
 
-/** How to read a create, by its media type. Throws ServiceError `unsupported_media_type`. */
+/** How to read a create, by its media type. Throws ServiceError for what its head already condemns. */
 export function submissionOf(ctx: RequestContext): Submit {
-  const mediaType = requireMediaType(ctx, ['multipart/form-data', 'application/json'], HOW_TO_SEND);
-  return mediaType === 'application/json' ? reference : upload;
+  const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
+  if (mediaType === 'application/pdf') return document(parseQueryCreate(ctx.querystring));
+  refuseQuery(ctx);
+  return mediaType === 'application/json' ? reference : form;
 }
 
-/** How to read a create by digests. Throws ServiceError `unsupported_media_type`. */
+/** A field in the wrong place must not be overlooked: `?mode=blocking` would seal asynchronously. */
+export function refuseQuery({ querystring }: RequestContext): void {
+  const [name] = new URLSearchParams(querystring).keys();
+  if (name === undefined) return;
+  const shown = JSON.stringify(name.slice(0, 64));
+  throw new ServiceError(
+    'unknown_parameter',
+    `There is no query parameter ${shown}. Send the fields of a job in the body.`,
+  );
+}
+
+/** How to read a create by digests. Throws ServiceError for what its head already condemns. */
 export function digestsOf(ctx: RequestContext): Submit {
+  refuseQuery(ctx);
   requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
   return async (_, { intake }) => {
     const request = await readDigestCreate(ctx, intake.bodyIdleTimeoutMs);
@@ -82,16 +104,39 @@ export async function probe(
   }
 }
 
+const form: Submit = (ctx, options, onPurpose) => {
+  const fields = new CreateFields(onPurpose);
+  return upload(ctx, options, {
+    receive: (intake) => receiveForm(ctx.req, fields, intake),
+    request: () => fields.finish(),
+  });
+};
+
+function document(request: CreateRequest): Submit {
+  return async (ctx, options, onPurpose) => {
+    if (request.purpose !== undefined) onPurpose?.(request.purpose);
+    return upload(ctx, options, {
+      receive: (intake) => receiveDocument(ctx.req, request, intake),
+      request: () => request,
+    });
+  };
+}
+
+interface Upload {
+  receive(intake: IntakeOptions): Promise<ReceivedDocument>;
+  /** After the last byte. */
+  request(): CreateRequest;
+}
+
 async function upload(
   ctx: RequestContext,
   { slots, intake }: SubmissionOptions,
-  onPurpose?: (purpose: string) => void,
+  { receive, request }: Upload,
 ): Promise<Submission> {
   intake.scanner?.admit();
   const leave = slots.take(callerOf(ctx).viewer.clientId);
   try {
-    const fields = new CreateFields(onPurpose);
-    const receiving = receiveUpload(ctx.req, fields, intake);
+    const receiving = receive(intake);
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
@@ -99,7 +144,7 @@ async function upload(
     // An upload can last; a key that was revoked or expired meanwhile creates nothing.
     await discardOnFailure(received, () => callerOf(ctx).confirm());
     const { sha256 } = received.content.document;
-    return { source: 'upload', request: fields.finish(), documentSha256: sha256, received };
+    return { source: 'upload', request: request(), documentSha256: sha256, received };
   } finally {
     leave();
   }

@@ -112,6 +112,35 @@ export class CreateFields {
   }
 }
 
+/** Parses the query of a create whose body is the document; throws ServiceError. */
+export function parseQueryCreate(querystring: string): CreateRequest {
+  const values: Values = {};
+  for (const [name, text] of pairsOf(querystring)) {
+    requireNew(values, name, DOCUMENT_NAMES);
+    set(values, name, name === 'preserve_metadata' ? booleanOf(text) : text);
+  }
+  return requestOf(values);
+}
+
+/** Names and values of a query. Taken no more leniently than fields of a form: what cannot be read is refused, not replaced. */
+function pairsOf(querystring: string): URLSearchParams {
+  if (!isPercentEncoded(querystring)) {
+    const message = 'The query must be percent-encoded UTF-8, as encodeURIComponent makes it.';
+    throw new ServiceError('invalid_request', message);
+  }
+  return new URLSearchParams(querystring);
+}
+
+function isPercentEncoded(querystring: string): boolean {
+  if (!/^[\x21-\x7e]*$/.test(querystring)) return false;
+  try {
+    decodeURIComponent(querystring);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Parses a JSON create by reference whole; throws ServiceError. */
 export function parseJsonCreate(body: unknown): JsonCreateRequest {
   const values = valuesOf(body, SOURCE_NAMES);

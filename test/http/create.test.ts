@@ -123,7 +123,7 @@ t.test('what is refused, and how', async (t) => {
     ['too large', () => client.seal(pdfOf('large', 100_001)), '413 document_too_large'],
     ['no boundary', () => raw('multipart/form-data', 'x'), '400 malformed_multipart'],
     ['truncated', () => raw('multipart/form-data; boundary=b', '--b\r\nContent-'), '400 malformed_multipart'],
-    ['another type', () => raw('application/pdf', 'x'), '415 unsupported_media_type'],
+    ['another type', () => raw('application/octet-stream', 'x'), '415 unsupported_media_type'],
     ['a look-alike type', () => raw('application/jsonp', '{}'), '415 unsupported_media_type'],
     [
       'compressed',

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { HashPool } from '../../src/hash/pool.ts';
-import { type IntakeOptions, receiveUpload } from '../../src/intake.ts';
+import { type IntakeOptions, receiveForm } from '../../src/intake.ts';
 import { CreateFields, type CreateRequest } from '../../src/job/fields.ts';
 import type { DocumentDigests } from '../../src/job/job.ts';
 
@@ -46,7 +46,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
   const server = createServer(async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
     const fields = new CreateFields();
-    const outcome = await receiveUpload(req, fields, intake, signal).then(
+    const outcome = await receiveForm(req, fields, intake, signal).then(
       ({ content: { document } }): Received => ({ document, request: fields.finish() }),
       refused,
     );
