@@ -86,7 +86,8 @@ compile_addons() {
 
 case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
-      qpdf:qpdf pdftoppm:poppler-utils exiftool:libimage-exiftool-perl ;;
+      qpdf:qpdf pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
+      promtool:prometheus ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
