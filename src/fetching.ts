@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from './base/assert.ts';
 import type { Clock } from './base/clock.ts';
-import { ServiceError } from './base/errors.ts';
+import { type ErrorCode, ServiceError } from './base/errors.ts';
 import {
   type DocumentOptions,
   DocumentPass,
@@ -32,8 +32,26 @@ export interface FetchingOptions {
   giveUpAfterMs: number;
   clock: Clock;
   logger: Logger;
+  /** Told how each attempt to fetch a document ended; must not throw. */
+  onAttempt?(attempt: FetchAttempt): void;
   /** Called when fetching cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
   onFatal(error: unknown): void;
+}
+
+export interface FetchAttempt {
+  durationMs: number;
+  /** Why there is no document; absent when there is. */
+  code?: ErrorCode;
+  /** Whether it is tried again. */
+  again: boolean;
+}
+
+export interface FetchingStatus {
+  underWay: number;
+  /** Wait for their turn. */
+  queued: number;
+  /** Wait until it is time for the next attempt. */
+  paused: number;
 }
 
 /** A job whose document is to be fetched. */
@@ -93,6 +111,10 @@ export class Fetching {
     this.#add({ job, failures: 0 });
   }
 
+  status(): FetchingStatus {
+    return { underWay: this.#running.size, queued: this.#queue.length, paused: this.#pauses.size };
+  }
+
   /** Breaks off; what was under way is fetched anew after the next start. */
   async close(): Promise<void> {
     this.#stop.abort(shuttingDown());
@@ -136,12 +158,20 @@ export class Fetching {
     const sourceUrl = await store.sourceUrl(id);
     if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
     let received: ReceivedDocument;
+    const startedAtMs = performance.now();
+    const tell = (end: Omit<FetchAttempt, 'durationMs'>) =>
+      this.#options.onAttempt?.({ durationMs: performance.now() - startedAtMs, ...end });
     try {
       received = await this.#fetch(task.job, sourceUrl);
     } catch (error) {
       if (isFatal(error)) throw error;
-      return this.#stop.signal.aborted ? undefined : this.#failed(task, asFailure(error), sourceUrl);
+      if (this.#stop.signal.aborted) return;
+      const failure = asFailure(error);
+      const pauseMs = this.#pauseMs(task, failure);
+      tell({ code: failure.code, again: pauseMs !== undefined });
+      return this.#failed(task, { failure, pauseMs }, sourceUrl);
     }
+    tell({ again: false });
     // If we stop before this, the document is fetched anew; a copy of it is then nobody's, and the next start removes it.
     await sealer.receive(id, received.content, received.copy);
   }
@@ -186,12 +216,15 @@ export class Fetching {
   }
 
   /** A failure that may pass is tried again, until the job has waited too long. */
-  async #failed(task: Task, failure: ServiceError, sourceUrl: string): Promise<void> {
-    const { sealer, logger, clock, giveUpAfterMs } = this.#options;
-    const { id, acceptedAt } = task.job;
+  async #failed(
+    task: Task,
+    { failure, pauseMs }: { failure: ServiceError; pauseMs: number | undefined },
+    sourceUrl: string,
+  ): Promise<void> {
+    const { sealer, logger } = this.#options;
+    const { id } = task.job;
     const about = { job_id: id, ...describe(failure, sourceUrl) };
-    const pauseMs = this.#pauseMs(task, failure);
-    if (failure.retryAfterSeconds === undefined || clock() + pauseMs >= acceptedAt + giveUpAfterMs) {
+    if (pauseMs === undefined) {
       logger.warn(about, 'a document could not be fetched; its job failed');
       return sealer.fail(id, failure);
     }
@@ -203,12 +236,18 @@ export class Fetching {
     this.#pauses.add(pause);
   }
 
-  /** Doubles from failure to failure, with a random part, so that what failed together does not come back together. */
-  #pauseMs({ failures }: Task, { retryAfterSeconds = 0 }: ServiceError): number {
+  /**
+   * Until the next attempt; undefined when there is none. Doubles from failure to failure, with a random part, so that what
+   * failed together does not come back together.
+   */
+  #pauseMs({ job, failures }: Task, { retryAfterSeconds }: ServiceError): number | undefined {
+    if (retryAfterSeconds === undefined) return undefined;
     const longestMs = Math.min(this.#options.retryDelayMs * 2 ** failures, RETRY_DELAY_MS_MAX);
     // One second is what every failure says that knows nothing better.
     const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
-    return Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
+    const pauseMs = Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
+    const { clock, giveUpAfterMs } = this.#options;
+    return clock() + pauseMs < job.acceptedAt + giveUpAfterMs ? pauseMs : undefined;
   }
 }
 

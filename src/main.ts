@@ -10,12 +10,13 @@ import { packageVersion } from './base/version.ts';
 import { assertAgreement } from './config/agreement.ts';
 import { LiveConfig } from './config/reload.ts';
 import { type Config, loadConfig } from './config.ts';
+import type { FetchAttempt } from './fetching.ts';
 import { chooseEngine } from './hash/choose.ts';
 import { openHashPool } from './hash/pool.ts';
 import { createApp } from './http/app.ts';
 import { Limits } from './limits/limits.ts';
 import { openHealth } from './main/health.ts';
-import { openNetwork } from './main/network.ts';
+import { openNetwork, openTlsOf } from './main/network.ts';
 import {
   openCopiesOf,
   openDeliverer,
@@ -107,17 +108,22 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   const timestamping = await openTimestampingOf(config, store, logger, parts);
-  const scanner = await openScannerOf(config, logger, parts);
+  const scanner = await openScannerOf(config, { metrics, logger, parts });
   const engine = chooseEngine(config.hash.engine, logger);
   const pool = parts.adopt(
     await openHashPool({
       ...config.hash,
       engine,
-      onTrouble: (err) => logger.error({ err }, 'hash worker trouble'),
+      onTrouble: (err) => {
+        metrics.hashTrouble();
+        logger.error({ err }, 'hash worker trouble');
+      },
     }),
     (open) => open.close(),
   );
-  const limits = new Limits(live.current.policies, await store.quotaCounts(), systemClock);
+  const limits = new Limits(live.current.policies, await store.quotaCounts(), systemClock, (client, limit) =>
+    metrics.refused(client, limit),
+  );
   live.onChange(({ policies }) => limits.update(policies));
   const sealer = parts.adopt(
     await openSealer({
@@ -137,7 +143,7 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
-  parts.adopt(
+  const witness = parts.adopt(
     await openWitness({
       file: config.log.witnessFile,
       store,
@@ -163,7 +169,8 @@ async function serve(config: Config): Promise<void> {
     scanner,
     ...(config.complianceMode && { copies }),
   };
-  const sources = await openFetching(config, { store, sealer, document, logger, onFatal }, parts);
+  const onAttempt = (attempt: FetchAttempt) => metrics.fetched(attempt);
+  const sources = await openFetching(config, { store, sealer, document, logger, onAttempt, onFatal }, parts);
   const app = createApp({
     store,
     sealer,
@@ -191,6 +198,7 @@ async function serve(config: Config): Promise<void> {
     onFatal,
     onRequest: (request) => metrics.request(request),
   });
+  const tls = openTlsOf(config, logger, parts);
   const canary = await openHealth(
     live,
     {
@@ -199,7 +207,12 @@ async function serve(config: Config): Promise<void> {
       signing,
       timestamping,
       scanner,
+      sources,
+      copies,
+      limits,
+      witness,
       webhooks,
+      tls,
       pool,
       engine,
       metrics,
@@ -209,7 +222,7 @@ async function serve(config: Config): Promise<void> {
     },
     parts,
   );
-  const server = await openNetwork(app, config, { logger, parts });
+  const server = await openNetwork(app, config, { logger, tls });
   logger.info(
     {
       version: packageVersion(),

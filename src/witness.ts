@@ -17,8 +17,16 @@ export interface WitnessOptions {
 }
 
 export interface Witness {
+  readonly noted: WitnessStatus;
   /** Notes the newest checkpoint and ends. */
   close(): Promise<void>;
+}
+
+export interface WitnessStatus {
+  /** Of the log, as noted last; 0 where nothing was. */
+  treeSize: number;
+  /** When the newest checkpoint was last known to be noted, milliseconds since the epoch; absent until it is. */
+  currentAt?: number;
 }
 
 /** A checkpoint with 16 signatures is far below it, so the newest two are in what is read. */
@@ -48,6 +56,9 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
   };
   const timer = setInterval(append, intervalMs);
   return {
+    get noted() {
+      return appender.noted;
+    },
     close: async () => {
       clearInterval(timer);
       await append();
@@ -59,22 +70,30 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
 class Appender {
   readonly #file: number;
   readonly #store: Pick<Store, 'head'>;
-  #treeSize: number;
+  #noted: WitnessStatus;
 
   constructor(path: string, store: Pick<Store, 'head'>, treeSize: number) {
     this.#file = openToAppend(path);
     this.#store = store;
-    this.#treeSize = treeSize;
+    this.#noted = { treeSize };
+  }
+
+  get noted(): WitnessStatus {
+    return this.#noted;
   }
 
   async append(): Promise<void> {
     const head = await this.#store.head();
-    if (head === undefined || head.treeSize <= this.#treeSize) return;
+    const currentAt = Date.now();
+    const { treeSize = 0, checkpoint } = head ?? {};
+    if (treeSize > this.#noted.treeSize) await this.#note(`\n${checkpoint}\n`);
+    this.#noted = { treeSize, currentAt };
+  }
+
+  async #note(text: string): Promise<void> {
     // A note that was cut short by a crash or a full disk ends with the empty line before the next one.
-    const bytes = Buffer.from(`\n${head.checkpoint}\n`);
-    await writeWhole(this.#file, bytes);
+    await writeWhole(this.#file, Buffer.from(text));
     await flush(this.#file);
-    this.#treeSize = head.treeSize;
   }
 
   close(): void {

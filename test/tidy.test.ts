@@ -13,7 +13,7 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const LAYERS = [
   ['base'],
-  ['job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
+  ['upkeep', 'job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
   ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
   ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits'],

@@ -15,10 +15,11 @@ import { observe } from '../http/observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
-import { presentRun, type StatusReader } from './statusReader.ts';
+import { presentRun } from './present.ts';
+import type { StatusReader } from './statusReader.ts';
 
 export interface AdminParts {
-  status: Pick<StatusReader, 'read'>;
+  status: Pick<StatusReader, 'read' | 'quotas'>;
   metrics: Pick<Metrics, 'text'>;
   canary: Pick<Canary, 'sing'>;
   drills: Drills;
@@ -44,7 +45,9 @@ export function createAdminApp(parts: AdminParts): RequestListener {
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(router.routes());
-  koa.use(refuseUnrouted(router, 'It has /healthz, /readyz, /metrics, /status, /canary and /partitions.'));
+  koa.use(
+    refuseUnrouted(router, 'It has /healthz, /readyz, /metrics, /status, /quotas, /canary and /partitions.'),
+  );
   return koa.callback();
 }
 
@@ -58,6 +61,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     answer(ctx, ready ? 200 : 503, { ready, parts });
   });
   router.get('/status', async (ctx) => answer(ctx, 200, await status.read()));
+  router.get('/quotas', (ctx) => answer(ctx, 200, status.quotas()));
   router.get('/metrics', async (ctx) => {
     ctx.type = METRICS_TYPE;
     ctx.body = await metrics.text(await status.read());

@@ -1,24 +1,43 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CanaryRun } from '../canary.ts';
+import type { FetchAttempt } from '../fetching.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import type { Failure, Job } from '../job/job.ts';
+import type { ScanAnswer } from '../scan/answer.ts';
 import type { SealedJobs, SealerObserver } from '../sealer/observer.ts';
 import { StatusGauges } from './gauges.ts';
 import type { AdminStatus } from './status.ts';
 
 /** Seconds; from a flush of a good disk to the time-out of a bad token. */
 const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+/** A job waits for at most `sealing.give_up_after`, a day by default. */
 const SEAL_BUCKETS = [...STEP_BUCKETS, 30, 60, 600, 3600, 86_400];
-const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 65_536];
+/** From a look at the log to a large document over a slow line. */
+const REQUEST_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** clamd needs 20 ms for a megabyte; `scan.timeout` is a minute by default. */
+const SCAN_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** A gigabyte takes its time. */
+const FETCH_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+/** Up to `sealing.batch_jobs_max`, 4,096 by default. */
+const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384];
 
-/** Gauges of prom-client with the ending of a counter, which promtool refuses. */
-const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+/** Clients with a label of their own; there are as many as the administrator made. */
+const CLIENTS_MAX = 100;
+const OTHER_CLIENTS = '(others)';
+/** What HTTP knows and a stranger may put in front of any path. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'];
+
+/** Of prom-client's own: gauges with the ending of a counter, which promtool refuses, and what is no number between two scrapes that are close. */
+const UNWANTED = [
+  ...['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`),
+  ...['min', 'mean', 'stddev'].map((what) => `nodejs_eventloop_lag_${what}_seconds`),
+];
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /**
  * What the daemon counts and measures (Prometheus text format). Things that happen are told to it as they happen; how things
- * stand is read from the status at each scrape. No label holds anything a client chose.
+ * stand is read from the status at each scrape. No label holds anything a caller chose, and each has a bounded number of values.
  */
 export class Metrics implements SealerObserver {
   readonly #registry = new Registry();
@@ -35,7 +54,7 @@ export class Metrics implements SealerObserver {
   );
   readonly #stepTime = this.#histogram(
     'pdfseal_step_duration_seconds',
-    'Steps of the way of a job: accept (each job), sign, stamp, commit (each batch), canary (end to end)',
+    'Steps of the way of a job: accept, wait (each job), sign, stamp, commit (each batch), canary (end to end)',
     ['step'],
     STEP_BUCKETS,
   );
@@ -55,12 +74,53 @@ export class Metrics implements SealerObserver {
     'pdfseal_http_request_duration_seconds',
     'Requests to the API, by route; a blocking create lasts until its job is sealed',
     ['method', 'route', 'status'],
-    SEAL_BUCKETS,
+    REQUEST_BUCKETS,
   );
+  readonly #errors = this.#counter(
+    'pdfseal_http_errors_total',
+    'Requests to the API that failed, by error code',
+    ['code'],
+  );
+  readonly #refusals = this.#counter(
+    'pdfseal_limit_refusals_total',
+    `Creates refused for a limit of their client, rate or quota; of ${CLIENTS_MAX} clients by name`,
+    ['client', 'limit'],
+  );
+  readonly #scans = this.#counter('pdfseal_scans_total', 'Documents by what the virus scanner answered', [
+    'answer',
+  ]);
+  readonly #scanTime = this.#histogram(
+    'pdfseal_scan_duration_seconds',
+    'From the last byte of a document to the answer of the virus scanner',
+    [],
+    SCAN_BUCKETS,
+  );
+  readonly #fetches = this.#counter(
+    'pdfseal_source_fetches_total',
+    'Attempts to fetch a document, by how they ended',
+    ['outcome'],
+  );
+  readonly #fetchFailures = this.#counter(
+    'pdfseal_source_fetch_failures_total',
+    'Attempts to fetch a document that failed, by error code',
+    ['code'],
+  );
+  readonly #fetchTime = this.#histogram(
+    'pdfseal_source_fetch_duration_seconds',
+    'Attempts to fetch a document, whatever came of them',
+    [],
+    FETCH_BUCKETS,
+  );
+  readonly #hashTroubles = this.#counter(
+    'pdfseal_hash_troubles_total',
+    'Hash workers that were lost and tasks that failed; tasks are repeated',
+    [],
+  );
+  readonly #clients = new Set<string>();
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
-    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
+    for (const name of UNWANTED) this.#registry.removeSingleMetric(name);
   }
 
   accepted({ source }: Job, durationMs: number): void {
@@ -77,7 +137,10 @@ export class Metrics implements SealerObserver {
     if (stampMs !== undefined) this.#stepTime.observe({ step: 'stamp' }, stampMs / 1000);
     this.#stepTime.observe({ step: 'commit' }, commitMs / 1000);
     const done = sealedAt + signMs + (stampMs ?? 0) + commitMs;
-    for (const { acceptedAt } of ofClients) this.#sealTime.observe(Math.max(0, done - acceptedAt) / 1000);
+    for (const { acceptedAt } of ofClients) {
+      this.#stepTime.observe({ step: 'wait' }, Math.max(0, sealedAt - acceptedAt) / 1000);
+      this.#sealTime.observe(Math.max(0, done - acceptedAt) / 1000);
+    }
   }
 
   failed({ source }: Job, code: Failure['code']): void {
@@ -94,8 +157,31 @@ export class Metrics implements SealerObserver {
     this.#signTime.observe({ partition }, durationMs / 1000);
   }
 
-  request({ method, route, status, durationMs }: AnsweredRequest): void {
-    this.#requestTime.observe({ method, route, status }, durationMs / 1000);
+  request({ method, route, status, durationMs, errorCode }: AnsweredRequest): void {
+    const known = METHODS.includes(method) ? method : '(other)';
+    this.#requestTime.observe({ method: known, route, status }, durationMs / 1000);
+    if (errorCode !== undefined) this.#errors.inc({ code: errorCode });
+  }
+
+  refused(clientId: string, limit: 'rate' | 'quota'): void {
+    if (this.#clients.size < CLIENTS_MAX) this.#clients.add(clientId);
+    const client = this.#clients.has(clientId) ? clientId : OTHER_CLIENTS;
+    this.#refusals.inc({ client, limit });
+  }
+
+  scanned(answer: ScanAnswer['kind'], durationMs: number): void {
+    this.#scans.inc({ answer });
+    this.#scanTime.observe(durationMs / 1000);
+  }
+
+  fetched({ code, again, durationMs }: FetchAttempt): void {
+    this.#fetches.inc({ outcome: code === undefined ? 'received' : again ? 'retried' : 'failed' });
+    if (code !== undefined) this.#fetchFailures.inc({ code });
+    this.#fetchTime.observe(durationMs / 1000);
+  }
+
+  hashTrouble(): void {
+    this.#hashTroubles.inc();
   }
 
   /** Everything, with how things stand now. */

@@ -1,4 +1,5 @@
 import type { PartitionStatus } from '../kms/partition.ts';
+import type { UpkeepNote } from '../upkeep.ts';
 
 /** What the administration is told of the daemon; on the wire, so members are in its spelling. Times are RFC 3339. */
 export interface AdminStatus {
@@ -26,13 +27,17 @@ export interface AdminStatus {
     sealing: number;
     jobs_max: number;
     oldest_age_seconds: number;
+    /** 0 for a phase that no job is in. */
+    oldest_age_seconds_by_phase: { queued: number; hashing: number; sealing: number };
   };
   /** `quorum` as the configuration has it, and how many signatures it takes. */
   partitions: { quorum: number | string; needed: number; members: PresentedPartition[] };
   /** Absent where receipts carry no time-stamp. */
   timestamps?: PresentedTimestamps;
   /** Absent where documents are not scanned. */
-  scanner?: { trouble?: string; detail: string };
+  scanner?: PresentedScanner;
+  sources: { under_way: number; queued: number; paused: number };
+  copies: { files: number; bytes: number; oldest_age_seconds: number; kept_seconds: number };
   certificates: PresentedCertificate[];
   webhooks: {
     endpoints: number;
@@ -49,6 +54,10 @@ export interface AdminStatus {
     dropped: number;
   };
   log: { origin: string; tree_size: number; sealed_at?: string };
+  /** Size of the log as the witness file has it, and when that was last known to be the newest. */
+  witness: { tree_size: number; current_at?: string };
+  /** What was last noted of each; a backup only if it was good. */
+  upkeep: { backup?: UpkeepNote; check?: UpkeepNote };
   store: {
     path: string;
     bytes: number;
@@ -56,7 +65,16 @@ export interface AdminStatus {
     disk_free_bytes_min: number;
     disk_bytes: number;
   };
-  hash: { engine: string; workers: number };
+  hash: {
+    engine: string;
+    workers: number;
+    /** Being hashed as their bytes arrive. */
+    documents: number;
+    /** Received, and still to be handed to a worker. */
+    pending_bytes: number;
+    tasks: number;
+    tasks_max: number;
+  };
   /** Since it was last asked for. */
   event_loop_delay_ms: { p50: number; p99: number; max: number };
 }
@@ -94,7 +112,21 @@ export interface PresentedTimestamps {
   units: { subject: string; ready: boolean }[];
 }
 
+export interface PresentedScanner {
+  trouble?: string;
+  detail: string;
+  connections_in_use: number;
+  connections_idle: number;
+  connections_max: number;
+  /** For a connection. */
+  documents_waiting: number;
+  engine?: string;
+  signatures?: string;
+  signatures_built_at?: string;
+}
+
 export interface PresentedCertificate {
+  /** `http.tls` for those of the API itself. */
   authority: string;
   role: string;
   state: string;
@@ -112,4 +144,22 @@ export interface HealthPart {
   detail: string;
   /** What to do, where it is not. */
   remedy?: string;
+}
+
+/** `GET /quotas`: what clients have used of their limits. */
+export interface AdminQuotas {
+  clients: {
+    client_id: string;
+    /** Absent without a limit. */
+    rate?: PresentedLimit;
+    quotas: (PresentedLimit & { name: string })[];
+  }[];
+}
+
+export interface PresentedLimit {
+  limit: number;
+  window_seconds: number;
+  used: number;
+  /** When there is more. */
+  resets_at: string;
 }

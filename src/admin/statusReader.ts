@@ -1,40 +1,47 @@
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { describeSubject } from '../asn1/certificate.ts';
 import { type Clock, toTimestamp } from '../base/clock.ts';
 import { packageVersion } from '../base/version.ts';
-import type { Canary, CanaryRun, CanaryStatus } from '../canary.ts';
+import type { Canary } from '../canary.ts';
+import type { Copies } from '../copy/copies.ts';
+import type { Fetching } from '../fetching.ts';
+import type { HashPool } from '../hash/pool.ts';
 import type { PartitionStatus } from '../kms/partition.ts';
 import type { Partitions } from '../kms/partitions.ts';
+import type { Limits } from '../limits/limits.ts';
 import { encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
-import type { Scanner, ScannerHealth } from '../scan/scanner.ts';
+import type { TlsCertificates } from '../net/tls.ts';
+import type { Scanner } from '../scan/scanner.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
 import type { Timestamping } from '../timestamping.ts';
-import {
-  type CertificateEntry,
-  type CertificateSources,
-  daysLeft,
-  listCertificates,
-  validityOf,
-} from '../tsa/expiry.ts';
-import type { Deliverer, WebhookStatus } from '../webhook/deliver.ts';
+import { type CertificateSources, listCertificates } from '../tsa/expiry.ts';
+import { readUpkeep } from '../upkeep.ts';
+import type { Deliverer } from '../webhook/deliver.ts';
+import type { Witness } from '../witness.ts';
 import type { Drills } from './drills.ts';
+import {
+  presentCanary,
+  presentCertificate,
+  presentCopies,
+  presentQueue,
+  presentQuotas,
+  presentScanner,
+  presentTimestamps,
+  presentTlsCertificate,
+  presentWebhooks,
+  presentWitness,
+} from './present.ts';
 import { readinessOf } from './readiness.ts';
-import type {
-  AdminStatus,
-  PresentedCertificate,
-  PresentedPartition,
-  PresentedRun,
-  PresentedTimestamps,
-} from './status.ts';
+import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition } from './status.ts';
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'head'>;
+  store: Pick<Store, 'identity' | 'head' | 'copiesBefore'>;
+  stateDir: string;
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;
   partitions: Pick<Partitions, 'status' | 'canSign'>;
@@ -43,12 +50,19 @@ export interface StatusSources {
   drills: Pick<Drills, 'returnsAt'>;
   timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
+  sources: Pick<Fetching, 'status'>;
+  copies: Pick<Copies, 'usage'>;
+  /** How long copies are kept. */
+  documentRetentionMs: number;
+  limits: Pick<Limits, 'usage'>;
+  witness: Pick<Witness, 'noted'>;
   certificates: CertificateSources;
+  tls: Pick<TlsCertificates, 'certificates'> | undefined;
   canary: Pick<Canary, 'status'>;
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
   storeFreeBytesMin: number;
-  hash: { engine: string; workers: number };
+  hash: { engine: string; workers: number; pool: Pick<HashPool, 'load'> };
   lifecycle: { readonly draining: boolean };
   clock: Clock;
 }
@@ -68,10 +82,9 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, storeDir, sealer, partitions, timestamping, scanner, canary, hash, clock } = this.#sources;
+    const { store, storeDir, sealer, partitions, timestamping, scanner, canary, clock } = this.#sources;
     const quorum = this.#sources.quorum();
     const now = clock();
-    const { phases, oldestAcceptedAt = now } = sealer.waiting;
     const head = await store.head();
     const status = {
       version: this.#version,
@@ -83,9 +96,8 @@ export class StatusReader {
       draining: this.#sources.lifecycle.draining,
       canary: presentCanary(canary.status(), now),
       queue: {
-        ...phases,
+        ...presentQueue(sealer.waiting, now),
         jobs_max: this.#sources.queueJobsMax(),
-        oldest_age_seconds: ageSeconds(oldestAcceptedAt, now),
       },
       partitions: {
         quorum: encodeQuorum(quorum),
@@ -94,25 +106,63 @@ export class StatusReader {
       },
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
-      certificates: listCertificates(this.#sources.certificates).map((entry) =>
-        presentCertificate(entry, now),
-      ),
+      sources: this.#readSources(),
+      copies: await this.#readCopies(now),
+      certificates: this.#readCertificates(now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       log: {
         origin: store.identity.logOrigin,
         tree_size: head?.treeSize ?? 0,
         ...(head && { sealed_at: toTimestamp(head.sealedAt) }),
       },
+      witness: presentWitness(this.#sources.witness.noted),
+      upkeep: this.#readUpkeep(),
       store: await measureStore(storeDir, this.#sources.storeFreeBytesMin),
-      hash,
+      hash: this.#readHash(),
       event_loop_delay_ms: this.#readDelay(),
     };
     const parts = readinessOf({ ...status, can_sign: partitions.canSign() });
     return { ...status, ready: parts.every(({ ready }) => ready), parts };
   }
 
+  quotas(): AdminQuotas {
+    const { limits, clock } = this.#sources;
+    return presentQuotas(limits.usage(), clock());
+  }
+
   close(): void {
     this.#delay.disable();
+  }
+
+  #readSources(): AdminStatus['sources'] {
+    const { underWay, queued, paused } = this.#sources.sources.status();
+    return { under_way: underWay, queued, paused };
+  }
+
+  async #readCopies(now: number): Promise<AdminStatus['copies']> {
+    const { store, copies, documentRetentionMs: keptMs } = this.#sources;
+    const [oldest] = await store.copiesBefore(now, 1);
+    return presentCopies(copies.usage, { oldest: oldest?.jobId, keptMs }, now);
+  }
+
+  #readCertificates(now: number): PresentedCertificate[] {
+    const { certificates, tls } = this.#sources;
+    return [
+      ...(tls?.certificates ?? []).map((one) => presentTlsCertificate(one, now)),
+      ...listCertificates(certificates).map((entry) => presentCertificate(entry, now)),
+    ];
+  }
+
+  #readUpkeep(): AdminStatus['upkeep'] {
+    const backup = readUpkeep(this.#sources.stateDir, 'backup');
+    const check = readUpkeep(this.#sources.stateDir, 'check');
+    return { ...(backup && { backup }), ...(check && { check }) };
+  }
+
+  #readHash(): AdminStatus['hash'] {
+    const { engine, workers, pool } = this.#sources.hash;
+    const { documents, pendingBytes, tasks, tasksMax } = pool.load;
+    return { engine, workers, documents, pending_bytes: pendingBytes, tasks, tasks_max: tasksMax };
   }
 
   #presentPartition(status: PartitionStatus): PresentedPartition {
@@ -139,75 +189,6 @@ export class StatusReader {
   }
 }
 
-export function presentRun(run: CanaryRun, now: number): PresentedRun {
-  return {
-    verified: run.verified,
-    started_at: toTimestamp(run.startedAt),
-    age_seconds: ageSeconds(run.startedAt, now),
-    duration_ms: Math.round(run.durationMs),
-    detail: run.detail,
-    ...(run.jobId !== undefined && { job_id: run.jobId }),
-    ...(run.leafIndex !== undefined && { leaf_index: run.leafIndex }),
-    signers: run.signers,
-  };
-}
-
-function presentCanary(status: CanaryStatus, now: number): AdminStatus['canary'] {
-  const { ready, detail, intervalMs, newest, verified } = status;
-  return {
-    ready,
-    detail,
-    interval_seconds: intervalMs / 1000,
-    ...(newest && { newest: presentRun(newest, now) }),
-    ...(verified && { last_verified: presentRun(verified, now) }),
-  };
-}
-
-function presentScanner({ trouble, detail }: ScannerHealth): { trouble?: string; detail: string } {
-  return { ...(trouble !== undefined && { trouble }), detail };
-}
-
-function presentTimestamps(timestamping: Timestamping): PresentedTimestamps {
-  const { clock, authorities, units } = timestamping.status();
-  const { errorBoundMs, ...others } = clock;
-  return {
-    can_stamp: timestamping.canStamp(),
-    clock: { ...others, ...(errorBoundMs !== undefined && { error_bound_ms: errorBoundMs }) },
-    authorities: authorities.map(({ notAfter: _, ...authority }) => authority),
-    units: units.map(({ authority: subject, ready }) => ({ subject, ready })),
-  };
-}
-
-export function presentCertificate(entry: CertificateEntry, now: number): PresentedCertificate {
-  const { authority, role, found } = entry;
-  const state = validityOf(entry, now);
-  if ('missing' in found) return { authority, role, state, detail: found.missing };
-  return {
-    authority,
-    role,
-    state,
-    subject: describeSubject(found),
-    not_after: toTimestamp(found.notAfter),
-    days_left: daysLeft(found, now),
-  };
-}
-
-function presentWebhooks(status: WebhookStatus, now: number): AdminStatus['webhooks'] {
-  const { endpoints, disabled, failing, pending, delivered, dropped } = status;
-  return {
-    endpoints,
-    disabled,
-    failing,
-    in_flight: status.inFlight,
-    pending,
-    oldest_due_age_seconds: ageSeconds(status.oldestDueAt ?? now, now),
-    dead_letters: status.deadLetters,
-    delivered,
-    failed_attempts: status.failures,
-    dropped,
-  };
-}
-
 /** Bytes the store takes on disk, and what is left of the disk it is on. */
 export async function measureStore(path: string, freeBytesMin: number): Promise<AdminStatus['store']> {
   const [{ size }, disk] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)]);
@@ -218,8 +199,4 @@ export async function measureStore(path: string, freeBytesMin: number): Promise<
     disk_free_bytes_min: freeBytesMin,
     disk_bytes: disk.blocks * disk.bsize,
   };
-}
-
-function ageSeconds(since: number, now: number): number {
-  return Math.max(0, Math.round((now - since) / 1000));
 }

@@ -16,6 +16,7 @@ import {
   FOLDERS,
   requireGood,
 } from './backupFolder.ts';
+import { noteChore } from './chores.ts';
 import { configOption, jsonOption, parseCountArgument } from './options.ts';
 import { print, printJson } from './terminal.ts';
 
@@ -66,6 +67,7 @@ async function backup({ config: file, output, into, keep, json }: BackupOptions)
     syncTree(draft);
     renameSync(draft, target);
     syncTree(target);
+    noteChore(config.stateDir, 'backup', { good: true, tree_size: made.tree_size });
     if (json) printJson({ backup: target, ...made });
     else print(`${target}: ${made.tree_size} leaves, checked`);
   } catch (error) {

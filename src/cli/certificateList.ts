@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { presentCertificate } from '../admin/statusReader.ts';
+import { presentCertificate } from '../admin/present.ts';
 import { describeSubject } from '../asn1/certificate.ts';
 import { toHex } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';

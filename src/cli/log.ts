@@ -6,6 +6,7 @@ import type { TrustFile } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
 import { RECEIPT_LENGTH_MAX } from '../verify.ts';
 import { newestCheckpoint } from '../witness.ts';
+import { noteChore } from './chores.ts';
 import { readTextFile } from './files.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
@@ -57,7 +58,10 @@ async function check({ config, against, json }: CheckCommandOptions): Promise<vo
     const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
     const report = await withStore(config, 'read', async (store, config) => {
       const earlier = named ?? newestCheckpoint(config.log.witnessFile)?.text;
-      return runCheck(store, await trustOfStore(store, config), earlier);
+      const report = await runCheck(store, await trustOfStore(store, config), earlier);
+      const good = report.problemCount === 0;
+      noteChore(config.stateDir, 'check', { good, tree_size: report.leaves });
+      return report;
     });
     process.exitCode = report.problemCount === 0 ? EXIT.ok : EXIT.failed;
     if (json) printJson(toJson(report));

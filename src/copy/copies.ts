@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
@@ -29,11 +29,20 @@ const HEAP_MB_MAX = 512;
 /** Opens the folder. Files in it that are not `known` are of documents that were never accepted: they are removed. */
 export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
   await mkdir(options.path, { recursive: true, mode: 0o700 });
+  const usage = { files: 0, bytes: 0 };
   for (const name of await readdir(options.path)) {
-    if (!known.has(name)) await rm(join(options.path, name), { force: true });
+    if (known.has(name)) {
+      usage.files += 1;
+      usage.bytes += (await stat(join(options.path, name))).size;
+    } else await rm(join(options.path, name), { force: true });
   }
   await syncFolder(options.path);
-  return new Copies(options);
+  return new Copies(options, usage);
+}
+
+export interface CopiesUsage {
+  files: number;
+  bytes: number;
 }
 
 /**
@@ -43,9 +52,12 @@ export async function openCopies(options: CopiesOptions, known: ReadonlySet<stri
 export class Copies {
   readonly #options: CopiesOptions;
   readonly #piscina: Piscina<StripTask, StripResult>;
+  readonly #usage: CopiesUsage;
 
-  constructor(options: CopiesOptions) {
+  /** Use {@link openCopies}. */
+  constructor(options: CopiesOptions, usage: CopiesUsage) {
     this.#options = options;
+    this.#usage = usage;
     this.#piscina = new Piscina({
       filename: fileURLToPath(siblingModule('worker', import.meta.url)),
       name: 'strip',
@@ -71,6 +83,11 @@ export class Copies {
     assert(stripped === PROBED, 'the strip workers know a small document');
   }
 
+  /** Documents that arrived in full, and are not removed yet. */
+  get usage(): Readonly<CopiesUsage> {
+    return this.#usage;
+  }
+
   /** A new file for a document that is about to arrive. */
   spool(): Spool {
     return new Spool(this.#options.path, newName(), this.#options.freeBytesMin);
@@ -81,6 +98,8 @@ export class Copies {
    * `metadata_not_strippable` or `storage_full`; the file is then still there.
    */
   async strip(source: CipheredFile): Promise<CipheredFile> {
+    this.#usage.files += 1;
+    this.#usage.bytes += source.bytes;
     const name = newName();
     const targetPath = join(this.#options.path, name);
     await requireRoom(targetPath, source.bytes + this.#options.freeBytesMin);
@@ -109,13 +128,23 @@ export class Copies {
     return { name, path: join(this.#options.path, name), key: Buffer.from(key), bytes };
   }
 
+  /** One that is not there is removed already. */
   async remove(name: string): Promise<void> {
-    await rm(join(this.#options.path, name), { force: true });
+    const path = join(this.#options.path, name);
+    const size = await stat(path).then((found) => found.size, unlessMissing);
+    if (size === undefined) return;
+    await rm(path, { force: true });
+    this.#usage.files -= 1;
+    this.#usage.bytes -= size;
   }
 
   async close(): Promise<void> {
     await this.#piscina.destroy();
   }
+}
+
+function unlessMissing(error: unknown): undefined {
+  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
 }
 
 function newName(): string {

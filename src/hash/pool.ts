@@ -27,8 +27,19 @@ const ATTEMPTS_MAX = 3;
 
 export interface HashPool {
   hasher(): Hasher;
+  readonly load: HashLoad;
   /** Ends the workers; documents under way fail. */
   close(): Promise<void>;
+}
+
+export interface HashLoad {
+  /** Documents that are being hashed, as their bytes arrive. */
+  documents: number;
+  /** Received, and still to be handed to a worker. */
+  pendingBytes: number;
+  /** Under way, of so many at most. */
+  tasks: number;
+  tasksMax: number;
 }
 
 export interface HashPoolOptions {
@@ -105,6 +116,12 @@ class WorkerPool implements HashPool {
     const hasher = this.#hasherOf(this.#engine);
     // At random, so that no order of documents can keep one kind of them from being checked.
     return Math.random() < this.#crossCheckShare ? crossChecked(hasher, this.#hasherOf('wasm')) : hasher;
+  }
+
+  get load(): HashLoad {
+    const tasksMax = this.#slabs.length;
+    const tasks = tasksMax - this.#freeSlabs.length;
+    return { documents: this.#lanes.size, pendingBytes: this.#pendingBytes, tasks, tasksMax };
   }
 
   #hasherOf(engine: EngineName): Hasher {

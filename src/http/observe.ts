@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
+import type { ErrorCode } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import type { Middleware, RequestContext } from './state.ts';
 import { traceIdOf } from './trace.ts';
@@ -15,6 +16,8 @@ export interface AnsweredRequest {
   route: string;
   status: number;
   durationMs: number;
+  /** Of the envelope, where the request failed. */
+  errorCode?: ErrorCode;
 }
 
 /** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */
@@ -37,7 +40,14 @@ export function observe(
     const durationMs = performance.now() - startedAt;
     // The pattern, never the URL: that may hold a customer's reference.
     const route = ctx.routerPath ?? 'none';
-    onRequest?.({ method: ctx.method, route, status: ctx.status, durationMs });
+    const { errorCode } = state;
+    onRequest?.({
+      method: ctx.method,
+      route,
+      status: ctx.status,
+      durationMs,
+      ...(errorCode && { errorCode }),
+    });
     logger.info(
       {
         ...requestIds(ctx),
@@ -46,7 +56,7 @@ export function observe(
         status: ctx.status,
         duration_ms: Math.round(durationMs * 10) / 10,
         bytes_in: bytesSinceLastRequest(req.socket),
-        ...(state.errorCode && { error_code: state.errorCode }),
+        ...(errorCode && { error_code: errorCode }),
         ...(req.socket.destroyed && { client_gone: true }),
       },
       'request',

@@ -18,15 +18,31 @@ export interface Standing {
   resetMs: number;
 }
 
+/** What a client has used of its rate and quotas. */
+export interface ClientUsage {
+  clientId: string;
+  standings: Standing[];
+}
+
+/** Told of every refusal, by which kind of limit; must not throw. */
+export type RefusalObserver = (clientId: string, kind: Standing['kind']) => void;
+
 /** Rates and quotas of all clients. The policies may change at any time; what was counted stays counted. */
 export class Limits {
   readonly #rates: Rates;
   readonly #quotas: Quotas;
   readonly #clock: Clock;
+  readonly #onRefusal: RefusalObserver;
   #policies: PolicyBook;
 
   /** `counts` are those in the store. */
-  constructor(policies: LimitPolicies, counts: QuotaCount[], clock: Clock) {
+  constructor(
+    policies: LimitPolicies,
+    counts: QuotaCount[],
+    clock: Clock,
+    onRefusal: RefusalObserver = () => {},
+  ) {
+    this.#onRefusal = onRefusal;
     this.#policies = new PolicyBook(policies);
     this.#rates = new Rates(clock);
     this.#quotas = new Quotas(clock, counts);
@@ -43,6 +59,7 @@ export class Limits {
     const policy = this.#policies.rate(clientId);
     if (policy === undefined || this.#rates.take(clientId, policy)) return;
     const { resetMs } = this.#rates.remainder(clientId, policy);
+    this.#onRefusal(clientId, 'rate');
     throw rateExceeded(policy, resetMs);
   }
 
@@ -52,7 +69,7 @@ export class Limits {
     const spent = quotas.map((quota) => ({ quota, ...this.#quotas.remainder(clientId, quota.name, quota) }));
     if (spent.some(({ remaining }) => remaining > 0)) return;
     const [soonest] = spent.sort((a, b) => a.resetMs - b.resetMs);
-    if (soonest) throw this.#quotaExceeded(soonest.quota, soonest.resetMs);
+    if (soonest) throw this.#quotaExceeded(clientId, soonest.quota, soonest.resetMs);
   }
 
   /** The quota a job counts against from now on; undefined without a limit. Throws ServiceError `quota_exceeded`. */
@@ -61,7 +78,7 @@ export class Limits {
     if (quota === undefined) return undefined;
     const window = this.#quotas.take(clientId, quota.name, quota);
     if (window) return window;
-    throw this.#quotaExceeded(quota, this.#quotas.remainder(clientId, quota.name, quota).resetMs);
+    throw this.#quotaExceeded(clientId, quota, this.#quotas.remainder(clientId, quota.name, quota).resetMs);
   }
 
   /** A job that was counted came to nothing. */
@@ -78,12 +95,26 @@ export class Limits {
 
   quota(clientId: string, purpose: string | undefined): Standing | undefined {
     const quota = this.#policies.quota(clientId, purpose);
-    if (quota === undefined) return undefined;
+    return quota && this.#standing(clientId, quota);
+  }
+
+  /** Of every client with limits of its own, and of every other that has used something of one; by name. */
+  usage(): ClientUsage[] {
+    const clients = new Set([...this.#policies.clients, ...this.#rates.clients(), ...this.#quotas.clients()]);
+    return [...clients].sort().map((clientId) => {
+      const quotas = this.#policies.quotas(clientId).map((quota) => this.#standing(clientId, quota));
+      const rate = this.rate(clientId);
+      return { clientId, standings: [...(rate ? [rate] : []), ...quotas] };
+    });
+  }
+
+  #standing(clientId: string, quota: NamedQuota): Standing {
     const { name, jobs: limit, windowMs } = quota;
     return { kind: 'quota', name, limit, windowMs, ...this.#quotas.remainder(clientId, name, quota) };
   }
 
-  #quotaExceeded({ name, jobs, windowMs }: NamedQuota, resetMs: number): ServiceError {
+  #quotaExceeded(clientId: string, { name, jobs, windowMs }: NamedQuota, resetMs: number): ServiceError {
+    this.#onRefusal(clientId, 'quota');
     const until = toTimestamp(this.#clock() + resetMs);
     const message = `The quota ${JSON.stringify(name)} of this client, ${jobs} jobs in ${formatDuration(windowMs)}, is used up. Repeat the request after ${until}.`;
     return new ServiceError('quota_exceeded', message, {

@@ -68,10 +68,25 @@ export class PolicyBook {
 
   /** The quotas of which a job of this client is bound to take one; none if there are purposes without limit. */
   inescapable(clientId: string): NamedQuota[] {
+    const quotas = this.#all(clientId);
+    return quotas.every((quota) => quota !== undefined) ? quotas : [];
+  }
+
+  /** Every quota that can hold for a job of this client. */
+  quotas(clientId: string): NamedQuota[] {
+    return this.#all(clientId).filter((quota) => quota !== undefined);
+  }
+
+  /** Those with limits of their own. */
+  get clients(): Iterable<string> {
+    return this.#clients.keys();
+  }
+
+  /** One for each name a quota has; undefined for one without limit. */
+  #all(clientId: string): (NamedQuota | undefined)[] {
     const own = this.#clients.get(clientId)?.quotas.keys() ?? [];
     const names = new Set([DEFAULT_QUOTA, ...this.#quotas.keys(), ...own]);
-    const quotas = Array.from(names, (name) => this.quota(clientId, name));
-    return quotas.every((quota) => quota !== undefined) ? quotas : [];
+    return Array.from(names, (name) => this.quota(clientId, name));
   }
 
   #named(clientId: string, name: string): NamedQuota | undefined {

@@ -51,6 +51,11 @@ export class Quotas {
     return { remaining: Math.max(0, policy.jobs - jobs), resetMs: window.endsAt - now };
   }
 
+  /** Those that created a job in a window of today or so. */
+  clients(): string[] {
+    return Array.from(this.#counts.values(), ({ clientId }) => clientId);
+  }
+
   #begin(clientId: string, window: QuotaWindow): QuotaCount {
     for (const [name, { endsAt }] of this.#counts) {
       if (endsAt < window.startsAt - QUOTA_RETENTION_MS) this.#counts.delete(name);

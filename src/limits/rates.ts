@@ -44,6 +44,11 @@ export class Rates {
     return { remaining, resetMs: Math.ceil((level - nextLevel) / requests) };
   }
 
+  /** Those that sent a request since the start. */
+  clients(): Iterable<string> {
+    return this.#buckets.keys();
+  }
+
   #level(clientId: string, policy: RatePolicy): number {
     const bucket = this.#buckets.get(clientId);
     const isOurs = bucket?.policy.requests === policy.requests && bucket.policy.windowMs === policy.windowMs;

@@ -6,13 +6,18 @@ import { Canary } from '../canary.ts';
 import { certificatesInUse } from '../config/certificates.ts';
 import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trust.ts';
+import type { Copies } from '../copy/copies.ts';
+import type { Fetching } from '../fetching.ts';
 import type { HashPool } from '../hash/pool.ts';
+import type { Limits } from '../limits/limits.ts';
+import type { TlsCertificates } from '../net/tls.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Signing } from '../signing.ts';
 import type { Store } from '../store/store.ts';
 import type { Timestamping } from '../timestamping.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
+import type { Witness } from '../witness.ts';
 
 /** How long a canary may take to be sealed before it counts as failed. */
 const CANARY_MS_MAX = 30_000;
@@ -23,7 +28,12 @@ interface Watched {
   signing: Signing;
   timestamping: Timestamping | undefined;
   scanner: Scanner | undefined;
+  sources: Fetching;
+  copies: Copies;
+  limits: Limits;
+  witness: Witness;
   webhooks: Deliverer;
+  tls: TlsCertificates | undefined;
   pool: HashPool;
   engine: string;
   metrics: Metrics;
@@ -38,10 +48,9 @@ export async function openHealth(
   watched: Watched,
   parts: AsyncDisposableStack,
 ): Promise<Canary> {
-  const { store, sealer, signing, timestamping, scanner, webhooks, pool, engine, metrics, lifecycle } =
-    watched;
+  const { store, sealer, signing, pool, engine, metrics, logger, onFatal, ...others } = watched;
   const config = live.current;
-  const common = { clock: systemClock, logger: watched.logger, onFatal: watched.onFatal };
+  const common = { clock: systemClock, logger, onFatal };
   const canary = parts.adopt(
     new Canary({
       ...common,
@@ -60,18 +69,17 @@ export async function openHealth(
       ...common,
       listen: config.admin.listen,
       status: {
+        ...others,
         store,
+        stateDir: config.stateDir,
         storeDir: config.storeDir,
         sealer,
         quorum: () => signing.epoch.quorum,
-        timestamping,
-        scanner,
-        webhooks,
+        documentRetentionMs: config.retention.documentMs,
         certificates: certificatesInUse(config),
         storeFreeBytesMin: config.storage.freeBytesMin,
         queueJobsMax: () => live.current.limits.queueJobsMax,
-        hash: { engine, workers: config.hash.workers },
-        lifecycle,
+        hash: { engine, workers: config.hash.workers, pool },
         clock: systemClock,
       },
       partitions: signing,

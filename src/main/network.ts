@@ -5,15 +5,27 @@ import type { App } from '../http/app.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { TlsCertificates } from '../net/tls.ts';
 
+/** What the API proves itself with, where it speaks TLS. */
+export function openTlsOf(
+  { http }: Config,
+  logger: Logger,
+  parts: AsyncDisposableStack,
+): TlsCertificates | undefined {
+  if (http.tls === undefined) return undefined;
+  const tls = new TlsCertificates(http.tls, logger);
+  parts.defer(() => tls.close());
+  process.on('SIGHUP', () => tls.reload());
+  return tls;
+}
+
 /** Has the app listen where the configuration says, or on the sockets of the service manager where it brings some. */
 export async function openNetwork(
   app: App,
   config: Config,
-  { logger, parts }: { logger: Logger; parts: AsyncDisposableStack },
+  { logger, tls }: { logger: Logger; tls: TlsCertificates | undefined },
 ): Promise<HttpServer> {
   const { http } = config;
   const inherited = inheritedSockets();
-  const tls = http.tls && openTls(new TlsCertificates(http.tls, logger), parts);
   return listen(app, {
     listen: inherited.length > 0 ? inherited : http.listen,
     ...(tls && { tls }),
@@ -22,12 +34,6 @@ export async function openNetwork(
     silenceMsMax: silenceMsMax(config),
     logger,
   });
-}
-
-function openTls(tls: TlsCertificates, parts: AsyncDisposableStack): TlsCertificates {
-  parts.defer(() => tls.close());
-  process.on('SIGHUP', () => tls.reload());
-  return tls;
 }
 
 /** How long a connection may be still while we have it wait: for the verdict on its document, then for the receipt. */

@@ -1,6 +1,7 @@
 /** Parts of the daemon that the configuration may leave out, each opened by what it says. */
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
+import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
 import { certificatesInUse } from '../config/certificates.ts';
 import type { Config } from '../config.ts';
@@ -41,8 +42,7 @@ export async function openTimestampingOf(
 
 export async function openScannerOf(
   config: Config,
-  logger: Logger,
-  parts: AsyncDisposableStack,
+  { metrics, logger, parts }: { metrics: Metrics; logger: Logger; parts: AsyncDisposableStack },
 ): Promise<Scanner | undefined> {
   const { clamd, ...options } = config.scan;
   if (clamd === undefined) {
@@ -52,7 +52,8 @@ export async function openScannerOf(
     return undefined;
   }
   const { documentBytesMax } = config.limits;
-  return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, logger }), (open) =>
+  const onScan: Metrics['scanned'] = (answer, durationMs) => metrics.scanned(answer, durationMs);
+  return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, onScan, logger }), (open) =>
     open.close(),
   );
 }
@@ -73,7 +74,7 @@ export async function openCopiesOf(
 
 export async function openFetching(
   config: Config,
-  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onFatal'>,
+  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'>,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
   const { allow, caFile, answerTimeoutMs, ...limits } = config.sources;

@@ -14,6 +14,15 @@ export interface TlsFiles {
   readonly clientCaFile?: string;
 }
 
+/** What stands in the files, for whoever watches when it ends. Times are milliseconds since the epoch. */
+export interface TlsCertificate {
+  /** `issuer`: between the server's and a root. */
+  role: 'server' | 'issuer' | 'client-ca';
+  subject: string;
+  notBefore: number;
+  notAfter: number;
+}
+
 /** How often the files are looked at, milliseconds. */
 const WATCH_MS = 2_000;
 /** Whoever renews writes certificate and key one after the other. */
@@ -36,13 +45,14 @@ export class TlsCertificates {
   readonly #daily: NodeJS.Timeout;
   #secrets: Secrets;
   #certificate: X509Certificate;
+  #all: TlsCertificate[];
   #settling: NodeJS.Timeout | undefined;
 
   /** Throws OperatorError when a file cannot be used. */
   constructor(files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
     this.#files = files;
     this.#logger = logger;
-    ({ secrets: this.#secrets, certificate: this.#certificate } = read(files));
+    ({ secrets: this.#secrets, certificate: this.#certificate, all: this.#all } = readTls(files));
     this.#watched = Object.values(files);
     for (const file of this.#watched) {
       watchFile(file, { interval: watchMs, persistent: false }, () => this.#changed());
@@ -63,6 +73,11 @@ export class TlsCertificates {
     };
   }
 
+  /** Those in use, the server's first. */
+  get certificates(): readonly TlsCertificate[] {
+    return this.#all;
+  }
+
   /** The server gets what is new. */
   follow(server: Server): void {
     this.#servers.push(server);
@@ -71,11 +86,12 @@ export class TlsCertificates {
   /** Reads the files again. What cannot be used changes nothing, and the log says why. */
   reload(): void {
     try {
-      const { secrets, certificate } = read(this.#files);
+      const { secrets, certificate, all } = readTls(this.#files);
       for (const server of this.#servers) server.setSecureContext({ ...this.options, ...secrets });
       this.#secrets = secrets;
       const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
       this.#certificate = certificate;
+      this.#all = all;
       if (isNew) this.#tell('a new certificate of TLS');
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
@@ -114,22 +130,29 @@ export class TlsCertificates {
   }
 }
 
-function read({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
+/** Reads the files and holds them to each other. Throws OperatorError when they cannot be used. */
+export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
   secrets: Secrets;
   certificate: X509Certificate;
+  all: TlsCertificate[];
 } {
   const cert = readText(certificateFile);
-  const certificate = parseCertificate(certificateFile, cert);
+  const [certificate, ...issuers] = parseCertificates(certificateFile, cert);
   const key = readText(keyFile);
   if ((statSync(keyFile).mode & 0o007) !== 0) {
     throw new OperatorError(`http.tls: others than owner and group may use ${keyFile}: chmod o= it`);
   }
   const ca = clientCaFile === undefined ? undefined : readText(clientCaFile);
-  if (clientCaFile !== undefined) parseCertificate(clientCaFile, ca ?? '');
+  const clientCas = clientCaFile === undefined ? [] : parseCertificates(clientCaFile, ca ?? '');
   try {
     const secrets = { cert, key, ...(ca !== undefined && { ca }) };
     createSecureContext(secrets);
-    return { secrets, certificate };
+    const all = [
+      present('server', certificate),
+      ...issuers.map((issuer) => present('issuer', issuer)),
+      ...clientCas.map((clientCa) => present('client-ca', clientCa)),
+    ];
+    return { secrets, certificate, all };
   } catch (cause) {
     throw new OperatorError(
       `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key that of the first certificate`,
@@ -146,10 +169,23 @@ function readText(file: string): string {
   }
 }
 
-/** The first one in the file. */
-function parseCertificate(file: string, pem: string): X509Certificate {
+function present(role: TlsCertificate['role'], certificate: X509Certificate): TlsCertificate {
+  const { subject, validFromDate, validToDate } = certificate;
+  return {
+    role,
+    subject: subject.split('\n').reverse().join(', '),
+    notBefore: validFromDate.getTime(),
+    notAfter: validToDate.getTime(),
+  };
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** All in the file, as they stand there. */
+function parseCertificates(file: string, pem: string): [X509Certificate, ...X509Certificate[]] {
   try {
-    return new X509Certificate(pem);
+    const [first = '', ...others] = pem.match(CERTIFICATE) ?? [];
+    return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
   } catch (cause) {
     throw new OperatorError(`http.tls: ${file} holds no certificate in PEM`, { cause });
   }

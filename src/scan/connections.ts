@@ -51,6 +51,11 @@ export class Connections {
     return this.#idle.length;
   }
 
+  /** Documents that wait for a connection. */
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
   /** Rejects with ScannerFailure; `busy` when no connection became free in time. */
   async take(): Promise<Connection> {
     const giveUpAt = performance.now() + this.#options.timeoutMs;

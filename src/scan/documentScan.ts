@@ -27,6 +27,8 @@ export interface Scan {
 export interface DocumentScanOptions {
   connections: Pick<Connections, 'take' | 'release'>;
   encrypted: EncryptedPolicy;
+  /** Told of every answer, and how long it took from the document's last byte on; must not throw. */
+  onScan?(answer: ScanAnswer['kind'], durationMs: number): void;
 }
 
 /** One document over a connection of its own, which is waited for while its first bytes are kept. */
@@ -60,10 +62,24 @@ export class DocumentScan implements Scan {
     await this.#begun;
     const connection = this.#connection;
     if (connection === undefined) throw unavailable(new ScannerFailure('closed', 'the scan was given up'));
-    const text = await connection.session.end().catch((error) => explain(error));
+    const answer = await this.#answer(connection);
     this.#state = 'answered';
     this.#options.connections.release(connection);
-    return this.#judge(parseScanAnswer(text), connection);
+    return this.#judge(answer, connection);
+  }
+
+  async #answer({ session }: Connection): Promise<ScanAnswer> {
+    const startedAtMs = performance.now();
+    let kind: ScanAnswer['kind'] = 'error';
+    try {
+      const answer = parseScanAnswer(await session.end());
+      kind = answer.kind;
+      return answer;
+    } catch (error) {
+      return explain(error);
+    } finally {
+      this.#options.onScan?.(kind, performance.now() - startedAtMs);
+    }
   }
 
   abort(): void {

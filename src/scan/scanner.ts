@@ -3,7 +3,13 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ClamdVersion } from './answer.ts';
 import { Connections } from './connections.ts';
-import { DocumentScan, type EncryptedPolicy, type Scan, unavailable } from './documentScan.ts';
+import {
+  DocumentScan,
+  type DocumentScanOptions,
+  type EncryptedPolicy,
+  type Scan,
+  unavailable,
+} from './documentScan.ts';
 import { ScannerFailure, type ScannerTrouble } from './failure.ts';
 import { type ClamdAddress, takesStreamOf } from './session.ts';
 
@@ -17,6 +23,7 @@ export interface ScannerOptions {
   /** Largest document that will be scanned: clamd's own limits have to allow it. */
   documentBytesMax: number;
   logger: Logger;
+  onScan?: DocumentScanOptions['onScan'];
   /** How often clamd is looked after, and how often while it is not available. */
   intervalMs?: number;
   retryMs?: number;
@@ -34,6 +41,9 @@ export interface ScannerHealth {
   answeredAt?: number;
   connections: number;
   connectionsInUse: number;
+  connectionsMax: number;
+  /** Documents that wait for a connection. */
+  documentsWaiting: number;
 }
 
 const INTERVAL_MS = 10_000;
@@ -86,11 +96,12 @@ export class Scanner {
   }
 
   scan(): Scan {
-    return new DocumentScan({ connections: this.#connections, encrypted: this.#options.encrypted });
+    const { encrypted, onScan } = this.#options;
+    return new DocumentScan({ connections: this.#connections, encrypted, ...(onScan && { onScan }) });
   }
 
   health(): ScannerHealth {
-    const { count, idleCount } = this.#connections;
+    const { count, idleCount, waitingCount } = this.#connections;
     return {
       ...(this.#failure && { trouble: this.#failure.trouble }),
       detail: this.#failure?.message ?? describe(this.#version),
@@ -98,6 +109,8 @@ export class Scanner {
       ...(this.#answeredAt !== undefined && { answeredAt: this.#answeredAt }),
       connections: count,
       connectionsInUse: count - idleCount,
+      connectionsMax: this.#options.connectionsMax,
+      documentsWaiting: waitingCount,
     };
   }
 

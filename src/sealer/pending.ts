@@ -50,8 +50,8 @@ export function isSealable(pending: Pending): pending is Sealable {
 
 export interface WaitingJobs {
   phases: Record<Pending['phase'], number>;
-  /** Milliseconds since the epoch; absent when none waits. */
-  oldestAcceptedAt?: number;
+  /** When the oldest in each phase was accepted, milliseconds since the epoch; absent where there is none. */
+  oldestAcceptedAt: Partial<Record<Pending['phase'], number>>;
 }
 
 /** All jobs without an outcome, by id. */
@@ -82,16 +82,16 @@ export class PendingJobs {
     return pending;
   }
 
-  /** Of clients: how many are in each phase, and when the oldest was accepted. */
+  /** Of clients: how many are in each phase, and when the oldest of them was accepted. */
   count(): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
-    let oldestAcceptedAt: number | undefined;
+    const oldestAcceptedAt: WaitingJobs['oldestAcceptedAt'] = {};
     for (const { job, phase } of this.#byId.values()) {
       if (job.source === 'canary') continue;
       phases[phase] += 1;
-      oldestAcceptedAt = Math.min(oldestAcceptedAt ?? job.acceptedAt, job.acceptedAt);
+      oldestAcceptedAt[phase] = Math.min(oldestAcceptedAt[phase] ?? job.acceptedAt, job.acceptedAt);
     }
-    return { phases, ...(oldestAcceptedAt !== undefined && { oldestAcceptedAt }) };
+    return { phases, oldestAcceptedAt };
   }
 
   /** Without canaries. */

@@ -1,4 +1,5 @@
 /** Where the daemon listens, and with what it proves itself: real TLS, real Unix sockets. */
+import { X509Certificate } from 'node:crypto';
 import {
   copyFileSync,
   existsSync,
@@ -14,7 +15,9 @@ import { join } from 'node:path';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 import t, { type Test } from 'tap';
 import { type ApiAnswer, ApiClient, type Reach } from '../../src/cli/apiClient.ts';
+import { askAdmin } from '../support/admin.ts';
 import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
+import { parseMetrics, sampleOf } from '../support/metrics.ts';
 import { makePdf } from '../support/pdf.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { ServiceManager } from '../support/serviceManager.ts';
@@ -129,6 +132,13 @@ t.test('TLS, with certificates renewed under load', async (t) => {
       ({ msg, days_left }) => msg === 'the certificate of TLS ends soon: renew it' && days_left === 2,
     ),
   );
+  const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
+  const end = sampleOf(metrics, 'pdfseal_certificate_not_after_timestamp_seconds', {
+    authority: 'http.tls',
+    role: 'server',
+    subject: 'CN=third',
+  });
+  t.match(end, Date.parse(new X509Certificate(read(third.certificateFile)).validTo) / 1000, 'and measured');
   const enough = answers + 20;
   await until('there was load', () => answers >= enough);
   loading = false;

@@ -1,0 +1,40 @@
+/** What `pdfseal backup` and `pdfseal log check` leave behind for the daemon to tell: when they were done, and how they ended. */
+import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+
+const noteSchema = z.object({
+  /** RFC 3339. */
+  finished_at: z.iso.datetime(),
+  good: z.boolean(),
+  /** Of the log that was copied or checked. */
+  tree_size: z.int(),
+});
+export type UpkeepNote = z.infer<typeof noteSchema>;
+
+export type Chore = 'backup' | 'check';
+
+/** For the daemon's user to read, whoever did the chore; nothing in it is secret. */
+const MODE = 0o644;
+
+function fileOf(stateDir: string, chore: Chore): string {
+  return join(stateDir, `last-${chore}.json`);
+}
+
+/** Takes the place of the note before. Throws the system's error where it cannot be written. */
+export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): void {
+  const file = fileOf(stateDir, chore);
+  const draft = `${file}.part`;
+  writeFileSync(draft, `${JSON.stringify(note)}\n`);
+  chmodSync(draft, MODE);
+  renameSync(draft, file);
+}
+
+/** Undefined where nothing was noted, or nothing that can be read. */
+export function readUpkeep(stateDir: string, chore: Chore): UpkeepNote | undefined {
+  try {
+    return noteSchema.parse(JSON.parse(readFileSync(fileOf(stateDir, chore), 'utf8')));
+  } catch {
+    return undefined;
+  }
+}
