@@ -167,7 +167,8 @@ function readText(file: string): string {
 function readTables(text: string, file: string): ConfigTables {
   const parsed = configSchema.safeParse(readToml(text, file), { reportInput: true });
   if (parsed.success) return parsed.data;
-  throw new OperatorError(parsed.error.issues.flatMap((issue) => describe(issue, text, file)).join('\n'));
+  const faults = parsed.error.issues.flatMap((issue) => describe(issue, text, file));
+  throw new OperatorError(faults.join('\n'), { code: 'invalid_config' });
 }
 
 function readToml(text: string, file: string): unknown {
@@ -176,7 +177,10 @@ function readToml(text: string, file: string): unknown {
   } catch (cause) {
     if (!(cause instanceof TomlError)) throw cause;
     const [reason] = cause.message.replace('Invalid TOML document: ', '').split('\n');
-    throw new OperatorError(`${file}:${cause.line}:${cause.column}: not TOML: ${reason}`, { cause });
+    throw new OperatorError(`${file}:${cause.line}:${cause.column}: not TOML: ${reason}`, {
+      cause,
+      code: 'invalid_config',
+    });
   }
 }
 

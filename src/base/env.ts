@@ -13,6 +13,11 @@ export function apiKeyFromEnvironment(): string | undefined {
   return process.env.PDFSEAL_API_KEY || undefined;
 }
 
+/** Whether `pdfseal` is to show where in its own code it failed. */
+export function stackWanted(): boolean {
+  return Boolean(process.env.PDFSEAL_STACK);
+}
+
 /** Where the service manager wants to be told of readiness (sd_notify(3)). */
 export function notifySocket(): string | undefined {
   return process.env.NOTIFY_SOCKET || undefined;

@@ -89,13 +89,26 @@ export class ServiceError extends Error {
   }
 }
 
+export interface OperatorErrorOptions {
+  cause?: unknown;
+  /** Stable, in snake_case, for scripts; `cli/failure.ts` has those in use. Left out, the cause tells. */
+  code?: string;
+  /** What to do, where the message does not say it. */
+  remedy?: string;
+}
+
 /**
  * Something only an administrator can mend (a config value, a missing key, a foreign store): printed as one line
  * without a stack, and the program ends with exit status 1.
  */
 export class OperatorError extends Error {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  readonly code: string | undefined;
+  readonly remedy: string | undefined;
+
+  constructor(message: string, { cause, code, remedy }: OperatorErrorOptions = {}) {
+    super(message, cause === undefined ? undefined : { cause });
     this.name = 'OperatorError';
+    this.code = code;
+    this.remedy = remedy;
   }
 }

@@ -12,11 +12,10 @@ export class NobodyAnswers extends OperatorError {
 /** A refusal by the daemon, in its own words. */
 export class AdminRefusal extends OperatorError {
   override readonly name = 'AdminRefusal';
-  readonly code: string;
+  declare readonly code: string;
 
   constructor(code: string, message: string) {
-    super(`${code}: ${message}`);
-    this.code = code;
+    super(`${code}: ${message}`, { code });
   }
 }
 
@@ -74,6 +73,7 @@ function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): Oper
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
     return new NobodyAnswers(`no pdfseald answers at ${where}: start it, or name its configuration`, {
       cause,
+      code: 'no_daemon',
     });
   }
   if (cause.code === 'EACCES') {

@@ -17,29 +17,31 @@ import {
   requireGood,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption, parseCountArgument } from './options.ts';
 import { print, printJson } from './terminal.ts';
 
 export function backupCommand(): Command {
-  return new Command('backup')
-    .description(
-      'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
-        'stripped documents. The copy is opened again and checked as `pdfseal log check` would, and only then gets its name: ' +
-        'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
-    )
-    .addOption(configOption())
-    .option('--output <folder>', 'the copy; must not exist yet')
-    .option('--into <folder>', 'makes the copy in here, named after the time')
-    .option('--keep <count>', 'with --into: leaves so many of the newest copies there', parseCountArgument)
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade
-  pdfseal backup --config /etc/pdfseal/production.toml --into /var/backups/pdfseal/production --keep 14`,
-    )
-    .action(backup);
+  return explain(
+    new Command('backup')
+      .description(
+        'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
+          'stripped documents. The copy is opened again and checked as `pdfseal log check` would, and only then gets its name: ' +
+          'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
+      )
+      .addOption(configOption())
+      .option('--output <folder>', 'the copy; must not exist yet')
+      .option('--into <folder>', 'makes the copy in here, named after the time')
+      .option('--keep <count>', 'with --into: leaves so many of the newest copies there', parseCountArgument)
+      .addOption(jsonOption())
+      .action(backup),
+    {
+      examples: [
+        'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
+        'pdfseal backup --config /etc/pdfseal/production.toml --into /var/backups/pdfseal/production --keep 14',
+      ],
+    },
+  );
 }
 
 interface BackupOptions {

@@ -5,27 +5,27 @@ import { toHex } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { type CertificateEntry, daysLeft, listCertificates, validityOf } from '../tsa/expiry.ts';
+import { EXIT } from './exit.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
-import { EXIT, note, printJson, printTable } from './terminal.ts';
+import { note, printJson, printTable } from './terminal.ts';
 
 export function certificatesCommand(): Command {
-  return new Command('certificates')
-    .summary('list the certificates and the days left')
-    .description(
-      'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
-        'authority and the roots of external ones. Needs no HSM.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 all are there and valid · 1 one is missing, expired or not yet valid
-
-Example:
-  pdfseal hsm certificates --config /etc/pdfseal/production.toml`,
-    )
-    .action(printCertificates);
+  return explain(
+    new Command('certificates')
+      .summary('list the certificates and the days left')
+      .description(
+        'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
+          'authority and the roots of external ones. Needs no HSM.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(printCertificates),
+    {
+      exit: { 0: 'all are there and valid', 1: 'one is missing, expired or not yet valid' },
+      examples: ['pdfseal hsm certificates --config /etc/pdfseal/production.toml'],
+    },
+  );
 }
 
 function printCertificates({ config: file, json }: { config: string; json?: true }): void {

@@ -8,27 +8,29 @@ import { checkFiles } from './doctor/files.ts';
 import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
 import { checkStore } from './doctor/store.ts';
 import { probeTokens } from './doctor/tokens.ts';
+import { EXIT } from './exit.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
-import { EXIT, print, printJson } from './terminal.ts';
+import { print, printJson } from './terminal.ts';
 
 export function doctorCommand(): Command {
-  return new Command('doctor')
-    .description(
-      'Looks at every part of an installation and says what is wrong and what to do. Asks the daemon where it runs; where it ' +
-        'does not, opens the tokens itself, one key after the other, and tries a PIN that is refused only once.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 all is well · 1 something is broken · 2 it works, but something wants looking after
-
-Examples:
-  pdfseal doctor --config /etc/pdfseal/production.toml
-  pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r 'select(.verdict != "good") | .remedy'`,
-    )
-    .action(diagnose);
+  return explain(
+    new Command('doctor')
+      .description(
+        'Looks at every part of an installation and says what is wrong and what to do. Asks the daemon where it runs; where it ' +
+          'does not, opens the tokens itself, one key after the other, and tries a PIN that is refused only once.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(diagnose),
+    {
+      exit: { 0: 'all is well', 1: 'something is broken', 2: 'it works, but something wants looking after' },
+      examples: [
+        'pdfseal doctor --config /etc/pdfseal/production.toml',
+        'pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
+      ],
+    },
+  );
 }
 
 async function diagnose({ config: file, json }: { config: string; json?: true }): Promise<void> {

@@ -12,6 +12,7 @@ import { encodeTrust } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
 import { writeFileAtomically } from './files.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption, parseDateArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
 
@@ -33,70 +34,74 @@ export function epochsCommand(): Command {
 }
 
 function listCommand(): Command {
-  return new Command('list')
-    .summary('list the epochs there were, the one in force and the planned one')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText('after', '\nExample:\n  pdfseal epochs list --config /etc/pdfseal/production.toml')
-    .action(list);
+  return explain(
+    new Command('list')
+      .summary('list the epochs there were, the one in force and the planned one')
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(list),
+    { examples: ['pdfseal epochs list --config /etc/pdfseal/production.toml'] },
+  );
 }
 
 function planCommand(): Command {
-  return new Command('plan')
-    .summary('plan the next epoch: new keys, another quorum, other partitions')
-    .description(
-      'Plans the next epoch: makes the new keys in their tokens, checks how they are kept, has each sign, and records from ' +
-        'when on they sign. Partitions, kms.quorum and whether there are time-stamps are taken from the config file as it is ' +
-        'now: edit it first to change them. Works beside the running daemon.',
-    )
-    .addOption(configOption())
-    .option(
-      '--from <date>',
-      'when it begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
-      parseDateArgument,
-    )
-    .option(
-      '--new-keys <which>',
-      'all, none, or partitions by <region>/<key_label>, with commas',
-      parseWhich,
-      'all',
-    )
-    .option(
-      '--suffix <text>',
-      'what labels of new keys end with (default: e and the number of the epoch)',
-      parseSuffix,
-    )
-    .addOption(
-      new Option('--algorithm <name>', 'of new keys (default: that of the key they replace)').choices(
-        SIGNATURE_ALGORITHMS,
-      ),
-    )
-    .option('--use-existing-keys', 'take keys of these labels that are there already')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-A new key is labelled "<key_label>-<suffix>". What is planned can be cancelled until shortly before it begins.
-
-Examples:
-  pdfseal epochs plan --config production.toml --from 2027-01-01
-  pdfseal epochs plan --config production.toml --new-keys eu-west/production     one key only, in 5 minutes
-  pdfseal epochs plan --config production.toml --new-keys none --from 2027-01-01  another quorum or partition`,
-    )
-    .action(plan);
+  return explain(
+    new Command('plan')
+      .summary('plan the next epoch: new keys, another quorum, other partitions')
+      .description(
+        'Plans the next epoch: makes the new keys in their tokens, checks how they are kept, has each sign, and records from ' +
+          'when on they sign. Partitions, kms.quorum and whether there are time-stamps are taken from the config file as it is ' +
+          'now: edit it first to change them. Works beside the running daemon.',
+      )
+      .addOption(configOption())
+      .option(
+        '--from <date>',
+        'when it begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
+        parseDateArgument,
+      )
+      .option(
+        '--new-keys <which>',
+        'all, none, or partitions by <region>/<key_label>, with commas',
+        parseWhich,
+        'all',
+      )
+      .option(
+        '--suffix <text>',
+        'what labels of new keys end with (default: e and the number of the epoch)',
+        parseSuffix,
+      )
+      .addOption(
+        new Option('--algorithm <name>', 'of new keys (default: that of the key they replace)').choices(
+          SIGNATURE_ALGORITHMS,
+        ),
+      )
+      .option('--use-existing-keys', 'take keys of these labels that are there already')
+      .addOption(jsonOption())
+      .action(plan),
+    {
+      notes: `A new key is labelled "<key_label>-<suffix>". What is planned can be cancelled until shortly before it begins.`,
+      examples: [
+        'pdfseal epochs plan --config production.toml --from 2027-01-01',
+        'pdfseal epochs plan --config production.toml --new-keys eu-west/production     one key only, in 5 minutes',
+        'pdfseal epochs plan --config production.toml --new-keys none --from 2027-01-01  another quorum or partition',
+      ],
+    },
+  );
 }
 
 function cancelCommand(): Command {
-  return new Command('cancel')
-    .summary('take back the planned epoch before it begins')
-    .description(
-      'Takes back the planned epoch. Its keys stay in their tokens: destroy them, or plan with --use-existing-keys. Trust ' +
-        'files that were given away since it was planned have to be replaced.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText('after', '\nExample:\n  pdfseal epochs cancel --config /etc/pdfseal/production.toml')
-    .action(cancel);
+  return explain(
+    new Command('cancel')
+      .summary('take back the planned epoch before it begins')
+      .description(
+        'Takes back the planned epoch. Its keys stay in their tokens: destroy them, or plan with --use-existing-keys. Trust ' +
+          'files that were given away since it was planned have to be replaced.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(cancel),
+    { examples: ['pdfseal epochs cancel --config /etc/pdfseal/production.toml'] },
+  );
 }
 
 async function list({ config, json }: { config: string; json?: true }): Promise<void> {

@@ -8,6 +8,7 @@ import { initKey } from '../kms/keys.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificatesCommand } from './certificateList.ts';
+import { explain } from './help.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
 import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
@@ -33,29 +34,29 @@ export function hsmCommand(): Command {
 }
 
 function initKeyCommand(): Command {
-  return withKeyOptions(new Command('init-key'))
-    .summary('make one key of the config file in its token')
-    .description(
-      'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
-        'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',
-    )
-    .addOption(
-      new Option(
-        '--algorithm <name>',
-        `of a log key ${SIGNATURE_ALGORITHMS.join(' or ')}, of a time-stamping key ${AUTHORITY_ALGORITHMS.join(' or ')}`,
-      ).choices(KEY_ALGORITHMS),
-    )
-    .option('--new-label <label>', 'make it under this label, to be taken by `pdfseal epochs plan`')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-The algorithm, if you do not say: ed25519 for a log key, ecdsa-p256 for a time-stamping key.
-
-Example:
-  pdfseal hsm init-key --config production.toml --region eu-west --key-label tsa-2027 --algorithm rsa-3072`,
-    )
-    .action(makeKey);
+  return explain(
+    withKeyOptions(new Command('init-key'))
+      .summary('make one key of the config file in its token')
+      .description(
+        'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
+          'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',
+      )
+      .addOption(
+        new Option(
+          '--algorithm <name>',
+          `of a log key ${SIGNATURE_ALGORITHMS.join(' or ')}, of a time-stamping key ${AUTHORITY_ALGORITHMS.join(' or ')}`,
+        ).choices(KEY_ALGORITHMS),
+      )
+      .option('--new-label <label>', 'make it under this label, to be taken by `pdfseal epochs plan`')
+      .addOption(jsonOption())
+      .action(makeKey),
+    {
+      notes: `The algorithm, if you do not say: ed25519 for a log key, ecdsa-p256 for a time-stamping key.`,
+      examples: [
+        'pdfseal hsm init-key --config production.toml --region eu-west --key-label tsa-2027 --algorithm rsa-3072',
+      ],
+    },
+  );
 }
 
 interface InitKeyOptions extends KeyChoice {

@@ -18,6 +18,7 @@ import {
   readCertificateFile,
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
+import { explain } from './help.ts';
 import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
 import { jsonOption, parseDateArgument } from './options.ts';
 import { parseNamePart, parseSubjectArgument } from './subject.ts';
@@ -29,25 +30,26 @@ interface KeyOptions extends KeyChoice {
 }
 
 export function csrCommand(): Command {
-  return withKeyOptions(new Command('csr'))
-    .summary('print a certificate request for a time-stamping key')
-    .description(
-      'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
-        'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
-    )
-    .requiredOption(
-      '--subject <name>',
-      'such as "CN=Time-stamping 1,O=Example Corp,C=DE"',
-      parseSubjectArgument,
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Example:
-  pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Example Corp" >tsa.csr`,
-    )
-    .action(printRequest);
+  return explain(
+    withKeyOptions(new Command('csr'))
+      .summary('print a certificate request for a time-stamping key')
+      .description(
+        'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
+          'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
+      )
+      .requiredOption(
+        '--subject <name>',
+        'such as "CN=Time-stamping 1,O=Example Corp,C=DE"',
+        parseSubjectArgument,
+      )
+      .addOption(jsonOption())
+      .action(printRequest),
+    {
+      examples: [
+        'pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Example Corp" >tsa.csr',
+      ],
+    },
+  );
 }
 
 async function printRequest(options: KeyOptions & { subject: DistinguishedName }): Promise<void> {
@@ -59,26 +61,26 @@ async function printRequest(options: KeyOptions & { subject: DistinguishedName }
 }
 
 export function installCertificateCommand(): Command {
-  return withKeyOptions(new Command('install-certificate'))
-    .summary('install what your certificate authority sent')
-    .description(
-      'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
-        'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
-        'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today, or ' +
-        'from the day on which the certificate begins. ' +
-        'What was installed before is kept beside it.',
-    )
-    .argument('<file...>', 'files with certificates')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-The running daemon goes on with the certificates it has: start it again.
-
-Example:
-  pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026`,
-    )
-    .action(installCertificate);
+  return explain(
+    withKeyOptions(new Command('install-certificate'))
+      .summary('install what your certificate authority sent')
+      .description(
+        'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
+          'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
+          'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today, or ' +
+          'from the day on which the certificate begins. ' +
+          'What was installed before is kept beside it.',
+      )
+      .argument('<file...>', 'files with certificates')
+      .addOption(jsonOption())
+      .action(installCertificate),
+    {
+      notes: `The running daemon goes on with the certificates it has: start it again.`,
+      examples: [
+        'pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026',
+      ],
+    },
+  );
 }
 
 async function installCertificate(files: string[], options: KeyOptions): Promise<void> {
@@ -98,34 +100,34 @@ function beginOf(certificates: readonly Certificate[], { spki }: CertifiedKey): 
 }
 
 export function certifyCommand(): Command {
-  return withKeyOptions(new Command('certify'))
-    .summary('certify a time-stamping key with the root in the HSM')
-    .description(
-      'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
-        'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',
-    )
-    .option(
-      '--organization-name <name>',
-      'organization (O) in the certificate (default: the root’s)',
-      parseNamePart,
-    )
-    .option(
-      '--validity <duration>',
-      'how long (default 1825d, at most as long as the root)',
-      parseValidityArgument,
-    )
-    .option('--from <date>', 'when it begins (default: now)', parseDateArgument)
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-The running daemon goes on with the certificate it has: start it again. A new key takes over on a date so: put it before the
-old one in timestamp.keys, certify it with --from, and start the daemon again before that date.
-
-Example:
-  pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"`,
-    )
-    .action(certifyKey);
+  return explain(
+    withKeyOptions(new Command('certify'))
+      .summary('certify a time-stamping key with the root in the HSM')
+      .description(
+        'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
+          'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',
+      )
+      .option(
+        '--organization-name <name>',
+        'organization (O) in the certificate (default: the root’s)',
+        parseNamePart,
+      )
+      .option(
+        '--validity <duration>',
+        'how long (default 1825d, at most as long as the root)',
+        parseValidityArgument,
+      )
+      .option('--from <date>', 'when it begins (default: now)', parseDateArgument)
+      .addOption(jsonOption())
+      .action(certifyKey),
+    {
+      notes: `The running daemon goes on with the certificate it has: start it again. A new key takes over on a date so: put it before the
+old one in timestamp.keys, certify it with --from, and start the daemon again before that date.`,
+      examples: [
+        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"',
+      ],
+    },
+  );
 }
 
 async function certifyKey(

@@ -6,6 +6,7 @@ import { destroyKey, useKey } from '../kms/keys.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
 import { comingAt, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
+import { explain } from './help.ts';
 import { rootBeside } from './hsmKeys.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
 import { print, printJson } from './terminal.ts';
@@ -18,25 +19,26 @@ interface DestroyOptions {
 }
 
 export function destroyKeyCommand(): Command {
-  return new Command('destroy-key')
-    .summary('destroy a retired key in its token, for ever')
-    .description(
-      'Destroys a key pair that is not needed any more: of an epoch that is over, of one that was cancelled, or a ' +
-        'time-stamping key that the config file names no longer. What it signed stays good. Refuses every key that is in ' +
-        'use or planned to be. Copies in backups of the HSM are not reached.',
-    )
-    .argument('<key>', '<region>/<label>, as `pdfseal epochs list` shows it')
-    .addOption(configOption())
-    .requiredOption('--confirm <label>', 'the label of the key, once more')
-    .option('--token <name>', 'label or serial number of its token, where the region has several')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Example:
-  pdfseal hsm destroy-key eu-west/production-e2 --config production.toml --confirm production-e2`,
-    )
-    .action(destroy);
+  return explain(
+    new Command('destroy-key')
+      .summary('destroy a retired key in its token, for ever')
+      .description(
+        'Destroys a key pair that is not needed any more: of an epoch that is over, of one that was cancelled, or a ' +
+          'time-stamping key that the config file names no longer. What it signed stays good. Refuses every key that is in ' +
+          'use or planned to be. Copies in backups of the HSM are not reached.',
+      )
+      .argument('<key>', '<region>/<label>, as `pdfseal epochs list` shows it')
+      .addOption(configOption())
+      .requiredOption('--confirm <label>', 'the label of the key, once more')
+      .option('--token <name>', 'label or serial number of its token, where the region has several')
+      .addOption(jsonOption())
+      .action(destroy),
+    {
+      examples: [
+        'pdfseal hsm destroy-key eu-west/production-e2 --config production.toml --confirm production-e2',
+      ],
+    },
+  );
 }
 
 async function destroy(

@@ -5,8 +5,10 @@ import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
 import type { ListenAddress } from '../net/address.ts';
 import { askAdministration } from './adminClient.ts';
+import { EXIT } from './exit.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument } from './options.ts';
-import { EXIT, note, print, printJson } from './terminal.ts';
+import { note, print, printJson } from './terminal.ts';
 
 /** How long a partition may take until it signs again; a start of a slow token takes some seconds. */
 const RETURN_MS_MAX = 60_000;
@@ -15,32 +17,32 @@ const LOOK_MS = 100;
 const LEAD_MS = 1_000;
 
 export function drillCommand(): Command {
-  return new Command('drill')
-    .summary('take a partition out and back on purpose')
-    .description(
-      'Has the running daemon take one partition out of service, as the loss of its token would, but in order; seals canaries ' +
-        'meanwhile and says who signed them; puts it back and waits until it signs again. No request fails of it. Should this ' +
-        'command be interrupted or die, the daemon puts the partition back after the given time.',
-    )
-    .addOption(configOption())
-    .requiredOption('--partition <name>', 'its region, or <region>/<key label>')
-    .addOption(
-      new Option('--for <duration>', 'how long it is out, an hour at most')
-        .argParser(parseDurationArgument)
-        .default(30_000, '30s'),
-    )
-    .option('--below-quorum', 'also where nothing can be sealed meanwhile')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 sealing went on, and the partition signs again · 1 not so, or refused
-
-Examples:
-  pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-west
-  pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-north --for 5m --json`,
-    )
-    .action(drill);
+  return explain(
+    new Command('drill')
+      .summary('take a partition out and back on purpose')
+      .description(
+        'Has the running daemon take one partition out of service, as the loss of its token would, but in order; seals canaries ' +
+          'meanwhile and says who signed them; puts it back and waits until it signs again. No request fails of it. Should this ' +
+          'command be interrupted or die, the daemon puts the partition back after the given time.',
+      )
+      .addOption(configOption())
+      .requiredOption('--partition <name>', 'its region, or <region>/<key label>')
+      .addOption(
+        new Option('--for <duration>', 'how long it is out, an hour at most')
+          .argParser(parseDurationArgument)
+          .default(30_000, '30s'),
+      )
+      .option('--below-quorum', 'also where nothing can be sealed meanwhile')
+      .addOption(jsonOption())
+      .action(drill),
+    {
+      exit: { 0: 'sealing went on, and the partition signs again', 1: 'not so, or refused' },
+      examples: [
+        'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-west',
+        'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-north --for 5m --json',
+      ],
+    },
+  );
 }
 
 interface DrillOptions {

@@ -6,9 +6,11 @@ import { isPinRefusal } from '../kms/failure.ts';
 import { inspectKey, type KeyInspection } from '../kms/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificateFile } from '../tsa/installed.ts';
+import { EXIT } from './exit.ts';
+import { explain } from './help.ts';
 import { failureOf, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 import { configOption, jsonOption } from './options.ts';
-import { EXIT, note, printJson, printTable } from './terminal.ts';
+import { note, printJson, printTable } from './terminal.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
 interface KeyReport extends WantedKey {
@@ -19,25 +21,25 @@ interface KeyReport extends WantedKey {
 }
 
 export function listCommand(): Command {
-  return new Command('list')
-    .summary('have every key sign, and check how its token keeps it')
-    .description(
-      'Opens every key in use in its token (of the log those of the epoch in force and of the planned one), ' +
-        'and of the config file, has it sign, and checks that the token says it cannot leave: ' +
-        'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 every key is there, signs and is protected · 1 one is not (standard error says why)
-
-Examples:
-  pdfseal hsm list --config /etc/pdfseal/production.toml
-  pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r 'select(.state != "ready") | .detail'`,
-    )
-    .action(listKeys);
+  return explain(
+    new Command('list')
+      .summary('have every key sign, and check how its token keeps it')
+      .description(
+        'Opens every key in use in its token (of the log those of the epoch in force and of the planned one), ' +
+          'and of the config file, has it sign, and checks that the token says it cannot leave: ' +
+          'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(listKeys),
+    {
+      exit: { 0: 'every key is there, signs and is protected', 1: 'one is not (standard error says why)' },
+      examples: [
+        'pdfseal hsm list --config /etc/pdfseal/production.toml',
+        'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
+      ],
+    },
+  );
 }
 
 /** One after the other: keys of one token would count wrong PINs together. */

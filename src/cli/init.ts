@@ -17,6 +17,7 @@ import { acquireLock } from '../store/lock.ts';
 import { certificateFile } from '../tsa/installed.ts';
 import { certifyKeys, parseValidityArgument, VALIDITY_DEFAULT_MS } from './authorityCertificates.ts';
 import { writeFileAtomically } from './files.ts';
+import { explain } from './help.ts';
 import {
   asAuthorityKey,
   asLogKey,
@@ -26,9 +27,9 @@ import {
   rootBeside,
   type WantedKey,
 } from './hsmKeys.ts';
-import { configOption } from './options.ts';
+import { configOption, jsonOption } from './options.ts';
 import { parseNamePart } from './subject.ts';
-import { note, print } from './terminal.ts';
+import { note, print, printJson } from './terminal.ts';
 
 interface InitOptions {
   config: string;
@@ -39,52 +40,57 @@ interface InitOptions {
   organizationName?: string;
   rootValidity: number;
   certificateValidity: number;
+  json?: true;
 }
 
 export function initCommand(): Command {
-  return new Command('init')
-    .description(
-      'Makes what an environment needs, once: a signing key in every HSM partition of the config file, the keys of its ' +
-        'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the user the ' +
-        'daemon runs as. Nothing that exists is ever overwritten.',
-    )
-    .addOption(configOption())
-    .addOption(
-      new Option('--algorithm <name>', 'algorithm of the log keys it makes')
-        .choices(SIGNATURE_ALGORITHMS)
-        .default('ed25519'),
-    )
-    .addOption(
-      new Option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root')
-        .choices(AUTHORITY_ALGORITHMS)
-        .default('ecdsa-p256'),
-    )
-    .option('--use-existing-keys', 'take the keys that partitions hold already, make those that are missing')
-    .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
-    .option('--organization-name <name>', 'organization (O) in root and certificates', parseNamePart)
-    .addOption(
-      new Option('--root-validity <duration>', 'how long the root is valid')
-        .argParser(parseValidityArgument)
-        .default(ROOT_VALIDITY_DEFAULT_MS, '9125d'),
-    )
-    .addOption(
-      new Option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid')
-        .argParser(parseValidityArgument)
-        .default(VALIDITY_DEFAULT_MS, '1825d'),
-    )
-    .addHelpText(
-      'after',
-      `
-Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
+  return explain(
+    new Command('init')
+      .description(
+        'Makes what an environment needs, once: a signing key in every HSM partition of the config file, the keys of its ' +
+          'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the user the ' +
+          'daemon runs as. Nothing that exists is ever overwritten.',
+      )
+      .addOption(configOption())
+      .addOption(
+        new Option('--algorithm <name>', 'algorithm of the log keys it makes')
+          .choices(SIGNATURE_ALGORITHMS)
+          .default('ed25519'),
+      )
+      .addOption(
+        new Option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root')
+          .choices(AUTHORITY_ALGORITHMS)
+          .default('ecdsa-p256'),
+      )
+      .option(
+        '--use-existing-keys',
+        'take the keys that partitions hold already, make those that are missing',
+      )
+      .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
+      .option('--organization-name <name>', 'organization (O) in root and certificates', parseNamePart)
+      .addOption(
+        new Option('--root-validity <duration>', 'how long the root is valid')
+          .argParser(parseValidityArgument)
+          .default(ROOT_VALIDITY_DEFAULT_MS, '9125d'),
+      )
+      .addOption(
+        new Option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid')
+          .argParser(parseValidityArgument)
+          .default(VALIDITY_DEFAULT_MS, '1825d'),
+      )
+      .addOption(jsonOption())
+      .action(init),
+    {
+      notes: `Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
 leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
-installs the answer with \`pdfseal hsm install-certificate\`.
-
-Examples:
-  pdfseal init --config /etc/pdfseal/sandbox.toml
-  runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"
-  pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072`,
-    )
-    .action(init);
+installs the answer with \`pdfseal hsm install-certificate\`.`,
+      examples: [
+        'pdfseal init --config /etc/pdfseal/sandbox.toml',
+        'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"',
+        'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
+      ],
+    },
+  );
 }
 
 const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
@@ -125,10 +131,27 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   if (!lacksCertificates(config))
     writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
   await createStore({ path: config.storeDir, identity, epoch });
+  const trustFile = lacksCertificates(config) ? undefined : config.trustFile;
+  if (options.json) {
+    printJson({
+      environment: config.environment,
+      log_origin: config.log.origin,
+      keys: keys.map(presentKey),
+      chains: files,
+      store: config.storeDir,
+      trust_file: trustFile ?? null,
+    });
+    return;
+  }
   for (const file of files) print(`chain  ${file}`);
   print(`log    ${config.log.origin}`);
   print(`store  ${config.storeDir}`);
-  if (!lacksCertificates(config)) print(`trust  ${config.trustFile}`);
+  if (trustFile !== undefined) print(`trust  ${trustFile}`);
+}
+
+function presentKey({ wanted, key, found }: MadeKey) {
+  const { region, keyLabel, algorithm } = key;
+  return { purpose: wanted.purpose, region, key_label: keyLabel, algorithm, found };
 }
 
 /** Without them there is no root that a trust file could name. */
@@ -185,12 +208,14 @@ function wantedKeys(config: Config, { externalCa }: InitOptions): WantedKey[] {
 interface MadeKey {
   wanted: WantedKey;
   key: HeldKey;
+  /** It was there already. */
+  found: boolean;
 }
 
 /** All the keys, made or found. Looks at every one of them before it makes the first. */
 async function makeKeys(
   wanted: WantedKey[],
-  { algorithm, timestampAlgorithm, useExistingKeys }: InitOptions,
+  { algorithm, timestampAlgorithm, useExistingKeys, json }: InitOptions,
 ): Promise<MadeKey[]> {
   const found: (HeldKey | undefined)[] = [];
   for (const one of wanted) found.push(await findKey(one));
@@ -205,8 +230,9 @@ async function makeKeys(
     const chosen = one.purpose === 'log' ? algorithm : timestampAlgorithm;
     const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
     const what = WORDS[one.purpose].padEnd(5);
-    print(`${what}  ${kmsKeyId(key)}  ${key.algorithm}  ${found[index] ? 'found' : 'made'}`);
-    made.push({ wanted: one, key });
+    const isFound = found[index] !== undefined;
+    if (!json) print(`${what}  ${kmsKeyId(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
+    made.push({ wanted: one, key, found: isFound });
   }
   return made;
 }

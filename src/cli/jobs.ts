@@ -6,6 +6,7 @@ import { environmentId } from '../manifest/manifest.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { readReceipt } from '../receipts.ts';
 import type { JobQuery, Store } from '../store/store.ts';
+import { explain } from './help.ts';
 import {
   configOption,
   jsonOption,
@@ -14,7 +15,7 @@ import {
   parseNameArgument,
   withStore,
 } from './options.ts';
-import { print, printJson, printTable } from './terminal.ts';
+import { printFields, printJson, printTable } from './terminal.ts';
 
 const LIMIT_DEFAULT = 50;
 
@@ -29,39 +30,42 @@ export function jobsCommand(): Command {
     'Jobs of all clients, read from the store. Works with and without a running daemon. A job that is being sealed is ' +
       'shown as queued.',
   );
-  command
-    .command('list')
-    .description('Lists jobs, newest first.')
-    .addOption(configOption())
-    .option('--client <name>', 'only those of this client', parseNameArgument)
-    .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)', parseDigestArgument)
-    .option('--customer-reference <text>', 'only those with exactly this reference')
-    .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
-    .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
-    .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal jobs list --config production.toml --phase failed
-  pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json`,
-    )
-    .action(list);
-  command
-    .command('show')
-    .description('Shows one job as JSON.')
-    .argument('<job_id>', 'id of the job, job_…')
-    .addOption(configOption())
-    .option('--receipt', 'print its receipt instead, byte for byte as the API serves it')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal jobs show job_019… --config production.toml
-  pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json`,
-    )
-    .action(show);
+  explain(
+    command
+      .command('list')
+      .description('Lists jobs, newest first.')
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)', parseDigestArgument)
+      .option('--customer-reference <text>', 'only those with exactly this reference')
+      .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
+      .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
+      .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+      .addOption(jsonOption())
+      .action(list),
+    {
+      examples: [
+        'pdfseal jobs list --config production.toml --phase failed',
+        'pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('show')
+      .description('Shows one job.')
+      .argument('<job_id>', 'id of the job, job_…')
+      .addOption(configOption())
+      .option('--receipt', 'print its receipt instead, byte for byte as the API serves it')
+      .addOption(jsonOption())
+      .action(show),
+    {
+      examples: [
+        'pdfseal jobs show job_019… --config production.toml',
+        'pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json',
+      ],
+    },
+  );
   return command;
 }
 
@@ -136,16 +140,23 @@ function printRecords(records: JobRecord[]): void {
   );
 }
 
-async function show(jobId: string, { config, receipt }: { config: string; receipt?: true }): Promise<void> {
+interface ShowOptions {
+  config: string;
+  receipt?: true;
+  json?: true;
+}
+
+async function show(jobId: string, { config, receipt, json }: ShowOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
     const record = await store.job(jobId);
-    if (record === undefined) throw new OperatorError(`there is no job ${jobId}`);
+    if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
     if (!receipt) {
-      for (const line of JSON.stringify(present(store, record), undefined, 2).split('\n')) print(line);
+      if (json) printJson(present(store, record));
+      else printFields(present(store, record));
       return;
     }
     if (record.outcome?.kind !== 'sealed')
-      throw new OperatorError(`${jobId} is not completed and has no receipt`);
+      throw new OperatorError(`${jobId} is not completed and has no receipt`, { code: 'receipt_not_ready' });
     process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
   });
 }

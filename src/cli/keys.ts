@@ -4,6 +4,7 @@ import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { hashApiKey, newApiKey } from '../job/apikey.ts';
 import { type Credential, SCOPES, type Scope, type Store } from '../store/store.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
 
@@ -20,71 +21,82 @@ export function keysCommand(): Command {
     'API keys. Each belongs to a client, each client to an organization. Changes take effect at once, also in a running ' +
       'daemon: it reads the store for every request.',
   );
-  command
-    .command('issue')
-    .description('Makes an API key and prints it, this once: the store keeps only its SHA-256.')
-    .addOption(configOption())
-    .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
-    .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
-    .addOption(
-      new Option(
-        '--scopes <list>',
-        `comma-separated, of ${SCOPES.join(', ')} (the last one opens nothing yet)`,
+  explain(
+    command
+      .command('issue')
+      .description('Makes an API key and prints it, this once: the store keeps only its SHA-256.')
+      .addOption(configOption())
+      .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
+      .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
+      .addOption(
+        new Option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`)
+          .argParser(parseScopes)
+          .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
       )
-        .argParser(parseScopes)
-        .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
-    )
-    .option(
-      '--expires <duration>',
-      'how long it is valid, such as 90d (default: until revoked)',
-      parseDurationArgument,
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal keys issue --config production.toml --client invoices --organization acme --expires 365d
-  pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key`,
-    )
-    .action(issue);
-  command
-    .command('list')
-    .description('Lists the keys by their ids. The keys themselves are not known to the store.')
-    .addOption(configOption())
-    .option('--client <name>', 'only those of this client')
-    .addOption(jsonOption())
-    .action(list);
-  command
-    .command('rotate')
-    .description('Makes a key that takes the place of another one, which stays valid for the overlap.')
-    .argument('<key_id>', 'id of the key to replace, key_…')
-    .addOption(configOption())
-    .addOption(
-      new Option('--overlap <duration>', 'how long the old key stays valid')
-        .argParser(parseDurationArgument)
-        .default(DAY_MS, '1d'),
-    )
-    .option(
-      '--expires <duration>',
-      'how long the new key is valid (default: as long as the old one was issued for)',
-      parseDurationArgument,
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d
-  pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)`,
-    )
-    .action(rotate);
-  command
-    .command('revoke')
-    .description('Ends a key for good, at once.')
-    .argument('<key_id>', 'id of the key, key_…')
-    .addOption(configOption())
-    .action(revoke);
+      .option(
+        '--expires <duration>',
+        'how long it is valid, such as 90d (default: until revoked)',
+        parseDurationArgument,
+      )
+      .addOption(jsonOption())
+      .action(issue),
+    {
+      examples: [
+        'pdfseal keys issue --config production.toml --client invoices --organization acme --expires 365d',
+        'pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('list')
+      .description('Lists the keys by their ids. The keys themselves are not known to the store.')
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .addOption(jsonOption())
+      .action(list),
+    {
+      examples: [
+        'pdfseal keys list --config production.toml',
+        `pdfseal keys list --config production.toml --json | jq -r 'select(.state == "active") | .id'`,
+      ],
+    },
+  );
+  explain(
+    command
+      .command('rotate')
+      .description('Makes a key that takes the place of another one, which stays valid for the overlap.')
+      .argument('<key_id>', 'id of the key to replace, key_…')
+      .addOption(configOption())
+      .addOption(
+        new Option('--overlap <duration>', 'how long the old key stays valid')
+          .argParser(parseDurationArgument)
+          .default(DAY_MS, '1d'),
+      )
+      .option(
+        '--expires <duration>',
+        'how long the new key is valid (default: as long as the old one was issued for)',
+        parseDurationArgument,
+      )
+      .addOption(jsonOption())
+      .action(rotate),
+    {
+      examples: [
+        'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
+        'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('revoke')
+      .description('Ends a key for good, at once.')
+      .argument('<key_id>', 'id of the key, key_…')
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(revoke),
+    { examples: ['pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml'] },
+  );
   return command;
 }
 
@@ -148,12 +160,13 @@ async function rotate(keyId: string, { config, overlap, expires, json }: RotateO
   });
 }
 
-async function revoke(keyId: string, { config }: StoreOptions): Promise<void> {
+async function revoke(keyId: string, { config, json }: StoreOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const credential = await findKey(store, keyId);
-    if (credential.revokedAt === undefined)
-      await store.putCredential({ ...credential, revokedAt: systemClock() });
-    note(`${keyId} of client ${credential.clientId} is revoked`);
+    const found = await findKey(store, keyId);
+    const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
+    if (found.revokedAt === undefined) await store.putCredential(revoked);
+    if (json) printJson(present(revoked));
+    else note(`${keyId} of client ${found.clientId} is revoked`);
   });
 }
 
@@ -195,7 +208,7 @@ function printNewKey(apiKey: string, credential: Credential, json: true | undefi
 async function findKey(store: Store, keyId: string): Promise<Credential> {
   const credential = (await store.credentials()).find(({ id }) => id === keyId);
   if (credential !== undefined) return credential;
-  throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``);
+  throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
 }
 
 function stateOf({ revokedAt, expiresAt }: Credential, now: number): 'active' | 'revoked' | 'expired' {

@@ -7,37 +7,44 @@ import type { Store } from '../store/store.ts';
 import { RECEIPT_LENGTH_MAX } from '../verify.ts';
 import { newestCheckpoint } from '../witness.ts';
 import { noteChore } from './chores.ts';
+import { EXIT } from './exit.ts';
+import { report } from './failure.ts';
 import { readTextFile } from './files.ts';
+import { explain } from './help.ts';
 import { checkLog, type LogReport } from './logCheck.ts';
 import { configOption, jsonOption, withStore } from './options.ts';
-import { EXIT, note, print, printJson, showProgress } from './terminal.ts';
+import { note, print, printJson, showProgress } from './terminal.ts';
 
 export function logCommand(): Command {
   const command = new Command('log').description('The tamper-evident log of an environment.');
-  command
-    .command('check')
-    .summary('derive the whole log again and compare it with the store')
-    .description(
-      'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
-        'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +
-        'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.\n\n' +
-        'A store that is an older copy of itself holds together too, so the log is also held to what the witness file noted last; or, with ' +
-        '--against, to an earlier checkpoint, or the one in a receipt, that was kept outside of this machine.',
-    )
-    .addOption(configOption())
-    .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 good · 1 something does not hold together (restore a backup, and find out why) · 2 could not tell
-
-Examples:
-  pdfseal log check --config /etc/pdfseal/production.toml
-  pdfseal log check --config /etc/pdfseal/production.toml --against newest.pdf.receipt.json
-  curl -H "Authorization: Bearer $PDFSEAL_API_KEY" https://seal.example.com/v1/log/checkpoint > checkpoint.txt`,
-    )
-    .action(check);
+  explain(
+    command
+      .command('check')
+      .summary('derive the whole log again and compare it with the store')
+      .description(
+        'Derives the whole tree again from its leaves and compares every tile; verifies every checkpoint with the keys of ' +
+          'the log, every receipt as a verifier would, and that every job, leaf and index entry has its counterpart. ' +
+          'Changes nothing, and works beside the running daemon: it checks the log as it is when the check begins.\n\n' +
+          'A store that is an older copy of itself holds together too, so the log is also held to what the witness file noted last; or, with ' +
+          '--against, to an earlier checkpoint, or the one in a receipt, that was kept outside of this machine.',
+      )
+      .addOption(configOption())
+      .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
+      .addOption(jsonOption())
+      .action(check),
+    {
+      exit: {
+        0: 'good',
+        1: 'something does not hold together (restore a backup, and find out why)',
+        2: 'could not tell',
+      },
+      examples: [
+        'pdfseal log check --config /etc/pdfseal/production.toml',
+        'pdfseal log check --config /etc/pdfseal/production.toml --against newest.pdf.receipt.json',
+        'curl -H "Authorization: Bearer $PDFSEAL_API_KEY" https://seal.example.com/v1/log/checkpoint > checkpoint.txt',
+      ],
+    },
+  );
   return command;
 }
 
@@ -68,8 +75,7 @@ async function check({ config, against, json }: CheckCommandOptions): Promise<vo
     else printReport(report);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = EXIT.unknown;
-    note(`pdfseal: ${error.message}`);
+    process.exitCode = report(error, EXIT.unknown);
   }
 }
 

@@ -16,31 +16,33 @@ import {
   requireGood,
   requireUnchanged,
 } from './backupFolder.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
 import { note, print, printJson } from './terminal.ts';
 
 export function restoreCommand(): Command {
-  return new Command('restore')
-    .description(
-      'Puts a backup in the place of the state of an environment, while its daemon is stopped. The backup is checked first. What was there is ' +
-        'kept beside it, under the name state_dir.<time>.\n\n' +
-        'A backup that is older than what the witness file has noted is refused: receipts made since would not be in the log, and ' +
-        'the log that goes on from here would contradict them. When no newer copy exists, --accept-rollback restores it all the same ' +
-        'and keeps the witness file beside it; begin a new log then (a new log.origin and state_dir), and keep this one for what ' +
-        'it can still prove.',
-    )
-    .addOption(configOption())
-    .requiredOption('--from <folder>', 'the backup')
-    .option('--accept-rollback', 'restore it even though the log was further already')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  systemctl stop pdfseald@production
-  pdfseal restore --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z`,
-    )
-    .action(restore);
+  return explain(
+    new Command('restore')
+      .description(
+        'Puts a backup in the place of the state of an environment, while its daemon is stopped. The backup is checked first. What was there is ' +
+          'kept beside it, under the name state_dir.<time>.\n\n' +
+          'A backup that is older than what the witness file has noted is refused: receipts made since would not be in the log, and ' +
+          'the log that goes on from here would contradict them. When no newer copy exists, --accept-rollback restores it all the same ' +
+          'and keeps the witness file beside it; begin a new log then (a new log.origin and state_dir), and keep this one for what ' +
+          'it can still prove.',
+      )
+      .addOption(configOption())
+      .requiredOption('--from <folder>', 'the backup')
+      .option('--accept-rollback', 'restore it even though the log was further already')
+      .addOption(jsonOption())
+      .action(restore),
+    {
+      examples: [
+        'systemctl stop pdfseald@production',
+        'pdfseal restore --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+      ],
+    },
+  );
 }
 
 interface RestoreOptions {

@@ -4,37 +4,39 @@ import type { AdminStatus } from '../admin/status.ts';
 import { formatBytes } from '../base/units.ts';
 import { loadConfig } from '../config.ts';
 import { askAdministration } from './adminClient.ts';
+import { EXIT } from './exit.ts';
+import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument } from './options.ts';
-import { EXIT, print, printJson } from './terminal.ts';
+import { print, printJson } from './terminal.ts';
 
 const WATCH_MS = 2_000;
 /** Clears the screen and goes to its first line (ECMA-48: ED, CUP). */
 const CLEAR = '\u001b[2J\u001b[H';
 
 export function statusCommand(): Command {
-  return new Command('status')
-    .description(
-      'Shows how the running daemon is: its parts, partitions, queue, log and store, on one screen.',
-    )
-    .addOption(configOption())
-    .addOption(
-      new Option(
-        '--watch [interval]',
-        'again and again, until interrupted (2s where no interval is given)',
-      ).argParser(parseDurationArgument),
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 ready · 1 not ready, or no daemon answers
-
-Examples:
-  pdfseal status --config /etc/pdfseal/production.toml
-  pdfseal status --config /etc/pdfseal/production.toml --watch
-  pdfseal status --config /etc/pdfseal/production.toml --json | jq .queue`,
-    )
-    .action(showStatus);
+  return explain(
+    new Command('status')
+      .description(
+        'Shows how the running daemon is: its parts, partitions, queue, log and store, on one screen.',
+      )
+      .addOption(configOption())
+      .addOption(
+        new Option(
+          '--watch [interval]',
+          'again and again, until interrupted (2s where no interval is given)',
+        ).argParser(parseDurationArgument),
+      )
+      .addOption(jsonOption())
+      .action(showStatus),
+    {
+      exit: { 0: 'ready', 1: 'not ready, or no daemon answers' },
+      examples: [
+        'pdfseal status --config /etc/pdfseal/production.toml',
+        'pdfseal status --config /etc/pdfseal/production.toml --watch',
+        'pdfseal status --config /etc/pdfseal/production.toml --json | jq .queue',
+      ],
+    },
+  );
 }
 
 interface StatusOptions {

@@ -41,13 +41,12 @@ export interface Submitted {
 
 /** The service refused, or the job failed: `code` and message are the service's own. */
 export class Refused extends OperatorError {
-  readonly code: string;
+  declare readonly code: string;
   readonly jobId: string | undefined;
 
   constructor(code: string, message: string, jobId?: string) {
-    super(message);
+    super(message, { code });
     this.name = 'Refused';
-    this.code = code;
     this.jobId = jobId;
   }
 }

@@ -5,10 +5,11 @@ import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { parseTrust } from '../manifest/trust.ts';
 import { ApiClient, type Reach } from './apiClient.ts';
+import { EXIT } from './exit.ts';
 import { readTextFile } from './files.ts';
+import { explain } from './help.ts';
 import { jsonOption, parseCountArgument, parseDigestArgument, parseDurationArgument } from './options.ts';
 import { Submitter } from './submitter.ts';
-import { EXIT } from './terminal.ts';
 import { findDocuments, hostedDocuments } from './worklist.ts';
 
 interface SubmitOptions {
@@ -42,84 +43,85 @@ const PATIENCE_MS_DEFAULT = 10 * 60_000;
 const FILE_BYTES_MAX = 16 << 20;
 
 export function submitCommand(): Command {
-  return new Command('submit')
-    .description(
-      'Seals documents: uploads each, waits for its receipt and stores that beside it, as <document>.receipt.json. What ' +
-        'may pass (no connection, 429, 503) is tried again. Running it again for the same document and options gives ' +
-        'the same job and receipt, for 48 hours. Of a folder every *.pdf below it is sealed that has no receipt yet: ' +
-        'after an interrupt, run it again.',
-    )
-    .argument('[document...]', 'PDF files and folders')
-    .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com', parseUrl)
-    .option(
-      '--key-file <file>',
-      'file that holds the API key (default: environment variable PDFSEAL_API_KEY)',
-    )
-    .option('--tls-ca <file>', 'PEM file with the authorities of its certificate (default: those of Node)')
-    .option('--tls-certificate <file>', 'PEM file with a client certificate, where it asks for one')
-    .option('--tls-key <file>', 'PEM file with the key of that certificate')
-    .option('--unix-socket <path>', 'reach it by this socket on the same machine')
-    .addOption(
-      new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
-    )
-    .option('--purpose <text>', 'label for quotas, analytics and support')
-    .option('--customer-reference <text>', 'your own reference, returned in the receipts verbatim')
-    .addOption(
-      new Option('--mode <name>', 'blocking: wait on the connection; async: poll')
-        .choices(JOB_MODES)
-        .default('blocking'),
-    )
-    .option('--preserve-metadata', 'keep XMP metadata (only matters where compliance mode is on)')
-    .option(
-      '--stripped-copy',
-      'also store the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
-    )
-    .option(
-      '--digest-only',
-      'send the digests of the documents, never the documents; they are not scanned then',
-    )
-    .option(
-      '--source-url <url>',
-      'where the service is to fetch the document; once for each document, in the same order',
-      parseSourceUrls,
-    )
-    .addOption(
-      new Option(
-        '--checksum <sha256>',
-        'for a --source-url whose document is not at hand; once for each',
-      ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
-    )
-    .option(
-      '--parallel <n>',
-      `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
-      parseParallel,
-    )
-    .option(
-      '--trust <file>',
-      'for folders: a receipt that is there counts only if it verifies with this trust file',
-    )
-    .option(
-      '--idempotency-key <key>',
-      'for one document: instead of the key derived from document and options',
-      parseIdempotencyKey,
-    )
-    .addOption(
-      new Option('--timeout <duration>', 'how long to try and wait for each document')
-        .argParser(parseDurationArgument)
-        .default(PATIENCE_MS_DEFAULT, '10m'),
-    )
-    .option('--force', 'replace an existing, different receipt file')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  PDFSEAL_API_KEY=$(cat seal.key) pdfseal submit contract.pdf --url https://seal.example.com --visibility private
-  pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json
-  pdfseal submit archive/ --digest-only --url http://127.0.0.1:8400 --key-file seal.key --visibility private
-  pdfseal submit a.pdf --source-url https://files.example.com/a.pdf --url … --key-file seal.key --visibility private`,
-    )
-    .action(submit);
+  return explain(
+    new Command('submit')
+      .description(
+        'Seals documents: uploads each, waits for its receipt and stores that beside it, as <document>.receipt.json. What ' +
+          'may pass (no connection, 429, 503) is tried again. Running it again for the same document and options gives ' +
+          'the same job and receipt, for 48 hours. Of a folder every *.pdf below it is sealed that has no receipt yet: ' +
+          'after an interrupt, run it again.',
+      )
+      .argument('[document...]', 'PDF files and folders')
+      .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com', parseUrl)
+      .option(
+        '--key-file <file>',
+        'file that holds the API key (default: environment variable PDFSEAL_API_KEY)',
+      )
+      .option('--tls-ca <file>', 'PEM file with the authorities of its certificate (default: those of Node)')
+      .option('--tls-certificate <file>', 'PEM file with a client certificate, where it asks for one')
+      .option('--tls-key <file>', 'PEM file with the key of that certificate')
+      .option('--unix-socket <path>', 'reach it by this socket on the same machine')
+      .addOption(
+        new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
+      )
+      .option('--purpose <text>', 'label for quotas, analytics and support')
+      .option('--customer-reference <text>', 'your own reference, returned in the receipts verbatim')
+      .addOption(
+        new Option('--mode <name>', 'blocking: wait on the connection; async: poll')
+          .choices(JOB_MODES)
+          .default('blocking'),
+      )
+      .option('--preserve-metadata', 'keep XMP metadata (only matters where compliance mode is on)')
+      .option(
+        '--stripped-copy',
+        'also store the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
+      )
+      .option(
+        '--digest-only',
+        'send the digests of the documents, never the documents; they are not scanned then',
+      )
+      .option(
+        '--source-url <url>',
+        'where the service is to fetch the document; once for each document, in the same order',
+        parseSourceUrls,
+      )
+      .addOption(
+        new Option(
+          '--checksum <sha256>',
+          'for a --source-url whose document is not at hand; once for each',
+        ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
+      )
+      .option(
+        '--parallel <n>',
+        `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
+        parseParallel,
+      )
+      .option(
+        '--trust <file>',
+        'for folders: a receipt that is there counts only if it verifies with this trust file',
+      )
+      .option(
+        '--idempotency-key <key>',
+        'for one document: instead of the key derived from document and options',
+        parseIdempotencyKey,
+      )
+      .addOption(
+        new Option('--timeout <duration>', 'how long to try and wait for each document')
+          .argParser(parseDurationArgument)
+          .default(PATIENCE_MS_DEFAULT, '10m'),
+      )
+      .option('--force', 'replace an existing, different receipt file')
+      .addOption(jsonOption())
+      .action(submit),
+    {
+      examples: [
+        'PDFSEAL_API_KEY=$(cat seal.key) pdfseal submit contract.pdf --url https://seal.example.com --visibility private',
+        'pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json',
+        'pdfseal submit archive/ --digest-only --url http://127.0.0.1:8400 --key-file seal.key --visibility private',
+        'pdfseal submit a.pdf --source-url https://files.example.com/a.pdf --url … --key-file seal.key --visibility private',
+      ],
+    },
+  );
 }
 
 async function submit(documents: string[], options: SubmitOptions, command: Command): Promise<void> {

@@ -1,20 +1,16 @@
 import { Presets, SingleBar } from 'cli-progress';
 import { formatBytes } from '../base/units.ts';
 
-/** How a command ends. `unknown` keeps "this is not so" apart from "nobody can say", which a script must not mix up. */
-export const EXIT = {
-  ok: 0,
-  failed: 1,
-  unknown: 2,
-  attention: 2,
-  usage: 64,
-  software: 70,
-  brokenPipe: 141,
-} as const;
+let json = false;
 
-export const EXIT_HELP = `
-Exit status: 0 done · 1 failed (the last lines on standard error say why) · 64 wrong usage
-             verify and log check: 0 good · 1 bad · 2 could not tell; doctor: 2 wants looking after`;
+/** From now on standard error is for programs too: a line of JSON for each note. */
+export function speakJson(): void {
+  json = true;
+}
+
+export function isJson(): boolean {
+  return json;
+}
 
 /** Controls of terminals and of text direction: in what strangers wrote they could rewrite what is on the screen. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
@@ -31,7 +27,13 @@ export function printJson(value: unknown): void {
 
 /** One line on standard error: what goes on, and what went wrong. */
 export function note(line: string): void {
-  process.stderr.write(`${escapeControls(line)}\n`);
+  if (json) noteJson({ note: line });
+  else process.stderr.write(`${escapeControls(line)}\n`);
+}
+
+/** One object on standard error, where somebody asked for JSON. */
+export function noteJson(value: unknown): void {
+  process.stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
 
 function escapeControls(line: string): string {
@@ -49,6 +51,22 @@ export function printTable(headings: string[], rows: string[][]): void {
         .join('  ')
         .trimEnd(),
     );
+}
+
+/** The members of an object, a line for each, those of inner ones as `document.sha256`. What is not there has no line. */
+export function printFields(fields: object): void {
+  const rows = rowsOf(fields);
+  const width = Math.max(...rows.map(([name]) => name.length));
+  for (const [name, value] of rows) print(`${name.padEnd(width)}  ${value}`);
+}
+
+function rowsOf(fields: object, prefix = ''): [name: string, value: string][] {
+  return Object.entries(fields).flatMap(([key, value]): [string, string][] => {
+    if (value === undefined) return [];
+    const name = `${prefix}${key}`;
+    if (Array.isArray(value)) return [[name, value.join(', ')]];
+    return typeof value === 'object' && value !== null ? rowsOf(value, `${name}.`) : [[name, String(value)]];
+  });
 }
 
 export interface Progress {
@@ -100,7 +118,7 @@ function formatTime(seconds: number): string {
 
 /** A progress bar on standard error when that is a terminal; nothing anywhere else. */
 export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves'): Progress {
-  if (!process.stderr.isTTY) return SILENT;
+  if (json || !process.stderr.isTTY) return SILENT;
   const amount = (value: number): string =>
     unit === 'bytes' ? formatBytes(value) : value.toLocaleString('en');
   return showBar(label, total, amount, () => '');

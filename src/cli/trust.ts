@@ -2,37 +2,41 @@ import { Command } from 'commander';
 import { trustOfStore } from '../config/trust.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import { writeFileAtomically } from './files.ts';
-import { configOption, withStore } from './options.ts';
-import { note } from './terminal.ts';
+import { explain } from './help.ts';
+import { configOption, jsonOption, withStore } from './options.ts';
+import { note, printJson } from './terminal.ts';
 
 export function trustCommand(): Command {
   const command = new Command('trust').description('What verifiers need to trust this log.');
-  command
-    .command('export')
-    .description(
-      'Writes the trust file: the log, the keys and the quorum of each of its epochs, a planned one too, and the time-stamp authorities. Whoever verifies receipts pins it once, having received ' +
-        'it from you in a way that they trust. It holds no secret.',
-    )
-    .addOption(configOption())
-    .option('--output <file>', 'write here instead of standard output')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal trust export --config /etc/pdfseal/production.toml --output trust.json
-  pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json`,
-    )
-    .action(exportTrust);
+  explain(
+    command
+      .command('export')
+      .description(
+        'Writes the trust file: the log, the keys and the quorum of each of its epochs, a planned one too, and the time-stamp authorities. Whoever verifies receipts pins it once, having received ' +
+          'it from you in a way that they trust. It holds no secret.',
+      )
+      .addOption(configOption())
+      .option('--output <file>', 'write here instead of standard output (which is JSON as it is)')
+      .addOption(jsonOption())
+      .action(exportTrust),
+    {
+      examples: [
+        'pdfseal trust export --config /etc/pdfseal/production.toml --output trust.json',
+        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+      ],
+    },
+  );
   return command;
 }
 
-async function exportTrust(options: { config: string; output?: string }): Promise<void> {
+async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
   const text = await withStore(options.config, 'read', async (store, config) =>
     encodeTrust(await trustOfStore(store, config)),
   );
   if (options.output === undefined) process.stdout.write(text);
   else {
     writeFileAtomically(options.output, text);
-    note(`wrote ${options.output}`);
+    if (options.json) printJson({ trust_file: options.output });
+    else note(`wrote ${options.output}`);
   }
 }

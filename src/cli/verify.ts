@@ -1,9 +1,12 @@
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import { RECEIPT_LENGTH_MAX, type Verdict, verifyReceiptText } from '../verify.ts';
+import { EXIT } from './exit.ts';
+import { report } from './failure.ts';
 import { digestFile, readTextFile } from './files.ts';
+import { explain } from './help.ts';
 import { jsonOption } from './options.ts';
-import { EXIT, note, print, printJson } from './terminal.ts';
+import { print, printJson } from './terminal.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
@@ -12,28 +15,32 @@ const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
 const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 export function verifyCommand(): Command {
-  return new Command('verify')
-    .description(
-      'Verifies that the receipt was issued by a log of the trust file for exactly this document. Uses no network and ' +
-        'nothing but the three files. Prints one line per check.',
-    )
-    .argument(
-      '<document>',
-      'the document, byte for byte as it was sealed; or the copy without metadata that was made of it',
-    )
-    .argument('<receipt>', 'its receipt')
-    .requiredOption('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Exit status: 0 good · 1 bad · 2 could not tell (a file cannot be read, a log that is not in the trust file) · 64 wrong usage
-
-Examples:
-  pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json
-  pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome`,
-    )
-    .action(verify);
+  return explain(
+    new Command('verify')
+      .description(
+        'Verifies that the receipt was issued by a log of the trust file for exactly this document. Uses no network and ' +
+          'nothing but the three files. Prints one line per check.',
+      )
+      .argument(
+        '<document>',
+        'the document, byte for byte as it was sealed; or the copy without metadata that was made of it',
+      )
+      .argument('<receipt>', 'its receipt')
+      .requiredOption('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
+      .addOption(jsonOption())
+      .action(verify),
+    {
+      exit: {
+        0: 'good',
+        1: 'bad',
+        2: 'could not tell (a file cannot be read, a log that is not in the trust file)',
+      },
+      examples: [
+        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
+      ],
+    },
+  );
 }
 
 async function verify(
@@ -48,9 +55,7 @@ async function verify(
     else printVerdict(verdict);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = EXIT.unknown;
-    if (options.json) printJson({ outcome: 'unknown', checks: [], message: error.message });
-    else note(`pdfseal: ${error.message}`);
+    process.exitCode = report(error, EXIT.unknown);
   }
 }
 

@@ -19,6 +19,7 @@ import {
 } from '../webhook/endpoints.ts';
 import { presentDeadLetter, presentDelivery, presentEndpoint, presentTally } from '../webhook/present.ts';
 import { newSecret } from '../webhook/signature.ts';
+import { explain } from './help.ts';
 import {
   configOption,
   jsonOption,
@@ -27,7 +28,7 @@ import {
   parseNameArgument,
   withStore,
 } from './options.ts';
-import { note, print, printJson, printTable } from './terminal.ts';
+import { note, print, printFields, printJson, printTable } from './terminal.ts';
 
 interface CommonOptions {
   config: string;
@@ -45,14 +46,17 @@ export function webhooksCommand(): Command {
       'once, also in a running daemon.',
   );
   addAdd(command);
-  command
-    .command('list')
-    .description('Lists the endpoints.')
-    .addOption(configOption())
-    .option('--client <name>', 'only those of this client', parseNameArgument)
-    .addOption(jsonOption())
-    .action(list);
-  onEndpoint(command, 'show', 'Shows an endpoint and how its deliveries go, as JSON.').action(show);
+  explain(
+    command
+      .command('list')
+      .description('Lists the endpoints.')
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .addOption(jsonOption())
+      .action(list),
+    { examples: ['pdfseal webhooks list --config production.toml --client invoices'] },
+  );
+  onEndpoint(command, 'show', 'Shows an endpoint and how its deliveries go.').action(show);
   addRotate(command);
   onEndpoint(command, 'enable', 'Has it sent to again: one that answered 410 too.').action(
     (id: string, options: CommonOptions) => change(id, options, enabled, 'is enabled'),
@@ -70,71 +74,60 @@ export function webhooksCommand(): Command {
   return command;
 }
 
-function onEndpoint(parent: Command, name: string, description: string): Command {
-  return parent
+function onEndpoint(parent: Command, name: string, description: string, ...more: string[]): Command {
+  const command = parent
     .command(name)
     .description(description)
     .argument('<endpoint_id>', 'id of the endpoint, we_…')
-    .addOption(configOption());
+    .addOption(configOption())
+    .addOption(jsonOption());
+  const example = `pdfseal webhooks ${name} we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`;
+  return explain(command, { examples: [example, ...more.map((options) => `${example} ${options}`)] });
 }
 
 function addAdd(parent: Command): void {
-  parent
-    .command('add')
-    .description('Adds an endpoint and prints its secret, this once.')
-    .addOption(configOption())
-    .requiredOption('--client <name>', 'client that is told', parseNameArgument)
-    .requiredOption('--url <url>', 'where to; webhooks.allow of the configuration must list it')
-    .addOption(
-      new Option('--events <name...>', 'what it is told of')
-        .choices(WEBHOOK_EVENTS)
-        .default([...WEBHOOK_EVENTS]),
-    )
-    .option('--description <text>', 'for people')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal webhooks add --config production.toml --client invoices --url https://erp.example.com/hooks/seal >hook.secret
-  pdfseal webhooks add --config production.toml --client invoices --url https://x.example.com/ --events job.failed`,
-    )
-    .action(add);
+  explain(
+    parent
+      .command('add')
+      .description('Adds an endpoint and prints its secret, this once.')
+      .addOption(configOption())
+      .requiredOption('--client <name>', 'client that is told', parseNameArgument)
+      .requiredOption('--url <url>', 'where to; webhooks.allow of the configuration must list it')
+      .addOption(
+        new Option('--events <name...>', 'what it is told of')
+          .choices(WEBHOOK_EVENTS)
+          .default([...WEBHOOK_EVENTS]),
+      )
+      .option('--description <text>', 'for people')
+      .addOption(jsonOption())
+      .action(add),
+    {
+      examples: [
+        'pdfseal webhooks add --config production.toml --client invoices --url https://erp.example.com/hooks/seal >hook.secret',
+        'pdfseal webhooks add --config production.toml --client invoices --url https://x.example.com/ --events job.failed',
+      ],
+    },
+  );
 }
 
 function addRotate(parent: Command): void {
-  onEndpoint(parent, 'rotate', 'Has it signed with a new secret, and prints that, this once.')
+  const ends = '--overlap 0s   (the old one ends now)';
+  onEndpoint(parent, 'rotate', 'Has it signed with a new secret, and prints that, this once.', ends)
     .addOption(
       new Option('--overlap <duration>', 'how long the old secret signs too')
         .argParser(parseDurationArgument)
         .default(OVERLAP_MS_DEFAULT, '1d'),
     )
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal webhooks rotate we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --overlap 7d
-  pdfseal webhooks rotate we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --overlap 0s   (the old one ends now)`,
-    )
     .action(rotate);
 }
 
 function addDeliveries(parent: Command): void {
-  onEndpoint(parent, 'deliveries', 'Lists what is to be sent, by the time it is due.')
+  onEndpoint(parent, 'deliveries', 'Lists what is to be sent, by the time it is due.', '--dead')
     .option('--dead', 'list the dead letters instead: what was given up')
     .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
-    .addOption(jsonOption())
     .action(deliveries);
   onEndpoint(parent, 'replay', 'Has dead letters sent again, all or those named, under their old webhook-id.')
     .argument('[webhook_id...]', 'ids of the messages, msg_…')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  pdfseal webhooks deliveries we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml --dead
-  pdfseal webhooks replay we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`,
-    )
     .action(replay);
 }
 
@@ -182,11 +175,13 @@ async function list({ config, client, json }: CommonOptions & { client?: string 
   }
 }
 
-async function show(id: string, { config }: CommonOptions): Promise<void> {
-  await withStore(config, 'read', async (store) => {
+async function show(id: string, { config, json }: CommonOptions): Promise<void> {
+  const shown = await withStore(config, 'read', async (store) => {
     const endpoint = await findEndpoint(store, id);
-    printJson({ ...present(endpoint), deliveries: presentTally(await store.webhooks.tally(id)) });
+    return { ...present(endpoint), deliveries: presentTally(await store.webhooks.tally(id)) };
   });
+  if (json) printJson(shown);
+  else printFields(shown);
 }
 
 async function rotate(
@@ -202,32 +197,34 @@ async function rotate(
 
 async function change(
   id: string,
-  { config }: CommonOptions,
+  { config, json }: CommonOptions,
   make: EndpointChange,
   what: string,
 ): Promise<void> {
-  await withStore(config, 'write', async (store) => {
-    const { clientId } = await applied(store, id, make);
-    note(`${id} of client ${clientId} ${what}`);
-  });
+  const changed = await withStore(config, 'write', (store) => applied(store, id, make));
+  if (json) printJson(present(changed));
+  else note(`${id} of client ${changed.clientId} ${what}`);
 }
 
-async function remove(id: string, { config }: CommonOptions): Promise<void> {
+async function remove(id: string, { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const { clientId } = await findEndpoint(store, id);
     await store.webhooks.removeEndpoint(id);
-    note(`${id} of client ${clientId} is removed`);
+    if (json) printJson({ id, client: clientId, removed: true });
+    else note(`${id} of client ${clientId} is removed`);
   });
 }
 
-async function test(id: string, { config }: CommonOptions): Promise<void> {
+async function test(id: string, { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks }) => {
     await findEndpoint(store, id);
     const webhookId = (await store.webhooks.test(id)) ?? '';
-    print(webhookId);
+    if (!json) print(webhookId);
     const reason = await outcomeOf(store, id, webhookId, webhooks);
+    if (json)
+      printJson({ id, webhook_id: webhookId, delivered: reason === undefined, reason: reason ?? null });
     if (reason !== undefined) throw new OperatorError(`${id} was not told: ${reason}`);
-    note(`${id} was told`);
+    if (!json) note(`${id} was told`);
   });
 }
 
@@ -283,11 +280,12 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
   }
 }
 
-async function replay(id: string, webhookIds: string[], { config }: CommonOptions): Promise<void> {
+async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     await findEndpoint(store, id);
     const replayed = await store.webhooks.replay(id, webhookIds.length > 0 ? webhookIds : undefined);
-    note(`${replayed} dead letters of ${id} are due again`);
+    if (json) printJson({ id, replayed });
+    else note(`${replayed} dead letters of ${id} are due again`);
     if (replayed < webhookIds.length)
       throw new OperatorError('not all of them: the others are no dead letters, or the backlog is full');
   });
@@ -306,7 +304,9 @@ async function findEndpoint(store: Store, id: string): Promise<WebhookEndpoint> 
 }
 
 function noEndpoint(id: string): OperatorError {
-  return new OperatorError(`there is no webhook endpoint ${id}; see \`pdfseal webhooks list\``);
+  return new OperatorError(`there is no webhook endpoint ${id}; see \`pdfseal webhooks list\``, {
+    code: 'not_found',
+  });
 }
 
 type Shown = Parameters<typeof presentEndpoint>[0];

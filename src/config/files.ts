@@ -50,7 +50,7 @@ export function checkFiles(config: Config, tables: ConfigTables, text: string): 
       ? []
       : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
   });
-  if (faults.length > 0) throw new OperatorError(faults.join('\n'));
+  if (faults.length > 0) throw new OperatorError(faults.join('\n'), { code: 'invalid_config' });
 }
 
 function tokenFiles(

@@ -1,6 +1,11 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import type { Command } from 'commander';
+import t, { type Test } from 'tap';
+import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
+import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
+import { wholeProgram } from '../../src/cli/program.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
@@ -8,39 +13,80 @@ function pdfseal(...args: string[]) {
   return spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8' });
 }
 
-t.test('every command has help with its exit status or examples', async (t) => {
-  const commands = [
-    'init',
-    'keys issue',
-    'keys rotate',
-    'jobs list',
-    'jobs show',
-    'submit',
-    'verify',
-    'log check',
-    'webhooks add',
-    'webhooks rotate',
-    'webhooks replay',
-    'trust export',
-    'hsm init-key',
-    'hsm install-certificate',
-    'hsm certificates',
-    'hsm drill',
-    'status',
-    'doctor',
-  ];
-  for (const command of commands) {
-    const { status, stdout, stderr } = pdfseal(...command.split(' '), '--help');
-    t.match(
-      { status, stdout, stderr },
-      { status: 0, stdout: /^Usage: pdfseal .*\n[\s\S]*Examples?:\n {2}[\s\S]*pdfseal/, stderr: '' },
-      command,
+const program = await wholeProgram();
+const commands = withSubcommands(program);
+
+t.test('every command has help with its exit status and an example that names it', async (t) => {
+  for (const command of commands.filter((one) => one.commands.length === 0)) {
+    const path = pathOf(command);
+    const { examples = [] } = explanationOf(command) ?? {};
+    t.ok(
+      examples.some((line) => line.includes(path)),
+      path,
     );
+    for (const line of examples.filter((line) => line.startsWith('pdfseal '))) checkExample(t, line);
   }
-  t.match(pdfseal('help', 'verify').stdout, /^Usage: pdfseal verify .*--trust <file>/s);
+  for (const name of ['verify', 'keys rotate', 'hsm drill']) {
+    const { status, stdout, stderr } = pdfseal(...name.split(' '), '--help');
+    const form =
+      /^Usage: pdfseal .*\n[\s\S]*\nExit status:\n {3}0 {2}[\s\S]*\n\nExamples:\n {2}[\s\S]*pdfseal/;
+    t.match({ status, stdout, stderr }, { status: 0, stdout: form, stderr: '' }, name);
+  }
   const { stdout } = pdfseal('--help');
-  for (const name of new Set(commands.map((command) => command.split(' ')[0]))) t.match(stdout, `  ${name} `);
-  t.match(stdout, /Exit status: 0 done/);
+  for (const { name } of program.commands.map((one) => ({ name: one.name() }))) t.match(stdout, `  ${name} `);
+});
+
+function pathOf(command: Command): string {
+  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
+}
+
+/** It names a command that is there, and options that this command has. */
+function checkExample(t: Test, line: string): void {
+  const [, ...words] = line.split(/ {2,}|[|>]/)[0]?.split(' ') ?? [];
+  const names = words.slice(
+    0,
+    words.findIndex((word) => !/^[a-z-]+$/.test(word) || word.startsWith('-')),
+  );
+  const depth = names.findLastIndex((_, index) => commandAt(program, names.slice(0, index + 1)));
+  const command = commandAt(program, names.slice(0, depth + 1));
+  t.ok(command, line);
+  const options = words.filter((word) => word.startsWith('--'));
+  const known = command?.options.map(({ long }) => long) ?? [];
+  t.strictSame(
+    options.filter((option) => !known.includes(option)),
+    [],
+    line,
+  );
+}
+
+/** Words that mean what stands behind them. */
+const OF_MANY_MEANINGS = ['--from', '--output'];
+
+t.test('the same option has the same argument and says the same everywhere', async (t) => {
+  const said = new Map<string, Set<string>>();
+  for (const { options } of commands)
+    for (const { flags, long } of options)
+      said.set(long ?? '', (said.get(long ?? '') ?? new Set()).add(flags));
+  for (const name of OF_MANY_MEANINGS) t.ok(said.delete(name), name);
+  for (const [name, flags] of said) t.equal(flags.size, 1, `${name}: ${[...flags].join(' and ')}`);
+  for (const { options } of commands)
+    for (const { long, description } of options)
+      if (long === '--config') t.equal(description, 'config file of the environment');
+});
+
+t.test('exit statuses: the help, and the README', async (t) => {
+  const { stdout } = pdfseal('--help');
+  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+  for (const status of EXIT_STATUSES) {
+    t.match(stdout, new RegExp(`^ +${status}  ${EXIT_MEANINGS[status]}$`, 'm'));
+    t.ok(readme.includes(`\n| ${status} | ${EXIT_MEANINGS[status]} |\n`), `README: ${status}`);
+  }
+});
+
+t.test('help of commands within commands, and of what is mistyped', async (t) => {
+  t.match(pdfseal('help', 'verify').stdout, /^Usage: pdfseal verify .*--trust <file>/s);
+  t.equal(pdfseal('help', 'keys', 'issue').stdout, pdfseal('keys', 'issue', '--help').stdout);
+  t.match(pdfseal('help', 'keys', 'isue'), { status: 64, stdout: '', stderr: /Did you mean issue\?/ });
 });
 
 t.test('help fits a terminal, says what is required, and shows defaults as they are typed', async (t) => {
@@ -60,6 +106,8 @@ t.test('wrong usage', async (t) => {
   const cases: [args: string[], message: RegExp][] = [
     [['keys', 'rotat'], /unknown command 'rotat'/],
     [['nothing'], /unknown command 'nothing'/],
+    [['statu'], /Did you mean status\?/],
+    [['keys', 'list', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
     [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],

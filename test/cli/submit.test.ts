@@ -129,7 +129,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.match(table, /^JOB .*\n(job_\w+ +completed .*\n){4}$/);
     t.match(table, '\\u001b[31m"7"', 'controls are shown, not obeyed');
 
-    t.match(JSON.parse((await admin('jobs', 'show', job_id)).stdout), {
+    t.match(JSON.parse((await admin('jobs', 'show', '--json', job_id)).stdout), {
       id: job_id,
       leaf_index: evidence.leaf_index,
     });

@@ -108,7 +108,8 @@ t.test('JSON for scripts', async (t) => {
   const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), { outcome: 'good', checks: [{ name: 'receipt', outcome: 'passed' }] });
   const unknown = verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
-  t.match(JSON.parse(unknown.stdout), { outcome: 'unknown', checks: [], message: /none.pdf/ });
+  t.match(JSON.parse(unknown.stderr), { error: { code: 'no_such_file', message: /none.pdf/ } });
+  t.equal(unknown.stdout, '', 'there is no verdict');
   t.equal(unknown.status, 2);
 });
 

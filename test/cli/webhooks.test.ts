@@ -26,7 +26,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     if (status !== 0) throw new Error(stderr);
     return stdout;
   };
-  const show = async (id: string) => JSON.parse(await run('show', id));
+  const show = async (id: string) => JSON.parse(await run('show', id, '--json'));
   const seal = async () => (await client.seal(TRAFFIC_DOCUMENT, { mode: 'blocking' })).json<JobBody>();
   const came = (id: string) =>
     until(`${id} came`, () => receiver.received.some(({ event }) => event.data.id === id));

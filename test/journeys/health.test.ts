@@ -95,8 +95,15 @@ t.test('ready is who sealed and verified a document of its own', async (t) => {
   t.strictSame((await client.get('/v1/jobs')).json<{ jobs: unknown[] }>().jobs, [], 'no list shows a canary');
   const { job_id: jobId } = (await statusOf(sandbox)).canary.last_verified ?? {};
   t.equal((await client.get(`/v1/jobs/${jobId}`)).status, 404, 'nor may anybody see it');
-  const shown = await sandbox.pdfseal(['jobs', 'show', String(jobId), '--config', sandbox.configFile]);
-  t.equal(shown.status, 0, 'but the administrator');
+  const shown = await sandbox.pdfseal([
+    'jobs',
+    'show',
+    '--json',
+    String(jobId),
+    '--config',
+    sandbox.configFile,
+  ]);
+  t.match(shown, { status: 0, stderr: '' }, 'but the administrator');
   t.equal(await daemon.stop(), 0);
   t.equal(daemon.stderr, '');
   const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);

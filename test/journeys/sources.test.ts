@@ -46,7 +46,7 @@ t.test('what was accepted is fetched, whatever becomes of the daemon meanwhile',
       }),
     });
   const show = async (id: string) => {
-    const { stdout } = await sandbox.pdfseal(['jobs', 'show', id, '--config', sandbox.configFile]);
+    const { stdout } = await sandbox.pdfseal(['jobs', 'show', '--json', id, '--config', sandbox.configFile]);
     return JSON.parse(stdout) as Record<string, unknown>;
   };
 

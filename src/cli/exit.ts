@@ -1,0 +1,43 @@
+/** How a command ends. `unknown` keeps "this is not so" apart from "nobody can say", which a script must not mix up. */
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  unknown: 2,
+  attention: 2,
+  usage: 64,
+  software: 70,
+  brokenPipe: 141,
+} as const;
+
+export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
+
+/** What each status means: the one table that help and manual pages print, and that the README is held to. */
+export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
+  0: 'done; of what judges: good',
+  1: 'failed, and standard error says why; of what judges: bad',
+  2: 'neither: verify and log check could not tell, doctor found what wants looking after',
+  64: 'wrong usage, or a Node.js that is too old; nothing was done',
+  70: 'a fault of pdfseal itself',
+  141: 'whoever read the output went away',
+};
+
+export const EXIT_STATUSES = Object.keys(EXIT_MEANINGS).map(Number) as ExitStatus[];
+
+/** What the statuses of one command mean, where it can say more than the table. */
+export type OwnMeanings = Partial<Record<0 | 1 | 2, string>>;
+
+const OF_ANY_COMMAND: OwnMeanings = { 0: 'done', 1: 'failed, and standard error says why' };
+
+/** The statuses a command ends with, and what they mean there. */
+export function exitMeaningsOf(own: OwnMeanings): [status: ExitStatus, meaning: string][] {
+  const meanings: Partial<Record<ExitStatus, string>> = {
+    ...OF_ANY_COMMAND,
+    ...own,
+    64: 'wrong usage',
+    70: EXIT_MEANINGS[70],
+  };
+  return EXIT_STATUSES.flatMap((status) => {
+    const meaning = meanings[status];
+    return meaning === undefined ? [] : [[status, meaning] as [ExitStatus, string]];
+  });
+}

@@ -1,0 +1,69 @@
+import { type Command, Help, type Option } from 'commander';
+import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
+
+/** What help and manual page of a command say besides its options. */
+export interface Explanation {
+  /** Lines as they are typed; a remark stands behind two blanks or more. */
+  examples: string[];
+  exit?: OwnMeanings;
+  /** Paragraphs behind the options, each on lines of their own where it must not be wrapped. */
+  notes?: string;
+}
+
+const explanations = new WeakMap<Command, Explanation>();
+
+/** Adds to a command what its options do not say. */
+export function explain(command: Command, explanation: Explanation): Command {
+  explanations.set(command, explanation);
+  return command;
+}
+
+export function explanationOf(command: Command): Explanation | undefined {
+  return explanations.get(command);
+}
+
+/** The command and all below it. */
+export function withSubcommands(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(withSubcommands)];
+}
+
+/** The command that `names` lead to from `from`; undefined where one of them is not there. */
+export function commandAt(from: Command, names: readonly string[]): Command | undefined {
+  return names.reduce<Command | undefined>(
+    (command, name) => command?.commands.find((one) => one.name() === name),
+    from,
+  );
+}
+
+/** Has a command and all below it print their help in the same way. */
+export function dressHelp(program: Command): void {
+  for (const command of withSubcommands(program)) {
+    if (command.commands.length > 0) command.helpCommand('help [command]', 'print the help of a command');
+    command
+      .helpOption('-h, --help', 'print this help')
+      .showHelpAfterError('(--help says more)')
+      .configureHelp({ optionDescription: describeOption })
+      .addHelpText('after', ({ command }) => `\n${footerOf(command)}`);
+  }
+}
+
+/** Commander tells defaults and choices, but not what cannot be left out. */
+export function describeOption(option: Option): string {
+  const description = new Help().optionDescription(option);
+  return option.mandatory ? `${description} (required)` : description;
+}
+
+function footerOf(command: Command): string {
+  const { examples, exit = {}, notes } = explanations.get(command) ?? { examples: [] };
+  const isGroup = command.commands.length > 0;
+  const statuses = isGroup
+    ? EXIT_STATUSES.map((status) => [status, EXIT_MEANINGS[status]] as const)
+    : exitMeaningsOf(exit);
+  const width = Math.max(...statuses.map(([status]) => String(status).length));
+  const rows = statuses.map(([status, meaning]) => `  ${String(status).padStart(width)}  ${meaning}`);
+  return [
+    ...(notes === undefined ? [] : [notes]),
+    ...(isGroup && command.parent !== null ? [] : [`Exit status:\n${rows.join('\n')}`]),
+    ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join('\n')}`]),
+  ].join('\n\n');
+}

@@ -1,0 +1,105 @@
+import { Command } from 'commander';
+import { packageVersion } from '../base/version.ts';
+import { dressHelp } from './help.ts';
+
+interface Entry {
+  name: string;
+  summary: string;
+  /** Loaded when it is called: `verify` must not need what `init` needs. */
+  load(): Promise<Command>;
+}
+
+const COMMANDS: Entry[] = [
+  {
+    name: 'init',
+    summary: 'make the keys, certificates, store and trust file of an environment',
+    load: async () => (await import('./init.ts')).initCommand(),
+  },
+  {
+    name: 'status',
+    summary: 'show how the running daemon is',
+    load: async () => (await import('./status.ts')).statusCommand(),
+  },
+  {
+    name: 'doctor',
+    summary: 'check an installation part by part, and say what to do',
+    load: async () => (await import('./doctor.ts')).doctorCommand(),
+  },
+  {
+    name: 'hsm',
+    summary: 'look after keys in the HSM and their certificates',
+    load: async () => (await import('./hsm.ts')).hsmCommand(),
+  },
+  {
+    name: 'keys',
+    summary: 'issue, list, rotate and revoke API keys',
+    load: async () => (await import('./keys.ts')).keysCommand(),
+  },
+  {
+    name: 'jobs',
+    summary: 'list and show jobs, as the administrator sees them',
+    load: async () => (await import('./jobs.ts')).jobsCommand(),
+  },
+  {
+    name: 'webhooks',
+    summary: 'look after webhook endpoints and what is sent to them',
+    load: async () => (await import('./webhooks.ts')).webhooksCommand(),
+  },
+  {
+    name: 'submit',
+    summary: 'seal documents and store their receipts beside them',
+    load: async () => (await import('./submit.ts')).submitCommand(),
+  },
+  {
+    name: 'verify',
+    summary: 'verify a document and its receipt, offline',
+    load: async () => (await import('./verify.ts')).verifyCommand(),
+  },
+  {
+    name: 'log',
+    summary: 'check that the log and every receipt hold together',
+    load: async () => (await import('./log.ts')).logCommand(),
+  },
+  {
+    name: 'backup',
+    summary: 'copy the state of an environment, and check the copy',
+    load: async () => (await import('./backup.ts')).backupCommand(),
+  },
+  {
+    name: 'restore',
+    summary: 'put a backup in the place of the state, unless it is an older one',
+    load: async () => (await import('./restore.ts')).restoreCommand(),
+  },
+  {
+    name: 'epochs',
+    summary: 'plan new keys, another quorum or other partitions from a date on',
+    load: async () => (await import('./epochs.ts')).epochsCommand(),
+  },
+  {
+    name: 'trust',
+    summary: 'export what verifiers need to trust this log',
+    load: async () => (await import('./trust.ts')).trustCommand(),
+  },
+];
+
+/** The program as far as `args` need it: of the other commands only names and summaries. */
+export function programFor(args: readonly string[]): Promise<Command> {
+  const called = args.find((arg) => arg !== 'help');
+  return assemble((name) => name === called);
+}
+
+/** The program with every command, for what looks at all of them. */
+export function wholeProgram(): Promise<Command> {
+  return assemble(() => true);
+}
+
+async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
+  const program = new Command('pdfseal')
+    .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
+    .version(packageVersion(), '-V, --version', 'print the version');
+  for (const { name, summary, load } of COMMANDS) {
+    program.addCommand((isWanted(name) ? await load() : new Command(name)).summary(summary));
+  }
+  dressHelp(program);
+  return program;
+}
