@@ -24,6 +24,7 @@ import {
   openScannerOf,
   openTimestampingOf,
 } from './main/parts.ts';
+import { USAGE } from './main/usage.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { formatAddress } from './net/address.ts';
 import { TargetPolicy } from './net/policy.ts';
@@ -35,18 +36,6 @@ import { Room } from './store/room.ts';
 import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
 import { openWitness } from './witness.ts';
-
-const USAGE = `pdfseald: seals PDF documents; one daemon serves one environment
-
-Usage: pdfseald --config FILE [--check-config]
-
-  --config FILE    the configuration (TOML); see config/production.toml
-  --check-config   say whether the configuration is good, and exit
-  --version        print the version, and exit
-  --help           print this, and exit
-
-Exit status: 0 after a stop by SIGTERM or SIGINT; 1 for what an administrator can mend; 70 for a bug or a damaged store.
-`;
 
 /** Sent by a fault of ours (sysexits.h EX_SOFTWARE): the service manager starts the daemon again. */
 const EXIT_SOFTWARE = 70;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources. With --tests, also
-# what only tests and benchmarks use: a browser, clamd, and programs that read PDF.
+# what only tests and benchmarks use: a browser, clamd, and programs that read PDF or manual pages.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -87,7 +87,7 @@ compile_addons() {
 case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus ;;
+      promtool:prometheus mandoc:mandoc groff:groff-base ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages

@@ -29,9 +29,9 @@ const { values } = parseArgs({
 });
 
 if (values.help) process.stdout.write(USAGE);
-else build(values.output, values.version, values['sign-key']);
+else await build(values.output, values.version, values['sign-key']);
 
-function build(output: string, version: string, keyFile: string | undefined): void {
+async function build(output: string, version: string, keyFile: string | undefined): Promise<void> {
   const architecture = execFileSync('dpkg', ['--print-architecture'], { encoding: 'utf8' }).trim();
   const name = `pdfseald_${version}_${architecture}`;
   const epoch = commitTime();
@@ -40,7 +40,7 @@ function build(output: string, version: string, keyFile: string | undefined): vo
     rmSync(output, { recursive: true, force: true });
     mkdirSync(output, { recursive: true });
     const tree = join(work, 'tree');
-    const sbom = stage(tree, version, epoch);
+    const sbom = await stage(tree, version, epoch);
     const files = [`${name}.deb`, `${name}.tar.gz`, `${name}.cdx.json`];
     writeFileSync(join(output, `${name}.cdx.json`), sbom);
     pack(tree, join(output, `${name}.tar.gz`), name, epoch);

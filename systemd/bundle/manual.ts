@@ -1,76 +1,281 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Argument, Command, Option } from 'commander';
+import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
+import { FAILURES } from '../../src/cli/failure.ts';
+import { describeOption, explanationOf } from '../../src/cli/help.ts';
+import { wholeProgram } from '../../src/cli/program.ts';
+import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errors.ts';
+import { EXIT_MEANINGS as DAEMON_EXITS, OPTIONS as DAEMON_OPTIONS } from '../../src/main/usage.ts';
+import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Manual pages by file name, made of what the programs say themselves and of the commented configuration. */
-export function manualPages(version: string): Record<string, string> {
-  const pages: Record<string, string> = {
-    'pdfseald.8': page('pdfseald', '8', version, 'seals PDF documents', help('main.js', ['--help'])),
-    'pdfseal.1': page(
+type Sections = [title: string, body: string][];
+type Definitions = [term: string, meaning: string][];
+
+const FILES: Definitions = [
+  ['/etc/pdfseal/<environment>.toml', 'Configuration of an environment; see pdfseald.toml(5).'],
+  ['/var/lib/pdfseal/<environment>', 'State of an environment: store, certificates, trust file.'],
+  ['/run/pdfseal/<environment>/admin.sock', 'Where its daemon is asked how it is.'],
+];
+const RECEIPT_FILES: Definitions = [
+  ['<document>.receipt.json', 'The receipt of a document, beside it.'],
+  ['trust.json', 'What verifiers need to trust a log; pdfseal-trust(1) makes it.'],
+];
+const ENVIRONMENT: Definitions = [
+  ['PDFSEAL_API_KEY', 'API key, where no --key-file is given.'],
+  ['NO_COLOR', 'If it is set and not empty, terminals get no colours.'],
+  ['PDFSEAL_STACK', 'If it is set and not empty, a fault of pdfseal itself is shown with its stack.'],
+];
+
+/** Manual pages by file name, made of what the programs take and of the commented configuration. `date`: `2026-11-20`. */
+export async function manualPages(version: string, date: string): Promise<Record<string, string>> {
+  const program = await wholeProgram();
+  const made = (name: string, section: string, summary: string, sections: Sections) => {
+    const seeAlso: [string, string] = ['SEE ALSO', seeAlsoOf(name)];
+    return [
+      `${name}.${section}`,
+      page({ name, section, date, version, summary, sections: [...sections, seeAlso] }),
+    ];
+  };
+  return Object.fromEntries([
+    made('pdfseald', '8', 'seals PDF documents', daemonSections()),
+    made(
       'pdfseal',
       '1',
-      version,
-      'administers pdfseald, seals and verifies',
-      help('cli.js', ['--help']),
+      'administers pdfseald, seals documents and verifies receipts',
+      programSections(program),
     ),
-    'pdfseald.toml.5': page('pdfseald.toml', '5', version, 'configuration of pdfseald', configuration()),
-  };
-  for (const command of commandsOf(help('cli.js', ['--help']))) {
-    const own = help('cli.js', [command, '--help']);
-    const parts = commandsOf(own).map((name) => help('cli.js', [command, name, '--help']));
-    const summary = own.split('\n\n')[1]?.replaceAll('\n', ' ').split('. ')[0] ?? command;
-    pages[`pdfseal-${command}.1`] = page(
-      `pdfseal-${command}`,
-      '1',
-      version,
-      summary,
-      [own, ...parts].join('\n\n'),
-    );
-  }
-  return pages;
+    made('pdfseald.toml', '5', 'configuration of pdfseald', configurationSections()),
+    made('pdfseal-errors', '7', 'error codes of pdfseald and pdfseal', errorSections()),
+    ...program.commands.map((command) =>
+      made(`pdfseal-${command.name()}`, '1', command.summary(), commandSections(command)),
+    ),
+  ]);
 }
 
-function help(program: string, args: string[]): string {
-  return execFileSync(process.execPath, [join(ROOT, 'dist', program), ...args], {
-    encoding: 'utf8',
-    env: { COLUMNS: '80', NO_COLOR: '1' },
-  }).trim();
+function seeAlsoOf(name: string): string {
+  const pages = ['pdfseal(1)', 'pdfseald.toml(5)', 'pdfseal-errors(7)', 'pdfseald(8)'];
+  const others = pages.filter((other) => !other.startsWith(`${name}(`));
+  return prose(`${others.join(', ')}, /usr/share/doc/pdfseald/README.md`);
 }
 
-function commandsOf(text: string): string[] {
-  const [, list = ''] = text.split('\nCommands:\n');
-  const names = [...list.matchAll(/^ {2}([a-z][a-z-]*)/gm)].map(([, name = '']) => name);
-  return names.filter((name) => name !== 'help');
-}
-
-function configuration(): string {
-  return readFileSync(join(ROOT, 'config/production.toml'), 'utf8');
-}
-
-/** A page of manual (man-pages(7)): what the program says, line by line. */
-function page(name: string, section: string, version: string, summary: string, text: string): string {
-  const lines = text.split('\n').map((line) => troff(line));
+function daemonSections(): Sections {
   return [
-    `.TH "${name.toUpperCase()}" "${section}" "" "pdfseald ${version}"`,
-    '.SH NAME',
-    `${troff(name)} \\- ${troff(summary)}`,
-    '.SH DESCRIPTION',
-    '.nf',
-    ...lines,
-    '.fi',
-    '.SH SEE ALSO',
-    'pdfseald(8), pdfseal(1), pdfseald.toml(5), /usr/share/doc/pdfseald/README.md',
-    '',
+    ['SYNOPSIS', `${bold('pdfseald --config')} ${italic('FILE')} [${bold('--check-config')}]`],
+    [
+      'DESCRIPTION',
+      prose(
+        'An application posts a PDF; pdfseald hashes it while it arrives, has a hardware security module sign it into a ' +
+          'tamper-evident log, and answers with a receipt that verifies offline. One daemon serves one environment; systemd runs each as pdfseald@<environment>.service.\n\n' +
+          'SIGHUP has it read its configuration again, SIGTERM finishes what is under way and ends it. It logs one line of JSON for each event.',
+      ),
+    ],
+    ['OPTIONS', definitions(DAEMON_OPTIONS)],
+    ['EXIT STATUS', definitions(DAEMON_EXITS.map(([status, meaning]) => [String(status), meaning]))],
+    ['FILES', definitions(FILES)],
+    [
+      'EXAMPLES',
+      verbatim([
+        'pdfseald --check-config --config /etc/pdfseal/production.toml',
+        'systemctl enable --now pdfseald@production.service',
+      ]),
+    ],
+  ];
+}
+
+function programSections(program: Command): Sections {
+  const all = EXIT_STATUSES.map((status): [string, string] => [String(status), EXIT_MEANINGS[status]]);
+  return [
+    ['SYNOPSIS', `${bold('pdfseal')} ${italic('command')} [${italic('options')}]`],
+    [
+      'DESCRIPTION',
+      `${prose(program.description())}\n${definitions(program.commands.map((one) => [`pdfseal-${one.name()}(1)`, one.summary()]))}`,
+    ],
+    ['OPTIONS', definitions(program.options.map(presentOption))],
+    [
+      'JSON',
+      prose(
+        'Every command takes --json. Standard output then holds nothing but results, one JSON object on each line, with the names the API has. ' +
+          'Each line of standard error is an object too: {"note": ...}, or, as the last one of a command that failed, {"error": {"code": ..., "message": ..., "remedy": ...}}; ' +
+          'pdfseal-errors(7) lists the codes. The exit status is the same with and without.',
+      ),
+    ],
+    ['EXIT STATUS', definitions(all)],
+    ['ENVIRONMENT', definitions(ENVIRONMENT)],
+    ['FILES', definitions([...FILES, ...RECEIPT_FILES])],
+    [
+      'EXAMPLES',
+      verbatim([
+        'pdfseal status --config /etc/pdfseal/production.toml',
+        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+      ]),
+    ],
+  ];
+}
+
+function commandSections(command: Command): Sections {
+  const leaves = command.commands.length > 0 ? command.commands : [command];
+  const perLeaf = (body: (leaf: Command) => string): string =>
+    leaves.length === 1 && leaves[0] === command
+      ? body(command)
+      : leaves.map((leaf) => subsection(fullName(leaf), body(leaf))).join('\n');
+  const own = leaves[0] === command ? [] : [prose(command.description())];
+  const usesConfig = leaves.some(({ options }) => options.some(({ long }) => long === '--config'));
+  return [
+    ['SYNOPSIS', leaves.map(synopsisOf).join('\n.PP\n')],
+    ['DESCRIPTION', [...own, perLeaf(descriptionOf)].join('\n')],
+    [
+      'OPTIONS',
+      perLeaf((leaf) =>
+        definitions([...leaf.registeredArguments.map(presentArgument), ...leaf.options.map(presentOption)]),
+      ),
+    ],
+    ['EXIT STATUS', exitStatusOf(leaves)],
+    ['FILES', definitions(usesConfig ? FILES : RECEIPT_FILES)],
+    ['EXAMPLES', verbatim(leaves.flatMap((leaf) => explanationOf(leaf)?.examples ?? []))],
+  ];
+}
+
+function fullName(command: Command): string {
+  return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
+}
+
+function synopsisOf(leaf: Command): string {
+  const options = leaf.options.toSorted((a, b) => Number(b.mandatory) - Number(a.mandatory));
+  return [
+    bold(fullName(leaf)),
+    ...options.map((option) => (option.mandatory ? marked(option.flags) : `[${marked(option.flags)}]`)),
+    ...leaf.registeredArguments.map((one) => {
+      const name = `${italic(one.name())}${one.variadic ? literal('...') : ''}`;
+      return one.required ? name : `[${name}]`;
+    }),
   ].join('\n');
 }
 
-/** A dot or an apostrophe at the start of a line, and every backslash, mean something to troff. */
-function troff(line: string): string {
-  return line
-    .replaceAll('\\', '\\e')
-    .replaceAll('-', '\\-')
-    .replace(/^([.'])/, '\\&$1');
+/** `--config <file>`: what is typed in bold, what stands for something in italics. */
+function marked(flags: string): string {
+  return flags
+    .split(' ')
+    .map((word) =>
+      /^[<[]/.test(word) ? italic(word.replaceAll(/[<>[\]]/g, '').replace('...', ' ...')) : bold(word),
+    )
+    .join(' ');
+}
+
+function descriptionOf(leaf: Command): string {
+  const description = leaf.description() || capitalized(leaf.summary());
+  const notes = explanationOf(leaf)?.notes;
+  return prose(notes === undefined ? description : `${description}\n\n${notes}`);
+}
+
+function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+function presentOption(option: Option): [string, string] {
+  return [option.flags, describeOption(option)];
+}
+
+function presentArgument(argument: Argument): [string, string] {
+  return [argument.required ? `<${argument.name()}>` : `[${argument.name()}]`, argument.description];
+}
+
+/** What all commands of a page share is said once, what one of them says otherwise below its name. */
+function exitStatusOf(leaves: readonly Command[]): string {
+  const rows = (leaf: Command | undefined) =>
+    exitMeaningsOf((leaf && explanationOf(leaf)?.exit) ?? {}).map(([status, meaning]): [string, string] => [
+      String(status),
+      meaning,
+    ]);
+  const own = leaves.filter((leaf) => explanationOf(leaf)?.exit !== undefined);
+  if (leaves.length === 1) return definitions(rows(leaves[0]));
+  return [
+    definitions(rows(undefined)),
+    ...own.map((leaf) => subsection(fullName(leaf), definitions(rows(leaf)))),
+  ].join('\n');
+}
+
+function errorSections(): Sections {
+  const statuses = [...new Set(ERROR_CODES.map((code) => ERROR_KINDS[code].status))].toSorted(
+    (a, b) => a - b,
+  );
+  const ofStatus = (status: number) => ERROR_CODES.filter((code) => ERROR_KINDS[code].status === status);
+  return [
+    [
+      'DESCRIPTION',
+      prose(
+        'Every failure has a stable code. Answers of the API carry it as error.code, with a message that names the field and what to do; ' +
+          'the daemon serves the page of each at /v1/errors/<code>. pdfseal prints it with --json.',
+      ),
+    ],
+    [
+      'CODES OF THE API',
+      statuses
+        .map((status) =>
+          subsection(
+            `HTTP status ${status}`,
+            definitions(
+              ofStatus(status).map((code) => [
+                code,
+                `${ERROR_KINDS[code].title}. ${ERROR_KINDS[code].remedy}`,
+              ]),
+            ),
+          ),
+        )
+        .join('\n'),
+    ],
+    [
+      'CODES OF PDFSEAL',
+      `${prose('Besides those of the API that a service or its administration answered, and what an HSM said (such as pin_refused):')}\n${definitions(Object.entries(FAILURES))}`,
+    ],
+  ];
+}
+
+/** The commented example, taken apart: each key below its table, with what the comments above it say. */
+function configurationSections(): Sections {
+  const text = readFileSync(join(ROOT, 'config/production.toml'), 'utf8');
+  const out: string[] = [];
+  const [, heading = '', keys = ''] = /^((?:#[^\n]*\n)+)\n(.*)$/s.exec(text) ?? [];
+  let comments: string[] = [];
+  const flush = () => {
+    if (comments.length > 0) out.push(prose(comments.join(' ')));
+    comments = [];
+  };
+  let before: 'key' | 'other' = 'other';
+  for (const line of keys.split('\n')) {
+    const [, key] = /^(?:# )?([a-z_]+ = .*)$/.exec(line) ?? [];
+    if (key !== undefined) {
+      const follows = before === 'key' && comments.length === 0;
+      out.push(`${follows ? '.TQ' : '.TP'}\n${bold(key)}`);
+      if (comments.length > 0 || !follows)
+        out.push(...(comments.length > 0 ? [prose(comments.join(' '))] : []));
+      comments = [];
+    } else if (/^\[/.test(line)) {
+      flush();
+      out.push(`.SS ${literal(line)}`);
+    } else if (line.startsWith('#')) comments.push(line.replace(/^# ?/, ''));
+    before = key === undefined ? 'other' : 'key';
+  }
+  flush();
+  return [
+    ['SYNOPSIS', italic('/etc/pdfseal/<environment>.toml')],
+    [
+      'DESCRIPTION',
+      prose(
+        `${heading.replaceAll('# ', '').replace(/^.*?\. /, '')}\n\n"pdfseal config show" prints all of it as it is in effect.`,
+      ),
+    ],
+    ['KEYS', out.join('\n')],
+    [
+      'FILES',
+      definitions([
+        ...FILES,
+        ['/usr/share/doc/pdfseald/examples/config/production.toml', 'All of this, to be copied.'],
+      ]),
+    ],
+    ['EXAMPLES', verbatim(['pdfseald --check-config --config /etc/pdfseal/production.toml'])],
+  ];
 }

@@ -24,7 +24,7 @@ const PROGRAMS = {
  * add-ons, units, configuration, manual pages, licences. Returns the bill of materials (CycloneDX, JSON). Everything is
  * taken from what `test/setup.sh` installed and compiled.
  */
-export function stage(tree: string, version: string, epoch: number): string {
+export async function stage(tree: string, version: string, epoch: number): Promise<string> {
   const home = join(tree, 'usr/lib/pdfseald');
   const documents = join(tree, 'usr/share/doc/pdfseald');
   copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
@@ -49,7 +49,8 @@ export function stage(tree: string, version: string, epoch: number): string {
   write(join(documents, 'copyright'), licences(packages));
   const sbom = billOfMaterials(version, epoch);
   write(join(documents, 'pdfseald.cdx.json'), sbom);
-  for (const [file, page] of Object.entries(manualPages(version))) {
+  const date = new Date(epoch * 1000).toISOString().slice(0, 10);
+  for (const [file, page] of Object.entries(await manualPages(version, date))) {
     write(
       join(tree, 'usr/share/man', `man${file.split('.').at(-1)}`, `${file}.gz`),
       gzipSync(page, { level: 9 }),
