@@ -91,7 +91,8 @@ async function restore({
 async function rollbackOf(from: string, config: Config): Promise<string | undefined> {
   const store = await openStore({ path: join(from, 'store'), readOnly: true });
   try {
-    await requireGood(store, config);
+    // By the certificates it brings along: of a lost machine there are no others.
+    await requireGood(store, { ...config, certificatesDir: join(from, 'certificates') });
     const noted = newestCheckpoint(config.log.witnessFile);
     return noted && (await contradiction(store, noted.checkpoint));
   } finally {

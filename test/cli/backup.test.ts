@@ -6,8 +6,8 @@ import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-async function openHouse(t: Test) {
-  const sandbox = await openSandbox({ tables: { log: 'witness_interval = "100ms"' } });
+async function openHouse(t: Test, { stamped = false } = {}) {
+  const sandbox = await openSandbox({ stamped, tables: { log: 'witness_interval = "100ms"' } });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   const witness = join(sandbox.dir, 'state', 'witness');
@@ -65,6 +65,23 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.match(restored.stdout, /: \d leaves, from /);
   await sandbox.start();
   t.equal(await receipt(id), text, 'the receipt is the same, byte for byte');
+});
+
+t.test('a machine that lost all of its state gets it back, certificates too', async (t) => {
+  const { sandbox, seal, receipt, pdfseal } = await openHouse(t, { stamped: true });
+  const daemon = await sandbox.start();
+  const id = await seal('one');
+  const text = await receipt(id);
+  const copy = join(sandbox.dir, 'copy');
+  const made = await pdfseal('backup', '--output', copy);
+  t.equal(made.status, 0, made.stderr);
+  await daemon.stop();
+
+  rmSync(join(sandbox.dir, 'state'), { recursive: true });
+  const restored = await pdfseal('restore', '--from', copy);
+  t.equal(restored.status, 0, restored.stderr);
+  await sandbox.start();
+  t.equal(await receipt(id), text);
 });
 
 t.test('a rollback is never silent', async (t) => {
