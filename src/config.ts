@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
@@ -120,6 +121,8 @@ export interface Config {
   readonly logging: { readonly level: string };
   /** The file as it stands, to tell what a reload changes. */
   readonly tables: ConfigTables;
+  /** Digest of the file's text, in hexadecimal. */
+  readonly sha256: string;
 }
 
 /** An external RFC 3161 authority. */
@@ -142,15 +145,21 @@ export interface LoadOptions {
  */
 export function loadConfig(file: string, options: LoadOptions = {}): Config {
   const text = readText(file);
-  const tables = readTables(text, file);
-  const config = toConfig(tables, file);
-  if (options.files !== 'unused') checkFiles(config, tables, text);
-  return deepFreeze(config);
+  const config = parseConfig(text, file);
+  if (options.files !== 'unused') checkFiles(config, config.tables, text);
+  return config;
+}
+
+/** Like {@link loadConfig} without a look at other files, together with the keys as they stand in the file. */
+export function loadDocument(file: string): { document: unknown; config: Config } {
+  const text = readText(file);
+  return { document: readToml(text, file), config: parseConfig(text, file) };
 }
 
 /** Like {@link loadConfig} on text already read; `file` names it in messages and is where relative paths start. */
 export function parseConfig(text: string, file: string): Config {
-  return deepFreeze(toConfig(readTables(text, file), file));
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  return deepFreeze({ ...toConfig(readTables(text, file), file), sha256 });
 }
 
 function readText(file: string): string {
@@ -202,7 +211,7 @@ function describeFound(input: unknown): string {
   return `found ${shown.length > 80 ? `${shown.slice(0, 77)}…` : shown}`;
 }
 
-function toConfig(tables: ConfigTables, file: string): Config {
+function toConfig(tables: ConfigTables, file: string): Omit<Config, 'sha256'> {
   const folder = dirname(resolve(file));
   const { environment, http, limits, blocking, sealing, hash, log, kms, timestamp } = tables;
   const stateDir = resolve(folder, tables.state_dir);

@@ -67,7 +67,7 @@ async function serve(config: Config): Promise<void> {
   process.on('uncaughtException', onFatal);
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
-  const live = new LiveConfig(config, logger);
+  const live = new LiveConfig(config, systemClock, logger);
   process.on('SIGHUP', () => live.reload());
 
   await using parts = new AsyncDisposableStack();

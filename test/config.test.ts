@@ -56,7 +56,7 @@ t.test('production.toml explains every key, and says its default', async (t) => 
   const defaults = parseConfig(text, 'config/production.toml');
   const config = parseConfig(uncommented, 'config/production.toml');
   const hash = { ...config.hash, workers: defaults.hash.workers };
-  t.strictSame({ ...config, hash, tables: defaults.tables }, defaults);
+  t.strictSame({ ...config, hash, tables: defaults.tables, sha256: defaults.sha256 }, defaults);
 });
 
 const EITHER_OR = /^(token_serial|pin_file) /;

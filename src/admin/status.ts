@@ -10,6 +10,8 @@ export interface AdminStatus {
   started_at: string;
   uptime_seconds: number;
   draining: boolean;
+  /** The configuration it goes by: digest of the file's text when that was read, and keys that wait for a restart. */
+  config: { file: string; sha256: string; loaded_at: string; pending: readonly string[] };
   /** Whether every part is. */
   ready: boolean;
   parts: HealthPart[];

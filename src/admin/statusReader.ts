@@ -61,6 +61,7 @@ export interface StatusSources {
   canary: Pick<Canary, 'status'>;
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
+  config(): AdminStatus['config'];
   storeFreeBytesMin: number;
   hash: { engine: string; workers: number; pool: Pick<HashPool, 'load'> };
   lifecycle: { readonly draining: boolean };
@@ -94,6 +95,7 @@ export class StatusReader {
       started_at: toTimestamp(now - process.uptime() * 1000),
       uptime_seconds: Math.floor(process.uptime()),
       draining: this.#sources.lifecycle.draining,
+      config: this.#sources.config(),
       canary: presentCanary(canary.status(), now),
       queue: {
         ...presentQueue(sealer.waiting, now),

@@ -21,6 +21,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./status.ts')).statusCommand(),
   },
   {
+    name: 'config',
+    summary: 'show the configuration as it is in effect',
+    load: async () => (await import('./config.ts')).configCommand(),
+  },
+  {
     name: 'doctor',
     summary: 'check an installation part by part, and say what to do',
     load: async () => (await import('./doctor.ts')).doctorCommand(),

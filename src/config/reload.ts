@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { changedKeys } from './toml.ts';
@@ -28,6 +29,7 @@ export function reloadConfig(running: Config): Reload {
       policies,
       organizations,
       logging,
+      sha256: next.sha256,
       tables: {
         ...running.tables,
         limits: { ...next.tables.limits, document_bytes_max },
@@ -45,16 +47,26 @@ export function reloadConfig(running: Config): Reload {
 /** The configuration as it is now. What holds for each request is read from here each time; the rest is told. */
 export class LiveConfig {
   readonly #logger: Logger;
+  readonly #clock: Clock;
   readonly #listeners: ((config: Config) => void)[] = [];
   #current: Config;
+  #loadedAt: number;
+  #pending: readonly string[] = [];
 
-  constructor(config: Config, logger: Logger) {
+  constructor(config: Config, clock: Clock, logger: Logger) {
     this.#current = config;
     this.#logger = logger;
+    this.#loadedAt = clock();
+    this.#clock = clock;
   }
 
   get current(): Config {
     return this.#current;
+  }
+
+  /** When the file was last read and accepted, and which of its keys wait for a restart since. */
+  get loaded(): { at: number; pending: readonly string[] } {
+    return { at: this.#loadedAt, pending: this.#pending };
   }
 
   onChange(listener: (config: Config) => void): void {
@@ -66,6 +78,8 @@ export class LiveConfig {
     try {
       const { config, applied, deferred } = reloadConfig(this.#current);
       this.#current = config;
+      this.#loadedAt = this.#clock();
+      this.#pending = deferred;
       this.#logger.level = config.logging.level;
       for (const listener of this.#listeners) listener(config);
       this.#logger.info({ keys: applied }, 'the configuration was read again');

@@ -28,8 +28,13 @@ export function text(expected: string, pattern: RegExp) {
   return key(expected, (found) => (typeof found === 'string' && pattern.test(found) ? found : undefined));
 }
 
+/** The schemas of keys that are paths. */
+export const PATHS = new WeakSet<z.core.$ZodType>();
+
 export function path(what: string) {
-  return text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/);
+  const schema = text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/);
+  PATHS.add(schema);
+  return schema;
 }
 
 export function integer(what: string, min: number, max: number) {

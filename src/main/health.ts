@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { openAdministration } from '../admin/administration.ts';
 import type { Metrics } from '../admin/metrics.ts';
-import { systemClock } from '../base/clock.ts';
+import { systemClock, toTimestamp } from '../base/clock.ts';
 import { Canary } from '../canary.ts';
 import { certificatesInUse } from '../config/certificates.ts';
 import type { LiveConfig } from '../config/reload.ts';
@@ -79,6 +79,11 @@ export async function openHealth(
         certificates: certificatesInUse(config),
         storeFreeBytesMin: config.storage.freeBytesMin,
         queueJobsMax: () => live.current.limits.queueJobsMax,
+        config: () => {
+          const { at, pending } = live.loaded;
+          const { file, sha256 } = live.current;
+          return { file, sha256, loaded_at: toTimestamp(at), pending };
+        },
         hash: { engine, workers: config.hash.workers, pool },
         clock: systemClock,
       },

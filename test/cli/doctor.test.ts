@@ -151,7 +151,7 @@ const CASES: Case[] = [
       writeFileSync(join(sandbox.dir, 'state/store/data.mdb'), 'nothing');
       return mend;
     },
-    says: { check: 'store', detail: /damaged or not of LMDB/, remedy: /Recover/ },
+    says: { check: 'store', detail: /damaged or not of LMDB/, remedy: /Disaster recovery/ },
   },
   {
     name: 'the store of another log',

@@ -4,6 +4,7 @@ import type { Config } from '../../config.ts';
 import { formatAddress } from '../../net/address.ts';
 import { lockHolder } from '../../store/lock.ts';
 import { askAdministration, NobodyAnswers } from '../adminClient.ts';
+import { loadedOtherwise } from '../config.ts';
 import { describeSeconds } from '../status.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { slowEngine } from './host.ts';
@@ -20,7 +21,11 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
   const { listen } = config.admin;
   try {
     const status = await askAdministration<AdminStatus>(listen, 'GET', '/status');
-    return { status, running: true, diagnoses: [introduce(status), ...judgeStatus(status)] };
+    return {
+      status,
+      running: true,
+      diagnoses: [introduce(status), ...judgeConfig(status, config), ...judgeStatus(status)],
+    };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     const holder = lockHolder(config.lockFile);
@@ -39,6 +44,12 @@ function introduce({ version, environment, pid, uptime_seconds: uptime }: AdminS
   return good(
     'daemon',
     `pdfseald ${version} of ${environment} runs as process ${pid}, up ${describeSeconds(uptime)}`,
+  );
+}
+
+function judgeConfig(status: AdminStatus, { sha256 }: Config): Diagnosis[] {
+  return loadedOtherwise(status.config, sha256).map((detail) =>
+    warning('daemon', detail, 'pdfseald --check-config, then systemctl reload or restart'),
   );
 }
 

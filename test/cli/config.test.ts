@@ -1,0 +1,145 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { AdminStatus } from '../../src/admin/status.ts';
+import { hidesSecrets, toTomlLines } from '../../src/cli/configToml.ts';
+import { effectiveSettings } from '../../src/config/effective.ts';
+import { loadDocument, parseConfig } from '../../src/config.ts';
+import { askAdmin } from '../support/admin.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(120_000);
+
+/** Every kind of value: relative paths, sockets, names with dots, blanks and quotes, tables in tables, what is unlimited. */
+const ODD = `
+environment = "odd"
+state_dir = "../state"
+compliance_mode = true
+retention.document_hours = 1_000
+[http]
+listen = ["unix:/run/odd/seal.sock", "[::1]:8400"]
+public_url = "https://seal.example.com/"
+tls = { certificate_file = "tls/cert.pem", key_credential = "tls_key" }
+[admin]
+listen = "unix:admin.sock"
+[limits]
+document_bytes_max = "64MiB"
+rate = { requests = 60, window = "60s" }
+[quotas."monthly \\"statements\\" 1.5"]
+jobs = 5
+[quotas.default]
+jobs = "unlimited"
+[clients.invoices]
+quotas.default = { jobs = 7 }
+[clients.orders.rate]
+requests = "unlimited"
+[hash]
+cross_check = 1
+[log]
+origin = "seal.example.com/odd"
+witness_file = "/elsewhere/witness"
+[kms]
+quorum = "2 of eu, us"
+[[kms.partitions]]
+region = "eu"
+module = "module.so"
+token_serial = "0123"
+key_label = "key"
+pin_file = "pins/eu"
+environment = { CONF = "a\\tb", "ODD.NAME" = "x", VENDOR_PIN = "secret" }
+[[kms.partitions]]
+region = "us"
+module = "/module.so"
+token_label = "tökén"
+key_label = "key"
+pin_credential = "pin_us"
+[timestamp]
+authorities = ["acme"]
+[timestamp.remotes.acme]
+url = "https://tsa.example.com"
+roots_file = "roots.pem"
+[clock]
+trust = "system"
+[organizations.acme]
+`;
+
+function effective(file: string) {
+  const { document, config } = loadDocument(file);
+  return { settings: effectiveSettings(document, config), config };
+}
+
+t.test('what is shown is read back as the same configuration, wherever it is put', async (t) => {
+  const dir = t.testdir({ conf: { 'odd.toml': ODD.replace('VENDOR_PIN = "secret"', 'VENDOR = "y"') } });
+  for (const file of ['config/sandbox.toml', 'config/production.toml', join(dir, 'conf/odd.toml')]) {
+    const { settings, config } = effective(file);
+    const { file: _, sha256: __, tables: ___, ...expected } = config;
+    for (const [name, shown] of [
+      ['all', settings],
+      ['changed', settings.filter(({ changed }) => changed)],
+    ] as const) {
+      const text = toTomlLines(shown).join('\n');
+      const { file, sha256, tables, ...found } = parseConfig(text, '/somewhere/else.toml');
+      t.strictSame(found, expected, `${config.file}: ${name}`);
+    }
+    t.notOk(hidesSecrets(settings));
+  }
+});
+
+t.test('where each key is from, and what differs from its default', async (t) => {
+  const dir = t.testdir({ 'odd.toml': ODD });
+  const { settings } = effective(join(dir, 'odd.toml'));
+  const at = (...path: (string | number)[]) => settings.find((one) => one.path.join() === path.join());
+  t.match(at('limits', 'document_bytes_max'), { value: '64MiB', source: 'file', changed: true });
+  t.match(at('limits', 'rate', 'window'), { value: '60s', source: 'file', changed: false }, 'as long as 1m');
+  t.match(at('limits', 'queue_jobs_max'), { value: 50_000, source: 'default', changed: false });
+  t.match(at('scan', 'clamd'), { value: undefined, source: 'unset' });
+  t.match(at('clock', 'program'), { value: undefined, source: 'unset' }, 'no program is asked');
+  t.match(at('kms', 'partitions', 0, 'pin_file'), { value: join(dir, 'pins/eu'), source: 'file' });
+  t.match(at('admin', 'listen'), { value: `unix:${join(dir, 'admin.sock')}` });
+  const text = toTomlLines(settings).join('\n');
+  t.notMatch(text, 'secret"', 'no value of a variable that looks like a secret');
+  t.match(text, '"(not shown)"');
+  t.ok(hidesSecrets(settings));
+});
+
+t.test('beside a daemon that loaded another content of the file', async (t) => {
+  const sandbox = await openSandbox();
+  t.teardown(() => sandbox.close());
+  const show = (...args: string[]) =>
+    sandbox.pdfseal(['config', 'show', '--config', sandbox.configFile, ...args]);
+  t.match(await show(), {
+    status: 0,
+    stdout: /\n\[\[kms\.partitions\]\]\nregion = "local" +# file\n/,
+    stderr: '',
+  });
+  const daemon = await sandbox.start();
+  t.match(await show('--changed'), { status: 0, stderr: '' }, 'the same content');
+
+  const text = readFileSync(sandbox.configFile, 'utf8');
+  const edited = text.replace('[limits]', '[limits]\nqueue_jobs_max = 7\ndocument_bytes_max = "1MiB"');
+  writeFileSync(sandbox.configFile, edited);
+  t.match(
+    (await show()).stderr,
+    /^pdfseal: the running daemon loaded another content of .*sandbox\.toml at .*Z: reload it/,
+  );
+
+  daemon.child.kill('SIGHUP');
+  const loaded = async () => (await askAdmin(sandbox, '/status')).json<AdminStatus>().config;
+  await until('it is read again', async () => (await loaded()).pending.length > 0);
+  t.strictSame((await loaded()).pending, ['limits.document_bytes_max']);
+  const { stdout, stderr } = await show('--changed', '--json');
+  t.strictSame(JSON.parse(stderr), {
+    note: 'pdfseal: these keys wait for a restart of the daemon: limits.document_bytes_max',
+  });
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  t.match(
+    lines.find(({ key }) => key === 'limits.queue_jobs_max'),
+    { value: 7, source: 'file', changed: true },
+  );
+  const doctor = await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]);
+  t.match(doctor.stdout, /^! daemon: these keys wait for a restart of the daemon/m);
+});
