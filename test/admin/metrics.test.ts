@@ -2,13 +2,15 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { AdminQuotas } from '../../src/admin/status.ts';
-import { askAdmin } from '../support/admin.ts';
+import { ask } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
+import { expressionsOf, readDashboard } from '../support/dashboard.ts';
 import { parseMetrics, type Sample, sampleOf } from '../support/metrics.ts';
+import { startPrometheus } from '../support/prometheus.ts';
 import { promtool } from '../support/promtool.ts';
-import { openSandbox } from '../support/sandbox.ts';
+import { freePort, openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
@@ -17,6 +19,11 @@ t.setTimeout(180_000);
 /** What one scrape of a small daemon may have; far below what would trouble anybody. */
 const SAMPLES_MAX = 2_000;
 
+/** This daemon believes its clock as it is. */
+const MAY_BE_ABSENT = ['pdfseal_clock_error_bound_seconds'];
+/** It answers no 5xx, and was not started twice. */
+const MAY_BE_EMPTY = /clock_error_bound|status=~"5|^changes\(process_start/;
+
 const DOCUMENT = pdfOf('a hosted document');
 
 t.test('metrics', async (t) => {
@@ -24,11 +31,13 @@ t.test('metrics', async (t) => {
   const source = await openSource(t, (req, res) =>
     req.url === '/a.pdf' ? serving(DOCUMENT)(req, res) : res.writeHead(405).end(),
   );
+  const port = await freePort();
   const sandbox = await openSandbox({
     code: 'dist',
     stamped: true,
     head: 'compliance_mode = true',
     tables: {
+      admin: `listen = "127.0.0.1:${port}"`,
       log: 'witness_interval = "100ms"',
       scan: `clamd = "unix:${clamd.socket}"`,
       sources: 'allow = ["127.0.0.0/8"]',
@@ -49,7 +58,7 @@ t.test('metrics', async (t) => {
   let text = '';
   let samples: Sample[] = [];
   const scrape = async () => {
-    ({ text } = await askAdmin(sandbox, '/metrics'));
+    ({ text } = await ask({ host: '127.0.0.1', port }, '/metrics'));
     samples = parseMetrics(text);
   };
   const value = (name: string, labels: Record<string, string> = {}) => sampleOf(samples, name, labels);
@@ -112,7 +121,7 @@ t.test('metrics', async (t) => {
       const found = value(name) ?? Number.NaN;
       t.ok(found >= atLeast && found <= atMost, `${name} is ${found}`);
     }
-    const { clients } = (await askAdmin(sandbox, '/quotas')).json<AdminQuotas>();
+    const { clients } = (await ask({ host: '127.0.0.1', port }, '/quotas')).json<AdminQuotas>();
     t.match(clients, [
       { client_id: 'clerk', rate: { limit: 2, used: 2, window_seconds: 3600 } },
       { client_id: 'quickstart', quotas: [{ name: 'letters', limit: 1, used: 1, resets_at: /Z$/ }] },
@@ -128,5 +137,30 @@ t.test('metrics', async (t) => {
       (cell) => Array.from(cell.matchAll(/`(pdfseal_\w+)`/g), ([, name]) => name ?? ''),
     );
     t.strictSame(told.sort(), families.sort(), 'in the README, all and no others');
+  });
+
+  await t.test('are what a real Prometheus is asked for', async (t) => {
+    const dashboard = readDashboard();
+    const asked = readFileSync('config/prometheus-alerts.yml', 'utf8') + expressionsOf(dashboard).join('\n');
+    const names = new Set(asked.match(/\b(?:pdfseal|process|nodejs)_[a-z_]+\b/g));
+    const families = Array.from(text.matchAll(/^# TYPE (\w+)/gm), ([, name]) => name);
+    const exported = new Set([...families, ...samples.map(({ name }) => name)]);
+    t.strictSame(
+      [...names].filter((name) => !exported.has(name) && !MAY_BE_ABSENT.includes(name)),
+      [],
+    );
+
+    const prometheus = await startPrometheus(t, port);
+    for (const expression of expressionsOf(dashboard)) {
+      if (MAY_BE_EMPTY.test(expression)) await prometheus.count(expression);
+      else t.ok(await prometheus.count(expression), expression);
+    }
+    await until('every rule was evaluated', async () => {
+      return (await prometheus.rules()).every(({ health }) => health !== 'unknown');
+    });
+    t.strictSame(
+      (await prometheus.rules()).filter(({ health }) => health !== 'ok'),
+      [],
+    );
   });
 });
