@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
+import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import type { Certificate } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { encodePem } from '../asn1/pem.ts';
@@ -9,6 +10,7 @@ import { systemClock, toTimestamp } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
+import { initKey } from '../kms/keys.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import {
@@ -20,7 +22,7 @@ import {
 } from '../tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse, readCertificates } from '../tsa/pki.ts';
 import { createFileAtomically, readSmallFile, readTextFile, unusable, writeFileAtomically } from './files.ts';
-import { rootBeside, useAuthorityKey } from './hsmKeys.ts';
+import { findKey, rootBeside, useAuthorityKey } from './hsmKeys.ts';
 import { parseDurationArgument } from './options.ts';
 import { NAME_CHARACTERS_MAX } from './subject.ts';
 
@@ -29,6 +31,10 @@ export interface CertificateTerms {
   organization?: string | undefined;
   rootValidityMs: number;
   certificateValidityMs: number;
+}
+
+export interface RootTerms extends Pick<CertificateTerms, 'organization' | 'rootValidityMs'> {
+  algorithm: AuthorityAlgorithm;
 }
 
 /** The root a site without a certificate authority made for itself. */
@@ -41,6 +47,8 @@ const FILE_BYTES_MAX = 1 << 20;
 
 const DAY_MS = 86_400_000;
 export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
+/** Receipts rest on it for decades. */
+export const ROOT_VALIDITY_DEFAULT_MS = 9125 * DAY_MS;
 const VALIDITY_MS_MAX = 36_525 * DAY_MS;
 
 /** Argument parser: milliseconds a certificate is valid. */
@@ -66,6 +74,24 @@ export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | u
 }
 
 /**
+ * A root beside a time-stamping key that has none: its key, unless an earlier attempt made it, and its certificate. Throws OperatorError,
+ * also where there is a root.
+ */
+export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: RootTerms): Promise<OwnRoot> {
+  const token = rootBeside(key);
+  const file = certificateFile(config.certificatesDir, token);
+  if (existsSync(file)) {
+    throw new OperatorError(
+      `${kmsKeyId(token)} is a root already, certified in ${file}: certify with it, or choose another key_label`,
+    );
+  }
+  if ((await findKey({ purpose: 'root', token })) === undefined) await initKey(token, terms.algorithm);
+  makeFolder(config.certificatesDir);
+  const certificate = await useAuthorityKey(token, (rootKey) => rootOf(config, rootKey, terms));
+  return { token, certificate };
+}
+
+/**
  * The root and a certificate for each of the keys, as far as they are not there from an earlier attempt. Throws
  * OperatorError for what is there and is another key's: nothing is overwritten.
  */
@@ -87,7 +113,7 @@ export async function certifyKeys(
 async function rootOf(
   config: Config,
   { key, sign }: { key: CertifiedKey; sign: KeyInUse['sign'] },
-  { organization, rootValidityMs }: CertificateTerms,
+  { organization, rootValidityMs }: Pick<CertificateTerms, 'organization' | 'rootValidityMs'>,
 ): Promise<Certificate> {
   const file = certificateFile(config.certificatesDir, key);
   const now = systemClock();

@@ -14,7 +14,9 @@ import {
   findOwnRoot,
   installChain,
   issueChain,
+  makeOwnRoot,
   parseValidityArgument,
+  ROOT_VALIDITY_DEFAULT_MS,
   readCertificateFile,
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
@@ -105,7 +107,12 @@ export function certifyCommand(): Command {
       .summary('certify a time-stamping key with the root in the HSM')
       .description(
         'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
-          'init` made in the HSM, and installs it: for a new key, or before the old certificate ends.',
+          'init` made in the HSM, and installs it: for a new key, or before the old certificate ends. Where that root is ' +
+          'lost, or there never was one, --new-root makes one beside the key first.',
+      )
+      .option(
+        '--new-root',
+        'make a root beside this key, in its token and of its algorithm, and certify with that',
       )
       .option(
         '--organization-name <name>',
@@ -125,23 +132,30 @@ export function certifyCommand(): Command {
 old one in timestamp.keys, certify it with --from, and start the daemon again before that date.`,
       examples: [
         'pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"',
+        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --new-root',
       ],
     },
   );
 }
 
 async function certifyKey(
-  options: KeyOptions & { organizationName?: string; validity?: number; from?: number },
+  options: KeyOptions & { organizationName?: string; validity?: number; from?: number; newRoot?: true },
 ): Promise<void> {
   const config = loadConfig(options.config);
   const token = pickTimestampKey(config, options);
-  const root = findOwnRoot(config);
+  const key = await useAuthorityKey(token, async ({ key }) => key);
+  const root = options.newRoot
+    ? await makeOwnRoot(config, token, {
+        algorithm: key.algorithm,
+        organization: options.organizationName,
+        rootValidityMs: ROOT_VALIDITY_DEFAULT_MS,
+      })
+    : findOwnRoot(config);
   if (root === undefined) {
     throw new OperatorError(
-      'there is no root of our own beside any key of timestamp.keys: request a certificate with `pdfseal hsm csr`',
+      'there is no root of our own beside any key of timestamp.keys: make one with --new-root, or request a certificate with `pdfseal hsm csr`',
     );
   }
-  const key = await useAuthorityKey(token, async ({ key }) => key);
   const from = options.from ?? systemClock();
   const chain = await useAuthorityKey(root.token, (rootKey) =>
     issueChain(

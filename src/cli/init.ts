@@ -15,7 +15,12 @@ import { encodeTrust } from '../manifest/trust.ts';
 import { createStore } from '../store/lmdb.ts';
 import { acquireLock } from '../store/lock.ts';
 import { certificateFile } from '../tsa/installed.ts';
-import { certifyKeys, parseValidityArgument, VALIDITY_DEFAULT_MS } from './authorityCertificates.ts';
+import {
+  certifyKeys,
+  parseValidityArgument,
+  ROOT_VALIDITY_DEFAULT_MS,
+  VALIDITY_DEFAULT_MS,
+} from './authorityCertificates.ts';
 import { writeFileAtomically } from './files.ts';
 import { explain } from './help.ts';
 import {
@@ -94,9 +99,6 @@ installs the answer with \`pdfseal hsm install-certificate\`.`,
 }
 
 const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
-
-/** Receipts rest on it for decades. */
-const ROOT_VALIDITY_DEFAULT_MS = 9125 * 86_400_000;
 
 async function init(options: InitOptions): Promise<void> {
   const config = loadConfig(options.config);

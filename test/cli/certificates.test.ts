@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Certificate, describeSubject } from '../../src/asn1/certificate.ts';
@@ -119,4 +119,38 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.equal((await certify('30d')).status, 0, 'what cannot be read is mended');
   const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);
   t.equal(exported.status, 0, 'and stands in nobody’s way');
+});
+
+t.test('certify: a new root, where the first one is lost', async (t) => {
+  const sandbox = await openSandbox({ stamped: true });
+  t.teardown(() => sandbox.close());
+  const pdfseal = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+  const taken = await pdfseal('hsm', 'certify', '--new-root');
+  t.match(taken, { status: 1, stderr: /local\/timestamp-2026-root is a root already/ });
+
+  // The key and its root are gone; another key takes their place.
+  const config = readFileSync(sandbox.configFile, 'utf8').replaceAll('timestamp-2026', 'timestamp-2027');
+  writeFileSync(sandbox.configFile, config);
+  t.equal((await pdfseal('hsm', 'init-key', '--key-label', 'timestamp-2027')).status, 0);
+  t.match(await pdfseal('hsm', 'certify'), { status: 1, stderr: /no root of our own .* --new-root/ });
+  const made = await pdfseal('hsm', 'certify', '--new-root', '--organization-name', 'Example Corp');
+  t.equal(made.status, 0, made.stderr);
+  const { chain } = readInstalled(join(sandbox.dir, 'state/certificates'), {
+    ...NAME,
+    keyLabel: 'timestamp-2027',
+  });
+  t.match(chain.map(describeSubject), [/^O=Example Corp, .*time-stamping$/, /time-stamping root$/]);
+  t.match(await pdfseal('hsm', 'list'), { status: 0, stdout: /root +local\/timestamp-2027-root .* ready/ });
+  t.equal((await pdfseal('hsm', 'certify')).status, 0, 'from now on it is the root');
+
+  const trust = join(sandbox.dir, 'trust.json');
+  t.equal((await pdfseal('trust', 'export', '--output', trust)).status, 0);
+  await sandbox.start();
+  const document = join(sandbox.dir, 'a.pdf');
+  writeFileSync(document, '%PDF-1.7\n%%EOF\n');
+  const client = ['--url', sandbox.url, '--visibility', 'private'];
+  const env = { PDFSEAL_API_KEY: await sandbox.issueKey() };
+  t.equal((await sandbox.pdfseal(['submit', document, ...client], { env })).status, 0);
+  const verified = await sandbox.pdfseal(['verify', document, `${document}.receipt.json`, '--trust', trust]);
+  t.match(verified, { status: 0, stdout: /passed +time-stamp .*local\/timestamp-2027/ });
 });
