@@ -12,13 +12,19 @@ const NODE_MAJOR_MIN = 24;
 async function main(args: string[]): Promise<void> {
   exitOnBrokenPipe();
   if (isNodeTooOld()) return;
-  if (args[0] === ASK) return (await import('./cli/completion.ts')).answerShell(args.slice(1));
+  if (args[0] === ASK) return answer(args.slice(1));
   if (args.includes('--json')) speakJson();
   try {
     await run(await programFor(args), args);
   } catch (error) {
     process.exitCode = report(error);
   }
+}
+
+/** What a shell asks while a command line is being typed, of which `words` are there. */
+async function answer(words: string[]): Promise<void> {
+  const { answerShell } = await import('./cli/completion.ts');
+  await answerShell(await programFor(words.slice(0, -1)), words);
 }
 
 async function run(program: Command, args: string[]): Promise<void> {

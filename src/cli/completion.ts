@@ -24,8 +24,8 @@ export function completionCommand(): Command {
 }
 
 /** Answers a shell: a line for each word that fits, its meaning behind a tab. */
-export async function answerShell(words: readonly string[]): Promise<void> {
-  const { words: found, files } = await candidatesFor(words);
+export async function answerShell(program: Command, words: readonly string[]): Promise<void> {
+  const { words: found, files } = await candidatesFor(program, words);
   for (const { word, meaning } of found) process.stdout.write(`${word}\t${oneLine(meaning)}\n`);
   if (files) print(FILES);
 }

@@ -1,5 +1,4 @@
 import type { Argument, Command, Option } from 'commander';
-import { programFor } from '../program.ts';
 import { valuesFrom } from './values.ts';
 
 /** A word that would fit, and what it means. */
@@ -15,8 +14,7 @@ export interface Candidates {
 }
 
 /** What may take the place of the last of `words`, those behind `pdfseal` on the command line. */
-export async function candidatesFor(words: readonly string[]): Promise<Candidates> {
-  const program = await programFor(words.slice(0, -1));
+export async function candidatesFor(program: Command, words: readonly string[]): Promise<Candidates> {
   const current = words.at(-1) ?? '';
   const typed = current === '=' ? '' : current;
   const line = readLine(program, words.slice(0, -1));
