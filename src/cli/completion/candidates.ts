@@ -1,11 +1,5 @@
 import type { Argument, Command, Option } from 'commander';
-import { valuesFrom } from './values.ts';
-
-/** A word that would fit, and what it means. */
-export interface Candidate {
-  word: string;
-  meaning: string;
-}
+import { type Candidate, valuesFrom } from './values.ts';
 
 export interface Candidates {
   words: Candidate[];

@@ -5,7 +5,12 @@ import { kmsKeyId } from '../../manifest/receipt.ts';
 import type { Store } from '../../store/store.ts';
 import { configuredKeys } from '../hsmKeys.ts';
 import { withStore } from '../options.ts';
-import type { Candidate } from './candidates.ts';
+
+/** A word that would fit, and what it means. */
+export interface Candidate {
+  word: string;
+  meaning: string;
+}
 
 const FOLDER = '/etc/pdfseal';
 
