@@ -3,14 +3,12 @@ import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-const noteSchema = z.object({
-  /** RFC 3339. */
+export const upkeepNote = z.object({
   finished_at: z.iso.datetime(),
   good: z.boolean(),
-  /** Of the log that was copied or checked. */
-  tree_size: z.int(),
+  tree_size: z.int().min(0).describe('Of the log that was copied or checked.'),
 });
-export type UpkeepNote = z.infer<typeof noteSchema>;
+export type UpkeepNote = z.infer<typeof upkeepNote>;
 
 export type Chore = 'backup' | 'check';
 
@@ -33,7 +31,7 @@ export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): vo
 /** Undefined where nothing was noted, or nothing that can be read. */
 export function readUpkeep(stateDir: string, chore: Chore): UpkeepNote | undefined {
   try {
-    return noteSchema.parse(JSON.parse(readFileSync(fileOf(stateDir, chore), 'utf8')));
+    return upkeepNote.parse(JSON.parse(readFileSync(fileOf(stateDir, chore), 'utf8')));
   } catch {
     return undefined;
   }

@@ -15,6 +15,7 @@ import { observe } from '../http/observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
+import { describeAdministration } from './openapi.ts';
 import { presentRun } from './present.ts';
 import type { StatusReader } from './statusReader.ts';
 
@@ -45,15 +46,14 @@ export function createAdminApp(parts: AdminParts): RequestListener {
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(router.routes());
-  koa.use(
-    refuseUnrouted(router, 'It has /healthz, /readyz, /metrics, /status, /quotas, /canary and /partitions.'),
-  );
+  koa.use(refuseUnrouted(router, 'See /openapi.json.'));
   return koa.callback();
 }
 
 function routesOf(parts: AdminParts): Router<RequestState> {
   const { status, metrics, canary, drills, auth, clock } = parts;
   const mayChange: Middleware = auth ? requireKey(auth, 'admin') : (_ctx, next) => next();
+  const description = JSON.stringify(describeAdministration());
   const router = new Router<RequestState>({ sensitive: true, strict: true });
   router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
   router.get('/readyz', async (ctx) => {
@@ -77,6 +77,11 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   router.post('/partitions/:name/in', mayChange, async (ctx) => {
     queryOf(ctx, []);
     answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '')));
+  });
+  router.get('/openapi.json', (ctx) => {
+    ctx.set('Cache-Control', 'no-cache');
+    ctx.type = JSON_TYPE;
+    ctx.body = description;
   });
   router.get('/v1/errors', serveErrorIndex);
   router.get('/v1/errors/:code', serveErrorPage);

@@ -10,7 +10,7 @@ import type { HashPool } from '../hash/pool.ts';
 import type { PartitionStatus } from '../kms/partition.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
-import { encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
+import { countOf, encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -104,6 +104,10 @@ export class StatusReader {
       partitions: {
         quorum: encodeQuorum(quorum),
         needed: quorum.needed,
+        signing: countOf(
+          quorum,
+          partitions.status().filter(({ state }) => state === 'ready'),
+        ),
         members: partitions.status().map((member) => this.#presentPartition(member)),
       },
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),

@@ -56,7 +56,8 @@ export function describeQuorum(policy: QuorumPolicy, signers: readonly Signer[])
   return `signed by ${keys} (regions: ${regions}); needed: ${encodeQuorum(policy)}`;
 }
 
-function countOf({ regions }: QuorumPolicy, signers: readonly Signer[]): number {
+/** How many of the signers count towards the policy: different keys, or different ones of its regions. */
+export function countOf({ regions }: QuorumPolicy, signers: readonly Signer[]): number {
   if (regions === undefined) return signers.length;
   return regions.filter((region) => signers.some((signer) => signer.region === region)).length;
 }

@@ -32,8 +32,9 @@ const steps =
 const slow = steps(['1', '0x60'], ['30', '0+10x60'], ['+Inf', '0+10x60']);
 const quick = steps(['1', '0+10x60'], ['30', '0+10x60'], ['+Inf', '0+10x60']);
 
-const quorumOf = (needed: number, ...ready: Values[]): Metrics => ({
+const quorumOf = (needed: number, signers: Values, ...ready: Values[]): Metrics => ({
   pdfseal_quorum: `${needed}x60`,
+  pdfseal_quorum_signers: signers,
   ...Object.fromEntries(ready.map((values, n) => [`pdfseal_partition_ready{partition="p${n}"}`, values])),
 });
 const certificate = (days: number): Metrics => ({
@@ -73,10 +74,13 @@ const CASES: Record<string, Case> = {
     silent: [{ process_start_time_seconds: '0x40 1x10 2x10' }],
   },
   PdfsealdBelowQuorum: {
-    fires: quorumOf(2, '1x60', '1x50 0x10', '1x58 0 0'),
-    silent: [quorumOf(2, '1x60', '1x60', '1x60'), quorumOf(2, '1x60', '1x60', '1x60 0')],
+    fires: quorumOf(2, '2x50 1x10', '1x60', '1x50 0x10'),
+    silent: [quorumOf(2, '2x60'), quorumOf(2, '3x59 1')],
   },
-  PdfsealdPartitionDown: { fires: quorumOf(1, '1x60', '0x60'), silent: [quorumOf(1, '1x60', '1x60')] },
+  PdfsealdPartitionDown: {
+    fires: quorumOf(1, '1x60', '1x60', '0x60'),
+    silent: [quorumOf(1, '2x60', '1x60', '1x60')],
+  },
   PdfsealdPartitionRestarts: {
     fires: { 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1+1x9' },
     silent: [{ 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1 2 2x8' }],
@@ -275,7 +279,7 @@ t.test('each fires, alone, and is silent where nothing is wrong', async (t) => {
   );
   const { status, output } = runTests(t.testdir(), tests);
   t.equal(status, 0, output);
-  const wrong = unitTest(quorumOf(1, '1x60', '0x60'), 60, []);
+  const wrong = unitTest({ up: '0x60' }, 60, []);
   t.equal(runTests(t.testdir(), [wrong]).status, 1, 'a case that is not met is seen');
 });
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { AdminQuotas } from '../../src/admin/status.ts';
-import { ask } from '../support/admin.ts';
+import { askAdminAt } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
@@ -58,7 +58,7 @@ t.test('metrics', async (t) => {
   let text = '';
   let samples: Sample[] = [];
   const scrape = async () => {
-    ({ text } = await ask({ host: '127.0.0.1', port }, '/metrics'));
+    ({ text } = await askAdminAt({ host: '127.0.0.1', port }, '/metrics'));
     samples = parseMetrics(text);
   };
   const value = (name: string, labels: Record<string, string> = {}) => sampleOf(samples, name, labels);
@@ -121,7 +121,7 @@ t.test('metrics', async (t) => {
       const found = value(name) ?? Number.NaN;
       t.ok(found >= atLeast && found <= atMost, `${name} is ${found}`);
     }
-    const { clients } = (await ask({ host: '127.0.0.1', port }, '/quotas')).json<AdminQuotas>();
+    const { clients } = (await askAdminAt({ host: '127.0.0.1', port }, '/quotas')).json<AdminQuotas>();
     t.match(clients, [
       { client_id: 'clerk', rate: { limit: 2, used: 2, window_seconds: 3600 } },
       { client_id: 'quickstart', quotas: [{ name: 'letters', limit: 1, used: 1, resets_at: /Z$/ }] },

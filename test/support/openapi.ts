@@ -21,6 +21,7 @@ interface Operation {
 }
 
 export interface ApiDescription {
+  servers: { url: string }[];
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, object>; headers: Record<string, ResponseObject['headers']> };
 }
@@ -32,9 +33,12 @@ const STATUSES_WITHOUT_OPERATION = [400, 404, 405, 408, 431, 500, 503];
 export class ApiCheck {
   readonly #api: ApiDescription;
   readonly #ajv: Ajv2020;
+  /** What every path begins with: `/v1`, or nothing. */
+  readonly #base: string;
 
   constructor(description: ApiDescription) {
     this.#api = closed(description);
+    this.#base = new URL(description.servers[0]?.url ?? '', 'http://localhost').pathname.replace(/\/$/, '');
     this.#ajv = new Ajv2020({ strict: false, allErrors: true });
     addFormats.default(this.#ajv);
     this.#ajv.addSchema({ ...this.#api, $id: 'api' });
@@ -77,10 +81,8 @@ export class ApiCheck {
   }
 
   #templateOf(path: string): string | undefined {
-    const pathname = path
-      .replace(/^https?:\/\/[^/]*/, '')
-      .replace(/[?#].*$/s, '')
-      .replace(/^\/v1(?=\/)/, '');
+    const whole = path.replace(/^https?:\/\/[^/]*/, '').replace(/[?#].*$/s, '');
+    const pathname = whole.startsWith(`${this.#base}/`) ? whole.slice(this.#base.length) : whole;
     const templates = Object.keys(this.#api.paths);
     return templates.find((one) => one === pathname) ?? templates.find((one) => matches(one, pathname));
   }

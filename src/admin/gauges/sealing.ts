@@ -79,6 +79,11 @@ export const SEALING: StatusMetric[] = [
     samples: ({ partitions }) => one(partitions.needed),
   },
   {
+    name: 'pdfseal_quorum_signers',
+    help: 'How many of those that sign count towards the quorum; below it nothing is sealed',
+    samples: ({ partitions }) => one(partitions.signing),
+  },
+  {
     name: 'pdfseal_clock_trusted',
     help: '1 while the clock is believed; absent without time-stamps',
     samples: ({ timestamps }) => one(timestamps && timestamps.clock.trouble === undefined),

@@ -13,6 +13,11 @@ export const UPKEEP: StatusMetric[] = [
       })),
   },
   {
+    name: 'pdfseal_config_pending_keys',
+    help: 'Keys of the configuration that were changed and wait for a restart',
+    samples: ({ config }) => one(config.pending.length),
+  },
+  {
     name: 'pdfseal_store_bytes',
     help: 'What the store takes on disk',
     samples: ({ store }) => one(store.bytes),
