@@ -58,11 +58,19 @@ export async function contradiction(
   const now = head && openCheckpoint(head.checkpoint)?.checkpoint;
   const { treeSize, root } = now ?? { treeSize: 0, root: emptyRoot };
   if (treeSize < earlier.treeSize) {
-    return `the log has ${treeSize} leaves, and had ${earlier.treeSize} already: this is an older copy of it`;
+    return olderCopy(treeSize, earlier);
   }
   const proof = await consistencyProof(earlier.treeSize, treeSize, (level, index) =>
     store.tile(level, index),
   );
   if (verifyConsistency(earlier.treeSize, treeSize, proof, earlier.root, root)) return undefined;
+  return continuedOtherwise(earlier);
+}
+
+export function olderCopy(treeSize: number, earlier: Checkpoint): string {
+  return `the log has ${treeSize} leaves, and had ${earlier.treeSize} already: this is an older copy of it`;
+}
+
+export function continuedOtherwise(earlier: Checkpoint): string {
   return `the first ${earlier.treeSize} leaves are not those that were signed: an older copy of the log was continued`;
 }

@@ -340,7 +340,7 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const edge = await loadEdge(head?.treeSize ?? 0, (level, index) => store.tile(level, index));
   if (head && !commitsTo(head, edge)) {
     throw new OperatorError(
-      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal log check`, then restore a backup',
+      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`, then restore a backup',
     );
   }
   const sealer = new Sealer(options, edge, head, await store.waiting(Number.MAX_SAFE_INTEGER));

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Clock } from './base/clock.ts';
 import type { Copies } from './copy/copies.ts';
-import { QUOTA_RETENTION_MS } from './limits/quotas.ts';
 import { IDEMPOTENCY_RETENTION_MS } from './store/idempotency.ts';
+import { QUOTA_RETENTION_MS } from './store/quotas.ts';
 import type { Store } from './store/store.ts';
 
 const INTERVAL_MS = 60_000;

@@ -1,4 +1,4 @@
-/** What `pdfseal backup` and `pdfseal log check` leave behind for the daemon to tell: when they were done, and how they ended. */
+/** What `pdfseal backup` and `pdfseal check` leave behind for the daemon to tell: when they were done, and how they ended. */
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';

@@ -26,7 +26,7 @@ export function backupCommand(): Command {
     new Command('backup')
       .description(
         'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
-          'stripped documents. The copy is opened again and checked as `pdfseal log check` would, and only then gets its name: ' +
+          'stripped documents. The copy is opened again and checked as `pdfseal check` would, and only then gets its name: ' +
           'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
       )
       .addOption(configOption())
@@ -56,39 +56,62 @@ async function backup({ config: file, output, into, keep, json }: BackupOptions)
   if ((output === undefined) === (into === undefined))
     throw new OperatorError('name either --output or --into');
   const config = loadConfig(file, { files: 'unused' });
-  const createdAt = new Date().toISOString();
-  const target = resolve(output ?? join(into ?? '', createdAt.replaceAll(':', '')));
+  const target = output === undefined ? nameIn(into ?? '') : resolve(output);
+  const made = await makeBackup(config, target);
+  if (json) printJson({ backup: target, ...made });
+  else print(`${target}: ${made.tree_size} leaves, checked`);
+  if (into !== undefined && keep !== undefined) removeOldest(into, keep);
+}
+
+/** A backup made now is named so in that folder. */
+export function nameIn(folder: string): string {
+  return resolve(folder, new Date().toISOString().replaceAll(':', ''));
+}
+
+/**
+ * Makes a backup; `flawsMax` as {@link requireGood} has it. Throws OperatorError, and leaves nothing, when it cannot be written or does not
+ * hold together.
+ */
+export async function makeBackup(
+  config: Config,
+  target: string,
+  options?: { flawsMax: number },
+): Promise<BackupFile> {
   if (existsSync(target)) throw new OperatorError(`${target} exists already: a backup is never overwritten`);
   const draft = `${target}.part`;
   rmSync(draft, { recursive: true, force: true });
   try {
     await copyStore(config.storeDir, join(draft, 'store'));
     for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
-    const made = await checked(draft, config, createdAt);
+    const made = await checked(draft, config, options);
     writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
     syncTree(draft);
     renameSync(draft, target);
     syncTree(target);
     noteChore(config.stateDir, 'backup', { good: true, tree_size: made.tree_size });
-    if (json) printJson({ backup: target, ...made });
-    else print(`${target}: ${made.tree_size} leaves, checked`);
+    return made;
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
     throw asOperatorError(error, `cannot write ${target}`);
   }
-  if (into !== undefined && keep !== undefined) removeOldest(into, keep);
 }
 
-/** The copy, opened and held to everything that a log check asks. */
-async function checked(folder: string, config: Config, createdAt: string): Promise<BackupFile> {
+/** The copy, opened and held to everything that a check asks. */
+async function checked(
+  folder: string,
+  config: Config,
+  options: { flawsMax: number } | undefined,
+): Promise<BackupFile> {
+  const createdAt = new Date().toISOString();
   const store = await openStore({ path: join(folder, 'store'), readOnly: true });
   try {
-    await requireGood(store, config);
+    const flaws = await requireGood(store, config, options);
     const head = await store.head();
     return {
       environment: store.identity.environment,
       log_origin: store.identity.logOrigin,
       tree_size: head?.treeSize ?? 0,
+      index_flaws: flaws,
       checkpoint: head?.checkpoint ?? null,
       created_at: createdAt,
       version: packageVersion(),

@@ -3,12 +3,11 @@ import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { trustOfStore } from '../config/trust.ts';
 import type { Config } from '../config.ts';
 import type { Store } from '../store/store.ts';
+import { runCheck } from './check.ts';
 import { digestFile } from './files.ts';
-import { checkLog } from './logCheck.ts';
-import { showProgress } from './terminal.ts';
+import { flawCount } from './storeCheck.ts';
 
 /** Folders of the state beside the store that belong to it; the trust file is exported anew whenever it is wanted. */
 export const FOLDERS = ['certificates', 'documents'];
@@ -16,12 +15,13 @@ export const FOLDERS = ['certificates', 'documents'];
 export const DESCRIPTION = 'backup.json';
 /** LMDB's table of readers is of one place, and made anew. */
 const LOCK = 'lock.mdb';
-const PROBLEMS_SHOWN_MAX = 5;
 
 const backupSchema = z.object({
   environment: z.string(),
   log_origin: z.string(),
   tree_size: z.int(),
+  /** Entries of indexes that are to be mended: a copy that is made before a repair has some. */
+  index_flaws: z.int(),
   /** The newest checkpoint in the copy; null for an empty log. */
   checkpoint: z.string().nullable(),
   created_at: z.iso.datetime(),
@@ -47,19 +47,19 @@ export function readBackup(from: string, { environment, log }: Config): BackupFi
   return made;
 }
 
-/** Throws OperatorError unless everything in the store holds together, as a log check has it. */
-export async function requireGood(store: Store, config: Config): Promise<void> {
-  const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
-  try {
-    const { problemCount, problems } = await checkLog(store, {
-      trust: await trustOfStore(store, config),
-      problemsMax: PROBLEMS_SHOWN_MAX,
-      onLeaves: progress.update,
-    });
-    if (problemCount > 0) throw new OperatorError(`the copy does not hold together:\n${problems.join('\n')}`);
-  } finally {
-    progress.stop();
-  }
+/**
+ * Throws OperatorError unless everything in the store holds together, as a check has it. Returns how many entries of indexes are to be
+ * mended; with `flawsMax` so many are let pass.
+ */
+export async function requireGood(store: Store, config: Config, { flawsMax = 0 } = {}): Promise<number> {
+  const { problems, problemCount, indexes, flaws } = await runCheck(store, config);
+  const count = indexes === undefined ? 0 : flawCount(indexes);
+  if (problemCount > 0) throw new OperatorError(`the copy does not hold together:\n${problems.join('\n')}`);
+  if (count > flawsMax)
+    throw new OperatorError(
+      `the indexes of the copy are not as they follow; \`pdfseal repair-index\` mends those of the store:\n${flaws.join('\n')}`,
+    );
+  return count;
 }
 
 export function copyFolder(from: string, to: string): void {

@@ -229,7 +229,7 @@ async function change(
     throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
   if (systemClock() >= from)
     throw new OperatorError(
-      `it took until after ${toTimestamp(from)} to record this: run pdfseal log check before anything else`,
+      `it took until after ${toTimestamp(from)} to record this: run pdfseal check before anything else`,
     );
   writeFileAtomically(config.trustFile, encodeTrust(await trustOfStore(store, config)));
 }

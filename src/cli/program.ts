@@ -61,9 +61,14 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./verify.ts')).verifyCommand(),
   },
   {
-    name: 'log',
-    summary: 'check that the log and every receipt hold together',
-    load: async () => (await import('./log.ts')).logCommand(),
+    name: 'check',
+    summary: 'check that log, receipts and everything else in the store hold together',
+    load: async () => (await import('./check.ts')).checkCommand(),
+  },
+  {
+    name: 'repair-index',
+    summary: 'derive the indexes of the store again from what they follow from',
+    load: async () => (await import('./repairIndex.ts')).repairIndexCommand(),
   },
   {
     name: 'backup',

@@ -10,6 +10,7 @@ import { acquireLock } from '../store/lock.ts';
 import { newestCheckpoint } from '../witness.ts';
 import {
   asOperatorError,
+  type BackupFile,
   copyFolder,
   FOLDERS,
   readBackup,
@@ -64,7 +65,7 @@ async function restore({
   mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });
   const lock = acquireLock(config.lockFile);
   try {
-    const rollback = await rollbackOf(from, config);
+    const rollback = await rollbackOf(from, made, config);
     if (rollback !== undefined && !acceptRollback) {
       throw new OperatorError(
         `${from} is not the newest state: ${rollback}. Restore a newer backup, or see --accept-rollback`,
@@ -78,6 +79,7 @@ async function restore({
     else {
       if (rollback !== undefined) note(`pdfseal: rolled back: ${rollback}`);
       if (aside.length > 0) note(`what was there is kept: ${aside.join(', ')}`);
+      if (made.index_flaws > 0) note('its indexes are as before their repair: run `pdfseal repair-index`');
       print(`${config.stateDir}: ${made.tree_size} leaves, from ${from}`);
     }
   } catch (error) {
@@ -88,11 +90,12 @@ async function restore({
 }
 
 /** Checks the backup, and says in what it is behind the witness file; undefined when it is not. */
-async function rollbackOf(from: string, config: Config): Promise<string | undefined> {
+async function rollbackOf(from: string, made: BackupFile, config: Config): Promise<string | undefined> {
   const store = await openStore({ path: join(from, 'store'), readOnly: true });
   try {
     // By the certificates it brings along: of a lost machine there are no others.
-    await requireGood(store, { ...config, certificatesDir: join(from, 'certificates') });
+    const brought = { ...config, certificatesDir: join(from, 'certificates') };
+    await requireGood(store, brought, { flawsMax: made.index_flaws });
     const noted = newestCheckpoint(config.log.witnessFile);
     return noted && (await contradiction(store, noted.checkpoint));
   } finally {

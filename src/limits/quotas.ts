@@ -1,13 +1,12 @@
 import type { Clock } from '../base/clock.ts';
 import type { QuotaWindow } from '../job/job.ts';
+import { QUOTA_RETENTION_MS } from '../store/quotas.ts';
 import type { QuotaCount } from '../store/store.ts';
 import type { QuotaPolicy } from './policies.ts';
 import type { Remainder } from './rates.ts';
 
 /** A Monday, so that windows of seven days begin on Mondays; those of a day and of an hour begin with the day and hour, UTC. */
 const WINDOWS_BEGIN_MS = Date.UTC(1970, 0, 5);
-/** How long counts of windows that are over are kept: longer than a clock that is wrong is set back. */
-export const QUOTA_RETENTION_MS = 48 * 3_600_000;
 
 /** The window of that length which `now` lies in. */
 export function windowAt(now: number, name: string, { windowMs }: QuotaPolicy): QuotaWindow {

@@ -1,12 +1,12 @@
 import { assert } from '../base/assert.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { counterKey, endpointKey, NOTHING, parseCounterKey } from './keys.ts';
+import { COUNTER_BYTES, counterKey, endpointKey, NOTHING, parseCounterKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { NewEndpoint, WebhookEndpoint, WebhookEvent } from './webhooks.ts';
 
 /** How many changes may be made between a change's decision and its commit without it being told apart from none. */
-const REVISIONS_KEPT = 1000;
+export const REVISIONS_KEPT = 1000;
 
 interface Snapshot {
   revision: number;
@@ -116,8 +116,10 @@ export class Endpoints {
       byId: new Map(),
       listening: { 'job.completed': new Map(), 'job.failed': new Map() },
     };
-    for (const key of endpointRevisions.getKeys({ reverse: true, limit: 1 })) {
+    for (const key of endpointRevisions.getKeys({ reverse: true })) {
+      if (key.length !== COUNTER_BYTES) continue; // Damage, which is no reason to tell nobody anything.
       snapshot.revision = parseCounterKey(key);
+      break;
     }
     for (const { value } of endpoints.getRange({})) {
       const endpoint = parseRecord<WebhookEndpoint>(value);

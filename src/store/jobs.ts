@@ -138,7 +138,10 @@ export class Jobs {
     const { outcomes, contents, sources, copies } = this.#databases;
     const byJob = { outcome: outcomes, content: contents, source: sources, copy: copies };
     for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
-      for await (const key of scanKeys(byJob[kind], this.#commits)) yield { kind, jobId: parseJobKey(key) };
+      for await (const key of scanKeys(byJob[kind], this.#commits)) {
+        if (kind === 'outcome' && this.#outcome(key)?.kind !== 'failed') continue;
+        yield { kind, jobId: parseJobKey(key) };
+      }
     }
     for await (const key of scanKeys(this.#databases.idempotency, this.#commits)) {
       const jobId = this.#idempotency.jobOf(key);

@@ -9,7 +9,7 @@ import type { IdempotencyKey } from './store.ts';
  */
 const JOB_ID = /^job_([0-9a-f]{32})$/;
 const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
-const TERM_BYTES = 8;
+export const TERM_BYTES = 8;
 const IDEMPOTENCY_BYTES = 16;
 const QUOTA_BYTES = 16;
 const TIME_BYTES = 6;
@@ -46,9 +46,11 @@ export function jobKeyAt(epochMs: number): Buffer {
   return key;
 }
 
+export const COUNTER_BYTES = 8;
+
 /** Leaf indexes and tree sizes: 8 bytes, big-endian. */
 export function counterKey(value: number): Buffer {
-  const key = Buffer.alloc(8);
+  const key = Buffer.alloc(COUNTER_BYTES);
   key.writeBigUInt64BE(BigInt(value));
   return key;
 }
@@ -59,6 +61,13 @@ export function parseCounterKey(key: Uint8Array): number {
 
 export function tileKey(level: number, index: number): Buffer {
   return Buffer.concat([Buffer.of(level), counterKey(index)]);
+}
+
+/** Undefined for what is no key of a tile. */
+export function parseTileKey(key: Uint8Array): { level: number; index: number } | undefined {
+  const [level] = key;
+  if (level === undefined || key.length !== 1 + COUNTER_BYTES) return undefined;
+  return { level, index: parseCounterKey(key.subarray(1)) };
 }
 
 /** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */
@@ -92,6 +101,9 @@ export function messageKey(webhookId: string): Buffer | undefined {
   return hex === undefined ? undefined : Buffer.from(hex, 'hex');
 }
 
+/** Length of every key that {@link deliveryKey} makes of a whole message. */
+export const DELIVERY_KEY_BYTES = ENDPOINT_KEY_BYTES + TIME_BYTES + JOB_KEY_BYTES;
+
 /** Deliveries of an endpoint in the order of that time. */
 export function deliveryKey(endpoint: Uint8Array, epochMs: number, message: Uint8Array): Buffer {
   const key = Buffer.allocUnsafe(ENDPOINT_KEY_BYTES + TIME_BYTES + message.length);
@@ -121,12 +133,21 @@ export function quotaKey(clientId: string, { name, startsAt, endsAt }: QuotaWind
   return Buffer.concat([timeKey(endsAt), count]);
 }
 
+/** When the window ends whose count that key has. */
+export function endOfWindow(key: Uint8Array): number {
+  return Buffer.from(key).readUIntBE(0, TIME_BYTES);
+}
+
 /** Sorts before every key that begins with this time or a later one. */
 export function timeKey(epochMs: number): Buffer {
   const key = Buffer.alloc(TIME_BYTES);
   key.writeUIntBE(epochMs, 0, TIME_BYTES);
   return key;
 }
+
+/** Lengths of every key in `expiry` and in `quotas`. */
+export const EXPIRY_KEY_BYTES = TIME_BYTES + IDEMPOTENCY_BYTES;
+export const QUOTA_KEY_BYTES = TIME_BYTES + QUOTA_BYTES;
 
 export function parseExpiryKey(key: Uint8Array): { acceptedAtMs: number; idempotency: Uint8Array } {
   const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);

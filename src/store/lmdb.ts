@@ -6,15 +6,13 @@ import type { Epoch } from '../log/epochs.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { syncFolder } from './folders.ts';
+import { assertNotUnderRepair, assertSame, identityChange, readIdentity, STORE_SCHEMA } from './identity.ts';
 import { counterKey } from './keys.ts';
 import { LmdbStore } from './lmdbStore.ts';
 import { assertIsThere, assertIsWritable } from './openable.ts';
-import { encodeRecord, parseRecord } from './records.ts';
+import { encodeRecord } from './records.ts';
 import type { Room } from './room.ts';
 import type { Store, StoreIdentity } from './store.ts';
-
-/** Layout version this program writes and reads. */
-export const STORE_SCHEMA = 1;
 
 const BACKLOG_MAX_DEFAULT = 10_000;
 
@@ -22,8 +20,6 @@ const BACKLOG_MAX_DEFAULT = 10_000;
 const MAGIC = 0xbeefc0de;
 const MAGIC_OFFSET = 24;
 const META_PAGES_BYTES = 8192;
-
-const IDENTITY_KEY = Buffer.from('identity');
 
 export interface CreateStoreOptions {
   /** Folder of the store; must not exist. */
@@ -39,6 +35,8 @@ export interface OpenStoreOptions {
   expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Opens without the right to write, in a process that only looks. */
   readOnly?: boolean;
+  /** Opens also what a repair left half-way. */
+  repairing?: boolean;
   clock?: Clock;
   /** Writes wait while it has none. */
   room?: Room;
@@ -53,10 +51,9 @@ export async function createStore({ path, identity, epoch }: CreateStoreOptions)
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true, mode: 0o700 });
   const databases = openDatabases(draft, { readOnly: false });
-  const value = encodeRecord({ schema: STORE_SCHEMA, ...identity });
   await new Commits(databases.root).write({
     changes: [
-      { database: databases.identity, key: IDENTITY_KEY, value },
+      identityChange(databases, { schema: STORE_SCHEMA, ...identity }),
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
@@ -67,13 +64,14 @@ export async function createStore({ path, identity, epoch }: CreateStoreOptions)
 }
 
 /**
- * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when a newer program made it, or
- * when it belongs to another environment or log.
+ * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when a newer program made it,
+ * when it belongs to another environment or log, or when a repair of it was interrupted.
  */
 export async function openStore({
   path,
   expected = {},
   readOnly = false,
+  repairing = false,
   clock = systemClock,
   backlogMax = BACKLOG_MAX_DEFAULT,
   room,
@@ -83,6 +81,7 @@ export async function openStore({
   try {
     const identity = readIdentity(databases, path);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
+    if (!repairing) assertNotUnderRepair(path, identity);
     return new LmdbStore(databases, identity, { clock, backlogMax, room });
   } catch (error) {
     await databases.root.close();
@@ -112,28 +111,4 @@ function assertIsEnvironment(path: string): void {
   } finally {
     closeSync(file);
   }
-}
-
-function readIdentity({ identity }: Databases, path: string): StoreIdentity {
-  const bytes = identity.getBinary(IDENTITY_KEY);
-  if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
-  const found = parseRecord<StoreIdentity>(bytes);
-  if (found.schema > STORE_SCHEMA) {
-    throw new OperatorError(
-      `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${STORE_SCHEMA}): install that version`,
-    );
-  }
-  return found;
-}
-
-/** What the administrator calls it. */
-const CONFIG_KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
-
-function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
-  const known = field as keyof typeof CONFIG_KEYS;
-  const actual = identity[known];
-  if (actual === expected) return;
-  throw new OperatorError(
-    `the store in ${path} is for ${CONFIG_KEYS[known]} "${actual}", the configuration says "${expected}": check state_dir`,
-  );
 }

@@ -1,12 +1,14 @@
 import type { Clock } from '../base/clock.ts';
 import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
 import type { Epoch, Epochs } from '../log/epochs.ts';
+import { auditIndexes } from './audit.ts';
 import { Commits } from './commits.ts';
 import { Copies } from './copies.ts';
 import { Credentials } from './credentials.ts';
 import type { Databases } from './databases.ts';
 import { EpochRecords } from './epochs.ts';
 import { IdempotencyEntries } from './idempotency.ts';
+import { identityChange } from './identity.ts';
 import { Jobs } from './jobs.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
@@ -19,12 +21,14 @@ import type {
   Credential,
   IdempotencyEntry,
   IdempotencyKey,
+  IndexFlaw,
   JobCopy,
   JobPage,
   JobQuery,
   Leaf,
   QuotaCount,
   Reference,
+  RepairOptions,
   SealedBatch,
   Store,
   StoredCopy,
@@ -51,9 +55,11 @@ export class LmdbStore implements Store {
   readonly #copies: Copies;
   readonly #epochs: EpochRecords;
   readonly #credentials: Credentials;
+  readonly #clock: Clock;
 
   constructor(databases: Databases, identity: StoreIdentity, options: LmdbOptions) {
     this.identity = identity;
+    this.#clock = options.clock;
     this.#databases = databases;
     this.#commits = new Commits(databases.root, { room: options.room });
     this.#idempotency = new IdempotencyEntries(databases, options.clock);
@@ -164,6 +170,24 @@ export class LmdbStore implements Store {
 
   references(): AsyncIterable<Reference> {
     return this.#intact(this.#jobs).references();
+  }
+
+  async *audit(): AsyncIterable<IndexFlaw> {
+    for await (const flaws of auditIndexes(this.#databases, this.#commits, this.#clock())) yield* flaws;
+  }
+
+  async repair({ backup, onMended, isGood }: RepairOptions): Promise<boolean> {
+    const mark = this.identity.repair ?? { begunAt: this.#clock(), ...(backup !== undefined && { backup }) };
+    const identity = { ...this.identity, repair: mark };
+    await this.#commits.write({ changes: [identityChange(this.#databases, identity)] });
+    for await (const flaws of auditIndexes(this.#databases, this.#commits, this.#clock())) {
+      await this.#commits.write({ changes: flaws.map(({ change }) => change) });
+      for (const flaw of flaws) onMended(flaw);
+    }
+    if (!(await isGood())) return false;
+    const { repair: _, ...whole } = identity;
+    await this.#commits.write({ changes: [identityChange(this.#databases, whole)] });
+    return true;
   }
 
   async epochs(): Promise<Epochs> {

@@ -18,7 +18,7 @@ import type {
 } from './webhooks.ts';
 
 /** What an entry says beside its key. */
-type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
+export type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
   Partial<Pick<DeadLetter, 'death'>>;
 
 /** An endpoint as this process counts it. */
@@ -295,7 +295,7 @@ function drop(tally: Tally, occurredAt: number): void {
   tally.droppedTo = Math.max(tally.droppedTo ?? occurredAt, occurredAt);
 }
 
-function emptyTally(): Tally {
+export function emptyTally(): Tally {
   return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
 }
 
@@ -314,7 +314,7 @@ function endOf(prefix: Uint8Array): Buffer {
   return Buffer.concat([prefix, Buffer.alloc(MESSAGE_BYTES, 0xff)]);
 }
 
-function count(database: Database, prefix: Uint8Array): number {
+export function count(database: Database, prefix: Uint8Array): number {
   return database.getKeysCount({ start: prefix, end: endOf(prefix) });
 }
 

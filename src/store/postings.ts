@@ -1,7 +1,7 @@
 import { documentSha256, type Job } from '../job/job.ts';
 import type { Change } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
-import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, termKey } from './keys.ts';
+import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keys.ts';
 import type { JobQuery, Viewer } from './store.ts';
 
 /**
@@ -15,6 +15,10 @@ import type { JobQuery, Viewer } from './store.ts';
  */
 const GENERATION_ENTRIES = 131_072;
 const GENERATION_BYTES = 4;
+/** By document and by reference, in three circles. */
+const LOOKUPS_PER_JOB_MAX = 6;
+export const SCOPE_KEY_BYTES = TERM_BYTES + JOB_KEY_BYTES;
+export const LOOKUP_KEY_BYTES = GENERATION_BYTES + SCOPE_KEY_BYTES;
 
 /** Leeway between the time in a job's id and its `acceptedAt`. */
 const ID_SKEW_MS = 3_600_000;
@@ -34,14 +38,15 @@ export class Postings {
 
   /** Everything under which a new job is found later. */
   changesFor(job: Job, key: Uint8Array): Change[] {
-    const changes: Change[] = [];
-    for (const scope of scopesOf(job)) {
-      changes.push(posting(this.#scopes, [termKey(...scope), key]));
-      for (const lookup of lookupsOf(job)) {
-        changes.push(posting(this.#lookups, [this.#currentGeneration(), termKey(...scope, ...lookup), key]));
-      }
-    }
-    return changes;
+    return [
+      ...scopeEntries(job, key).map((entry) => posting(this.#scopes, entry)),
+      ...lookupEntries(job, key).map((entry) => posting(this.#lookups, this.place(entry))),
+    ];
+  }
+
+  /** The key under which a new lookup is written. */
+  place(lookup: Uint8Array): Buffer {
+    return inGeneration(this.#currentGeneration(), lookup);
   }
 
   /** Keys of the jobs that viewer, digest or reference, and times allow, newest first; other filters are not applied. */
@@ -76,14 +81,40 @@ export class Postings {
     );
   }
 
-  #currentGeneration(): Buffer {
+  #currentGeneration(): number {
     if (this.#entries >= GENERATION_ENTRIES) {
       this.#generation += 1;
       this.#entries = 0;
     }
     this.#entries += 1;
-    return generationKey(this.#generation);
+    return this.#generation;
   }
+}
+
+/** Keys in `scopes` of a job. */
+export function scopeEntries(job: Job, key: Uint8Array): Buffer[] {
+  return scopesOf(job).map((scope) => Buffer.concat([termKey(...scope), key]));
+}
+
+/** Keys in `lookups` of a job, each without the generation it begins with. */
+export function lookupEntries(job: Job, key: Uint8Array): Buffer[] {
+  return scopesOf(job).flatMap((scope) =>
+    lookupsOf(job).map((lookup) => Buffer.concat([termKey(...scope, ...lookup), key])),
+  );
+}
+
+export function inGeneration(generation: number, lookup: Uint8Array): Buffer {
+  return Buffer.concat([generationKey(generation), lookup]);
+}
+
+/** The generation of a key in `lookups`, and what it places there. */
+export function parseLookup(key: Uint8Array): { generation: number; lookup: Uint8Array } {
+  return { generation: Buffer.from(key).readUInt32BE(), lookup: key.subarray(GENERATION_BYTES) };
+}
+
+/** As many generations as that number of jobs can have filled, at most. */
+export function generationsMax(jobs: number): number {
+  return Math.ceil((jobs * LOOKUPS_PER_JOB_MAX) / GENERATION_ENTRIES) + 1;
 }
 
 type Term = [string, string];
@@ -150,8 +181,8 @@ function nextJob(search: Iterator<Uint8Array>): Uint8Array | undefined {
   return done ? undefined : value.subarray(-JOB_KEY_BYTES);
 }
 
-function posting(database: Database, parts: Uint8Array[]): Change {
-  return { database, key: Buffer.concat(parts), value: NOTHING };
+function posting(database: Database, key: Uint8Array): Change {
+  return { database, key, value: NOTHING };
 }
 
 function generationKey(generation: number): Buffer {
@@ -160,7 +191,7 @@ function generationKey(generation: number): Buffer {
   return key;
 }
 
-function newestGeneration(lookups: Database): number {
+export function newestGeneration(lookups: Database): number {
   for (const key of lookups.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key).readUInt32BE();
   return 0;
 }

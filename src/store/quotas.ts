@@ -6,6 +6,13 @@ import { quotaKey, timeKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { QuotaCount } from './store.ts';
 
+/** How long counts of windows that are over are kept: longer than a clock that is wrong is set back. */
+export const QUOTA_RETENTION_MS = 48 * 3_600_000;
+
+export function encodeCount({ clientId, name, startsAt, endsAt, jobs }: QuotaCount): Buffer {
+  return encodeRecord({ clientId, name, startsAt, endsAt, jobs });
+}
+
 /** Counts of jobs by quota and window, each written together with the job that is counted. */
 export class QuotaCounts {
   readonly #database: Database;
@@ -22,9 +29,7 @@ export class QuotaCounts {
     const name = toHex(key);
     const jobs = Math.max(0, (this.#coming.get(name) ?? this.#stored(key)) + by);
     this.#coming.set(name, jobs);
-    const { startsAt, endsAt } = window;
-    const count: QuotaCount = { clientId, name: window.name, startsAt, endsAt, jobs };
-    return { database: this.#database, key, value: encodeRecord(count) };
+    return { database: this.#database, key, value: encodeCount({ clientId, ...window, jobs }) };
   }
 
   all(): QuotaCount[] {

@@ -129,13 +129,20 @@ function digestsOf([sha256, sha512, bytes]: FlatDigests): DocumentDigests {
 
 const SEALED = Buffer.from('s');
 const FAILED = Buffer.from('f');
+/** Failed as if it had never been asked for: it counts against no quota. */
+const RELEASED = Buffer.from('r');
 
 export function encodeSealed(leafIndex: number): Buffer {
   return Buffer.concat([SEALED, counterKey(leafIndex)]);
 }
 
-export function encodeFailed(failure: Failure): Buffer {
-  return Buffer.concat([FAILED, encodeRecord(failure)]);
+export function encodeFailed(failure: Failure, isReleased = false): Buffer {
+  return Buffer.concat([isReleased ? RELEASED : FAILED, encodeRecord(failure)]);
+}
+
+/** Whether these are the bytes of an outcome that was taken back with its create. */
+export function isReleased(bytes: Uint8Array): boolean {
+  return bytes[0] === RELEASED[0];
 }
 
 export function parseOutcome(bytes: Uint8Array): Outcome {

@@ -97,7 +97,7 @@ export class Settlements {
     const happened = await this.#inTurn(() => {
       const { key, expiry } = this.#waitingJob(jobId);
       const changes: Change[] = [
-        { database: this.#databases.outcomes, key, value: encodeFailed(failure) },
+        { database: this.#databases.outcomes, key, value: encodeFailed(failure, releaseKey) },
         { database: this.#databases.waiting, key },
         { database: this.#databases.sources, key },
       ];

@@ -105,8 +105,20 @@ export interface Store {
   /** Every job, in the order of ids, for checks and exports. */
   jobs(): AsyncIterable<JobRecord>;
 
-  /** Everything that is kept of jobs beside their records, in no order, for checks. */
+  /** Everything that is kept of jobs beside their records and follows from nothing else, in no order, for checks. */
   references(): AsyncIterable<Reference>;
+
+  /**
+   * Looks through every index for what does not follow from what it is derived from, which must be whole. A daemon at work is no
+   * flaw. Memory does not grow with the store, but with the number of flaws.
+   */
+  audit(): AsyncIterable<IndexFlaw>;
+
+  /**
+   * Mends what {@link audit} finds, in bounded transactions, while nobody else uses the store. Until `isGood` says that all is well the store
+   * bears a mark, and is opened by nobody but another repair, which goes on wherever this one ended. Returns what `isGood` said.
+   */
+  repair(options: RepairOptions): Promise<boolean>;
 
   /** The epochs of the log, as of the newest change by any process. */
   epochs(): Promise<Epochs>;
@@ -131,6 +143,46 @@ export interface StoreIdentity {
   /** Origin line of the log's checkpoints. */
   logOrigin: string;
   createdAt: number;
+  /** While its indexes are under repair, or were left half-way. */
+  repair?: RepairMark;
+}
+
+export interface RepairMark {
+  begunAt: number;
+  /** Where the copy of the store is that was made before; absent where none was. */
+  backup?: string;
+}
+
+export interface RepairOptions {
+  /** Where a copy of the store is; that of a repair that was interrupted stays the one. */
+  backup?: string;
+  /** Told of what is mended and on disk. */
+  onMended(flaw: IndexFlaw): void;
+  isGood(): Promise<boolean>;
+}
+
+/** What follows from other entries, in the order in which one follows from another. */
+export const INDEXES = [
+  'tiles',
+  'outcomes',
+  'sources',
+  'waiting',
+  'scopes',
+  'lookups',
+  'expiry',
+  'quotas',
+  'endpoint_revisions',
+  'outbox',
+  'dead_letters',
+  'tallies',
+] as const;
+
+/** An entry of an index that is not as it follows. */
+export interface IndexFlaw {
+  index: (typeof INDEXES)[number];
+  kind: 'missing' | 'superfluous' | 'wrong';
+  /** What the entry is about: a job, a tile, an endpoint; or its key in hex. */
+  entry: string;
 }
 
 /** What is written together with a new job. */
@@ -222,7 +274,7 @@ export interface SealedBatch extends Batch {
   tiles: Tile[];
 }
 
-/** What is kept of a job beside its record. The job must be in the store. */
+/** What is kept of a job beside its record. The job must be in the store. Outcomes are those of jobs that failed: of sealed ones the log tells. */
 export interface Reference {
   kind: 'outcome' | 'idempotency' | 'content' | 'source' | 'copy';
   jobId: string;

@@ -196,13 +196,13 @@ const CASES: Record<string, Case> = {
     fires: ago('pdfseal_backup_timestamp_seconds', 36 * HOUR),
     silent: [ago('pdfseal_backup_timestamp_seconds', 30 * HOUR)],
   },
-  PdfsealdLogCheckFailed: {
-    fires: { pdfseal_log_check_good: '0x60' },
-    silent: [{ pdfseal_log_check_good: '1x60' }],
+  PdfsealdCheckFailed: {
+    fires: { pdfseal_check_good: '0x60' },
+    silent: [{ pdfseal_check_good: '1x60' }],
   },
-  PdfsealdLogCheckOld: {
-    fires: ago('pdfseal_log_check_timestamp_seconds', 3 * DAY),
-    silent: [ago('pdfseal_log_check_timestamp_seconds', 2 * DAY)],
+  PdfsealdCheckOld: {
+    fires: ago('pdfseal_check_timestamp_seconds', 3 * DAY),
+    silent: [ago('pdfseal_check_timestamp_seconds', 2 * DAY)],
   },
   PdfsealdEventLoopSlow: {
     fires: { nodejs_eventloop_lag_p99_seconds: '0.7x60' },

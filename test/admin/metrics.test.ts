@@ -71,10 +71,7 @@ t.test('metrics', async (t) => {
   const fetched = await create(`${source.origin}/a.pdf`);
   t.equal(fetched.status, 202, fetched.text);
   t.equal((await create(`${source.origin}/b.pdf`)).status, 202);
-  for (const command of [
-    ['backup', '--output', `${sandbox.dir}/copy`],
-    ['log', 'check'],
-  ]) {
+  for (const command of [['backup', '--output', `${sandbox.dir}/copy`], ['check']]) {
     const { status, stderr } = await sandbox.pdfseal([...command, '--config', sandbox.configFile]);
     t.equal(status, 0, stderr);
   }
@@ -104,7 +101,7 @@ t.test('metrics', async (t) => {
         value('pdfseal_hash_pending_bytes'),
         value('pdfseal_copies'),
         value('pdfseal_copies_kept_seconds'),
-        value('pdfseal_log_check_good'),
+        value('pdfseal_check_good'),
       ],
       [1, 0, 1, 4, 1, 1, 0, 1, 1, 1, 0, 4, 72 * 3600, 1],
     );
@@ -112,7 +109,7 @@ t.test('metrics', async (t) => {
       ['pdfseal_copies_bytes', 4 * DOCUMENT.length - 100, 4 * DOCUMENT.length],
       ['pdfseal_scanner_connections_max', 1, 64],
       ['pdfseal_backup_timestamp_seconds', now - 60, now],
-      ['pdfseal_log_check_timestamp_seconds', now - 60, now],
+      ['pdfseal_check_timestamp_seconds', now - 60, now],
       ['pdfseal_witness_current_timestamp_seconds', now - 60, now],
       ['pdfseal_backup_leaves', 1, value('pdfseal_log_leaves') ?? 0],
       ['pdfseal_scanner_signatures_timestamp_seconds', SIGNATURES_BUILT_AT / 1000 - 86_400, now],

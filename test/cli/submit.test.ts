@@ -136,12 +136,12 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.equal((await admin('jobs', 'show', job_id, '--receipt')).stdout, read('b.pdf.receipt.json'));
     t.match(await admin('jobs', 'show', 'job_0'), { status: 1, stderr: 'pdfseal: there is no job job_0\n' });
 
-    t.match(await admin('log', 'check'), {
+    t.match(await admin('check'), {
       status: 0,
       // The fifth is the canary of the daemon's start.
       stdout: /^5 leaves in \d checkpoints; jobs: 5 completed, 0 failed, 0 waiting\ngood\n$/,
     });
-    t.match(JSON.parse((await admin('log', 'check', '--json')).stdout), {
+    t.match(JSON.parse((await admin('check', '--json')).stdout), {
       outcome: 'good',
       leaves: 5,
       problem_count: 0,
@@ -149,10 +149,10 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
   });
 });
 
-t.test('log check cannot tell without a store', async (t) => {
+t.test('check cannot tell without a store', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
-  t.match(await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]), {
+  t.match(await sandbox.pdfseal(['check', '--config', sandbox.configFile]), {
     status: 2,
     stderr: /^pdfseal: there is no store in .*: make one with `pdfseal init`\n$/,
   });

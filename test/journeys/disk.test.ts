@@ -117,7 +117,7 @@ if (disk.isOwn) {
     await until('jobs are accepted', async () => (await client.seal(DOCUMENT)).status === 202);
     t.notOk([...daemon.log, ...second.log].some(({ level }) => level === 'fatal'));
     t.equal(await second.stop(), 0);
-    const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+    const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
     t.equal(check.status, 0, check.stdout + check.stderr);
 
     t.equal(spawnSync('mount', ['-o', 'remount,ro', disk.mountPoint]).status, 0);

@@ -20,7 +20,7 @@ const DOCUMENT = {
   bytes: TRAFFIC_DOCUMENT.length,
 };
 
-/** What is read one by one lies so near to the switch; the log check verifies all of it. */
+/** What is read one by one lies so near to the switch; the check verifies all of it. */
 const NEAR_MS = 1500;
 const NEAR_JOBS = 50;
 /** Between one create and the next: enough to have one in every batch, little enough to leave the machine alone. */
@@ -86,8 +86,8 @@ async function readReceipts(
   return { before: receipts.filter(isBefore), after: receipts.filter((receipt) => !isBefore(receipt)) };
 }
 
-async function logCheck(t: Test, { sandbox }: House): Promise<void> {
-  const { status, stdout, stderr } = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+async function storeCheck(t: Test, { sandbox }: House): Promise<void> {
+  const { status, stdout, stderr } = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
   t.equal(status, 0, stdout + stderr);
 }
 
@@ -113,7 +113,7 @@ async function rotateUnderLoad(t: Test, house: House): Promise<void> {
   const { before, after } = await readReceipts(t, client, jobIds, trust, from);
   t.ok(before.length > 0 && after.length > 0, `${before.length} receipts before, ${after.length} after`);
   t.ok(hasLogged(daemon, 'an epoch begins, the keys of the last one are retired'));
-  await logCheck(t, house);
+  await storeCheck(t, house);
   t.equal(await daemon.stop(), 0);
   t.equal(daemon.stderr, '');
 }
@@ -143,7 +143,7 @@ async function killAround(t: Test, house: House): Promise<void> {
     from,
   );
   t.ok(before.length > 0 && after.length > 0, `${before.length} receipts before, ${after.length} after`);
-  await logCheck(t, house);
+  await storeCheck(t, house);
   t.equal(await next.stop(), 0);
 }
 

@@ -106,7 +106,7 @@ t.test('ready is who sealed and verified a document of its own', async (t) => {
   t.match(shown, { status: 0, stderr: '' }, 'but the administrator');
   t.equal(await daemon.stop(), 0);
   t.equal(daemon.stderr, '');
-  const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+  const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
   t.equal(check.status, 0, check.stdout + check.stderr);
 });
 

@@ -253,7 +253,7 @@ for (const { quorum, algorithm } of [
     }
     t.equal(await daemon.stop(), 0, 'an orderly end');
     t.equal(daemon.stderr, '', 'nothing unforeseen');
-    const check = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+    const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
     t.equal(check.status, 0, check.stdout + check.stderr);
   });
 }

@@ -85,7 +85,7 @@ t.test('what was accepted is fetched, whatever becomes of the daemon meanwhile',
     t.match(verifyReceipt({ document, receipt, trust }), { outcome: 'good' });
   }
   t.equal(fetches(), 7);
-  const { stdout, status } = await sandbox.pdfseal(['log', 'check', '--config', sandbox.configFile]);
+  const { stdout, status } = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
   t.equal(status, 0, stdout);
   for (const { log } of [daemon, again, last]) t.notMatch(JSON.stringify(log), SECRET);
 

@@ -58,13 +58,13 @@ export const UPKEEP: StatusMetric[] = [
     samples: ({ upkeep }) => one(upkeep.backup?.tree_size),
   },
   {
-    name: 'pdfseal_log_check_timestamp_seconds',
-    help: 'When the log was last checked to its end; absent before the first check',
+    name: 'pdfseal_check_timestamp_seconds',
+    help: 'When the store was last checked to its end; absent before the first check',
     samples: ({ upkeep }) => one(epochSeconds(upkeep.check?.finished_at)),
   },
   {
-    name: 'pdfseal_log_check_good',
-    help: '1 if that check found the log good',
+    name: 'pdfseal_check_good',
+    help: '1 if that check found the store good',
     samples: ({ upkeep }) => one(upkeep.check?.good),
   },
 ];

@@ -1,0 +1,154 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { counterKey, tileKey } from '../../src/store/keys.ts';
+import { openStore } from '../../src/store/lmdb.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { dump, tamper } from '../support/wholeStore.ts';
+
+const sandbox = await openSandbox({ stamped: true });
+t.teardown(() => sandbox.close());
+const store = join(sandbox.dir, 'state', 'store');
+const backups = join(sandbox.dir, 'backups');
+const config = ['--config', sandbox.configFile];
+const apiKey = await sandbox.issueKey();
+const run = (...args: string[]) => sandbox.pdfseal([...args, ...config]);
+
+/** A client of the daemon, which has to run. */
+const connect = () => Client.connect(sandbox.url, apiKey);
+const receipts = async (client: Client) =>
+  Promise.all(ids.map(async (id) => (await client.get(`/v1/jobs/${id}/receipt.json`)).text));
+
+let daemon = await sandbox.start();
+const client = await connect();
+const ids: string[] = [];
+for (const name of ['one', 'two', 'three']) {
+  const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), {
+    mode: 'blocking',
+    customer_reference: name,
+  });
+  ids.push(answer.json<JobBody>().id);
+}
+const before = await receipts(client);
+
+t.test('nothing is repaired beside a daemon, but it can be looked at', async (t) => {
+  const refused = await run('repair-index', '--no-backup');
+  t.match(refused, {
+    status: 2,
+    stderr: /^pdfseal: another pdfseald \(process \d+\) is using this state folder/,
+  });
+  t.match(await run('repair-index', '--dry-run'), { status: 0, stdout: /\ngood\n$/ });
+  t.match(await run('check'), { status: 0, stdout: /\ngood\n$/ });
+});
+
+t.test('what is to be copied first is said', async (t) => {
+  t.match(await run('repair-index'), { status: 64, stderr: /--backup-into, or say --no-backup/ });
+});
+
+t.test('every index is mended, after a backup, and the receipts are as they were', async (t) => {
+  await daemon.stop();
+  const undamaged = await dump(store);
+  t.match(await run('repair-index', '--backup-into', backups), { status: 0, stdout: /\ngood\n$/ });
+  t.notOk(existsSync(backups), 'nothing to mend takes no copy');
+  await tamper(store, ({ tiles, outcomes, scopes, lookups, waiting, expiry }) => [
+    tiles.put(tileKey(0, 0), Buffer.alloc(32)),
+    ...[outcomes, scopes, lookups, expiry].flatMap((d) =>
+      Array.from(d.getKeys({}), (key) => d.remove(Buffer.from(key))),
+    ),
+    waiting.put(Buffer.alloc(16, 1), Buffer.alloc(0)),
+  ]);
+
+  const checked = await run('check');
+  t.match(checked, {
+    status: 1,
+    stdout: /\nbad: \d+ entries of indexes; `pdfseal repair-index` mends them\n$/,
+  });
+  t.match(checked.stderr, /^pdfseal: index tiles: tile\/0\/000 is wrong$/m);
+  const looked = await run('repair-index', '--dry-run', '--json');
+  t.equal(looked.status, 1);
+  const { indexes } = JSON.parse(looked.stdout);
+  t.match(indexes, { tiles: { wrong: 1 }, waiting: { superfluous: 1 }, quotas: { missing: 0 } });
+  t.equal(
+    (await run('backup', '--into', join(sandbox.dir, 'none'))).status,
+    1,
+    'a nightly copy is not made of it in silence',
+  );
+
+  const mended = await run('repair-index', '--backup-into', backups, '--json');
+  t.equal(mended.status, 0, mended.stderr);
+  const [name = ''] = readdirSync(backups);
+  t.match(JSON.parse(mended.stdout), { outcome: 'good', mended: indexes, backup: join(backups, name) });
+  t.same(await dump(store), undamaged);
+  t.match(JSON.parse(readFileSync(join(backups, name, 'backup.json'), 'utf8')), { index_flaws: Number });
+
+  daemon = await sandbox.start();
+  t.same(await receipts(await connect()), before, 'byte for byte');
+  await daemon.stop();
+});
+
+t.test('the copy from before is restored, and repaired again', async (t) => {
+  const [name = ''] = readdirSync(backups);
+  const restored = await run('restore', '--from', join(backups, name), '--accept-rollback');
+  t.match(restored, {
+    status: 0,
+    stderr: /its indexes are as before their repair: run `pdfseal repair-index`/,
+  });
+  const mended = await run('repair-index', '--no-backup');
+  t.match(mended, {
+    status: 0,
+    stdout:
+      /^INDEX +MISSING +SUPERFLUOUS +WRONG\ntiles +0 +0 +1\n[\s\S]*\nmended: \d+ entries\n[\s\S]*\ngood\n$/,
+  });
+});
+
+t.test('a repair that was interrupted keeps everybody else out', async (t) => {
+  const left = await openLeft();
+  t.match(await sandbox.pdfseald(), {
+    status: 1,
+    stderr: /^pdfseald: the indexes of .* are under repair since .*: run `pdfseal repair-index` again/,
+  });
+  t.match(await run('keys', 'list'), { status: 1, stderr: /are under repair since/ });
+  t.match(await run('check'), { status: 2, stderr: /are under repair since/ });
+  const ended = await run('repair-index', '--backup-into', backups);
+  t.match(ended, { status: 0, stderr: new RegExp(`the store as it was before is in ${left}`) });
+  t.match(await run('check'), { status: 0 });
+});
+
+t.test('damage to what indexes follow from is reported, and nothing is changed', async (t) => {
+  await tamper(store, ({ leaves, scopes }) => [
+    leaves.put(counterKey(1), Buffer.alloc(80, 5)),
+    ...Array.from(scopes.getKeys({}), (key) => scopes.remove(Buffer.from(key))),
+  ]);
+  const damaged = await dump(store);
+  const refused = await run('repair-index', '--no-backup');
+  t.match(refused, {
+    status: 1,
+    stdout: /\nbad: \d+ problems; restore a backup, and find out why \(the indexes were not checked\)\n$/,
+  });
+  t.match(refused.stderr, /^pdfseal: leaf 1 is of job_0505\w+, which is not in the store$/m);
+  t.same(await dump(store), damaged);
+});
+
+t.test('what is no store, or no configuration, cannot be told', async (t) => {
+  const empty = join(sandbox.dir, 'empty.toml');
+  writeFileSync(
+    empty,
+    readFileSync(sandbox.configFile, 'utf8').replace('state_dir = "state"', 'state_dir = "none"'),
+  );
+  for (const file of [empty, join(sandbox.dir, 'no.toml')]) {
+    t.match(await sandbox.pdfseal(['repair-index', '--dry-run', '--config', file]), {
+      status: 2,
+      stderr: /^pdfseal: .+\n$/,
+    });
+  }
+});
+
+/** What a repair leaves that was ended after its first writes; the name of its backup. */
+async function openLeft(): Promise<string> {
+  const backup = join(sandbox.dir, 'taken');
+  const half = await openStore({ path: store });
+  await half.repair({ backup, onMended: () => {}, isGood: async () => false });
+  await half.close();
+  return backup;
+}

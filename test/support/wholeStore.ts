@@ -1,0 +1,179 @@
+/** A store with everything in it that there can be, its log signed and stamped, and a look at all of its entries. */
+import { newJobId } from '../../src/job/id.ts';
+import type { Job, ReceivedJob } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { kmsKeyId, receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import type { TrustFile } from '../../src/manifest/trust.ts';
+import { type Databases, openDatabases } from '../../src/store/databases.ts';
+import { jobKey } from '../../src/store/keys.ts';
+import { createStore, openStore } from '../../src/store/lmdb.ts';
+import type { Store } from '../../src/store/store.ts';
+import { sampleCredential, sampleEndpoint, sampleEntry } from '../store/samples.ts';
+import { HeldClock, makeAuthority, makePki } from './authority.ts';
+import {
+  firstEpoch,
+  makeContent,
+  makeJob,
+  makeKey,
+  oneEpoch,
+  signNote,
+  stampCheckpoint,
+  type TestKey,
+} from './sealing.ts';
+
+export const ORIGIN = 'seal.example.com/test/2026';
+export const SEALED_AT = Date.parse('2026-03-04T05:06:08Z');
+/** Past the first tile, so that there are full ones, partial ones and two levels. */
+export const BATCHES = [1, 2, 250, 30];
+export const SIZE = BATCHES.reduce((sum, leaves) => sum + leaves);
+export const key = makeKey('ed25519', 'one');
+const { privateKey: _privateKey, ...publicKey } = key;
+export const logKey = publicKey;
+const pki = await makePki();
+const authority = makeAuthority([pki.unit], new HeldClock(SEALED_AT));
+
+const HOUR_MS = 3_600_000;
+const startsAt = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+const quota = { name: 'default', startsAt, endsAt: startsAt + HOUR_MS };
+
+/** The first `SIZE` are leaves; then one that waits, one that failed, and one whose create was taken back. */
+export const jobs = Array.from({ length: SIZE + 3 }, (_, n) =>
+  makeJob(newJobId(), {
+    customerReference: `order ${n % 7}`,
+    acceptedAt: Date.now(),
+    ...(n % 3 === 0 && { quota }),
+    ...(n === 1 && { visibility: 'partner' }),
+    ...(n === 2 && { source: 'url', checksumSha256: makeContent().document.sha256 }),
+  }),
+);
+const { content: _content, ...withoutContent } = makeJob(newJobId(), {
+  source: 'url',
+  checksumSha256: 'ef'.repeat(32),
+  acceptedAt: Date.now(),
+});
+export const unfetched: Job = withoutContent;
+export const endpoints = [
+  sampleEndpoint({ clientId: 'acme-web' }),
+  sampleEndpoint({ clientId: 'acme-web' }),
+] as const;
+
+export function jobAt(index: number): ReceivedJob {
+  const job = jobs[index];
+  if (job === undefined) throw new Error(`no job ${index}`);
+  return job;
+}
+
+export const [first, shared, fetched] = [jobAt(0), jobAt(1), jobAt(2)];
+export const [waiting, failed, released] = [jobAt(SIZE), jobAt(SIZE + 1), jobAt(SIZE + 2)];
+
+export function keyOf({ id }: Pick<Job, 'id'>): Buffer {
+  return jobKey(id) ?? Buffer.alloc(0);
+}
+
+export function sign(text: string, by: TestKey = key): string {
+  return signNote(ORIGIN, text, [by]);
+}
+
+export function trusting(quorum: number): TrustFile {
+  const log = oneEpoch({ origin: ORIGIN, environment: 'env_test', quorum, keys: [logKey] });
+  const timestampAuthorities = [{ name: 'built-in', root: pki.root }];
+  return { timestampAuthorities, logs: [log] };
+}
+
+export async function makeEmptyStore(path: string): Promise<void> {
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: SEALED_AT };
+  await createStore({ path, identity, epoch: firstEpoch([logKey]) });
+}
+
+export async function makeWholeStore(path: string): Promise<void> {
+  await makeEmptyStore(path);
+  const store = await openStore({ path });
+  const sourceUrl = 'https://files.example.com/a.pdf';
+  await store.putCredential(sampleCredential());
+  for (const { content, ...job } of jobs) {
+    const idempotency = sampleEntry(job);
+    if (job.source === 'upload') {
+      await store.accept({ ...job, content }, { idempotency });
+    } else {
+      await store.accept(job, { sourceUrl });
+      await store.receive(job.id, content);
+    }
+  }
+  await store.accept(unfetched, { sourceUrl, idempotency: sampleEntry(unfetched) });
+  let edge = emptyEdge();
+  for (const leaves of BATCHES) {
+    edge = await seal(store, edge, jobs.slice(edge.size, edge.size + leaves));
+    // So the first batch was told to nobody.
+    if (edge.size === 1) for (const endpoint of endpoints) await store.webhooks.addEndpoint(endpoint, 5);
+  }
+  const failure = { code: 'kms_partition_unavailable', message: 'gone', failedAt: SEALED_AT } as const;
+  await store.fail(failed.id, failure);
+  await store.fail(released.id, failure, { releaseKey: true });
+  await deliver(store);
+  await store.close();
+}
+
+/** One delivery is done, one is to be repeated, one is dead, and a test waits. */
+async function deliver({ webhooks }: Store): Promise<void> {
+  const { id } = endpoints[0];
+  const [done, again, dead] = await webhooks.pending(id, { limit: 3 });
+  if (!done || !again || !dead) throw new Error('there is nothing to deliver');
+  const failure = { at: SEALED_AT, reason: 'http_500' };
+  await webhooks.settle(done, { kind: 'delivered' });
+  await webhooks.settle(again, { kind: 'retry', dueAt: Date.now() + HOUR_MS, failure });
+  await webhooks.settle(dead, { kind: 'dead', failure });
+  await webhooks.test(id);
+}
+
+async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
+  const leaves = batch.map((job) => ({
+    jobId: job.id,
+    clientId: job.clientId,
+    data: leafData(manifestOf(job, 'test', SEALED_AT)),
+  }));
+  const grown = appendLeaves(
+    edge,
+    leaves.map(({ data }) => leafHash(data)),
+  );
+  const treeSize = grown.edge.size;
+  const checkpoint = sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) }));
+  await store.commitBatch({
+    epochsRevision: 0,
+    firstLeaf: edge.size,
+    treeSize,
+    sealedAt: SEALED_AT,
+    checkpoint,
+    algorithm: receiptAlgorithm(key.algorithm),
+    kmsKeyId: kmsKeyId(key),
+    // The first two alone: a log may have been without an authority for a while.
+    ...(treeSize <= 3 && { timestamp: await stampCheckpoint(authority, checkpoint) }),
+    leaves,
+    tiles: grown.tiles,
+  });
+  return grown.edge;
+}
+
+/** Does something to a store that nobody has open. */
+export async function tamper(path: string, damage: (databases: Databases) => unknown): Promise<void> {
+  const databases = openDatabases(path, { readOnly: false });
+  await damage(databases);
+  await databases.root.flushed;
+  await databases.root.close();
+}
+
+/** Every entry of every database, in hex, one a line. */
+export async function dump(path: string): Promise<string[]> {
+  const databases = openDatabases(path, { readOnly: true });
+  const lines = Object.entries(databases).flatMap(([name, database]) =>
+    name === 'root'
+      ? []
+      : Array.from(
+          (database as Databases['jobs']).getRange({}),
+          ({ key, value }) => `${name} ${Buffer.from(key).toString('hex')} ${value.toString('hex')}`,
+        ),
+  );
+  await databases.root.close();
+  return lines;
+}
