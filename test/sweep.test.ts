@@ -4,18 +4,23 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
 import { openCopies } from '../src/copy/copies.ts';
+import { expiryKey, idempotencyKey } from '../src/store/keys.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
+import { encodeRecord } from '../src/store/records.ts';
+import { Room } from '../src/store/room.ts';
 import { startSweeping, sweep } from '../src/sweep.ts';
 import {
   collected,
   epoch,
   identity,
   START_MS,
+  sampleBatch,
   sampleContent,
   sampleEntry,
   sampleJob,
 } from './store/samples.ts';
 import { until } from './support/until.ts';
+import { tamper } from './support/wholeStore.ts';
 
 const HOUR_MS = 3_600_000;
 const digests = sampleContent().document;
@@ -78,3 +83,72 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   await sweep({ ...options, copies: unremovable });
   t.same(await kept(), [], 'a file that cannot be removed is noise, and stops nothing');
 });
+
+const EXPIRED = 200_000;
+/** Of one step: an entry and its time, for each of 500 keys. */
+const STEP_CHANGES_MAX = 1000;
+
+/** Hears how many changes each transaction has. */
+class Heard extends Room {
+  readonly transactions: number[] = [];
+
+  override forCommit(changes: number): undefined {
+    this.transactions.push(changes);
+  }
+}
+
+t.test(
+  '200,000 expired keys go in small transactions, and no seal waits for more than one of them',
+  async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'pdfseal-sweep-'));
+    t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+    const path = join(dir, 'store');
+    const clock = () => START_MS + 49 * HOUR_MS;
+    await createStore({ path, identity, epoch });
+    await tamper(path, ({ root, idempotency, expiry }) =>
+      root.transaction(() => {
+        for (let n = 0; n < EXPIRED; n += 1) {
+          const entry = sampleEntry(sampleJob(), { key: `key-${n}` });
+          idempotency.put(idempotencyKey(entry), encodeRecord(entry));
+          expiry.put(expiryKey(entry.acceptedAt, idempotencyKey(entry)), Buffer.alloc(0));
+        }
+      }),
+    );
+    const logger = pino({ level: 'silent' });
+    const room = new Heard({ path: dir, freeBytesMin: 0, logger });
+    const store = await openStore({ path, clock, room });
+    t.teardown(() => store.close());
+    const { transactions } = room;
+
+    let isSwept = false;
+    const options = {
+      store,
+      copies: { remove: async () => {} },
+      documentRetentionMs: HOUR_MS,
+      clock,
+      logger,
+    };
+    const sweeping = sweep(options).then(() => {
+      isSwept = true;
+    });
+    let [seals, longest] = [0, 0];
+    const counted = async (write: () => Promise<unknown>) => {
+      const before = transactions.length;
+      await write();
+      longest = Math.max(longest, transactions.length - before);
+    };
+    for (; !isSwept; seals += 1) {
+      const job = sampleJob();
+      await counted(() => store.accept(job, { idempotency: sampleEntry(job, { acceptedAt: clock() }) }));
+      await counted(() => store.commitBatch(sampleBatch(seals, [job])));
+    }
+    await sweeping;
+    t.equal((await collected(store.references())).length, seals, 'their keys stay');
+    t.ok(seals > 100, `${seals} seals beside it`);
+    t.ok(longest <= 3, `a write waited for ${longest} transactions, its own among them`);
+    // What is written together with a step is one accept, or one batch of one job.
+    const most = Math.max(...transactions);
+    t.ok(most <= STEP_CHANGES_MAX + 10, `${most} changes in one transaction`);
+    t.ok(transactions.length > EXPIRED / 500, `${transactions.length} transactions`);
+  },
+);
