@@ -5,6 +5,8 @@ import { type Clock, toTimestamp } from './base/clock.ts';
 import {
   type CertificateEntry,
   type CertificateSources,
+  DAYS_AHEAD_MAX,
+  DAYS_URGENT_MAX,
   daysLeft,
   listCertificates,
   validityOf,
@@ -19,9 +21,6 @@ export interface ExpiryOptions {
   intervalMs?: number;
 }
 
-/** From so many days before a certificate ends, administrators are told; the fewer, the louder. */
-const DAYS_AHEAD_MAX = 60;
-const DAYS_URGENT_MAX = 7;
 const THRESHOLDS_DAYS = [DAYS_URGENT_MAX, 30, DAYS_AHEAD_MAX];
 
 const INTERVAL_MS = 3_600_000;

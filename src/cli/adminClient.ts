@@ -71,16 +71,20 @@ function send(
 function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): OperatorError {
   const where = formatAddress(address);
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
-    return new NobodyAnswers(`no pdfseald answers at ${where}: start it, or name its configuration`, {
+    return new NobodyAnswers(`no pdfseald answers at ${where}`, {
       cause,
       code: 'no_daemon',
+      remedy: 'start it, or name its configuration with --config',
     });
   }
   if (cause.code === 'EACCES') {
-    const remedy = 'run this as root, the daemon’s user, or a member of its group';
-    return new OperatorError(`cannot open ${where} (${systemReason(cause)}): ${remedy}`, { cause });
+    const remedy = 'run this as root, as the daemon’s user, or as a member of its group';
+    const message = `cannot open ${where} (${systemReason(cause)})`;
+    return new OperatorError(message, { cause, code: 'permission_denied', remedy });
   }
-  return new OperatorError(`asking ${where} failed: ${systemReason(cause)}`, { cause });
+  const remedy = 'its log says why; a restart may help';
+  const message = `pdfseald does not answer at ${where}: ${systemReason(cause)}`;
+  return new OperatorError(message, { cause, code: 'daemon_silent', remedy });
 }
 
 function parse(text: string, address: ListenAddress): unknown {

@@ -1,38 +1,42 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, Option } from 'commander';
-import type { AdminStatus } from '../admin/status.ts';
-import { formatBytes } from '../base/units.ts';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { systemClock } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
-import { askAdministration } from './adminClient.ts';
+import { loadedOtherwise } from './config.ts';
 import { EXIT } from './exit.ts';
+import { failureOf, report } from './failure.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument } from './options.ts';
-import { print, printJson } from './terminal.ts';
+import { readStatus } from './status/reach.ts';
+import { ENDLESS, type Look, render } from './status/render.ts';
+import { Screen } from './status/screen.ts';
+import { printJson } from './terminal.ts';
 
 const WATCH_MS = 2_000;
-/** Clears the screen and goes to its first line (ECMA-48: ED, CUP). */
-const CLEAR = '\u001b[2J\u001b[H';
+const WATCH_MS_MIN = 200;
 
 export function statusCommand(): Command {
   return explain(
     new Command('status')
       .description(
-        'Shows how the running daemon is: its parts, partitions, queue, log and store, on one screen.',
+        'Shows how the running daemon is: its parts, partitions, queue, log, certificates and chores, on one screen, and what to do ' +
+          'about what is not well. Give --config again for another environment: then each has a line, and below it what is not well.',
       )
-      .addOption(configOption())
+      .addOption(configOption().argParser((file: string, files: string[] = []) => [...files, file]))
       .addOption(
         new Option(
           '--watch [interval]',
-          'again and again, until interrupted (2s where no interval is given)',
-        ).argParser(parseDurationArgument),
+          'again and again, until q or Ctrl-C (every 2s if no interval is given)',
+        ).argParser(parseInterval),
       )
       .addOption(jsonOption())
       .action(showStatus),
     {
-      exit: { 0: 'ready', 1: 'not ready, or no daemon answers' },
+      exit: { 0: 'ready', 1: 'not ready, or no daemon answers; with --watch, when it was last looked at' },
       examples: [
         'pdfseal status --config /etc/pdfseal/production.toml',
-        'pdfseal status --config /etc/pdfseal/production.toml --watch',
+        'pdfseal status --config /etc/pdfseal/production.toml --config /etc/pdfseal/sandbox.toml --watch 5s',
         'pdfseal status --config /etc/pdfseal/production.toml --json | jq .queue',
       ],
     },
@@ -40,88 +44,70 @@ export function statusCommand(): Command {
 }
 
 interface StatusOptions {
-  config: string;
+  config: string[];
   /** Milliseconds, or true for the default. */
   watch?: number | true;
   json?: true;
 }
 
-async function showStatus({ config: file, watch, json }: StatusOptions): Promise<void> {
-  const { listen } = loadConfig(file, { files: 'unused' }).admin;
+async function showStatus({ config: files, watch, json }: StatusOptions): Promise<void> {
   const intervalMs = watch === true ? WATCH_MS : watch;
-  for (;;) {
-    const status = await askAdministration<AdminStatus>(listen, 'GET', '/status');
-    process.exitCode = status.ready ? EXIT.ok : EXIT.failed;
-    if (intervalMs !== undefined && process.stdout.isTTY && !json) process.stdout.write(CLEAR);
-    if (json) printJson(status);
-    else for (const line of overview(status)) print(line);
-    if (intervalMs === undefined) return;
-    await sleep(intervalMs);
+  if (intervalMs === undefined) await showOnce(files, json);
+  else if (process.stdout.isTTY && !json) await watchOnScreen(files, intervalMs);
+  else {
+    for (;;) {
+      await showOnce(files, json);
+      await sleep(intervalMs);
+    }
   }
 }
 
-function overview(status: AdminStatus): string[] {
-  const { queue, log, store, event_loop_delay_ms: delay } = status;
-  const rows: [string, string][] = [
-    ...status.parts.map(({ name, ready, detail }): [string, string] => [
-      name,
-      `${ready ? '✓' : '✗'} ${detail}`,
-    ]),
-    ...partitionRows(status),
-    ['jobs', `${queue.queued} queued, ${queue.hashing} hashing, ${queue.sealing} sealing; ${ageOf(status)}`],
-    ['log', `${log.tree_size} leaves${log.sealed_at ? `, sealed ${log.sealed_at}` : ''} (${log.origin})`],
-    [
-      'disk',
-      `store ${formatBytes(store.bytes)}, ${formatBytes(store.disk_free_bytes)} of ${formatBytes(store.disk_bytes)} free`,
-    ],
-    ['certificates', nextExpiry(status)],
-    ['event loop', `late by ${delay.p50} ms (median), ${delay.p99} ms (99 %), ${delay.max} ms (most)`],
-  ];
-  const width = Math.max(...rows.map(([name]) => name.length));
-  const head = `pdfseald ${status.version}  ${status.environment}  process ${status.pid}  up ${describeSeconds(status.uptime_seconds)}`;
-  return [
-    `${head}  ${status.ready ? 'READY' : 'NOT READY'}`,
-    '',
-    ...rows.map(([name, text]) => `${name.padEnd(width)}  ${text}`),
-  ];
+async function showOnce(files: readonly string[], json: true | undefined): Promise<void> {
+  const looks = await lookAt(files);
+  const [only] = looks;
+  if (looks.length === 1 && only && 'error' in only) process.exitCode = report(only.error);
+  else if (json) for (const look of looks) printJson(present(look));
+  else {
+    const { columns = ENDLESS.columns } = process.stdout;
+    for (const line of render(looks, { ...ENDLESS, columns }, systemClock()))
+      process.stdout.write(`${line}\n`);
+  }
 }
 
-function partitionRows({ partitions: { members } }: AdminStatus): [string, string][] {
-  return members.map(({ name, state, since, signatures, restarts, last_error: error, returns_at: back }) => {
-    const more = [
-      `${signatures} signatures`,
-      `${restarts} restarts`,
-      ...(error ? [`last error ${error}`] : []),
-      ...(back ? [`back at ${back}`] : []),
-    ];
-    return [`  ${name}`, `${state} since ${since}, ${more.join(', ')}`];
-  });
+async function watchOnScreen(files: readonly string[], intervalMs: number): Promise<void> {
+  let looks = await lookAt(files);
+  using screen = new Screen((room) => render(looks, room, systemClock()));
+  while (!screen.closed.aborted) {
+    screen.redraw();
+    await sleep(intervalMs, undefined, { signal: screen.closed }).catch(() => {});
+    if (!screen.closed.aborted) looks = await lookAt(files);
+  }
 }
 
-function ageOf({ queue }: AdminStatus): string {
-  const waiting = queue.queued + queue.hashing + queue.sealing;
-  return waiting === 0 ? 'none waits' : `the oldest waits for ${describeSeconds(queue.oldest_age_seconds)}`;
+async function lookAt(files: readonly string[]): Promise<(Look & { error?: unknown })[]> {
+  const looks = await Promise.all(files.map(lookAtOne));
+  const isReady = looks.every((look) => 'status' in look && look.status.ready);
+  process.exitCode = isReady ? EXIT.ok : EXIT.failed;
+  return looks;
 }
 
-function nextExpiry({ certificates }: AdminStatus): string {
-  const [next] = certificates.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
-  if (next === undefined) return 'none are in use';
-  if (next.days_left === undefined) return `${next.authority}: ${next.detail ?? next.state}`;
-  return `${next.days_left} days until the first ends: ${next.authority}, ${next.role}`;
+async function lookAtOne(file: string): Promise<Look & { error?: unknown }> {
+  try {
+    const config = loadConfig(file, { files: 'unused' });
+    const status = await readStatus(config);
+    return { file, status, trouble: loadedOtherwise(status.config, config.sha256) };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { file, failure: failureOf(error), error };
+  }
 }
 
-/** `3d 4h`, `4h 5m`, `5m 6s` or `6s`. */
-export function describeSeconds(seconds: number): string {
-  const units: [string, number][] = [
-    ['d', Math.floor(seconds / 86_400)],
-    ['h', Math.floor(seconds / 3600) % 24],
-    ['m', Math.floor(seconds / 60) % 60],
-    ['s', Math.floor(seconds) % 60],
-  ];
-  const first = units.findIndex(([, count]) => count > 0);
-  if (first < 0) return '0s';
-  return units
-    .slice(first, first + 2)
-    .map(([unit, count]) => `${count}${unit}`)
-    .join(' ');
+function present(look: Look): object {
+  return 'status' in look ? look.status : { ready: false, config: { file: look.file }, error: look.failure };
+}
+
+function parseInterval(text: string): number {
+  const intervalMs = parseDurationArgument(text);
+  if (intervalMs >= WATCH_MS_MIN) return intervalMs;
+  throw new InvalidArgumentError(`Expected ${WATCH_MS_MIN}ms at least.`);
 }

@@ -36,7 +36,7 @@ export function noteJson(value: unknown): void {
   process.stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
 
-function escapeControls(line: string): string {
+export function escapeControls(line: string): string {
   return line.replaceAll(CONTROLS, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 

@@ -25,6 +25,10 @@ export type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
 const DAY_MS = 86_400_000;
 
+/** A certificate that ends is announced from so many days before on, and is urgent in the last of them. */
+export const DAYS_AHEAD_MAX = 60;
+export const DAYS_URGENT_MAX = 7;
+
 /** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
   const own = keys.flatMap((name) => {

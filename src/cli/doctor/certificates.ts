@@ -2,12 +2,15 @@ import { describeSubject } from '../../asn1/certificate.ts';
 import { systemClock, toTimestamp } from '../../base/clock.ts';
 import { certificatesInUse } from '../../config/certificates.ts';
 import type { Config } from '../../config.ts';
-import { type CertificateEntry, daysLeft, listCertificates, validityOf } from '../../tsa/expiry.ts';
+import {
+  type CertificateEntry,
+  DAYS_AHEAD_MAX,
+  DAYS_URGENT_MAX,
+  daysLeft,
+  listCertificates,
+  validityOf,
+} from '../../tsa/expiry.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-
-/** From so many days before its end a certificate is worth a word, and then a loud one. */
-const DAYS_AHEAD_MAX = 60;
-const DAYS_URGENT_MAX = 7;
 
 const RENEW = 'certify the key anew with `pdfseal hsm certify`, or `csr` and `install-certificate`';
 

@@ -5,7 +5,7 @@ import { formatAddress } from '../../net/address.ts';
 import { lockHolder } from '../../store/lock.ts';
 import { askAdministration, NobodyAnswers } from '../adminClient.ts';
 import { loadedOtherwise } from '../config.ts';
-import { describeSeconds } from '../status.ts';
+import { describeSeconds } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { slowEngine } from './host.ts';
 
