@@ -3,9 +3,9 @@ import { cpuSeconds, peakRssBytes, resetPeakRss } from './machine.ts';
 import { latencyOf, medianOf } from './stats.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
-/** A server under load: pdfseald or one of its peers. */
+/** A server under load: pdfseald, by a form and by raw bodies, or one of its peers. */
 export interface Server {
-  name: 'pdfseald' | 'obvious' | 'bare';
+  name: 'pdfseald' | 'raw' | 'obvious' | 'bare';
   pid: number;
   port: number;
   /** Empty where the server does not look. */
@@ -72,12 +72,14 @@ export async function* benchHttp(plan: HttpPlan, servers: Server[], load: Load):
   }
 }
 
-type RoundOrder = Omit<LoadOrder, 'port' | 'apiKey'>;
+type RoundOrder = Omit<LoadOrder, 'port' | 'apiKey' | 'form'>;
 
 async function runRound(server: Server, order: RoundOrder, load: Load): Promise<HttpFigures> {
   resetPeakRss(server.pid);
   const cpuBefore = cpuSeconds(server.pid);
-  const { seconds, latenciesMs } = await load({ ...order, port: server.port, apiKey: server.apiKey });
+  const { port, apiKey, name } = server;
+  const form = name === 'raw' ? 'raw' : 'multipart';
+  const { seconds, latenciesMs } = await load({ ...order, port, apiKey, form });
   const seals = latenciesMs.length;
   return {
     sealsPerSecond: seals / seconds,

@@ -1,10 +1,12 @@
 import { type Answer, Connection } from './connection.ts';
-import { makeUpload, type Upload } from './upload.ts';
+import { makeUpload, type Upload, type UploadForm } from './upload.ts';
 
 /** What a round is to send. */
 export interface LoadOrder {
   port: number;
   apiKey: string;
+  /** Default: multipart. */
+  form?: UploadForm;
   documentBytes: number;
   connections: number;
   durationMs: number;
@@ -24,7 +26,7 @@ export type LoadReply = { result: LoadResult } | { error: string };
  * `durationMs`, every started one is waited for, and each connection sends one at least.
  */
 async function run(order: LoadOrder): Promise<LoadResult> {
-  const upload = makeUpload(order.documentBytes, order.apiKey);
+  const upload = makeUpload(order.documentBytes, order.apiKey, order.form ?? 'multipart');
   const connections = await Promise.all(
     Array.from({ length: order.connections }, () => Connection.open(order.port)),
   );

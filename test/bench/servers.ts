@@ -11,7 +11,7 @@ import { nextMessage, type Workspace } from './workspace.ts';
 /** pdfseald and its two peers, each a process of its own on the same Node. */
 export async function startServers(workspace: Workspace): Promise<Server[]> {
   const daemon = await startDaemon(workspace, { regions: ['north', 'south'] });
-  return [daemon, await startObvious(workspace), await startBare(workspace)];
+  return [daemon, { ...daemon, name: 'raw' }, await startObvious(workspace), await startBare(workspace)];
 }
 
 /** As on the first line of `main.ts`: V8's own limit lets the young generation grow to 128 MB. */

@@ -11,28 +11,39 @@ export interface Upload {
 const BOUNDARY = 'pdfseal-bench-5f0c1e7a9b3d';
 const MARK_BYTES = 24;
 
+/** How a document is sent: as a part of a form, or as the whole body with the fields in the query. */
+export type UploadForm = 'multipart' | 'raw';
+
+const FORMS = {
+  multipart: {
+    query: '',
+    contentType: `multipart/form-data; boundary=${BOUNDARY}`,
+    before: `${field('visibility', 'private')}${field('mode', 'blocking')}${filePart()}`,
+    after: `\r\n--${BOUNDARY}--\r\n`,
+  },
+  raw: { query: '?visibility=private&mode=blocking', contentType: 'application/pdf', before: '', after: '' },
+} as const satisfies Record<UploadForm, object>;
+
 /** A blocking create of a document of exactly `documentBytes`. `apiKey` is empty for the peers: they do not look. */
-export function makeUpload(documentBytes: number, apiKey: string): Upload {
-  const open = `${field('visibility', 'private')}${field('mode', 'blocking')}${filePart()}%PDF-1.7\n%`;
-  const [eof, close] = ['\n%%EOF\n', `\r\n--${BOUNDARY}--\r\n`];
-  const fillerBytes = documentBytes - '%PDF-1.7\n%'.length - MARK_BYTES - eof.length;
-  const rest = Buffer.concat([filler(fillerBytes), Buffer.from(eof), Buffer.from(close)]);
-  const template = Buffer.from(requestHead(open.length + MARK_BYTES + rest.length, apiKey) + open);
+export function makeUpload(documentBytes: number, apiKey: string, form: UploadForm): Upload {
+  const { query, contentType, before, after } = FORMS[form];
+  const [header, eof] = ['%PDF-1.7\n%', '\n%%EOF\n'];
+  const fillerBytes = documentBytes - header.length - MARK_BYTES - eof.length;
+  const rest = Buffer.concat([filler(fillerBytes), Buffer.from(eof + after)]);
+  const contentBytes = before.length + header.length + MARK_BYTES + rest.length;
+  const head = [
+    `POST /v1/jobs/seal${query} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    `Authorization: Bearer ${apiKey}`,
+    `Content-Type: ${contentType}`,
+    `Content-Length: ${contentBytes}`,
+    '\r\n',
+  ].join('\r\n');
+  const template = Buffer.from(head + before + header);
   return {
     head: () => Buffer.concat([template, Buffer.from(randomBytes(MARK_BYTES / 2).toString('hex'))]),
     rest,
   };
-}
-
-function requestHead(contentBytes: number, apiKey: string): string {
-  return [
-    'POST /v1/jobs/seal HTTP/1.1',
-    'Host: 127.0.0.1',
-    `Authorization: Bearer ${apiKey}`,
-    `Content-Type: multipart/form-data; boundary=${BOUNDARY}`,
-    `Content-Length: ${contentBytes}`,
-    '\r\n',
-  ].join('\r\n');
 }
 
 function field(name: string, value: string): string {
