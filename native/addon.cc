@@ -3,13 +3,14 @@
 #include <node_api.h>
 
 #include <cstring>
-#include <span>
-#include <string>
-#include <vector>
+#include <iterator>
+#include <memory>
+#include <optional>
 
 #include "kernels.h"
 #include "self_test.h"
-#include "stream.h"
+#include "threads.h"
+#include "values.h"
 
 namespace pdfseal {
 namespace {
@@ -24,124 +25,151 @@ Instance& instanceOf(napi_env env) {
   return *static_cast<Instance*>(data);
 }
 
-napi_value fail(napi_env env, const char* message) {
-  napi_throw_type_error(env, "ERR_INVALID_ARG_VALUE", message);
-  return nullptr;
-}
+constexpr char kClosed[] = "the threads are closed";
 
-napi_value text(napi_env env, const char* from, std::size_t length = NAPI_AUTO_LENGTH) {
-  napi_value value;
-  return napi_create_string_latin1(env, from, length, &value) == napi_ok ? value : nullptr;
-}
-
-template <std::size_t size>
-napi_value hex(napi_env env, const std::uint8_t (&bytes)[size]) {
-  char digits[2 * size];
-  for (std::size_t i = 0; i < size; i++) {
-    digits[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-    digits[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-  }
-  return text(env, digits, sizeof digits);
-}
-
-bool isUndefined(napi_env env, napi_value value) {
-  napi_valuetype type;
-  return napi_typeof(env, value, &type) == napi_ok && type == napi_undefined;
-}
-
-bool bytesOf(napi_env env, napi_value value, std::span<const std::uint8_t>& bytes) {
-  bool isArray = false;
-  napi_typedarray_type type;
-  std::size_t length;
-  void* data;
-  if (napi_is_typedarray(env, value, &isArray) != napi_ok || !isArray) return false;
-  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return false;
-  if (type != napi_uint8_array) return false;
-  bytes = {static_cast<const std::uint8_t*>(data), length};
-  return true;
-}
-
-// The values of one piece as JavaScript gave them.
-struct Given {
-  napi_value state, bytes, last;
+// What was asked of the threads, and whom to tell.
+struct Asked : Task {
+  napi_deferred deferred;
+  napi_ref memory;
 };
 
-bool readGiven(napi_env env, napi_value list, std::uint32_t index, Given& given) {
-  napi_value piece;
-  return napi_get_element(env, list, index, &piece) == napi_ok &&
-         napi_get_named_property(env, piece, "state", &given.state) == napi_ok &&
-         napi_get_named_property(env, piece, "bytes", &given.bytes) == napi_ok &&
-         napi_get_named_property(env, piece, "last", &given.last) == napi_ok;
-}
-
-bool readState(napi_env env, napi_value value, State& state) {
-  if (isUndefined(env, value)) {
-    state = State::initial();
-    return true;
+// The native half of a `Threads` object. Shared with what tells of tasks: whichever of them ends first.
+class HashThreads {
+ public:
+  // Null when there is an exception.
+  static std::shared_ptr<HashThreads> open(napi_env env, std::size_t count) {
+    const auto opened = std::make_shared<HashThreads>();
+    auto* context = new std::shared_ptr(opened);
+    // With no function of JavaScript: `settle` is called on its thread, with each task that is done.
+    const napi_status made =
+        napi_create_threadsafe_function(env, nullptr, nullptr, text(env, "pdfseal hash"), 0, 1, context, forget,
+                                        context, settle, &opened->done_);
+    if (made != napi_ok) {
+      delete context;
+      return nullptr;
+    }
+    napi_unref_threadsafe_function(env, opened->done_);
+    // Hooks run in reverse: the threads end before what they call.
+    napi_add_env_cleanup_hook(env, end, opened.get());
+    opened->env_ = env;
+    opened->threads_.emplace(count, *instanceOf(env).kernel,
+                             [done = opened->done_](std::unique_ptr<Task> task) {
+                               // Where the environment has ended meanwhile there is nobody to tell.
+                               if (napi_call_threadsafe_function(done, task.get(), napi_tsfn_blocking) == napi_ok)
+                                 task.release();
+                             });
+    return opened;
   }
-  std::span<const std::uint8_t> bytes;
-  if (!bytesOf(env, value, bytes) || bytes.size() != sizeof state) return false;
-  std::memcpy(&state, bytes.data(), sizeof state);
-  return state.valid();
+
+  bool isOpen() const { return threads_.has_value(); }
+
+  void add(napi_env env, std::unique_ptr<Asked> asked) {
+    // A process does not end while it waits for digests.
+    if (underWay_++ == 0) napi_ref_threadsafe_function(env, done_);
+    threads_->add(std::move(asked));
+  }
+
+  // Waits for what is under way; the rest is told that it came too late.
+  void close() {
+    if (!isOpen()) return;
+    napi_remove_env_cleanup_hook(env_, end, this);
+    threads_.reset();
+    napi_release_threadsafe_function(done_, napi_tsfn_release);
+  }
+
+ private:
+  static void end(void* self) { static_cast<HashThreads*>(self)->close(); }
+
+  static void settle(napi_env env, napi_value, void* context, void* data) {
+    const std::unique_ptr<Asked> asked(static_cast<Asked*>(data));
+    if (env == nullptr) return;
+    HashThreads& self = **static_cast<std::shared_ptr<HashThreads>*>(context);
+    if (--self.underWay_ == 0) napi_unref_threadsafe_function(env, self.done_);
+    napi_delete_reference(env, asked->memory);
+    napi_value results = asked->hashed ? hashedOf(env, asked->pieces) : fail(env, kClosed);
+    if (results != nullptr) {
+      napi_resolve_deferred(env, asked->deferred, results);
+      return;
+    }
+    napi_value problem;
+    if (napi_get_and_clear_last_exception(env, &problem) == napi_ok)
+      napi_reject_deferred(env, asked->deferred, problem);
+  }
+
+  static void forget(napi_env, void* context, void*) {
+    delete static_cast<std::shared_ptr<HashThreads>*>(context);
+  }
+
+  napi_env env_ = nullptr;
+  napi_threadsafe_function done_ = nullptr;
+  std::optional<Threads> threads_;
+  std::size_t underWay_ = 0;
+};
+
+constexpr std::uint32_t kThreadsMax = 1024;
+
+// new Threads(count: number)
+napi_value newThreads(napi_env env, napi_callback_info info) {
+  std::size_t arguments = 1;
+  napi_value self, value;
+  std::uint32_t count;
+  napi_get_cb_info(env, info, &arguments, &value, &self, nullptr);
+  if (napi_get_value_uint32(env, value, &count) != napi_ok || count < 1 || count > kThreadsMax)
+    return fail(env, "count is not a number of threads");
+  std::shared_ptr<HashThreads> opened = HashThreads::open(env, count);
+  if (opened == nullptr) return fail(env, "no threads can be started");
+  auto drop = [](napi_env, void* data, void*) {
+    const std::unique_ptr<std::shared_ptr<HashThreads>> threads(static_cast<std::shared_ptr<HashThreads>*>(data));
+    (*threads)->close();
+  };
+  auto* wrapped = new std::shared_ptr(std::move(opened));
+  if (napi_wrap(env, self, wrapped, drop, nullptr, nullptr) != napi_ok) drop(env, wrapped, nullptr);
+  return self;
 }
 
-// Runs no JavaScript, so that no getter can take bytes away that were found before.
-const char* readPiece(napi_env env, const Given& given, Piece& piece) {
-  if (!readState(env, given.state, piece.state))
-    return "state is not one that this version of the add-on returned";
-  if (!bytesOf(env, given.bytes, piece.bytes)) return "bytes is not a Uint8Array";
-  if (napi_get_value_bool(env, given.last, &piece.last) != napi_ok) return "last is not a boolean";
+// The threads a method was called on: Node-API has seen to it that they are some.
+HashThreads& threadsOf(napi_env env, napi_callback_info info, napi_value& argument) {
+  std::size_t arguments = 1;
+  napi_value self;
+  void* data = nullptr;
+  napi_get_cb_info(env, info, &arguments, &argument, &self, nullptr);
+  napi_unwrap(env, self, &data);
+  return **static_cast<std::shared_ptr<HashThreads>*>(data);
+}
+
+// hash(pieces): Promise<({state} | {sha256, sha512})[]>
+napi_value hash(napi_env env, napi_callback_info info) {
+  napi_value pieces, memory, promise;
+  HashThreads& threads = threadsOf(env, info, pieces);
+  if (!threads.isOpen()) return fail(env, kClosed);
+  auto asked = std::make_unique<Asked>();
+  if (!readPieces(env, pieces, asked->pieces, memory)) return nullptr;
+  // A getter among the pieces may have closed them.
+  if (!threads.isOpen()) return fail(env, kClosed);
+  if (napi_create_promise(env, &asked->deferred, &promise) != napi_ok ||
+      napi_create_reference(env, memory, 1, &asked->memory) != napi_ok)
+    return nullptr;
+  threads.add(env, std::move(asked));
+  return promise;
+}
+
+// close(): waits for what is under way
+napi_value close(napi_env env, napi_callback_info info) {
+  napi_value none;
+  threadsOf(env, info, none).close();
   return nullptr;
 }
 
-napi_value copyOf(napi_env env, const State& state) {
-  napi_value memory, bytes;
-  void* data;
-  if (napi_create_arraybuffer(env, sizeof state, &data, &memory) != napi_ok) return nullptr;
-  std::memcpy(data, &state, sizeof state);
-  const napi_status made = napi_create_typedarray(env, napi_uint8_array, sizeof state, memory, 0, &bytes);
-  return made == napi_ok ? bytes : nullptr;
-}
-
-bool set(napi_env env, napi_value object, const char* name, napi_value value) {
-  return value != nullptr && napi_set_named_property(env, object, name, value) == napi_ok;
-}
-
-napi_value hashed(napi_env env, const Piece& piece) {
-  napi_value result;
-  if (napi_create_object(env, &result) != napi_ok) return nullptr;
-  const bool complete = piece.last ? set(env, result, "sha256", hex(env, piece.digests.sha256)) &&
-                                         set(env, result, "sha512", hex(env, piece.digests.sha512))
-                                   : set(env, result, "state", copyOf(env, piece.state));
-  return complete ? result : nullptr;
-}
-
-// hash(pieces: {state?: Uint8Array, bytes: Uint8Array, last: boolean}[]): ({state} | {sha256, sha512})[]
-napi_value hash(napi_env env, napi_callback_info info) {
-  std::size_t count = 1;
-  napi_value list;
-  std::uint32_t length;
-  napi_get_cb_info(env, info, &count, &list, nullptr, nullptr);
-  if (napi_get_array_length(env, list, &length) != napi_ok) return fail(env, "pieces is not an array");
-
-  std::vector<Given> given(length);
-  std::vector<Piece> pieces(length);
-  for (std::uint32_t i = 0; i < length; i++) {
-    if (!readGiven(env, list, i, given[i])) return fail(env, "a piece is not an object");
-  }
-  for (std::uint32_t i = 0; i < length; i++) {
-    if (const char* problem = readPiece(env, given[i], pieces[i])) return fail(env, problem);
-  }
-
-  hashPieces(*instanceOf(env).kernel, pieces);
-
-  napi_value results;
-  if (napi_create_array_with_length(env, length, &results) != napi_ok) return nullptr;
-  for (std::uint32_t i = 0; i < length; i++) {
-    napi_value result = hashed(env, pieces[i]);
-    if (result == nullptr || napi_set_element(env, results, i, result) != napi_ok) return nullptr;
-  }
-  return results;
+napi_value threadsClass(napi_env env) {
+  constexpr auto method = [](const char* name, napi_callback function) {
+    return napi_property_descriptor{name,    nullptr,      function, nullptr, nullptr,
+                                    nullptr, napi_default_method, nullptr};
+  };
+  const napi_property_descriptor methods[] = {method("hash", hash), method("close", close)};
+  napi_value made;
+  const napi_status status = napi_define_class(env, "Threads", NAPI_AUTO_LENGTH, newThreads, nullptr,
+                                               std::size(methods), methods, &made);
+  return status == napi_ok ? made : nullptr;
 }
 
 // kernels(): the names of those that run on this processor, slowest first
@@ -196,8 +224,7 @@ NAPI_MODULE_INIT() {
   constexpr struct {
     const char* name;
     napi_callback function;
-  } functions[] = {{"hash", hash},
-                   {"kernels", kernels},
+  } functions[] = {{"kernels", kernels},
                    {"kernel", kernelInUse},
                    {"force", force},
                    {"selfTest", selfTestInUse}};
@@ -207,5 +234,8 @@ NAPI_MODULE_INIT() {
       return nullptr;
     if (napi_set_named_property(env, exports, name, value) != napi_ok) return nullptr;
   }
+  napi_value threads = threadsClass(env);
+  if (threads == nullptr || napi_set_named_property(env, exports, "Threads", threads) != napi_ok)
+    return nullptr;
   return exports;
 }

@@ -11,6 +11,8 @@
         "portable.cc",
         "self_test.cc",
         "stream.cc",
+        "threads.cc",
+        "values.cc",
         "x86_avx2.cc",
         "x86_avx512.cc",
         "x86_sha.cc"

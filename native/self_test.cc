@@ -27,19 +27,19 @@ constexpr std::uint8_t kAll512[64] = {
 };
 
 Digests hashOne(const Kernel& kernel, std::span<const std::uint8_t> bytes) {
-  Piece piece = {State::initial(), bytes, true, {}};
+  Piece piece = {State::initial(), {bytes}, true, {}};
   hashPieces(kernel, {&piece, 1});
   return piece.digests;
 }
 
-// Document i is 61 * i bytes of the text from its byte i on, in two pieces.
+// Document i is 61 * i bytes of the text from its byte i on, in two pieces, the second one of two chunks.
 std::array<Piece, kDocuments> hashDocuments(const Kernel& kernel, std::span<const std::uint8_t> text) {
   std::array<Piece, kDocuments> pieces = {};
   for (std::size_t i = 0; i < kDocuments; i++)
-    pieces[i] = {State::initial(), text.subspan(i, 20 * i), false, {}};
+    pieces[i] = {State::initial(), {text.subspan(i, 20 * i)}, false, {}};
   hashPieces(kernel, pieces);
   for (std::size_t i = 0; i < kDocuments; i++) {
-    pieces[i].bytes = text.subspan(21 * i, 41 * i);
+    pieces[i].chunks = {text.subspan(21 * i, 40 * i), text.subspan(61 * i, i)};
     pieces[i].last = true;
   }
   hashPieces(kernel, pieces);

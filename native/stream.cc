@@ -17,26 +17,25 @@ void putBigEndian(std::uint8_t* to, Word value) {
   for (std::size_t i = sizeof value; i-- > 0; value >>= 8) to[i] = static_cast<std::uint8_t>(value);
 }
 
-// Fills up the bytes kept from before, and finds whole strides. What remains of the piece is taken by `keep`.
-Work take(Piece& piece) {
-  State& state = piece.state;
+// Fills up the bytes kept from before, and finds whole strides. What remains of the chunk is taken by `keep`.
+Work take(State& state, std::span<const std::uint8_t>& bytes) {
   const std::size_t kept = partialBytes(state);
-  const std::size_t filled = kept == 0 ? 0 : std::min(kStrideBytes - kept, piece.bytes.size());
-  if (filled > 0) std::memcpy(state.partial + kept, piece.bytes.data(), filled);
-  state.bytes += piece.bytes.size();
-  piece.bytes = piece.bytes.subspan(filled);
+  const std::size_t filled = kept == 0 ? 0 : std::min(kStrideBytes - kept, bytes.size());
+  if (filled > 0) std::memcpy(state.partial + kept, bytes.data(), filled);
+  state.bytes += bytes.size();
+  bytes = bytes.subspan(filled);
 
-  const std::size_t strides = piece.bytes.size() / kStrideBytes;
-  const std::uint8_t* data = piece.bytes.data();
-  piece.bytes = piece.bytes.subspan(strides * kStrideBytes);
+  const std::size_t strides = bytes.size() / kStrideBytes;
+  const std::uint8_t* data = bytes.data();
+  bytes = bytes.subspan(strides * kStrideBytes);
   const bool full = kept + filled == kStrideBytes;
   return {&state.chain, {{state.partial, full ? 1u : 0u}, {data, strides}}};
 }
 
-void keep(Piece& piece) {
-  std::uint8_t* partial = piece.state.partial;
-  const std::size_t kept = partialBytes(piece.state);
-  if (!piece.bytes.empty()) std::memcpy(partial, piece.bytes.data(), piece.bytes.size());
+void keep(State& state, std::span<const std::uint8_t> bytes) {
+  std::uint8_t* partial = state.partial;
+  const std::size_t kept = partialBytes(state);
+  if (!bytes.empty()) std::memcpy(partial, bytes.data(), bytes.size());
   std::memset(partial + kept, 0, kStrideBytes - kept);
 }
 
@@ -82,12 +81,18 @@ bool State::valid() const { return std::memcmp(magic, kMagic, sizeof kMagic) == 
 void hashPieces(const Kernel& kernel, std::span<Piece> pieces) {
   std::vector<Work> list;
   list.reserve(pieces.size());
-  for (Piece& piece : pieces) list.push_back(take(piece));
-  advanceAll(kernel, list);
-  for (Piece& piece : pieces) {
-    keep(piece);
-    if (piece.last) finish(kernel, piece);
+  // Chunks of one stream follow each other; those of the others are beside them.
+  for (std::size_t i = 0;; i++) {
+    list.clear();
+    for (Piece& piece : pieces)
+      if (i < piece.chunks.size()) list.push_back(take(piece.state, piece.chunks[i]));
+    if (list.empty()) break;
+    advanceAll(kernel, list);
+    for (Piece& piece : pieces)
+      if (i < piece.chunks.size()) keep(piece.state, piece.chunks[i]);
   }
+  for (Piece& piece : pieces)
+    if (piece.last) finish(kernel, piece);
 }
 
 }  // namespace pdfseal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "kernels.h"
 
@@ -28,10 +29,10 @@ struct Digests {
   std::uint8_t sha512[64];
 };
 
-// The next bytes of one document. They are only read, and must not change meanwhile.
+// The next bytes of one document, in chunks. They are only read, and must not change meanwhile.
 struct Piece {
   State state;
-  std::span<const std::uint8_t> bytes;
+  std::vector<std::span<const std::uint8_t>> chunks;
   bool last;
   // Set for the last piece.
   Digests digests;

@@ -65,7 +65,7 @@ export class DocumentPass {
     this.#bytesMax = documentBytesMax;
     this.#sniffer = new PdfSniffer(field);
     this.#pool = pool;
-    this.#hasher = pool.hasher();
+    this.#hasher = pool.hasher(scanner === undefined && copies === undefined);
     this.#scan = scanner?.scan();
     this.#copies = copies;
     this.#spool = copies?.spool();
@@ -77,8 +77,8 @@ export class DocumentPass {
   }
 
   /**
-   * Takes the next bytes, which must not be changed afterwards. A promise means: enough for now, go on when it resolves.
-   * Throws ServiceError at the first fault.
+   * Takes the next bytes, which are the pass's from now on: it frees them when it is done with them. A promise means: enough
+   * for now, go on when it resolves. Throws ServiceError at the first fault.
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#bytes += bytes.length;

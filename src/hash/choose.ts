@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import type { EngineName } from './engine.ts';
-import { ADDON, openNativeEngine } from './native.ts';
+import { ADDON, loadSoundAddon } from './native.ts';
 
 /** What an administrator may ask for; `auto` is the fastest engine that works here. */
 export const ENGINE_CHOICES = ['auto', 'native', 'wasm'] as const;
@@ -14,7 +14,7 @@ export type EngineChoice = (typeof ENGINE_CHOICES)[number];
 export function chooseEngine(choice: EngineChoice, logger: Pick<Logger, 'warn'>, addon = ADDON): EngineName {
   if (choice === 'wasm') return 'wasm';
   try {
-    openNativeEngine(addon);
+    loadSoundAddon(addon);
     return 'native';
   } catch (err) {
     if (choice === 'native') throw unusable(err);

@@ -5,7 +5,8 @@ export type EngineName = 'native' | 'wasm';
 export interface Piece {
   /** What the engine returned for the piece before; absent for a document's first. */
   state?: Uint8Array;
-  bytes: Uint8Array;
+  /** One after the other. They must not be changed, or taken away, until the engine has answered. */
+  chunks: readonly Uint8Array[];
   /** No bytes follow: digests are due, not a state. */
   last: boolean;
 }
@@ -13,7 +14,17 @@ export interface Piece {
 /** Both digests in lower-case hex, or the state to go on from. States are as confidential as the document. */
 export type Hashed = { sha256: string; sha512: string } | { state: Uint8Array };
 
-/** Hashes pieces of unrelated documents, SHA-256 and SHA-512 in one pass; answers in the order of the pieces. */
+/** Hashes on threads of its own. */
 export interface Engine {
-  hash(pieces: readonly Piece[]): Hashed[];
+  /** How many tasks it takes at the same time: one more for each thread than it can work on. */
+  readonly tasksMax: number;
+  /** The bytes that a task may have, all pieces together. */
+  readonly taskBytesMax: number;
+  /** A task: pieces of unrelated documents, SHA-256 and SHA-512 in one pass. Answers in the order of the pieces. */
+  hash(pieces: readonly Piece[]): Promise<Hashed[]>;
+  /** Ends the threads. What is under way may stay without an answer. */
+  close(): Promise<void>;
 }
+
+/** One task under way, one at hand when it is done. */
+export const TASKS_PER_THREAD = 2;

@@ -1,4 +1,4 @@
-import type { EngineName, Hashed } from './engine.ts';
+import type { Hashed } from './engine.ts';
 
 /** What is known of a document whose bytes have all been hashed: digests in lower-case hex, and the length. */
 export interface Digests {
@@ -7,22 +7,23 @@ export interface Digests {
   bytes: number;
 }
 
-/** One document on its way through the pool: its bytes not yet hashed, and the hash state of those that are. */
+/** One document on its way through an engine: its bytes not yet hashed, and the hash state of those that are. */
 export class Lane {
-  readonly engine: EngineName;
   state: Uint8Array | undefined;
   pendingBytes = 0;
   /** In the pool's queue, or part of a task under way: never both, so states follow each other. */
   place: 'idle' | 'queued' | 'busy' = 'idle';
   ended = false;
   closed = false;
+  /** Whether nobody else has the chunks. */
+  readonly owned: boolean;
   #bytes = 0;
   #chunks: Uint8Array[] = [];
   #room: PromiseWithResolvers<void> | undefined;
   readonly #digests = Promise.withResolvers<Digests>();
 
-  constructor(engine: EngineName) {
-    this.engine = engine;
+  constructor(owned: boolean) {
+    this.owned = owned;
     // A lane can fail while nobody waits for its digests; who asks later still learns of it.
     this.#digests.promise.catch(() => {});
   }
@@ -41,24 +42,25 @@ export class Lane {
     this.#bytes += chunk.length;
   }
 
-  /** Moves as many pending bytes as fit into the target; returns how many. */
-  take(target: Uint8Array): number {
-    let filled = 0;
-    let whole = 0;
+  /** Takes pending bytes, as many as there may be. Chunks stay whole, unless the first is too large by itself. */
+  take(bytesMax: number): Uint8Array[] {
+    const taken: Uint8Array[] = [];
+    let bytes = 0;
     for (const chunk of this.#chunks) {
-      const part = chunk.subarray(0, target.length - filled);
-      target.set(part, filled);
-      filled += part.length;
-      if (part.length < chunk.length) {
-        this.#chunks[whole] = chunk.subarray(part.length);
-        break;
-      }
-      whole += 1;
+      if (bytes + chunk.length > bytesMax) break;
+      taken.push(chunk);
+      bytes += chunk.length;
     }
-    this.#chunks.splice(0, whole);
-    this.pendingBytes -= filled;
+    this.#chunks.splice(0, taken.length);
+    const [first] = this.#chunks;
+    if (bytes === 0 && first !== undefined) {
+      taken.push(first.subarray(0, bytesMax));
+      this.#chunks[0] = first.subarray(bytesMax);
+      bytes = bytesMax;
+    }
+    this.pendingBytes -= bytes;
     if (this.pendingBytes === 0) this.#makeRoom();
-    return filled;
+    return taken;
   }
 
   /**

@@ -1,11 +1,13 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import type { Engine, Hashed, Piece } from './engine.ts';
+import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
 
 /** The add-on built from `native/`, whose README says what it keeps and for how long. One per thread. */
 export interface NativeAddon {
-  /** {@link Engine.hash}; a TypeError for a state of another engine or version. */
-  hash(pieces: readonly Piece[]): Hashed[];
+  /** Starts so many threads, which use the kernel in use now. */
+  Threads: new (
+    count: number,
+  ) => NativeThreads;
   /** The kernels that run on this processor, slowest first. */
   kernels(): string[];
   /** The kernel in use: at first the fastest. */
@@ -16,17 +18,39 @@ export interface NativeAddon {
   selfTest(): boolean;
 }
 
+export interface NativeThreads {
+  /** {@link Engine.hash}, on any of the threads. Throws a TypeError for a state of another engine or version. */
+  hash(pieces: readonly Piece[]): Promise<Hashed[]>;
+  /** Waits for what is under way; that is still answered, and what was to follow is rejected. */
+  close(): void;
+}
+
 /** Where node-gyp puts it: as far from `src/` as from `dist/`, in a checkout as in the package. */
 export const ADDON = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url);
+
+/** For 16 uploads to have 64 KiB each on the lanes at once; less than a millisecond of work. */
+const TASK_BYTES_MAX = 1024 * 1024;
 
 /** Throws when the add-on was not built or does not load. */
 export function loadNativeAddon(addon = ADDON): NativeAddon {
   return createRequire(import.meta.url)(fileURLToPath(addon)) as NativeAddon;
 }
 
-/** The engine made of this processor's own instructions. Throws when it is missing or does not know its known answers. */
-export function openNativeEngine(addon = ADDON): Engine {
-  const { hash, kernel, selfTest } = loadNativeAddon(addon);
-  if (!selfTest()) throw new Error(`the native hash kernel ${kernel()} computes wrong digests`);
-  return { hash };
+/** Throws when the add-on is missing or does not know its known answers. */
+export function loadSoundAddon(addon = ADDON): NativeAddon {
+  const loaded = loadNativeAddon(addon);
+  if (!loaded.selfTest()) throw new Error(`the native hash kernel ${loaded.kernel()} computes wrong digests`);
+  return loaded;
+}
+
+/** The engine made of this processor's own instructions. It reads the chunks where they are. Throws as {@link loadSoundAddon}. */
+export function openNativeEngine(threads: number): Engine {
+  const { Threads } = loadSoundAddon();
+  const open = new Threads(threads);
+  return {
+    tasksMax: threads * TASKS_PER_THREAD,
+    taskBytesMax: TASK_BYTES_MAX,
+    hash: async (pieces) => open.hash(pieces),
+    close: async () => open.close(),
+  };
 }

@@ -1,13 +1,16 @@
 import { hash } from 'node:crypto';
 import { createSHA256, createSHA512 } from 'hash-wasm';
-import type { Engine, Hashed, Piece } from './engine.ts';
+import type { Hashed, Piece } from './engine.ts';
+
+/** A {@link Piece} whose bytes lie in one place. */
+export type WasmPiece = Pick<Piece, 'state' | 'last'> & { bytes: Uint8Array };
 
 /**
- * The engine that runs everywhere. A document in one piece goes to OpenSSL, which is three times as fast but cannot give
+ * Hashes one piece, in this thread. A document in one piece goes to OpenSSL, which is three times as fast but cannot give
  * its state away; one in several to hash-wasm. Its two hashers are reused for every piece; a state is the SHA-256
  * state followed by the SHA-512 state, each headed by hash-wasm's build id, so a state of another build is refused.
  */
-export async function openWasmEngine(): Promise<Engine> {
+export async function openWasm(): Promise<(piece: WasmPiece) => Hashed> {
   const [sha256, sha512] = await Promise.all([createSHA256(), createSHA512()]);
   const split = sha256.save().length;
 
@@ -29,13 +32,11 @@ export async function openWasmEngine(): Promise<Engine> {
     return state;
   }
 
-  function hashOne({ state, bytes, last }: Piece): Hashed {
+  return ({ state, bytes, last }) => {
     if (last && state === undefined) return { sha256: hash('sha256', bytes), sha512: hash('sha512', bytes) };
     resume(state);
     sha256.update(bytes);
     sha512.update(bytes);
     return last ? { sha256: sha256.digest(), sha512: sha512.digest() } : { state: suspend() };
-  }
-
-  return { hash: (pieces) => pieces.map(hashOne) };
+  };
 }

@@ -4,11 +4,20 @@ import { malformed, type Part, type PartHeaders, parsePartHeaders } from './head
 
 /** Where the bytes of one part go. May throw; then the form has failed. */
 export interface PartSink {
+  /** The bytes are the sink's from now on. */
   write(bytes: Buffer): void;
   end(): void;
 }
 
 const PARTS_MAX = 32;
+/** Of a delimiter: a boundary of 70 characters (RFC 2046, section 5.1.1) and what is around it. */
+const DELIMITER_BYTES_MAX = 128;
+
+/** Dicer passes on what could have been the start of a delimiter in a buffer that it goes on using; all else is the caller's chunk. */
+function ownBytes(bytes: Buffer): Buffer {
+  return bytes.length > DELIMITER_BYTES_MAX ? bytes : Buffer.from(bytes);
+}
+
 /**
  * Splits a multipart/form-data body into its parts. Built on Dicer, the parser inside busboy, because busboy itself drops
  * parts it cannot read and decodes text with replacement characters: here both are the caller's mistakes to be told.
@@ -37,7 +46,7 @@ export class FormParser {
     });
   }
 
-  /** Takes the next bytes of the body. Sinks have them by the next tick: parts flow, and pace is the sinks' own matter. */
+  /** Takes the next bytes of the body, for good. Sinks have them by the next tick: parts flow, and pace is the sinks' own matter. */
   write(chunk: Uint8Array): void {
     if (!this.#failed) this.#dicer.write(chunk);
   }
@@ -57,7 +66,7 @@ export class FormParser {
         sink = this.#open(parsePartHeaders(headers as PartHeaders));
       });
     });
-    stream.on('data', (chunk) => this.#guard(() => sink?.write(chunk as Buffer)));
+    stream.on('data', (chunk) => this.#guard(() => sink?.write(ownBytes(chunk as Buffer))));
     stream.on('end', () => {
       this.#guard(() => {
         if (sink === undefined) throw malformed('a part has no end to its headers');

@@ -1,32 +1,30 @@
 import { workerData } from 'node:worker_threads';
 import type { Hashed } from '../../src/hash/engine.ts';
 import {
-  type HashTask,
-  type HashWorkerData,
   hash as hashSoundly,
-  type TaskPiece,
-} from '../../src/hash/worker.ts';
+  type SlabPiece,
+  type WasmTask,
+  type WasmWorkerData,
+} from '../../src/hash/wasmWorker.ts';
 
-const { slabs } = workerData as HashWorkerData;
+const { slabs } = workerData as WasmWorkerData;
 
 /**
- * As `worker.ts`, but a piece that starts with `die` or `hang` and a count above zero makes it do so. The count goes down
- * in the slab first, where the pool's repetition finds it. A document in one
- * piece that holds `mishash` gets a wrong digest from the native engine.
+ * As `wasmWorker.ts`, but a piece that starts with `die` or `hang` and a count above zero makes it do so. The count goes down
+ * in the slab first, where the engine's repetition finds it. A document in one piece that holds `mishash` gets a wrong digest.
  */
-export async function hash(task: HashTask): Promise<Hashed[]> {
+export async function hash(task: WasmTask): Promise<Hashed[]> {
   const slab = Buffer.from(slabs[task.slab] ?? new ArrayBuffer(0));
   for (const { offset } of task.pieces) {
     if (countDown(slab, offset, 'die')) process.exit(1);
     if (countDown(slab, offset, 'hang')) await new Promise(() => {});
   }
-  const answers = await hashSoundly(task);
+  const answers = hashSoundly(task);
   return answers.map((answer, i) => (isMishashed(slab, task.pieces[i]) ? withWrongSha512(answer) : answer));
 }
 
-function isMishashed(slab: Buffer, piece: TaskPiece | undefined): boolean {
-  if (piece?.engine !== 'native') return false;
-  return slab.subarray(piece.offset, piece.offset + piece.length).includes('mishash');
+function isMishashed(slab: Buffer, piece: SlabPiece | undefined): boolean {
+  return piece !== undefined && slab.subarray(piece.offset, piece.offset + piece.length).includes('mishash');
 }
 
 function withWrongSha512(hashed: Hashed): Hashed {

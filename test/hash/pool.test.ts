@@ -155,7 +155,7 @@ for (const [fault, deaths] of [
   ['hang', 1],
 ] as const) {
   t.test(`a task whose worker does ${fault} is repeated, ${deaths} of 3 attempts lost`, async (t) => {
-    const { pool, troubles } = await open(t, { worker: FAULTY_WORKER, taskTimeoutMs: 2000 });
+    const { pool, troubles } = await open(t, { engine: 'wasm', worker: FAULTY_WORKER, taskTimeoutMs: 2000 });
     const hurt = Buffer.from(`${fault}${String.fromCharCode(deaths)} and the rest`);
     const others = Array.from({ length: 9 }, (_, i) => randomBytes(1000 * i));
     const digests = await Promise.all([hurt, ...others].map((data) => digest(pool, [data])));
@@ -166,7 +166,7 @@ for (const [fault, deaths] of [
 }
 
 t.test('a document keeps its state when the worker of a later piece dies', async (t) => {
-  const { pool } = await open(t, { worker: FAULTY_WORKER });
+  const { pool } = await open(t, { engine: 'wasm', worker: FAULTY_WORKER });
   const hasher = pool.hasher();
   const start = randomBytes(100_000);
   await hasher.update(start);
@@ -176,7 +176,7 @@ t.test('a document keeps its state when the worker of a later piece dies', async
 });
 
 t.test('a task that fails three times fails its documents, and only those', async (t) => {
-  const { pool, troubles } = await open(t, { worker: FAULTY_WORKER });
+  const { pool, troubles } = await open(t, { engine: 'wasm', worker: FAULTY_WORKER });
   await t.rejects(digest(pool, [Buffer.from('die\x09')]), { message: 'a hash task failed for good' });
   t.equal(troubles.length, 3);
   const data = randomBytes(5000);
@@ -187,7 +187,7 @@ t.test('a worker that cannot load is found at the start', async (t) => {
   const worker = new URL('./no-such-worker.ts', import.meta.url);
   const opened = openHashPool({
     workers: 1,
-    engine: 'native',
+    engine: 'wasm',
     onTrouble: () => {},
     taskTimeoutMs: 1000,
     worker,
@@ -228,5 +228,35 @@ t.test('a share of the documents is compared', async (t) => {
 
 t.test('one engine is not compared with itself', async (t) => {
   const { pool } = await open(t, { worker: FAULTY_WORKER, engine: 'wasm', crossCheckShare: 1 });
-  t.same(await digest(pool, [Buffer.from('mishash')]), expected(Buffer.from('mishash')));
+  t.match(await digest(pool, [Buffer.from('mishash')]), { bytes: 7 });
+});
+
+t.test(
+  'chunks that are the pool’s alone are freed when they are hashed, others are left as they are',
+  async (t) => {
+    for (const engine of ['native', 'wasm'] as const) {
+      const { pool } = await open(t, { engine });
+      for (const owned of [true, false]) {
+        const chunks = Array.from({ length: 20 }, () => new Uint8Array(randomBytes(CHUNK_BYTES)));
+        const shared = new Uint8Array(100).subarray(50);
+        const whole = Buffer.concat([...chunks, shared]);
+        const hasher = pool.hasher(owned);
+        for (const chunk of [...chunks, shared]) await hasher.update(chunk);
+        t.same(await hasher.digest(), expected(whole));
+        t.ok(
+          chunks.every(({ length }) => length === (owned ? 0 : CHUNK_BYTES)),
+          `${engine}, owned: ${owned}`,
+        );
+        t.equal(shared.length, 50, 'what lies in a larger buffer is not the pool’s to free');
+      }
+    }
+  },
+);
+
+t.test('what two engines compare is not freed by either', async (t) => {
+  const { pool } = await open(t, { crossCheckShare: 1 });
+  const hasher = pool.hasher(true);
+  const chunk = new Uint8Array(randomBytes(CHUNK_BYTES));
+  hasher.update(chunk);
+  t.same(await hasher.digest(), expected(chunk));
 });

@@ -1,13 +1,24 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import t from 'tap';
 import type { Hashed, Piece } from '../../src/hash/engine.ts';
-import { loadNativeAddon, openNativeEngine } from '../../src/hash/native.ts';
-import { openWasmEngine } from '../../src/hash/wasm.ts';
+import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
+import { openWasm } from '../../src/hash/wasm.ts';
 
 const addon = loadNativeAddon();
+let threads = new addon.Threads(2);
+t.teardown(() => threads.close());
+
+/** Hashes with another kernel from now on. */
+function use(kernel: string): void {
+  addon.force(kernel);
+  threads.close();
+  threads = new addon.Threads(2);
+}
+
 /** Where hashes change what they do: blocks, the room for the length in the last block, strides, groups of strides. */
 const EDGES = [
   1, 55, 56, 63, 64, 111, 112, 119, 120, 127, 128, 255, 256, 383, 384, 511, 512, 513, 1024, 2048, 4096,
@@ -30,8 +41,8 @@ function noise(length: number, seed = 1): Buffer {
   return data;
 }
 
-function stateAfter(bytes: Uint8Array, state?: Uint8Array): Uint8Array {
-  const [hashed] = addon.hash([state ? { state, bytes, last: false } : { bytes, last: false }]);
+async function stateAfter(bytes: Uint8Array, state?: Uint8Array): Promise<Uint8Array> {
+  const [hashed] = await threads.hash([{ ...(state && { state }), chunks: [bytes], last: false }]);
   assert(hashed !== undefined && 'state' in hashed);
   return hashed.state;
 }
@@ -40,10 +51,16 @@ function equal(bytes: Uint8Array[], answers: Hashed[]): void {
   assert.deepEqual(answers, bytes.map(digests));
 }
 
-const whole = (bytes: Uint8Array): Piece => ({ bytes, last: true });
+const whole = (bytes: Uint8Array): Piece => ({ chunks: [bytes], last: true });
+
+/** Three of them: none or a few bytes, up to a stride, the rest. */
+function inChunks(bytes: Uint8Array): Uint8Array[] {
+  const [first, second] = [bytes.length % 5, 5 + (bytes.length % 131)];
+  return [bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)];
+}
 
 /** Hashes documents side by side, each cut into pieces of its own sizes, as many per call as have bytes left. */
-function hashInPieces(documents: Uint8Array[], sizes: number[][]): Hashed[] {
+async function hashInPieces(documents: Uint8Array[], sizes: number[][]): Promise<Hashed[]> {
   const done: Hashed[] = [];
   const lanes = documents.map((bytes, index) => ({
     index,
@@ -58,9 +75,9 @@ function hashInPieces(documents: Uint8Array[], sizes: number[][]): Hashed[] {
       const bytes = lane.bytes.subarray(lane.at, lane.at + size);
       lane.at += bytes.length;
       const last = lane.at === lane.bytes.length && lane.cuts.length === 0;
-      return lane.state ? { state: lane.state, bytes, last } : { bytes, last };
+      return { ...(lane.state && { state: lane.state }), chunks: inChunks(bytes), last };
     });
-    const answers = addon.hash(pieces);
+    const answers = await threads.hash(pieces);
     open = open.filter((lane, i) => {
       const answer = answers[i];
       assert(answer !== undefined);
@@ -74,7 +91,7 @@ function hashInPieces(documents: Uint8Array[], sizes: number[][]): Hashed[] {
 
 for (const kernel of addon.kernels()) {
   t.test(kernel, async (t) => {
-    t.before(() => addon.force(kernel));
+    t.before(() => use(kernel));
 
     t.test('knows its known answers', async (t) => {
       t.equal(addon.kernel(), kernel);
@@ -88,7 +105,7 @@ for (const kernel of addon.kernels()) {
         'abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq',
         'abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu',
       ].map((text) => Buffer.from(text));
-      t.match(addon.hash(messages.map(whole)), [
+      t.match(await threads.hash(messages.map(whole)), [
         {
           sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
           sha512:
@@ -109,7 +126,8 @@ for (const kernel of addon.kernels()) {
     });
 
     t.test('a million times "a", the long vector of FIPS 180', async (t) => {
-      t.match(addon.hash([whole(Buffer.alloc(1_000_000, 'a'))])[0], {
+      const [answer] = await threads.hash([whole(Buffer.alloc(1_000_000, 'a'))]);
+      t.match(answer, {
         sha256: 'cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0',
         sha512:
           'e718483d0ce769644e2e42c7bc15b4638e1f98b13b2044285632a803afa973ebde0ff244877ea60a4cb0432ce577c31beb009c5c2c49aa2e4eadb217ad8cc09b',
@@ -119,39 +137,36 @@ for (const kernel of addon.kernels()) {
     t.test('every length from 0 to 1024, alone and side by side', async (t) => {
       const text = noise(1024);
       const documents = Array.from({ length: 1025 }, (_, length) => text.subarray(0, length));
-      t.doesNotThrow(() => equal(documents, addon.hash(documents.map(whole))));
-      t.doesNotThrow(() =>
-        equal(
-          documents,
-          documents.flatMap((bytes) => addon.hash([whole(bytes)])),
-        ),
-      );
+      const sideBySide = await threads.hash(documents.map(whole));
+      t.doesNotThrow(() => equal(documents, sideBySide));
+      const alone = await Promise.all(documents.map((bytes) => threads.hash([whole(bytes)])));
+      t.doesNotThrow(() => equal(documents, alone.flat()));
     });
 
     t.test('cut at every edge, at every alignment of the bytes', async (t) => {
       const text = noise(9000);
       for (const [i, length] of EDGES.entries()) {
         const documents = [-1, 0, 1].map((d) => text.subarray(i, i + length + d + 4200));
-        t.doesNotThrow(() =>
-          equal(documents, hashInPieces(documents, [[length - 1], [length], [length + 1, 0, 1]])),
-        );
+        const answers = await hashInPieces(documents, [[length - 1], [length], [length + 1, 0, 1]]);
+        t.doesNotThrow(() => equal(documents, answers));
       }
     });
 
     t.test('from 1 to 40 documents of all sizes, in any pieces', async (t) => {
       const size = fc.oneof(fc.nat(200), fc.nat(5000), fc.constantFrom(...EDGES));
       const document = fc.record({ length: size, cuts: fc.array(size, { maxLength: 6 }), seed: fc.nat() });
-      const property = fc.property(fc.array(document, { minLength: 1, maxLength: 40 }), (given) => {
-        const documents = given.map(({ length, seed }) => noise(length, seed));
-        equal(
-          documents,
-          hashInPieces(
+      const property = fc.asyncProperty(
+        fc.array(document, { minLength: 1, maxLength: 40 }),
+        async (given) => {
+          const documents = given.map(({ length, seed }) => noise(length, seed));
+          const answers = await hashInPieces(
             documents,
             given.map(({ cuts }) => cuts),
-          ),
-        );
-      });
-      t.doesNotThrow(() => fc.assert(property, { numRuns: 60 }));
+          );
+          equal(documents, answers);
+        },
+      );
+      await t.resolves(fc.assert(property, { numRuns: 60 }));
     });
 
     t.test('millions of bytes, as many streams as there are', async (t) => {
@@ -159,15 +174,11 @@ for (const kernel of addon.kernels()) {
       const documents = Array.from({ length: 19 }, (_, i) =>
         text.subarray(i * 1000, i * 1000 + (i + 1) * 150_001),
       );
-      t.doesNotThrow(() =>
-        equal(
-          documents,
-          hashInPieces(
-            documents,
-            documents.map((_, i) => Array(40).fill(65_536 - i)),
-          ),
-        ),
+      const answers = await hashInPieces(
+        documents,
+        documents.map((_, i) => Array(40).fill(65_536 - i)),
       );
+      t.doesNotThrow(() => equal(documents, answers));
     });
   });
 }
@@ -176,27 +187,28 @@ t.test('kernels go on with each other’s states', async (t) => {
   const text = noise(5000);
   let state: Uint8Array | undefined;
   for (const [i, kernel] of addon.kernels().entries()) {
-    addon.force(kernel);
-    state = stateAfter(text.subarray(i * 777, (i + 1) * 777), state);
+    use(kernel);
+    state = await stateAfter(text.subarray(i * 777, (i + 1) * 777), state);
   }
-  const [answer] = addon.hash([{ ...(state ? { state } : {}), bytes: Buffer.alloc(0), last: true }]);
+  const [answer] = await threads.hash([{ ...(state && { state }), chunks: [], last: true }]);
   t.same(answer, digests(text.subarray(0, addon.kernels().length * 777)));
 });
 
 t.test('the bytes may lie in shared memory, and neither they nor the state are changed', async (t) => {
   const shared = new Uint8Array(new SharedArrayBuffer(4000));
   shared.set(noise(4000));
-  const state = stateAfter(shared.subarray(0, 1001));
+  const state = await stateAfter(shared.subarray(0, 1001));
   const before = [Buffer.from(state), Buffer.from(shared)];
   for (let i = 0; i < 2; i++) {
-    t.same(addon.hash([{ state, bytes: shared.subarray(1001), last: true }]), [digests(Buffer.from(shared))]);
+    const answers = await threads.hash([{ state, chunks: [shared.subarray(1001)], last: true }]);
+    t.same(answers, [digests(Buffer.from(shared))]);
   }
   t.same([Buffer.from(state), Buffer.from(shared)], before);
 });
 
 t.test('a state holds no bytes of the document but those of an unfinished stride', async (t) => {
   const text = Buffer.alloc(300, 'x');
-  const state = stateAfter(text.subarray(100, 265), stateAfter(text.subarray(0, 100)));
+  const state = await stateAfter(text.subarray(100, 265), await stateAfter(text.subarray(0, 100)));
   t.same(
     Buffer.from(state).subarray(112),
     Buffer.concat([Buffer.alloc(265 % 128, 'x'), Buffer.alloc(128 - (265 % 128))]),
@@ -205,54 +217,65 @@ t.test('a state holds no bytes of the document but those of an unfinished stride
 
 t.test('what is not a piece is refused', async (t) => {
   const bytes = Buffer.from('a');
-  const state = stateAfter(bytes);
-  const wasm = (await openWasmEngine()).hash([{ bytes, last: false }])[0];
-  assert(wasm !== undefined && 'state' in wasm);
+  const state = await stateAfter(bytes);
+  const wasm = (await openWasm())({ bytes, last: false });
+  assert('state' in wasm);
   const changed = Buffer.from(state);
   changed[0] = 0;
+  const chunks = [bytes];
   const cases: [unknown, RegExp][] = [
-    [undefined, /not an array/],
     [{ length: 1 }, /not an array/],
-    [[{}], /bytes is not a Uint8Array/],
-    [[{ bytes: 'text', last: true }], /bytes is not a Uint8Array/],
-    [[{ bytes: new Uint16Array(4), last: true }], /bytes is not a Uint8Array/],
-    [[{ bytes: new DataView(new ArrayBuffer(4)), last: true }], /bytes is not a Uint8Array/],
-    [[{ bytes, last: 1 }], /last is not a boolean/],
-    [[{ bytes }], /last is not a boolean/],
-    [[{ state: wasm.state, bytes, last: true }], /state is not one/],
-    [[{ state: changed, bytes, last: true }], /state is not one/],
-    [[{ state: state.subarray(1), bytes, last: true }], /state is not one/],
-    [[{ state: null, bytes, last: true }], /state is not one/],
-    [[whole(bytes), { bytes, last: 'yes' }], /last is not a boolean/],
+    [[{}], /not an object with chunks/],
+    [[{ chunks: bytes, last: true }], /not an object with chunks/],
+    [[{ chunks: ['text'], last: true }], /a chunk is not a Uint8Array/],
+    [[{ chunks: [bytes, new Uint16Array(4)], last: true }], /a chunk is not a Uint8Array/],
+    [[{ chunks: [new DataView(new ArrayBuffer(4))], last: true }], /a chunk is not a Uint8Array/],
+    [[{ chunks, last: 1 }], /last is not a boolean/],
+    [[{ chunks }], /last is not a boolean/],
+    [[{ state: wasm.state, chunks, last: true }], /state is not one/],
+    [[{ state: changed, chunks, last: true }], /state is not one/],
+    [[{ state: state.subarray(1), chunks, last: true }], /state is not one/],
+    [[{ state: null, chunks, last: true }], /state is not one/],
+    [[whole(bytes), { chunks, last: 'yes' }], /last is not a boolean/],
   ];
   for (const [pieces, message] of cases) {
-    t.throws(() => addon.hash(pieces as Piece[]), {
+    t.throws(() => threads.hash(pieces as Piece[]), {
       name: 'TypeError',
       code: 'ERR_INVALID_ARG_VALUE',
       message,
     });
   }
-  t.throws(() => addon.hash([null as unknown as Piece]), { name: 'TypeError' });
-  t.same(addon.hash([]), []);
+  t.throws(() => threads.hash([null as unknown as Piece]), { name: 'TypeError' });
+  t.same(await threads.hash([]), []);
 });
 
 t.test('a getter’s error comes through, and it cannot take bytes away that were found before', async (t) => {
   const bytes = new Uint8Array(new ArrayBuffer(1000));
   const failing = {
-    bytes,
+    chunks: [bytes],
     get last(): boolean {
       throw new RangeError('mine');
     },
   };
-  t.throws(() => addon.hash([failing]), { name: 'RangeError', message: 'mine' });
+  t.throws(() => threads.hash([failing]), { name: 'RangeError', message: 'mine' });
   const detaching = {
-    bytes: Buffer.from('b'),
+    chunks: [Buffer.from('b')],
     get last() {
       structuredClone(bytes, { transfer: [bytes.buffer] });
       return true;
     },
   };
-  t.same(addon.hash([whole(bytes), detaching]), [digests(Buffer.alloc(0)), digests(Buffer.from('b'))]);
+  const answers = await threads.hash([whole(bytes), detaching]);
+  t.same(answers, [digests(Buffer.alloc(0)), digests(Buffer.from('b'))]);
+  const closing = new addon.Threads(1);
+  const last = {
+    chunks: [bytes],
+    get last() {
+      closing.close();
+      return true;
+    },
+  };
+  t.throws(() => closing.hash([last]), /the threads are closed/);
 });
 
 t.test('only kernels of this processor can be forced', async (t) => {
@@ -269,7 +292,9 @@ t.test('a worker thread has a kernel of its own, and may end in the middle', asy
     const addon = require(workerData);
     parentPort.postMessage(addon.kernel());
     addon.force('portable');
-    for (;;) addon.hash(Array.from({ length: 20 }, () => ({ bytes: Buffer.alloc(4000), last: false })));`;
+    const threads = new addon.Threads(2);
+    const task = () => threads.hash(Array.from({ length: 20 }, () => ({ chunks: [Buffer.alloc(4000)], last: false })));
+    (async () => { for (;;) await Promise.all([task(), task(), task(), task()]); })();`;
   const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
   for (let i = 0; i < 8; i++) {
     const worker = new Worker(source, { eval: true, workerData: path });
@@ -282,6 +307,48 @@ t.test('a worker thread has a kernel of its own, and may end in the middle', asy
   t.equal(addon.kernel(), slowest);
 });
 
-t.test('the engine is the fastest kernel', async (t) => {
-  t.same(openNativeEngine().hash([whole(Buffer.from('abc'))]), [digests(Buffer.from('abc'))]);
+t.test('threads: many tasks at once, each with its own answer', async (t) => {
+  const many = new addon.Threads(4);
+  t.teardown(() => many.close());
+  const documents = Array.from({ length: 200 }, (_, i) => noise(i * 97, i));
+  const answers = await Promise.all(documents.map((bytes) => many.hash([whole(bytes)])));
+  t.doesNotThrow(() => equal(documents, answers.flat()));
+});
+
+t.test('threads: when they are closed, what is under way is answered, and nothing more', async (t) => {
+  const closed = new addon.Threads(2);
+  const documents = Array.from({ length: 50 }, (_, i) => noise(100_000, i));
+  const answers = documents.map((bytes) => closed.hash([whole(bytes)]));
+  closed.close();
+  closed.close();
+  t.throws(() => closed.hash([]), /the threads are closed/);
+  for (const [i, outcome] of (await Promise.allSettled(answers)).entries()) {
+    if (outcome.status === 'fulfilled') t.same(outcome.value, [digests(documents[i] ?? Buffer.alloc(0))]);
+    else t.match(outcome.reason, { message: 'the threads are closed' });
+  }
+});
+
+t.test('threads: bytes that nobody else has any more are still there', async (t) => {
+  const answers = Array.from({ length: 100 }, (_, i) => threads.hash([whole(noise(50_000, i))]));
+  for (let i = 0; i < 100; i++) Buffer.alloc(1_000_000, i);
+  const documents = Array.from({ length: 100 }, (_, i) => noise(50_000, i));
+  const settled = await Promise.all(answers);
+  t.doesNotThrow(() => equal(documents, settled.flat()));
+});
+
+t.test('threads: a process waits for digests, not for idle threads', async (t) => {
+  const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
+  const script = `
+    const { Threads } = require(${JSON.stringify(path)});
+    const threads = new Threads(2);
+    threads.hash([{ chunks: [Buffer.alloc(5_000_000)], last: true }]).then(([{ sha256 }]) => console.log(sha256));`;
+  const output = execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' });
+  t.equal(output.trim(), createHash('sha256').update(Buffer.alloc(5_000_000)).digest('hex'));
+});
+
+t.test('threads: what is not a number of them is refused', async (t) => {
+  for (const count of [0, -1, 1025, '2', undefined])
+    t.throws(() => new addon.Threads(count as number), /not a number of threads/);
+  const { hash } = addon.Threads.prototype;
+  t.throws(() => hash.call({} as NativeThreads, []), /Illegal invocation/);
 });

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { cpus } from 'node:os';
 import type { Hashed } from '../../src/hash/engine.ts';
-import { loadNativeAddon } from '../../src/hash/native.ts';
+import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 
 const RUNS = 15;
 const RUN_BYTES = 4 * 1024 * 1024;
@@ -20,7 +20,7 @@ const chunks = Array.from(
   (_, i) => new Uint8Array(slab, i * pieceBytes, pieceBytes),
 );
 
-function openssl(): void {
+async function openssl(): Promise<void> {
   const [sha256, sha512] = [createHash('sha256'), createHash('sha512')];
   for (let done = 0; done < RUN_BYTES; done += pieceBytes) {
     const chunk = chunks[(done / pieceBytes) % chunks.length] as Uint8Array;
@@ -29,23 +29,21 @@ function openssl(): void {
   }
 }
 
-function native(streams: number): void {
+async function native(threads: NativeThreads, streams: number): Promise<void> {
   let answers: (Hashed | undefined)[] = Array(streams).fill(undefined);
   for (let done = 0; done < RUN_BYTES; done += streams * pieceBytes) {
     const pieces = answers.map((answer, i) => {
-      const bytes = chunks[i] as Uint8Array;
-      return answer && 'state' in answer
-        ? { state: answer.state, bytes, last: false }
-        : { bytes, last: false };
+      const state = answer && 'state' in answer ? { state: answer.state } : {};
+      return { ...state, chunks: [chunks[i] as Uint8Array], last: false };
     });
-    answers = addon.hash(pieces);
+    answers = await threads.hash(pieces);
   }
 }
 
 /** Megabytes per second. */
-function speed(run: () => void): number {
+async function speed(run: () => Promise<void>): Promise<number> {
   const start = process.hrtime.bigint();
-  run();
+  await run();
   return (RUN_BYTES * 1000) / Number(process.hrtime.bigint() - start);
 }
 
@@ -54,20 +52,19 @@ function median(values: number[]): number {
 }
 
 const cases = [{ name: 'OpenSSL', streams: 1, run: openssl, speeds: [] as number[] }].concat(
-  addon.kernels().flatMap((kernel) =>
-    STREAMS.map((streams) => ({
+  addon.kernels().flatMap((kernel) => {
+    addon.force(kernel);
+    const threads = new addon.Threads(1);
+    return STREAMS.map((streams) => ({
       name: kernel,
       streams,
       speeds: [] as number[],
-      run() {
-        addon.force(kernel);
-        native(streams);
-      },
-    })),
-  ),
+      run: () => native(threads, streams),
+    }));
+  }),
 );
 
-for (let i = 0; i < RUNS; i++) for (const { run, speeds } of cases) speeds.push(speed(run));
+for (let i = 0; i < RUNS; i++) for (const { run, speeds } of cases) speeds.push(await speed(run));
 
 const base = median(cases[0]?.speeds ?? []);
 console.log(`${cpus()[0]?.model}, OpenSSL ${process.versions.openssl}, pieces of ${pieceBytes} bytes`);

@@ -45,21 +45,20 @@ struct Document {
   bool done = false;
 };
 
-// A piece whose bytes end where their memory ends, so that a kernel that reads on is found out.
+// A chunk whose bytes end where their memory ends, so that a kernel that reads on is found out.
 struct Cut {
-  Document* document;
   std::unique_ptr<std::uint8_t[]> bytes;
   std::size_t size;
 };
 
 Cut cut(Input& input, Document& document) {
-  Cut piece = {&document, nullptr, input.length()};
+  Cut chunk = {nullptr, input.length()};
   const std::uint8_t seed = input.byte();
-  piece.bytes = std::make_unique<std::uint8_t[]>(piece.size);
-  for (std::size_t i = 0; i < piece.size; i++)
-    piece.bytes[i] = static_cast<std::uint8_t>(seed + i * (2 * seed + 1));
-  document.bytes.insert(document.bytes.end(), piece.bytes.get(), piece.bytes.get() + piece.size);
-  return piece;
+  chunk.bytes = std::make_unique<std::uint8_t[]>(chunk.size);
+  for (std::size_t i = 0; i < chunk.size; i++)
+    chunk.bytes[i] = static_cast<std::uint8_t>(seed + i * (2 * seed + 1));
+  document.bytes.insert(document.bytes.end(), chunk.bytes.get(), chunk.bytes.get() + chunk.size);
+  return chunk;
 }
 
 void check(bool good, const Kernel& kernel, std::size_t bytes) {
@@ -78,20 +77,24 @@ void checkDigests(const Kernel& kernel, const Document& document, const Digests&
 // One call: some of the documents go on, some end.
 void call(const Kernel& kernel, Input& input, std::span<Document> documents, bool lastCall) {
   std::vector<Cut> cuts;
+  std::vector<Document*> going;
   std::vector<Piece> pieces;
   for (Document& document : documents) {
     if (document.done || (!lastCall && input.byte() % 4 == 0)) continue;
-    cuts.push_back(cut(input, document));
-    document.done = lastCall || input.byte() % 8 == 0;
-    const Cut& last = cuts.back();
-    pieces.push_back({document.state, {last.bytes.get(), last.size}, document.done, {}});
+    going.push_back(&document);
+    Piece& piece = pieces.emplace_back(Piece{document.state, {}, false, {}});
+    for (int chunks = input.byte() % 4; chunks > 0; chunks--) {
+      const Cut& chunk = cuts.emplace_back(cut(input, document));
+      piece.chunks.emplace_back(chunk.bytes.get(), chunk.size);
+    }
+    piece.last = document.done = lastCall || input.byte() % 8 == 0;
   }
   hashPieces(kernel, pieces);
   for (std::size_t i = 0; i < pieces.size(); i++) {
     if (pieces[i].last)
-      checkDigests(kernel, *cuts[i].document, pieces[i].digests);
+      checkDigests(kernel, *going[i], pieces[i].digests);
     else
-      cuts[i].document->state = pieces[i].state;
+      going[i]->state = pieces[i].state;
   }
 }
 

@@ -1,0 +1,49 @@
+// Threads that hash what they are given.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "stream.h"
+
+namespace pdfseal {
+
+struct Task {
+  virtual ~Task() = default;
+  std::vector<Piece> pieces;
+  // False where the threads ended before its turn.
+  bool hashed = false;
+};
+
+class Threads {
+ public:
+  using Done = std::function<void(std::unique_ptr<Task>)>;
+
+  // `done` is called once with every task that was added: on one of the threads, or at the end with what is left.
+  Threads(std::size_t count, const Kernel& kernel, Done done);
+  // Waits for the tasks under way only.
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  void add(std::unique_ptr<Task> task);
+
+ private:
+  void run();
+
+  const Kernel& kernel_;
+  const Done done_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Task>> tasks_;
+  bool ending_ = false;
+  // Last, so that all above is there before the first of them runs.
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace pdfseal

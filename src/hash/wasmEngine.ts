@@ -1,0 +1,112 @@
+import { fileURLToPath } from 'node:url';
+import { Piscina } from 'piscina';
+import { assert } from '../base/assert.ts';
+import { siblingModule } from '../base/siblingModule.ts';
+import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
+import type { SlabPiece, WasmTask, WasmWorkerData } from './wasmWorker.ts';
+
+export interface WasmEngineOptions {
+  workers: number;
+  /** Told of every lost worker and failed task. Tasks are repeated; this is for the log. */
+  onTrouble: (error: unknown) => void;
+  /** A worker that does not answer a task within this time counts as lost. Default 10 s. */
+  taskTimeoutMs?: number;
+  /** The module the workers run, with the exports of `wasmWorker.ts`. */
+  worker?: URL;
+}
+
+/** About 3 ms of work, so nobody waits long behind a large document. */
+const SLAB_BYTES = 512 * 1024;
+const ATTEMPTS_MAX = 3;
+
+/**
+ * WebAssembly in worker threads. The bytes of a task are copied to a slab of shared memory. Workers keep nothing, so a task whose worker died is sent
+ * again: its bytes are still in the slab, its states still in the message.
+ */
+export function openWasmEngine(options: WasmEngineOptions): Engine {
+  return new WasmEngine(options);
+}
+
+class WasmEngine implements Engine {
+  readonly tasksMax: number;
+  readonly taskBytesMax = SLAB_BYTES;
+  readonly #piscina: Piscina<WasmTask, Hashed[]>;
+  readonly #slabs: SharedArrayBuffer[];
+  readonly #freeSlabs: number[];
+  readonly #taskTimeoutMs: number;
+  readonly #onTrouble: (error: unknown) => void;
+  #closed = false;
+
+  constructor({ workers, onTrouble, taskTimeoutMs = 10_000, worker }: WasmEngineOptions) {
+    this.tasksMax = workers * TASKS_PER_THREAD;
+    this.#slabs = Array.from({ length: this.tasksMax }, () => new SharedArrayBuffer(SLAB_BYTES));
+    this.#freeSlabs = [...this.#slabs.keys()];
+    this.#taskTimeoutMs = taskTimeoutMs;
+    this.#onTrouble = onTrouble;
+    this.#piscina = new Piscina({
+      filename: fileURLToPath(worker ?? siblingModule('wasmWorker', import.meta.url)),
+      name: 'hash',
+      minThreads: workers,
+      maxThreads: workers,
+      concurrentTasksPerWorker: TASKS_PER_THREAD,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      // The default freezes a worker's event loop between tasks.
+      atomics: 'disabled',
+      recordTiming: false,
+      workerData: { slabs: this.#slabs } satisfies WasmWorkerData,
+    });
+    this.#piscina.on('error', onTrouble);
+  }
+
+  async hash(pieces: readonly Piece[]): Promise<Hashed[]> {
+    const slab = this.#freeSlabs.pop();
+    assert(slab !== undefined, 'an engine has no more tasks than it takes');
+    try {
+      return await this.#repeat({ slab, pieces: this.#fill(slab, pieces) });
+    } finally {
+      this.#freeSlabs.push(slab);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#piscina.destroy();
+  }
+
+  #fill(slab: number, pieces: readonly Piece[]): SlabPiece[] {
+    const memory = new Uint8Array(this.#slabs[slab] ?? new ArrayBuffer(0));
+    let end = 0;
+    return pieces.map(({ chunks, ...rest }) => {
+      const offset = end;
+      for (const chunk of chunks) {
+        memory.set(chunk, end);
+        end += chunk.length;
+      }
+      return { ...rest, offset, length: end - offset };
+    });
+  }
+
+  async #repeat(task: WasmTask): Promise<Hashed[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#run(task);
+      } catch (error) {
+        if (this.#closed) throw error;
+        this.#onTrouble(error);
+        if (attempt === ATTEMPTS_MAX) throw new Error('a hash task failed for good', { cause: error });
+      }
+    }
+  }
+
+  async #run(task: WasmTask): Promise<Hashed[]> {
+    // Piscina leaves a task waiting for ever when its worker's module no longer loads.
+    const { promise: expired, reject } = Promise.withResolvers<never>();
+    const lost = () => reject(new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`));
+    const timer = setTimeout(lost, this.#taskTimeoutMs);
+    try {
+      return await Promise.race([this.#piscina.run(task), expired]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
