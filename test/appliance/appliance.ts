@@ -116,6 +116,23 @@ t.test('two environments are made, start, and seal', async (t) => {
   t.match(exposure, /: 0\.\d/, exposure);
 });
 
+t.test('the drop-ins are of directives that systemd knows, and leave little exposed', async (t) => {
+  const dropIns = machine.must('ls /usr/share/doc/pdfseald/examples/drop-ins').split('\n');
+  t.ok(dropIns.length > 3);
+  for (const dropIn of dropIns) {
+    const folder = '/etc/systemd/system/pdfseald@tryout.service.d';
+    machine.must(
+      `mkdir -p ${folder} && cp /usr/share/doc/pdfseald/examples/drop-ins/${dropIn} ${folder} && systemctl daemon-reload`,
+    );
+    // There is no man in the machine that could look up the pages of the unit.
+    const verified = machine.run('systemd-analyze verify --man=no pdfseald@tryout.service');
+    t.equal(verified.status, 0, `${dropIn}: ${verified.stderr}`);
+    t.equal(verified.stderr, '', dropIn);
+    machine.must('systemd-analyze security --no-pager --threshold=20 pdfseald@tryout.service');
+    machine.must(`rm -r ${folder}`);
+  }
+});
+
 t.test('a restart under load loses no request', async (t) => {
   machine.must('systemctl restart pdfseald@production');
   await sealed('production', 3);

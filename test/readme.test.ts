@@ -1,0 +1,162 @@
+/** What the manual names exists: commands, options, keys, files, headings, codes. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import t from 'tap';
+import { z } from 'zod';
+import { wholeProgram } from '../src/cli/program.ts';
+import { configSchema } from '../src/config/schema.ts';
+import { ERROR_KINDS } from '../src/http/errors.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
+
+/** Bodies of fenced blocks, by their language; and the text around them. */
+const blocks: { language: string; body: string }[] = [];
+const prose = readme.replaceAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm, (_, _indent, language, body) => {
+  blocks.push({ language, body });
+  return '';
+});
+const spans = Array.from(prose.matchAll(/`([^`\n]+)`/g), ([, span = '']) => span);
+const headings = Array.from(prose.matchAll(/^(#{2,3}) (.+)$/gm), ([, marks = '', text = '']) => ({
+  level: marks.length,
+  text,
+  anchor: text
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-'),
+}));
+
+t.test('the contents have every heading, in its order', async (t) => {
+  const contents = prose.slice(prose.indexOf('## Contents'), prose.indexOf('## What it promises'));
+  const entries = Array.from(contents.matchAll(/\[([^\]]+)\]\(#([\w-]+)\)/g), ([, text, anchor]) => [
+    text,
+    anchor,
+  ]);
+  const expected = headings.filter(({ text }) => text !== 'Contents');
+  t.strictSame(
+    entries,
+    expected.map(({ text, anchor }) => [text.replaceAll('`', ''), anchor]),
+  );
+  t.equal(new Set(headings.map(({ anchor }) => anchor)).size, headings.length, 'no two of one name');
+});
+
+t.test('links within lead somewhere', async (t) => {
+  const anchors = headings.map(({ anchor }) => anchor);
+  for (const [, anchor = ''] of prose.matchAll(/\]\(#([^)]+)\)/g)) t.ok(anchors.includes(anchor), anchor);
+  for (const [, path = ''] of prose.matchAll(/\]\((?!https?:|#)([^)]+)\)/g))
+    t.ok(existsSync(join(ROOT, path)), path);
+});
+
+t.test('files that are named exist', async (t) => {
+  const roots = 'src|test|config|systemd|native|page';
+  const named = spans.flatMap((span) => span.match(new RegExp(`^(${roots})/[\\w./@-]*$`, 'g')) ?? []);
+  t.ok(named.length > 30, `${named.length} of them`);
+  for (const path of named) t.ok(existsSync(join(ROOT, path)), path);
+  for (const [, dropIn = ''] of prose.matchAll(/`drop-ins\/([\w-]+\.conf)`/g))
+    t.ok(existsSync(join(ROOT, 'systemd/examples', dropIn)), dropIn);
+});
+
+/** Command lines of pdfseal, without what a shell makes of the rest of the line. */
+function commandLines(): string[] {
+  const scripts = blocks
+    .filter(({ language }) => language === 'sh')
+    .flatMap(({ body }) => body.replaceAll(/\\\n\s*/g, ' ').split('\n'));
+  const lines = [...scripts, ...spans.map((span) => span.replaceAll('\\|', '|'))];
+  return lines.flatMap((line) =>
+    Array.from(
+      line.matchAll(/(?:^|[|(;&])\s*(?:pdfseal|pdfseal-run \S+) ((?:"[^"]*"|[^#;>)"])*)/g),
+      ([, words = '']) => words,
+    ),
+  );
+}
+
+/** What is wrong with a command line, if anything; `a|b` stands for either. */
+function faultOf(program: Command, line: string): string | undefined {
+  const words = line.match(/"[^"]*"|\S+/g) ?? [];
+  let commands = [program];
+  for (const word of words) {
+    if (word.startsWith('--')) {
+      const [name] = word.replace(/[.,:]+$/, '').split('=');
+      const lacking = commands.find(
+        ({ options }) => name !== '--help' && !options.some(({ long }) => long === name),
+      );
+      if (lacking !== undefined) return `${lacking.name()} has no option ${name}`;
+      continue;
+    }
+    const parents = commands.filter((command) => command.commands.length > 0);
+    if (parents.length === 0 || word === 'COMMAND…' || word === 'COMMAND') continue;
+    const next = word
+      .split('|')
+      .map((name) => parents[0]?.commands.find((command) => command.name() === name));
+    const found = next.filter((command) => command !== undefined);
+    if (found.length < next.length) return `no command ${word}`;
+    commands = found;
+  }
+  return undefined;
+}
+
+t.test('command lines are of commands and options that there are', async (t) => {
+  const program = await wholeProgram();
+  const lines = commandLines();
+  t.ok(lines.length > 60, `${lines.length} of them`);
+  for (const line of lines) t.equal(faultOf(program, line), undefined, line);
+  t.equal(faultOf(program, 'log check'), 'no command log');
+  t.equal(faultOf(program, 'hsm list|gone'), 'no command list|gone');
+  t.equal(faultOf(program, 'hsm list --gone x'), 'list has no option --gone');
+});
+
+/** Whether the schema has the key, each part of its path a table, a list of tables or a name of the administrator's. */
+function hasKey(schema: unknown, path: readonly string[]): boolean {
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional || schema instanceof z.ZodDefault)
+    return hasKey(schema.def.innerType, path);
+  if (schema instanceof z.ZodArray) return hasKey(schema.def.element, path);
+  const [name, ...rest] = path;
+  if (name === undefined) return true;
+  if (schema instanceof z.ZodRecord) return hasKey(schema.def.valueType, rest);
+  if (!(schema instanceof z.ZodObject)) return false;
+  return name in schema.def.shape && hasKey(schema.def.shape[name], rest);
+}
+
+/** Members of manifests have such names too. */
+const NO_KEYS = ['scan.verdict', 'scan.signatures'];
+
+t.test('keys of the configuration are in the schema', async (t) => {
+  const tables = Object.keys(configSchema.shape).join('|');
+  const dotted = new RegExp(`^\\[?\\[?((?:${tables})(?:\\.[\\w<>]+)+)\\]?\\]?(?: = .*)?$`);
+  const named = spans
+    .flatMap((span) => dotted.exec(span)?.[1] ?? [])
+    .filter((key) => !NO_KEYS.includes(key) && !key.endsWith('.ts'));
+  t.ok(named.length > 40, `${named.length} of them`);
+  for (const key of named) t.ok(hasKey(configSchema, key.split('.')), key);
+  for (const { body } of blocks.filter(({ language }) => language === 'toml')) {
+    let table: string[] = [];
+    for (const line of body.split('\n')) {
+      const [, header, key] = /^\[+([\w.]+)\]+|^(\w+) = /.exec(line) ?? [];
+      if (header !== undefined) table = header.split('.');
+      if (key !== undefined) t.ok(hasKey(configSchema, [...table, key]), `${table.join('.')}.${key}`);
+    }
+  }
+  t.notOk(hasKey(configSchema, ['kms', 'partitions', 'slot']));
+});
+
+t.test('every error code has its row', async (t) => {
+  for (const [code, { status, title }] of Object.entries(ERROR_KINDS))
+    t.ok(readme.includes(`\n| \`${code}\` | ${status} | ${title} |\n`), code);
+});
+
+t.test('every failure of a device that is ours has its row', async (t) => {
+  const sources = ['token', 'module', 'pinFile', 'keys', 'partition', 'signerProcess'].map((name) =>
+    readFileSync(join(ROOT, `src/kms/${name}.ts`), 'utf8'),
+  );
+  const codes = new Set(
+    sources.flatMap((source) =>
+      Array.from(source.matchAll(/SignerFailure\(\s*'([a-z_]+)'/g), ([, code = '']) => code),
+    ),
+  );
+  // Said only among ourselves: the daemon is stopping, or asked out of turn.
+  for (const code of ['signer_closed', 'signer_error']) codes.delete(code);
+  t.ok(codes.size > 10);
+  for (const code of codes) t.ok(spans.includes(code), code);
+});
