@@ -44,9 +44,11 @@ export interface HashPoolOptions extends WasmEngineOptions {
 /** Starts the threads and holds each engine to known answers, so that one which cannot work fails here and not in a queue. */
 export async function openHashPool(options: HashPoolOptions): Promise<HashPool> {
   const share = options.engine === 'native' ? (options.crossCheckShare ?? 0) : 0;
-  const wasm = () => new EnginePool(openWasmEngine(options));
-  const pool = options.engine === 'native' ? new EnginePool(openNativeEngine(options.workers)) : wasm();
-  const other = share > 0 ? wasm() : undefined;
+  const pool = new EnginePool(
+    options.engine === 'native' ? openNativeEngine(options.workers) : openWasmEngine(options),
+  );
+  // For the few documents that are compared.
+  const other = share > 0 ? new EnginePool(openWasmEngine({ ...options, workers: 1 })) : undefined;
   const close = async () => void (await Promise.all([pool.close(), other?.close()]));
   try {
     await Promise.all([pool.probe(), other?.probe()]);

@@ -88,12 +88,11 @@ async function receive(
     sealer.admit(request.mode);
     return taken;
   });
-  const print = fingerprint(request, documentSha256);
   const job = { ...(await jobOf(ctx, submission, options)), ...(quota && { quota }) };
   const answer = answerTo(job, options.site);
   const idempotency = key && {
     ...key,
-    fingerprint: print,
+    fingerprint: fingerprint(request, documentSha256),
     jobId: job.id,
     answer,
     acceptedAt: job.acceptedAt,

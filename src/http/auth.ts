@@ -20,8 +20,9 @@ const CHALLENGE = 'Bearer realm="pdfseald"';
  */
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
-    const credential = await credentialOf(ctx, options);
-    const confirm = async () => void (await credentialOf(ctx, options));
+    const keyHash = keyHashOf(ctx, options.environment);
+    const credential = await requireLive(ctx, keyHash, options);
+    const confirm = async () => void (await requireLive(ctx, keyHash, options));
     ctx.state.caller = { ...callerOf(credential, options), confirm };
     if (scope && !credential.scopes.includes(scope)) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
@@ -34,10 +35,14 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   };
 }
 
-async function credentialOf(ctx: RequestContext, options: AuthOptions): Promise<Credential> {
+function keyHashOf(ctx: RequestContext, environment: string): string {
   const apiKey = bearerToken(ctx);
-  if (!isApiKey(apiKey, options.environment)) throw refused(ctx);
-  const credential = await options.store.credential(hashApiKey(apiKey));
+  if (!isApiKey(apiKey, environment)) throw refused(ctx);
+  return hashApiKey(apiKey);
+}
+
+async function requireLive(ctx: RequestContext, keyHash: string, options: AuthOptions): Promise<Credential> {
+  const credential = await options.store.credential(keyHash);
   if (!credential || !isLive(credential, options.clock())) throw refused(ctx);
   return credential;
 }

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts';
+import { bytesEqual } from '../base/bytes.ts';
 import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keys.ts';
@@ -9,6 +10,8 @@ import type { Credential } from './store.ts';
 export class Credentials {
   readonly #databases: Databases;
   readonly #commits: Commits;
+  /** What records said when they were last read, and their bytes: most requests bring a key that was just used. */
+  readonly #read = new Map<string, { bytes: Uint8Array; credential: Credential }>();
 
   constructor(databases: Databases, commits: Commits) {
     this.#databases = databases;
@@ -19,7 +22,12 @@ export class Credentials {
     this.#databases.root.resetReadTxn();
     const key = credentialKey(keyHash);
     const bytes = key && this.#databases.credentials.getBinary(key);
-    return bytes && parseRecord<Credential>(bytes);
+    if (!bytes) return undefined;
+    const known = this.#read.get(keyHash);
+    if (known !== undefined && bytesEqual(known.bytes, bytes)) return known.credential;
+    const credential = parseRecord<Credential>(bytes);
+    this.#read.set(keyHash, { bytes, credential });
+    return credential;
   }
 
   all(): Credential[] {
