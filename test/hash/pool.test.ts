@@ -155,7 +155,11 @@ for (const [fault, deaths] of [
   ['hang', 1],
 ] as const) {
   t.test(`a task whose worker does ${fault} is repeated, ${deaths} of 3 attempts lost`, async (t) => {
-    const { pool, troubles } = await open(t, { engine: 'wasm', worker: FAULTY_WORKER, taskTimeoutMs: 2000 });
+    const { pool, troubles } = await open(t, {
+      engine: 'wasm',
+      worker: FAULTY_WORKER,
+      taskTimeoutMs: fault === 'hang' ? 4000 : 60_000,
+    });
     const hurt = Buffer.from(`${fault}${String.fromCharCode(deaths)} and the rest`);
     const others = Array.from({ length: 9 }, (_, i) => randomBytes(1000 * i));
     const digests = await Promise.all([hurt, ...others].map((data) => digest(pool, [data])));
