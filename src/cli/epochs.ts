@@ -15,6 +15,7 @@ import { writeFileAtomically } from './files.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption, parseDateArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
+import { forPeople } from './times.ts';
 
 /** A plan is changed no later than this before it begins: nothing that is still on its way to the disk may meet the switch. */
 const LEAD_MS_MIN = 5_000;
@@ -114,7 +115,7 @@ async function list({ config, json }: { config: string; json?: true }): Promise<
       rows.map(({ epoch, state, from, quorum, timestamps, keys }) => [
         String(epoch),
         state,
-        from,
+        forPeople(from),
         String(quorum),
         timestamps,
         keys.map(kmsKeyIdOf).join(', '),

@@ -7,6 +7,7 @@ import { type Credential, SCOPES, type Scope, type Store } from '../store/store.
 import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
+import { forPeople } from './times.ts';
 
 interface StoreOptions {
   config: string;
@@ -132,7 +133,15 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
       ['KEY', 'CLIENT', 'ORGANIZATION', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES'],
       wanted.map((one) => {
         const { id, client, organization, scopes, state, created_at, expires_at } = present(one);
-        return [id, client, organization, scopes.join(','), state, created_at, expires_at ?? 'never'];
+        return [
+          id,
+          client,
+          organization,
+          scopes.join(','),
+          state,
+          created_at,
+          expires_at === undefined ? 'never' : forPeople(expires_at),
+        ];
       }),
     );
   }

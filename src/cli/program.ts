@@ -46,6 +46,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./jobs.ts')).jobsCommand(),
   },
   {
+    name: 'quotas',
+    summary: 'list what clients have used of their limits',
+    load: async () => (await import('./quotas.ts')).quotasCommand(),
+  },
+  {
     name: 'webhooks',
     summary: 'look after webhook endpoints and what is sent to them',
     load: async () => (await import('./webhooks.ts')).webhooksCommand(),

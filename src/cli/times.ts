@@ -1,3 +1,5 @@
+import { systemClock } from '../base/clock.ts';
+
 /** `3d 4h`, `4h 5m`, `5m 6s` or `6s`. */
 export function describeSeconds(seconds: number): string {
   const units: [string, number][] = [
@@ -24,4 +26,9 @@ export function counted(count: number, one: string, many = `${one}s`): string {
 export function fromNow(time: string, now: number): string {
   const seconds = (Date.parse(time) - now) / 1000;
   return seconds > 0 ? `in ${describeSeconds(seconds)}` : `${describeSeconds(-seconds)} ago`;
+}
+
+/** A time (RFC 3339) as it is; on a terminal also how far it is from now. */
+export function forPeople(time: string): string {
+  return process.stdout.isTTY ? `${time} (${fromNow(time, systemClock())})` : time;
 }

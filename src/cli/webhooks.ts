@@ -29,6 +29,7 @@ import {
   withStore,
 } from './options.ts';
 import { note, print, printFields, printJson, printTable } from './terminal.ts';
+import { forPeople } from './times.ts';
 
 interface CommonOptions {
   config: string;
@@ -274,7 +275,15 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
       rows.map((row) => {
         const [at, cause] = 'due_at' in row ? [row.due_at, []] : [row.given_up_at, [row.cause]];
         const { webhook_id, type, occurred_at, attempts, last_failure } = row;
-        return [webhook_id, type, occurred_at, at, String(attempts), last_failure?.reason ?? '', ...cause];
+        return [
+          webhook_id,
+          type,
+          occurred_at,
+          forPeople(at),
+          String(attempts),
+          last_failure?.reason ?? '',
+          ...cause,
+        ];
       }),
     );
   }

@@ -98,9 +98,10 @@ export class Limits {
     return quota && this.#standing(clientId, quota);
   }
 
-  /** Of every client with limits of its own, and of every other that has used something of one; by name. */
-  usage(): ClientUsage[] {
-    const clients = new Set([...this.#policies.clients, ...this.#rates.clients(), ...this.#quotas.clients()]);
+  /** Of every client with limits of its own, of every other that has used something of one, and of those in `known`; by name. */
+  usage(known: readonly string[] = []): ClientUsage[] {
+    const { clients: own } = this.#policies;
+    const clients = new Set([...known, ...own, ...this.#rates.clients(), ...this.#quotas.clients()]);
     return [...clients].sort().map((clientId) => {
       const quotas = this.#policies.quotas(clientId).map((quota) => this.#standing(clientId, quota));
       const rate = this.rate(clientId);

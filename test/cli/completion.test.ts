@@ -7,7 +7,7 @@ import { SCRIPTS } from '../../src/cli/completion/scripts.ts';
 import { VISIBILITIES } from '../../src/job/job.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 

@@ -9,7 +9,7 @@ import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 /** Every kind of value: relative paths, sockets, names with dots, blanks and quotes, tables in tables, what is unlimited. */
 const ODD = `

@@ -7,6 +7,8 @@ import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 
+t.setTimeout(300_000);
+
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
 function pdfseal(...args: string[]) {

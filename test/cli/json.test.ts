@@ -9,7 +9,7 @@ import { wholeProgram } from '../../src/cli/program.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(600_000);
 
 /** Why these print nothing that a program would read as JSON. */
 const WITHOUT_JSON: Record<string, string> = {
@@ -60,7 +60,11 @@ t.test('every command can speak JSON, and its help says so', async (t) => {
 });
 
 t.test('what every command prints with --json parses', async (t) => {
-  const sandbox = await openSandbox({ stamped: true, tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
+  const sandbox = await openSandbox({
+    stamped: true,
+    tables: { webhooks: 'allow = ["127.0.0.0/8"]' },
+    tail: '[quotas.default]\njobs = 100',
+  });
   t.teardown(() => sandbox.close());
   await sandbox.start();
   const args = await argumentsFor(sandbox);

@@ -15,7 +15,7 @@ import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 

@@ -72,7 +72,7 @@ function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, n
 function upkeep({ upkeep: { backup, check } }: AdminStatus, now: number): string {
   const last = (name: string, done: typeof check) =>
     `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'never noted'}`;
-  return `${last('backup', backup)}; ${last('log check', check)}`;
+  return `${last('backup', backup)}; ${last('check', check)}`;
 }
 
 function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatus): string {
