@@ -5,7 +5,7 @@ import { nextMessage, type Workspace } from './workspace.ts';
 
 /** A server under load: pdfseald, by a form and by raw bodies, or one of its peers. */
 export interface Server {
-  name: 'pdfseald' | 'raw' | 'obvious' | 'bare';
+  name: 'pdfseald' | 'raw' | 'obvious' | 'hashing' | 'bare';
   pid: number;
   port: number;
   /** Empty where the server does not look. */

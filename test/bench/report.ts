@@ -68,7 +68,7 @@ function renderHttp(cells: HttpCell[]): string {
 }
 
 function httpRows({ documentBytes, connections, servers }: HttpCell): string[][] {
-  const names: Server['name'][] = ['pdfseald', 'raw', 'obvious', 'bare'];
+  const names: Server['name'][] = ['pdfseald', 'raw', 'obvious', 'hashing', 'bare'];
   return names.map((name, n) => {
     const own = servers[name];
     return [

@@ -8,10 +8,16 @@ import { Connection } from './connection.ts';
 import type { Server } from './http.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
-/** pdfseald and its two peers, each a process of its own on the same Node. */
+/** pdfseald and its peers, each a process of its own on the same Node. */
 export async function startServers(workspace: Workspace): Promise<Server[]> {
   const daemon = await startDaemon(workspace, { regions: ['north', 'south'] });
-  return [daemon, { ...daemon, name: 'raw' }, await startObvious(workspace), await startBare(workspace)];
+  return [
+    daemon,
+    { ...daemon, name: 'raw' },
+    await startObvious(workspace),
+    await startPeer(workspace, 'hashing', []),
+    await startPeer(workspace, 'bare', []),
+  ];
 }
 
 /** As on the first line of `main.ts`: V8's own limit lets the young generation grow to 128 MB. */
@@ -61,13 +67,9 @@ async function startObvious(workspace: Workspace): Promise<Server> {
   return startPeer(workspace, 'obvious', [folder, JSON.stringify(token)], { env });
 }
 
-function startBare(workspace: Workspace): Promise<Server> {
-  return startPeer(workspace, 'bare', []);
-}
-
 async function startPeer(
   workspace: Workspace,
-  name: 'bare' | 'obvious',
+  name: Exclude<Server['name'], 'pdfseald' | 'raw'>,
   args: string[],
   options: ForkOptions = {},
 ): Promise<Server> {
