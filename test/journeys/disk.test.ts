@@ -1,9 +1,11 @@
 /** Disks that are full, read-only or of somebody else: what happens to callers, and what administrators are told. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { remedyFor, systemReason } from '../../src/base/systemReason.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
 import { TOKEN_VANISHES } from '../support/faults.ts';
@@ -182,7 +184,19 @@ t.test('what keeps the daemon from its files is told in a line, with the remedy'
   await sandbox.start();
 });
 
+// Who is not root is one in a namespace of users of his own, where he may mount, unless the system forbids him that.
+const MOUNTING = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
+const mayMount = spawnSync('unshare', [...MOUNTING, 'true']).status === 0;
+
 t.test('a file system that is read-only is told in a line, and what only reads works on it', async (t) => {
+  if (!mayMount) {
+    const refusal = Object.assign(new Error('EROFS'), { errno: -constants.errno.EROFS, code: 'EROFS' });
+    t.equal(
+      `${systemReason(refusal)}: ${remedyFor(refusal)}`,
+      'read-only file system: mount its file system for writing',
+    );
+    return;
+  }
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const state = join(sandbox.dir, 'state');
@@ -216,9 +230,17 @@ const NOBODY = 65534;
 function runReadOnly(folder: string, [program = '', ...args]: string[]) {
   const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
   const script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"';
-  // Who is not root is one in a namespace of users of his own, where he may mount.
-  const own = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
-  const command = [...own, 'sh', '-c', script, 'sh', folder, process.execPath, join(dist, program), ...args];
+  const command = [
+    ...MOUNTING,
+    'sh',
+    '-c',
+    script,
+    'sh',
+    folder,
+    process.execPath,
+    join(dist, program),
+    ...args,
+  ];
   return spawnSync('unshare', command, {
     encoding: 'utf8',
     env: { PATH: process.env.PATH, LANG: 'C.UTF-8' },
