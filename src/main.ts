@@ -79,6 +79,8 @@ async function serve(config: Config): Promise<void> {
       path: config.storeDir,
       expected: { environment: config.environment, logOrigin: config.log.origin },
       backlogMax: config.webhooks.backlogMax,
+      onMigration: (schema) =>
+        logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
     }),
     (open) => open.close(),
   );

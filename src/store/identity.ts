@@ -5,19 +5,16 @@ import type { Databases } from './databases.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { StoreIdentity } from './store.ts';
 
-/** Layout version this program writes and reads. */
-export const STORE_SCHEMA = 1;
-
 const IDENTITY_KEY = Buffer.from('identity');
 
-/** Throws OperatorError where there is none, or where a newer program wrote it. */
-export function readIdentity({ identity }: Databases, path: string): StoreIdentity {
+/** Throws OperatorError where there is none, or where a newer program wrote it than one that knows this layout. */
+export function readIdentity({ identity }: Databases, path: string, schema: number): StoreIdentity {
   const bytes = identity.getBinary(IDENTITY_KEY);
   if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
   const found = parseRecord<StoreIdentity>(bytes);
-  if (found.schema > STORE_SCHEMA) {
+  if (found.schema > schema) {
     throw new OperatorError(
-      `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${STORE_SCHEMA}): install that version`,
+      `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${schema}): install that version`,
     );
   }
   return found;

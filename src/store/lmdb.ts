@@ -6,9 +6,10 @@ import type { Epoch } from '../log/epochs.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { syncFolder } from './folders.ts';
-import { assertNotUnderRepair, assertSame, identityChange, readIdentity, STORE_SCHEMA } from './identity.ts';
+import { assertNotUnderRepair, assertSame, identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keys.ts';
 import { LmdbStore } from './lmdbStore.ts';
+import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrations.ts';
 import { assertIsThere, assertIsWritable } from './openable.ts';
 import { encodeRecord } from './records.ts';
 import type { Room } from './room.ts';
@@ -37,6 +38,10 @@ export interface OpenStoreOptions {
   readOnly?: boolean;
   /** Opens also what a repair left half-way. */
   repairing?: boolean;
+  /** Migrates a store of an older program: for the daemon alone, which holds the lock. Told before it begins. */
+  onMigration?: (schema: { from: number; to: number }) => void;
+  /** Default: those of this program. */
+  migrations?: readonly Migration[];
   clock?: Clock;
   /** Writes wait while it has none. */
   room?: Room;
@@ -53,7 +58,7 @@ export async function createStore({ path, identity, epoch }: CreateStoreOptions)
   const databases = openDatabases(draft, { readOnly: false });
   await new Commits(databases.root).write({
     changes: [
-      identityChange(databases, { schema: STORE_SCHEMA, ...identity }),
+      identityChange(databases, { schema: schemaAfter(MIGRATIONS), ...identity }),
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
@@ -64,29 +69,57 @@ export async function createStore({ path, identity, epoch }: CreateStoreOptions)
 }
 
 /**
- * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when a newer program made it,
- * when it belongs to another environment or log, or when a repair of it was interrupted.
+ * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when it belongs to another environment or log,
+ * when a newer program made it, or an older one and nobody is told of its migration, or when a repair of it was interrupted.
  */
 export async function openStore({
   path,
   expected = {},
   readOnly = false,
   repairing = false,
+  onMigration,
+  migrations = MIGRATIONS,
   clock = systemClock,
   backlogMax = BACKLOG_MAX_DEFAULT,
   room,
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
+  const schema = schemaAfter(migrations);
+  const open = () => openAsExpected({ path, expected, readOnly, repairing, schema });
+  let { databases, identity } = await open();
+  if (identity.schema < schema) {
+    await databases.root.close();
+    if (onMigration === undefined) throw olderStore(path, identity.schema, schema);
+    onMigration({ from: identity.schema, to: schema });
+    await migrateStore(path, identity, migrations);
+    ({ databases, identity } = await open());
+  }
+  return new LmdbStore(databases, identity, { clock, backlogMax, room });
+}
+
+interface Expectations
+  extends Required<Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'repairing'>> {
+  schema: number;
+}
+
+/** Throws OperatorError unless it is the store that is expected, of this layout or an older one. */
+async function openAsExpected({ path, expected, readOnly, repairing, schema }: Expectations) {
   const databases = openExisting(path, readOnly);
   try {
-    const identity = readIdentity(databases, path);
+    const identity = readIdentity(databases, path, schema);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
     if (!repairing) assertNotUnderRepair(path, identity);
-    return new LmdbStore(databases, identity, { clock, backlogMax, room });
+    return { databases, identity };
   } catch (error) {
     await databases.root.close();
     throw error;
   }
+}
+
+function olderStore(path: string, schema: number, own: number): OperatorError {
+  return new OperatorError(
+    `${path} was made by an older pdfseald (store schema ${schema}, this program writes ${own}): start the daemon, which migrates it; a backup is restored by the version that made it`,
+  );
 }
 
 function openExisting(path: string, readOnly: boolean): Databases {
