@@ -32,7 +32,7 @@ async function run(program: Command, args: string[]): Promise<void> {
   for (const command of withSubcommands(program)) {
     command.exitOverride().configureOutput({ writeErr: (text) => void said.push(text) });
   }
-  const path = args[0] === 'help' ? args.slice(1) : [];
+  const path = helpPath(args);
   if (path.length > 0) commandAt(program, path)?.help();
   try {
     await program.parseAsync(path.length > 0 ? path : args, { from: 'user' });
@@ -42,6 +42,14 @@ async function run(program: Command, args: string[]): Promise<void> {
     if (!isJson()) process.stderr.write(said.join(''));
     throw complaint;
   }
+}
+
+/** The command whose help is asked for: `help keys issue`, or `keys issue --help`; where there is none, that is the fault to be told. */
+function helpPath([first = '', ...others]: string[]): string[] {
+  if (first === 'help') return others;
+  const names = [first, ...others.slice(0, -1)];
+  const isAsked = ['-h', '--help'].includes(others.at(-1) ?? '');
+  return isAsked && names.every((name) => /^[a-z]/.test(name)) ? names : [];
 }
 
 function isOfMissing({ code }: CommanderError): boolean {

@@ -167,10 +167,13 @@ function readText(file: string): string {
     return readFileSync(file, 'utf8');
   } catch (cause) {
     const why = systemReason(cause);
-    throw new OperatorError(`${file}: cannot read the config file (${why}); name it with --config FILE`, {
-      cause,
-    });
+    throw new OperatorError(`${file}: cannot read the config file (${why}); ${remedyOf(cause)}`, { cause });
   }
+}
+
+function remedyOf(cause: unknown): string {
+  const isClosed = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
+  return isClosed ? 'run this as root, or as a member of its group' : 'name it with --config FILE';
 }
 
 function readTables(text: string, file: string): ConfigTables {

@@ -52,9 +52,9 @@ interface BackupOptions {
   json?: true;
 }
 
-async function backup({ config: file, output, into, keep, json }: BackupOptions): Promise<void> {
-  if ((output === undefined) === (into === undefined))
-    throw new OperatorError('name either --output or --into');
+async function backup(options: BackupOptions, command: Command): Promise<void> {
+  const { config: file, output, into, keep, json } = options;
+  if ((output === undefined) === (into === undefined)) command.error('error: name either --output or --into');
   const config = loadConfig(file, { files: 'unused' });
   const target = output === undefined ? nameIn(into ?? '') : resolve(output);
   const made = await makeBackup(config, target);

@@ -27,12 +27,12 @@ export function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }
 
-/** The command that `names` lead to from `from`; undefined where one of them is not there. */
+/** The command that `names` lead to from `from`, and no further: what follows it are arguments. Undefined where one is not there. */
 export function commandAt(from: Command, names: readonly string[]): Command | undefined {
-  return names.reduce<Command | undefined>(
-    (command, name) => command?.commands.find((one) => one.name() === name),
-    from,
-  );
+  const [name, ...others] = names;
+  if (name === undefined || from.commands.length === 0) return from;
+  const inner = from.commands.find((one) => one.name() === name);
+  return inner && commandAt(inner, others);
 }
 
 /** Has a command and all below it print their help in the same way. */

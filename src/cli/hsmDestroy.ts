@@ -44,9 +44,10 @@ export function destroyKeyCommand(): Command {
 async function destroy(
   name: string,
   { config: file, confirm, token: tokenName, json }: DestroyOptions,
+  command: Command,
 ): Promise<void> {
   const [, region = '', keyLabel = ''] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
-  if (keyLabel === '') throw new OperatorError(`${name}: name the key as <region>/<label>`);
+  if (keyLabel === '') command.error(`error: ${name}: name the key as <region>/<label>`);
   if (confirm !== keyLabel)
     throw new OperatorError(`--confirm ${confirm} is not the label of ${name}: nothing was done`);
   const config = loadConfig(file);

@@ -100,7 +100,9 @@ installs the answer with \`pdfseal hsm install-certificate\`.`,
 
 const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
 
-async function init(options: InitOptions): Promise<void> {
+async function init(options: InitOptions, command: Command): Promise<void> {
+  if (options.rootValidity < options.certificateValidity)
+    command.error('error: --certificate-validity: a certificate cannot outlive its root (--root-validity)');
   const config = loadConfig(options.config);
   refuseExisting(config, options);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
@@ -186,10 +188,6 @@ function refuseExisting({ stateDir, storeDir, ...config }: Config, options: Init
       `${stateDir} belongs to the user with id ${owner}: run this command as that user`,
     );
   }
-  if (options.rootValidity < options.certificateValidity)
-    throw new OperatorError(
-      '--certificate-validity: a certificate cannot outlive its root (--root-validity)',
-    );
   const files = config.timestamp.keys.map((key) => certificateFile(config.certificatesDir, key));
   const installed = files.find((file) => existsSync(file));
   if (installed !== undefined && !options.useExistingKeys) {

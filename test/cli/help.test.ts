@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
+import { failureOf } from '../../src/cli/failure.ts';
 import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 
@@ -87,8 +88,13 @@ t.test('exit statuses: the help, and the README', async (t) => {
 
 t.test('help of commands within commands, and of what is mistyped', async (t) => {
   t.match(pdfseal('help', 'verify').stdout, /^Usage: pdfseal verify .*--trust <file>/s);
+  t.match(pdfseal('keys', 'rotate', 'key_1', '--help').stdout, /^Usage: pdfseal keys rotate /);
   t.equal(pdfseal('help', 'keys', 'issue').stdout, pdfseal('keys', 'issue', '--help').stdout);
-  t.match(pdfseal('help', 'keys', 'isue'), { status: 64, stdout: '', stderr: /Did you mean issue\?/ });
+  for (const args of [
+    ['help', 'keys', 'isue'],
+    ['keys', 'isue', '--help'],
+  ])
+    t.match(pdfseal(...args), { status: 64, stdout: '', stderr: /Did you mean issue\?/ });
 });
 
 t.test('help fits a terminal, says what is required, and shows defaults as they are typed', async (t) => {
@@ -112,6 +118,7 @@ t.test('wrong usage', async (t) => {
     [['keys', 'list', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
+    [['backup', '--config', 'x'], /name either --output or --into/],
     [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],
     [['init', '--config', 'x', '--root-validity', '36526d'], /a hundred years/],
     [['jobs', 'list'], /required option '--config <file>'/],
@@ -145,6 +152,15 @@ t.test('a config file that is not right is told in a line, without a stack', asy
     stderr,
     'pdfseal: none.toml: cannot read the config file (no such file or directory); name it with --config FILE\n',
   );
+});
+
+t.test('a fault of its own is told in a line too', async (t) => {
+  const failure = failureOf(new TypeError('x is not a function'));
+  t.match(failure, {
+    code: 'internal_error',
+    message: 'internal error: x is not a function',
+    remedy: /PDFSEAL_STACK/,
+  });
 });
 
 t.test('an older node is told apart from every outcome of a command', async (t) => {
