@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { checkCertificates } from './doctor/certificates.ts';
@@ -7,6 +8,7 @@ import { bad, type Diagnosis, good } from './doctor/diagnosis.ts';
 import { checkFiles } from './doctor/files.ts';
 import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
 import { checkStore } from './doctor/store.ts';
+import { checkTls } from './doctor/tls.ts';
 import { probeTokens } from './doctor/tokens.ts';
 import { EXIT } from './exit.ts';
 import { explain } from './help.ts';
@@ -71,6 +73,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
     if (usable === config) yield* await probeTokens(usable, keys);
   }
   yield* checkCertificates(usable);
+  yield* checkTls(usable, systemClock());
   yield checkLimits(usable, status?.pid ?? 'self');
 }
 

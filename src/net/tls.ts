@@ -52,7 +52,11 @@ export class TlsCertificates {
   constructor(files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
     this.#files = files;
     this.#logger = logger;
-    ({ secrets: this.#secrets, certificate: this.#certificate, all: this.#all } = readTls(files));
+    ({
+      secrets: this.#secrets,
+      chain: [this.#certificate],
+      all: this.#all,
+    } = readTls(files));
     this.#watched = Object.values(files);
     for (const file of this.#watched) {
       watchFile(file, { interval: watchMs, persistent: false }, () => this.#changed());
@@ -86,7 +90,11 @@ export class TlsCertificates {
   /** Reads the files again. What cannot be used changes nothing, and the log says why. */
   reload(): void {
     try {
-      const { secrets, certificate, all } = readTls(this.#files);
+      const {
+        secrets,
+        chain: [certificate],
+        all,
+      } = readTls(this.#files);
       for (const server of this.#servers) server.setSecureContext({ ...this.options, ...secrets });
       this.#secrets = secrets;
       const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
@@ -96,7 +104,7 @@ export class TlsCertificates {
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error(
-        { reason: error.message },
+        { event: 'tls_certificate_refused', reason: error.message },
         'the certificate of TLS is refused, the one before stays',
       );
     }
@@ -115,7 +123,8 @@ export class TlsCertificates {
 
   #tell(message: string): void {
     const { subject, validToDate, fingerprint256 } = this.#certificate;
-    const fields = { subject, not_after: validToDate.toISOString(), fingerprint_sha256: fingerprint256 };
+    const not_after = validToDate.toISOString();
+    const fields = { event: 'tls_certificate_new', subject, not_after, fingerprint_sha256: fingerprint256 };
     this.#logger.info(fields, message);
     this.#warn();
   }
@@ -124,7 +133,8 @@ export class TlsCertificates {
     const { subject, validToDate } = this.#certificate;
     const days = Math.floor((validToDate.getTime() - Date.now()) / DAY_MS);
     if (days > DAYS_AHEAD_MAX) return;
-    const fields = { subject, not_after: validToDate.toISOString(), days_left: days };
+    const not_after = validToDate.toISOString();
+    const fields = { event: 'tls_certificate_ends', subject, not_after, days_left: days };
     if (days < 0) this.#logger.error(fields, 'the certificate of TLS has ended: clients refuse it');
     else this.#logger.warn(fields, 'the certificate of TLS ends soon: renew it');
   }
@@ -133,11 +143,12 @@ export class TlsCertificates {
 /** Reads the files and holds them to each other. Throws OperatorError when they cannot be used. */
 export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
   secrets: Secrets;
-  certificate: X509Certificate;
+  /** The server's, then those that follow it in the file. */
+  chain: readonly [X509Certificate, ...X509Certificate[]];
   all: TlsCertificate[];
 } {
   const cert = readText(certificateFile);
-  const [certificate, ...issuers] = parseCertificates(certificateFile, cert);
+  const chain = parseCertificates(certificateFile, cert);
   const key = readText(keyFile);
   if ((statSync(keyFile).mode & 0o007) !== 0) {
     throw new OperatorError(`http.tls: others than owner and group may use ${keyFile}: chmod o= it`);
@@ -148,11 +159,10 @@ export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
     const secrets = { cert, key, ...(ca !== undefined && { ca }) };
     createSecureContext(secrets);
     const all = [
-      present('server', certificate),
-      ...issuers.map((issuer) => present('issuer', issuer)),
+      ...chain.map((one, n) => present(n === 0 ? 'server' : 'issuer', one)),
       ...clientCas.map((clientCa) => present('client-ca', clientCa)),
     ];
-    return { secrets, certificate, all };
+    return { secrets, chain, all };
   } catch (cause) {
     throw new OperatorError(
       `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key that of the first certificate`,

@@ -37,8 +37,8 @@ const quorumOf = (needed: number, signers: Values, ...ready: Values[]): Metrics 
   pdfseal_quorum_signers: signers,
   ...Object.fromEntries(ready.map((values, n) => [`pdfseal_partition_ready{partition="p${n}"}`, values])),
 });
-const certificate = (days: number): Metrics => ({
-  'pdfseal_certificate_not_after_timestamp_seconds{authority="http.tls", role="server", subject="CN=a"}': `${days * DAY}x120`,
+const certificate = (days: number, authority = 'built-in eu/a'): Metrics => ({
+  [`pdfseal_certificate_not_after_timestamp_seconds{authority="${authority}", role="root", subject="CN=a"}`]: `${days * DAY}x120`,
 });
 /** A time so many seconds before the start of time, which is when promtool's tests begin. */
 const ago = (name: string, seconds: number): Metrics => ({ [name]: `-${seconds}x120` });
@@ -102,6 +102,11 @@ const CASES: Record<string, Case> = {
   },
   PdfsealdCertificateEndsIn60Days: { fires: certificate(59), silent: [certificate(61)], minutes: 90 },
   PdfsealdCertificateEndsIn30Days: { fires: certificate(29), silent: [certificate(61)], minutes: 90 },
+  PdfsealdTlsCertificateEnds: {
+    fires: certificate(13, 'http.tls'),
+    silent: [certificate(15, 'http.tls'), certificate(61)],
+    minutes: 90,
+  },
   PdfsealdCertificateEndsIn7Days: {
     fires: { ...certificate(6), 'pdfseal_certificate_not_after_timestamp_seconds{authority="x"}': '0x120' },
     silent: [certificate(365)],

@@ -12,6 +12,9 @@ import {
 } from '../../tsa/expiry.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
+/** So many days before its end, renewal is no longer to be planned but done. */
+const DAYS_SOON_MAX = 30;
+
 const RENEW = 'certify the key anew with `pdfseal hsm certify`, or `csr` and `install-certificate`';
 
 /** Each certificate that time-stamps rest on, with the days it has left. */
@@ -30,5 +33,6 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
     ? RENEW
     : 'ask the authority for its next root, and name it too';
   if (validityOf(entry, now) !== 'valid' || days <= DAYS_URGENT_MAX) return bad(check, detail, remedy);
+  if (days <= DAYS_SOON_MAX) return warning(check, detail, `it is time: ${remedy}`);
   return days <= DAYS_AHEAD_MAX ? warning(check, detail, remedy) : good(check, detail);
 }

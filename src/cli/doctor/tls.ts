@@ -1,0 +1,77 @@
+import type { X509Certificate } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
+import { DAYS_AHEAD_MAX, DAYS_URGENT_MAX, daysLeft } from '../../tsa/expiry.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+
+/** As much of the configuration as says how the API proves itself. */
+export interface TlsConfig {
+  readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
+}
+
+const DAY_MS = 86_400_000;
+const RENEW =
+  'put a renewed certificate, and its key, in the place of the files: they are taken up within seconds';
+
+/** Whether the API can go on proving itself: the pair, who may read its key, its chain, its name, and each date. */
+export function checkTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
+  if (tls === undefined) return [];
+  try {
+    const { chain, all } = readTls(tls);
+    return [
+      checkKey(tls.keyFile),
+      checkChain(chain, tls.certificateFile),
+      checkName(chain[0], publicUrl),
+      ...all.map((one) => checkDates(one, now)),
+    ];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const remedy =
+      'the daemon goes on with the pair it has, and does not start with this one: correct the files';
+    return [bad('TLS pair', error.message, remedy)];
+  }
+}
+
+/** What others may do was judged when it was read. */
+function checkKey(keyFile: string): Diagnosis {
+  const { mode, uid, gid } = statSync(keyFile);
+  const group = (mode & 0o040) === 0 ? '' : ` and group ${gid}`;
+  const detail = `${keyFile} is the key of the certificate, readable by user ${uid}${group}`;
+  if ((mode & 0o020) === 0) return good('TLS pair', detail);
+  return warning('TLS pair', `${detail}, whose members may change it`, `chmod g-w ${keyFile}`);
+}
+
+function checkChain(chain: readonly X509Certificate[], file: string): Diagnosis {
+  const broken = chain.findIndex((one, n) => {
+    const issuer = chain[n + 1];
+    return issuer !== undefined && !(one.checkIssued(issuer) && one.verify(issuer.publicKey));
+  });
+  if (broken >= 0) {
+    const detail = `certificate ${broken + 2} of ${file} did not issue the one before it: clients may find no way to their root`;
+    return warning('TLS chain', detail, 'put the server’s certificate first, then each one’s issuer');
+  }
+  return good('TLS chain', `${chain.length} of ${chain.length} certificates follow from each other`);
+}
+
+function checkName(certificate: X509Certificate, publicUrl: string): Diagnosis {
+  const host = new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1');
+  const names = isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host);
+  if (names !== undefined)
+    return good('TLS name', `the certificate is for ${host}, as http.public_url has it`);
+  const detail = `the certificate is not for ${host}, which http.public_url names (${certificate.subjectAltName ?? 'it has no names'})`;
+  return warning('TLS name', detail, 'have it issued for that name too, or correct http.public_url');
+}
+
+/** One that lives for weeks is renewed late in its life: its last third counts. */
+function checkDates(certificate: TlsCertificate, now: number): Diagnosis {
+  const { role, subject, notBefore, notAfter } = certificate;
+  const check = `certificate http.tls (${role})`;
+  const days = daysLeft(certificate, now);
+  const detail = `${subject}, until ${toTimestamp(notAfter).slice(0, 10)}: ${days} days left`;
+  const ahead = Math.min(DAYS_AHEAD_MAX, (notAfter - notBefore) / DAY_MS / 3);
+  if (now < notBefore || days <= Math.min(DAYS_URGENT_MAX, ahead)) return bad(check, detail, RENEW);
+  return days <= ahead ? warning(check, detail, RENEW) : good(check, detail);
+}

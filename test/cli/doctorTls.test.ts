@@ -1,0 +1,78 @@
+import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { checkTls } from '../../src/cli/doctor/tls.ts';
+import { issueCertificate, makeAuthority } from '../support/certificates.ts';
+
+const DAY_MS = 86_400_000;
+
+/** A pair for 127.0.0.1 that lasts so many days. */
+function makePair(t: Test, days = 365) {
+  const dir = t.testdir();
+  const authority = makeAuthority(dir, 'authority');
+  const pair = issueCertificate(dir, 'server', authority, days);
+  const look = (inDays = 0, publicUrl = 'https://127.0.0.1:8400') => {
+    const diagnoses = checkTls({ http: { publicUrl, tls: pair } }, Date.now() + inDays * DAY_MS);
+    return diagnoses.filter(({ verdict }) => verdict !== 'good');
+  };
+  return { dir, authority, pair, look };
+}
+
+t.test('a pair that is well', async (t) => {
+  const { pair, look } = makePair(t);
+  t.strictSame(look(), []);
+  const [key, chain, name, dates] = checkTls(
+    { http: { publicUrl: 'https://localhost', tls: pair } },
+    Date.now(),
+  );
+  t.match(key?.detail, / is the key of the certificate, readable by user \d+$/);
+  t.match(chain?.detail, '1 of 1 certificates');
+  t.match(name?.detail, 'for localhost');
+  t.match(dates, {
+    check: 'certificate http.tls (server)',
+    detail: /^CN=server, until .*: 36[45] days left$/,
+  });
+  t.strictSame(checkTls({ http: { publicUrl: 'http://localhost' } }, Date.now()), []);
+});
+
+t.test('a pair that is none, or that others may read', async (t) => {
+  const { dir, authority, pair, look } = makePair(t);
+  chmodSync(pair.keyFile, 0o604);
+  t.match(look(), [{ check: 'TLS pair', verdict: 'bad', detail: /others than owner and group/ }]);
+  chmodSync(pair.keyFile, 0o660);
+  t.match(look(), [{ check: 'TLS pair', verdict: 'warning', detail: /and group \d+, whose members/ }]);
+  copyFileSync(issueCertificate(dir, 'other', authority).keyFile, pair.keyFile);
+  t.match(look(), [
+    { check: 'TLS pair', verdict: 'bad', detail: /cannot be used together/, remedy: /correct/ },
+  ]);
+});
+
+t.test('a chain in the wrong order, a name that is another', async (t) => {
+  const { dir, authority, pair, look } = makePair(t);
+  appendFileSync(pair.certificateFile, readFileSync(authority.certificateFile));
+  t.strictSame(look(), [], 'its authority follows');
+  appendFileSync(pair.certificateFile, readFileSync(makeAuthority(dir, 'stranger').certificateFile));
+  t.match(look(), [{ check: 'TLS chain', verdict: 'warning', detail: /^certificate 3 of .*server\.pem/ }]);
+  const [, name] = look(0, 'https://seal.example.com');
+  t.match(name, {
+    check: 'TLS name',
+    verdict: 'warning',
+    detail: /not for seal\.example\.com.*DNS:localhost/,
+  });
+  t.equal(look()[0]?.remedy, 'put the server’s certificate first, then each one’s issuer');
+});
+
+t.test('dates, by how long a certificate lives', async (t) => {
+  const verdicts = (look: (inDays: number) => { verdict: string }[], days: number[]) =>
+    days.map((inDays) => look(inDays)[0]?.verdict ?? 'good');
+  const year = makePair(t);
+  t.strictSame(verdicts(year.look, [300, 310, 356, 359, 400, -2]), [
+    'good',
+    'warning',
+    'warning',
+    'bad',
+    'bad',
+    'bad',
+  ]);
+  const quarter = makePair(t, 90);
+  t.strictSame(verdicts(quarter.look, [50, 61, 84]), ['good', 'warning', 'bad']);
+});
