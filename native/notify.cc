@@ -1,14 +1,20 @@
-// One datagram to the service manager (sd_notify(3)): Node has no datagrams over Unix sockets, and a child that sends
-// them would need NotifyAccess=all, which lets every child of the service speak for it.
+// Datagrams to the service manager (sd_notify(3)) and its journal (systemd's "Native Journal Protocol"): Node
+// has none over Unix sockets, and a child that sends them would need NotifyAccess=all, which lets every child
+// of the service speak for it.
+#include <fcntl.h>
 #include <node_api.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -26,21 +32,97 @@ napi_value fail(napi_env env, const char* code, const char* message) {
   return nullptr;
 }
 
-// 0, or why the datagram was not sent. Never waits: a queue that is full is an error like any other.
-int send(const std::string& path, const std::string& message) {
+constexpr std::size_t kAtOnceMax = 256;
+constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+// Where datagrams go.
+struct Receiver {
   sockaddr_un address{};
-  if (path.empty() || path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) return errno;
-  const auto* to = reinterpret_cast<const sockaddr*>(&address);
-  const ssize_t sent = sendto(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to, bytes);
-  const int problem = sent < 0 ? errno : 0;
-  close(socket);
+  socklen_t bytes = 0;
+
+  // False for a path that is none.
+  bool set(const std::string& path) {
+    if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
+    bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+    return true;
+  }
+};
+
+// What is too large for a datagram goes as a file in memory that nobody can change any more, as the journal
+// has it. 0, or why not.
+int sendAsFile(int socket, Receiver& to, const iovec& message) {
+  const int file = memfd_create("pdfseald", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return errno;
+  int problem = 0;
+  if (write(file, message.iov_base, message.iov_len) != static_cast<ssize_t>(message.iov_len))
+    problem = errno ? errno : EIO;
+  if (!problem && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+    problem = errno;
+  if (!problem) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof file)] = {};
+    msghdr header{};
+    header.msg_name = &to.address;
+    header.msg_namelen = to.bytes;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(rights), &file, sizeof file);
+    if (sendmsg(socket, &header, kFlags) < 0) problem = errno;
+  }
+  close(file);
   return problem;
+}
+
+// How many of the messages were sent; `problem` says why no more. Never waits: a queue that is full is an
+// error like any other.
+std::size_t send(const std::string& path, std::vector<iovec>& messages, int& problem) {
+  problem = ENAMETOOLONG;
+  Receiver to;
+  if (!to.set(path)) return 0;
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  problem = socket < 0 ? errno : 0;
+  std::size_t sent = 0;
+  while (!problem && sent < messages.size()) {
+    mmsghdr headers[kAtOnceMax] = {};
+    const std::size_t count = std::min(kAtOnceMax, messages.size() - sent);
+    for (std::size_t n = 0; n < count; ++n) {
+      headers[n].msg_hdr.msg_name = &to.address;
+      headers[n].msg_hdr.msg_namelen = to.bytes;
+      headers[n].msg_hdr.msg_iov = &messages[sent + n];
+      headers[n].msg_hdr.msg_iovlen = 1;
+    }
+    const int taken = sendmmsg(socket, headers, static_cast<unsigned>(count), kFlags);
+    if (taken > 0) {
+      sent += static_cast<std::size_t>(taken);
+    } else if (errno == EMSGSIZE || errno == ENOBUFS) {
+      problem = sendAsFile(socket, to, messages[sent]);
+      if (!problem) ++sent;
+    } else if (errno != EINTR) {
+      problem = errno;
+    }
+  }
+  if (socket >= 0) close(socket);
+  return sent;
+}
+
+// The short name of what went wrong, as far as callers tell one from the other.
+const char* codeOf(int problem) {
+  switch (problem) {
+    case EAGAIN:
+      return "EAGAIN";
+    case ECONNREFUSED:
+      return "ECONNREFUSED";
+    case ENOENT:
+      return "ENOENT";
+    default:
+      return "ERR_NOTIFY";
+  }
 }
 
 // notify(socket, message): throws Error with the system's words.
@@ -53,14 +135,44 @@ napi_value notify(napi_env env, napi_callback_info info) {
       !textOf(env, arguments[0], path) || !textOf(env, arguments[1], message)) {
     return fail(env, "ERR_INVALID_ARG_TYPE", "notify takes the path of a socket and a message");
   }
-  const int problem = send(path, message);
-  return problem == 0 ? nullptr : fail(env, "ERR_NOTIFY", std::strerror(problem));
+  std::vector<iovec> messages{{message.data(), message.size()}};
+  int problem;
+  send(path, messages, problem);
+  return problem == 0 ? nullptr : fail(env, codeOf(problem), std::strerror(problem));
+}
+
+// send(socket, buffers): how many were sent, in their order; throws Error with the system's code and words
+// when none was.
+napi_value sendAll(napi_env env, napi_callback_info info) {
+  std::size_t count = 2;
+  napi_value arguments[2];
+  std::string path;
+  std::uint32_t length;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 2 ||
+      !textOf(env, arguments[0], path) || napi_get_array_length(env, arguments[1], &length) != napi_ok) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "send takes the path of a socket and an array of buffers");
+  }
+  std::vector<iovec> messages(length);
+  for (std::uint32_t n = 0; n < length; ++n) {
+    napi_value buffer;
+    if (napi_get_element(env, arguments[1], n, &buffer) != napi_ok ||
+        napi_get_buffer_info(env, buffer, &messages[n].iov_base, &messages[n].iov_len) != napi_ok) {
+      return fail(env, "ERR_INVALID_ARG_TYPE", "send takes buffers");
+    }
+  }
+  int problem;
+  const std::size_t sent = send(path, messages, problem);
+  if (sent == 0 && problem != 0) return fail(env, codeOf(problem), std::strerror(problem));
+  napi_value result;
+  return napi_create_uint32(env, static_cast<std::uint32_t>(sent), &result) == napi_ok ? result : nullptr;
 }
 
 napi_value open(napi_env env, napi_value exports) {
-  napi_value function;
-  if (napi_create_function(env, "notify", NAPI_AUTO_LENGTH, notify, nullptr, &function) != napi_ok) return nullptr;
-  return napi_set_named_property(env, exports, "notify", function) == napi_ok ? exports : nullptr;
+  const napi_property_descriptor functions[] = {
+      {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"send", nullptr, sendAll, nullptr, nullptr, nullptr, napi_default, nullptr},
+  };
+  return napi_define_properties(env, exports, 2, functions) == napi_ok ? exports : nullptr;
 }
 
 }  // namespace

@@ -222,9 +222,12 @@ export class Canary {
   /** Says once that it failed, and once that it is well again. */
   #report({ verified, detail, jobId }: CanaryRun): void {
     const { logger } = this.#options;
-    if (verified && this.#newest?.verified === false) logger.info('the canary verifies again');
+    if (verified && this.#newest?.verified === false) {
+      logger.info({ event: 'canary_back' }, 'the canary verifies again');
+    }
     if (verified || detail === this.#newest?.detail) return;
-    logger.warn({ job_id: jobId, detail }, 'no canary could be sealed and verified');
+    const fields = { event: 'canary_failed', job_id: jobId, detail };
+    logger.warn(fields, 'no canary could be sealed and verified');
   }
 }
 

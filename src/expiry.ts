@@ -70,7 +70,7 @@ interface Warning {
 function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
   const { authority, role, found } = entry;
   if ('missing' in found) {
-    const fields = { authority, role, detail: found.missing };
+    const fields = { event: 'certificate_ends', authority, role, detail: found.missing };
     const message = 'a certificate that time-stamps rest on cannot be read';
     return { name: `${authority} ${role}`, level: 'error', message, fields };
   }
@@ -86,6 +86,7 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
       ? 'a certificate that time-stamps rest on has ended: nothing more is stamped under it'
       : 'a certificate that time-stamps rest on ends soon: certify the key anew, or make another',
     fields: {
+      event: 'certificate_ends',
       authority,
       role,
       subject,

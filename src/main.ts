@@ -5,7 +5,7 @@ import { Metrics } from './admin/metrics.ts';
 import { systemClock } from './base/clock.ts';
 import { notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
-import { createLogger } from './base/logger.ts';
+import { createLogger, refuseStart } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
 import { assertAgreement } from './config/agreement.ts';
 import { LiveConfig } from './config/reload.ts';
@@ -107,7 +107,7 @@ async function serve(config: Config): Promise<void> {
       engine,
       onTrouble: (err) => {
         metrics.hashTrouble();
-        logger.error({ err }, 'hash worker trouble');
+        logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
       },
     }),
     (open) => open.close(),
@@ -216,6 +216,7 @@ async function serve(config: Config): Promise<void> {
   const server = await openNetwork(app, config, { logger, tls });
   logger.info(
     {
+      event: 'started',
       version: packageVersion(),
       environment: config.environment,
       addresses: server.addresses.map(formatAddress),
@@ -227,7 +228,7 @@ async function serve(config: Config): Promise<void> {
 
   supervision.ready();
 
-  logger.info({ signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
+  logger.info({ event: 'stopping', signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
   setTimeout(
     () => endAtOnce(logger, new Error('the stop took too long')),
     config.drainTimeoutMs + CLOSE_MS_MAX,
@@ -235,7 +236,7 @@ async function serve(config: Config): Promise<void> {
   supervision.stopping();
   await server.drain(config.drainTimeoutMs);
   await parts.disposeAsync();
-  logger.info('stopped');
+  logger.info({ event: 'stopped' }, 'stopped');
 }
 
 /** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */
@@ -247,15 +248,13 @@ function stopSignal(): Promise<NodeJS.Signals> {
 
 /** What is acknowledged is on disk, so the best answer to a broken invariant is to end and be started again. */
 function endAtOnce(logger: Logger, err: unknown): void {
-  logger.fatal({ err }, 'pdfseald cannot go on');
+  logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot go on');
   process.exit(EXIT_SOFTWARE);
 }
 
 main().catch((error: unknown) => {
   const mendable = error instanceof OperatorError || isUsageError(error);
-  process.stderr.write(
-    mendable ? `pdfseald: ${(error as Error).message}\n` : `pdfseald: ${inspectError(error)}\n`,
-  );
+  refuseStart(`pdfseald: ${mendable ? (error as Error).message : inspectError(error)}`);
   process.exit(mendable ? 1 : EXIT_SOFTWARE);
 });
 

@@ -169,7 +169,10 @@ export class Signing {
     if (JSON.stringify(coming) === JSON.stringify(prepared?.epoch)) return;
     this.#next = undefined;
     if (prepared !== undefined) {
-      logger.warn(describe(prepared.epoch), 'the planned epoch was cancelled');
+      logger.warn(
+        { event: 'epoch_cancelled', ...describe(prepared.epoch) },
+        'the planned epoch was cancelled',
+      );
       this.#retire(prepared, this.#current);
     }
     if (coming === undefined) return;
@@ -177,10 +180,11 @@ export class Signing {
       epoch: coming,
       partitions: this.#current.partitions.succeed(partitionsFor(coming, this.#options)),
     };
-    logger.info(describe(coming), 'an epoch is planned, its keys are opened');
+    logger.info({ event: 'epoch_planned', ...describe(coming) }, 'an epoch is planned, its keys are opened');
     const unserved = coming.keys.filter((key) => !isConfigured(key, this.#options));
     if (unserved.length > 0) {
-      const fields = { ...describe(coming), partitions: unserved.map(nameOfPartition) };
+      const partitions = unserved.map(nameOfPartition);
+      const fields = { event: 'epoch_unserved', ...describe(coming), partitions };
       logger.error(
         fields,
         'the planned epoch has partitions this process was not told of: start it again before',
@@ -193,7 +197,8 @@ export class Signing {
     this.#current = next;
     this.#next = undefined;
     this.#retire(previous, next);
-    this.#options.logger.info(describe(next.epoch), 'an epoch begins, the keys of the last one are retired');
+    const fields = { event: 'epoch_begun', ...describe(next.epoch) };
+    this.#options.logger.info(fields, 'an epoch begins, the keys of the last one are retired');
     for (const tell of this.#onChangeOver) tell();
     this.#prepare();
   }

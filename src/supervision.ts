@@ -1,6 +1,5 @@
-import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import { type DatagramAddon, openDatagramAddon } from './base/journal.ts';
 
 export interface SupervisionOptions {
   /** Where the service manager listens (NOTIFY_SOCKET of sd_notify(3)); undefined where nobody does. */
@@ -12,12 +11,6 @@ export interface SupervisionOptions {
   logger: Logger;
 }
 
-interface NotifyAddon {
-  /** Sends one datagram, without waiting; throws Error with the system's words. */
-  notify(socket: string, message: string): void;
-}
-
-const ADDON = new URL('../native/build/Release/pdfseal_notify.node', import.meta.url);
 /** Without a watchdog the status line is still kept fresh. */
 const STATUS_INTERVAL_MS = 10_000;
 /** sd_watchdog_enabled(3) asks for half of the time at most. */
@@ -29,13 +22,13 @@ const WATCHDOG_SHARE = 3;
  */
 export class Supervision {
   readonly #options: SupervisionOptions;
-  readonly #addon: NotifyAddon | undefined;
+  readonly #addon: Pick<DatagramAddon, 'notify'> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** Throws when somebody listens and the add-on was not built: the service manager would wait in vain. */
   constructor(options: SupervisionOptions) {
     this.#options = options;
-    if (options.socket !== undefined) this.#addon = createRequire(import.meta.url)(fileURLToPath(ADDON));
+    if (options.socket !== undefined) this.#addon = openDatagramAddon();
   }
 
   /** Requests are answered from now on; the watchdog is fed from now on. */

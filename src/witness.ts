@@ -51,7 +51,9 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
     last = last
       .then(() => appender.append())
       // The log itself is safe without it; what suffers is the proof of a later rollback.
-      .catch((err) => logger.error({ err, file }, 'the witness file could not be written'));
+      .catch((err) =>
+        logger.error({ event: 'witness_not_written', err, file }, 'the witness file could not be written'),
+      );
     return last;
   };
   const timer = setInterval(append, intervalMs);

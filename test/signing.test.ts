@@ -154,7 +154,7 @@ t.test('a batch that the switch overtakes is drafted again, under the new epoch'
   const { site, store, first, second, newOne, open, seal, clock, setTime } = await makeHouse(t);
   const signing = await open();
   await store.changeEpochs([first, second], 0);
-  await until('the new keys are open', () => /"key_label":"log-2".*partition ready/.test(site.log()));
+  await until('the new keys are open', () => /"partition":"[^"]+\/log-2".*partition ready/.test(site.log()));
   setTime(SWITCH - 1);
   // The clock strikes while the old keys sign.
   const sign = signing.sign.bind(signing);

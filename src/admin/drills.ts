@@ -31,7 +31,7 @@ export class Drills {
     const timer = setTimeout(() => void this.putBack(name), options.forMs).unref();
     this.#withdrawn.set(name, { returnsAt: clock() + options.forMs, timer });
     logger.warn(
-      { partition: name, for_ms: options.forMs },
+      { event: 'partition_withdrawn', partition: name, for_ms: options.forMs },
       'a partition was taken out of service on purpose',
     );
     return name;
@@ -45,7 +45,8 @@ export class Drills {
     this.#withdrawn.delete(name);
     clearTimeout(withdrawal?.timer);
     await partitions.restore(name);
-    if (withdrawal) logger.info({ partition: name }, 'a partition is put back into service');
+    if (withdrawal)
+      logger.info({ event: 'partition_restored', partition: name }, 'a partition is put back into service');
     return name;
   }
 

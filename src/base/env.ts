@@ -29,6 +29,11 @@ export function watchdogMs(): number | undefined {
   return isForUs(WATCHDOG_PID) && WATCHDOG_USEC ? Number(WATCHDOG_USEC) / 1000 : undefined;
 }
 
+/** Device and inode of the stream that leads to the journal (systemd.exec(5)); undefined where nothing does. */
+export function journalStream(): string | undefined {
+  return process.env.JOURNAL_STREAM || undefined;
+}
+
 const SD_LISTEN_FDS_START = 3;
 
 /** Sockets that the service manager holds for this process (sd_listen_fds(3)): descriptors from 3 on, by name. */

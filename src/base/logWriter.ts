@@ -13,14 +13,20 @@ const RETRY_MS = 10;
 const LAST_LINES_MS_MAX = 500;
 
 /**
- * Writes the lines of the log to a file descriptor, several at a time, for a system call per line is a tenth of what a busy daemon
+ * Takes bytes of whole lines, as many as it can without waiting, and returns how many. Throws an Error with the code EAGAIN when it
+ * can take none for the moment, any other when what it was given is lost.
+ */
+export type LogOutput = (bytes: Buffer) => number;
+
+/**
+ * Writes the lines of the log to its output, several at a time, for a system call per line is a tenth of what a busy daemon
  * does. What is left is written when the process exits, whatever ends it but a signal nobody handles.
  *
  * The log is never worth more than the work it tells of: a full disk or a reader that hangs costs lines, neither time nor
  * memory. They are counted, and the log says how many are missing as soon as it can be written again.
  */
 export class LogWriter {
-  readonly #fd: number;
+  readonly #output: LogOutput;
   #lines: string[] = [];
   #length = 0;
   /** Taken from `#lines`, not yet written; it may begin in the middle of a line. */
@@ -31,8 +37,8 @@ export class LogWriter {
   #lost = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(fd: number) {
-    this.#fd = withoutBlocking(fd);
+  constructor(output: LogOutput) {
+    this.#output = output;
     process.on('exit', () => this.flushSync());
   }
 
@@ -76,16 +82,17 @@ export class LogWriter {
 
   #writeUnwritten(): void {
     while (this.#unwritten.length > 0) {
-      const written = writeSync(this.#fd, this.#unwritten);
+      const written = this.#output(this.#unwritten);
       this.#isTorn = this.#unwritten[written - 1] !== NEWLINE;
       this.#unwritten = this.#unwritten.subarray(written);
     }
   }
 
   #reportLost(): void {
-    const report = { level: 'warn', time: toTimestamp(Date.now()), lines: this.#lost, msg: LINES_LOST };
-    const line = `${this.#isTorn ? '\n' : ''}${JSON.stringify(report)}\n`;
-    this.#isTorn = writeSync(this.#fd, line) < line.length;
+    const time = toTimestamp(Date.now());
+    const report = { level: 'warn', time, event: 'lines_lost', lines: this.#lost, msg: LINES_LOST };
+    const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${JSON.stringify(report)}\n`);
+    this.#isTorn = this.#output(line) < line.length;
     this.#lost = 0;
   }
 
@@ -107,6 +114,12 @@ const NEWLINE = 0x0a;
 
 function isBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
+}
+
+/** Writes to a file descriptor, whatever that is of. */
+export function toDescriptor(fd: number): LogOutput {
+  const ready = withoutBlocking(fd);
+  return (bytes) => writeSync(ready, bytes);
 }
 
 /**

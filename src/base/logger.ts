@@ -1,13 +1,19 @@
+import { existsSync } from 'node:fs';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { LogWriter } from './logWriter.ts';
+import { isJournal, JOURNAL_SOCKET, openDatagramAddon, toJournal } from './journal.ts';
+import { type LogOutput, LogWriter, toDescriptor } from './logWriter.ts';
 
 const STDOUT = 1;
+const STDERR = 2;
 
 /**
- * Structured logs: one JSON object per line, to stdout unless a destination is given. Values are JSON-escaped, so nothing a
- * client sends can start a line of its own.
+ * Structured logs: one JSON object per line, to stdout unless a destination is given; where stdout is the journal, one entry of it for
+ * each. Values are JSON-escaped, so nothing a client sends can start a line of its own.
  */
-export function createLogger(level: string, destination: DestinationStream = new LogWriter(STDOUT)): Logger {
+export function createLogger(
+  level: string,
+  destination: DestinationStream = new LogWriter(openOutput()),
+): Logger {
   const options = {
     level,
     base: null,
@@ -21,6 +27,22 @@ export function createLogger(level: string, destination: DestinationStream = new
   };
   const logger: Logger = pino({ ...options, onChild: (child) => follow(logger, child) }, destination);
   return logger;
+}
+
+/** Tells why the process does not even begin: a line of plain words, or an entry of the journal where that is what listens. */
+export function refuseStart(text: string): void {
+  if (isJournal(STDERR) && isJournal(STDOUT)) createLogger('info').error({ event: 'start_refused' }, text);
+  else process.stderr.write(`${text}\n`);
+}
+
+/** Without the add-on, or where its socket cannot be seen, the journal gets the lines as anybody would. */
+function openOutput(): LogOutput {
+  if (!isJournal(STDOUT) || !existsSync(JOURNAL_SOCKET)) return toDescriptor(STDOUT);
+  try {
+    return toJournal(openDatagramAddon());
+  } catch {
+    return toDescriptor(STDOUT);
+  }
 }
 
 /** pino gives a child the level its parent has at that time; here a changed level holds for all. */

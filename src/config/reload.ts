@@ -82,11 +82,14 @@ export class LiveConfig {
       this.#pending = deferred;
       this.#logger.level = config.logging.level;
       for (const listener of this.#listeners) listener(config);
-      this.#logger.info({ keys: applied }, 'the configuration was read again');
+      this.#logger.info({ event: 'config_read', keys: applied }, 'the configuration was read again');
       if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys wait for a restart');
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      this.#logger.error({ reason: error.message }, 'the configuration is refused, the one before stays');
+      this.#logger.error(
+        { event: 'config_refused', reason: error.message },
+        'the configuration is refused, the one before stays',
+      );
     }
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
 import { type HeldKey, type VerifySignature, verifierOf } from './algorithm.ts';
 import { isPinRefusal, type PartitionState, SignerFailure, stateAfter, toSignerFailure } from './failure.ts';
 import { pinFileVersion } from './pinFile.ts';
@@ -100,7 +101,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#verify = verifierOf(key);
     this.#token = token;
     this.#times = times;
-    this.#logger = logger.child({ region: key.region, key_label: key.keyLabel });
+    this.#logger = logger.child({ partition: kmsKeyId(key) });
     this.#observer = observer;
     this.started = this.#started.promise;
     this.#ended = this.#supervise();
@@ -305,10 +306,18 @@ export class Partition<Key extends HeldKey = HeldKey> {
     if (failure !== undefined) this.#lastError = failure.code;
     if (unchanged) return;
     const record = { state, code: failure?.code, detail: failure?.detail };
-    if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
+    if (state === 'ready') this.#logger.info({ event: 'partition_back', state }, 'HSM partition ready');
+    else if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
     else if (state === 'unavailable')
-      this.#logger.warn(record, 'HSM partition unavailable, its signer is replaced');
-    else this.#logger.error(record, 'HSM partition is of no use until somebody mends it');
+      this.#logger.warn(
+        { event: 'partition_lost', ...record },
+        'HSM partition unavailable, its signer is replaced',
+      );
+    else
+      this.#logger.error(
+        { event: 'partition_useless', ...record },
+        'HSM partition is of no use until somebody mends it',
+      );
     this.#observer.changed();
   }
 }

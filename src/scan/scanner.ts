@@ -161,12 +161,12 @@ export class Scanner {
     if (failure) {
       const { trouble, message } = failure;
       logger.error(
-        { trouble, detail: message },
+        { event: 'scanner_lost', trouble, detail: message },
         'the virus scanner is not available: no document is accepted',
       );
     } else {
       const { engine, signatures } = this.#version ?? {};
-      logger.info({ engine, signatures }, 'the virus scanner is available');
+      logger.info({ event: 'scanner_back', engine, signatures }, 'the virus scanner is available');
     }
   }
 }

@@ -55,11 +55,11 @@ export class Room {
   async #wait(bytes: number): Promise<void> {
     const { logger, pollMs = POLL_MS } = this.#options;
     logger.error(
-      { free_bytes: this.#freeBytes, needed_bytes: bytes },
+      { event: 'writes_wait', free_bytes: this.#freeBytes, needed_bytes: bytes },
       'the disk is full: writes wait for room',
     );
     while (this.#measure() < bytes) await sleep(pollMs);
-    logger.info({ free_bytes: this.#freeBytes }, 'writes go on');
+    logger.info({ event: 'writes_go_on', free_bytes: this.#freeBytes }, 'writes go on');
   }
 
   /** Not at every byte more or less, but an eighth apart. */
@@ -70,8 +70,12 @@ export class Room {
     if (full !== this.#full) {
       this.#full = full;
       const fields = { free_bytes: free, free_bytes_min: freeBytesMin };
-      if (full) logger.error(fields, 'the disk is nearly full: no more jobs are accepted');
-      else logger.info(fields, 'the disk has room again: jobs are accepted');
+      if (full)
+        logger.error(
+          { event: 'disk_nearly_full', ...fields },
+          'the disk is nearly full: no more jobs are accepted',
+        );
+      else logger.info({ event: 'disk_has_room', ...fields }, 'the disk has room again: jobs are accepted');
     }
     return full;
   }

@@ -183,8 +183,12 @@ export class TrustedClock {
     const { trouble, detail } = this.status();
     if (trouble === this.#trouble) return;
     this.#trouble = trouble;
-    if (trouble === undefined) this.#logger.info({ detail }, 'the clock is trusted again');
-    else this.#logger.error({ trouble, detail }, 'the clock is not trusted: nothing is time-stamped');
+    if (trouble === undefined)
+      this.#logger.info({ event: 'clock_trusted', detail }, 'the clock is trusted again');
+    else {
+      const fields = { event: 'clock_untrusted', trouble, detail };
+      this.#logger.error(fields, 'the clock is not trusted: nothing is time-stamped');
+    }
   }
 }
 

@@ -108,7 +108,8 @@ export class Timestamps {
 
   #succeed(member: Member, { timestamp }: Stamp): void {
     const { name, tokens, failures, trouble } = member.status;
-    if (trouble !== undefined) this.#logger.info({ authority: name }, 'time-stamp authority answers again');
+    if (trouble !== undefined)
+      this.#logger.info({ event: 'authority_back', authority: name }, 'time-stamp authority answers again');
     member.status = { name, tokens: tokens + 1, failures, notAfter: timestamp.notAfter };
     member.avoidUntilMs = 0;
     this.#pauseMs = 0;
@@ -119,7 +120,7 @@ export class Timestamps {
     const { status } = member;
     if (status.trouble !== trouble) {
       this.#logger.warn(
-        { authority: status.name, trouble, detail: message },
+        { event: 'authority_failing', authority: status.name, trouble, detail: message },
         'no time-stamp from this authority',
       );
     }

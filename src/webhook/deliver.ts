@@ -229,7 +229,10 @@ export class Deliverer {
     if (answer === undefined) return;
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
-      if (lane.isFailing) logger.info(about(endpoint, delivery), 'a webhook endpoint answers again');
+      if (lane.isFailing) {
+        const fields = { event: 'webhook_endpoint_back', ...about(endpoint, delivery) };
+        logger.info(fields, 'a webhook endpoint answers again');
+      }
       lane.succeeded();
       return store.webhooks.settle(delivery, { kind: 'delivered' });
     }
@@ -244,14 +247,16 @@ export class Deliverer {
     const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);
     const wasFailing = lane.isFailing;
     lane.failed(failure.at, probeIntervalMs, retryAfterMs);
-    if (lane.isFailing && !wasFailing) logger.warn(fields, 'a webhook endpoint fails');
+    if (lane.isFailing && !wasFailing)
+      logger.warn({ event: 'webhook_endpoint_failing', ...fields }, 'a webhook endpoint fails');
     if (answer?.status === 410) {
-      logger.warn(fields, 'a webhook endpoint answered 410 and is disabled');
+      const event = 'webhook_endpoint_disabled';
+      logger.warn({ event, ...fields }, 'a webhook endpoint answered 410 and is disabled');
       await this.#disable(endpoint, failure.at);
     }
     const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
     if (delayMs === undefined) {
-      logger.warn(fields, 'a webhook was given up: it is a dead letter');
+      logger.warn({ event: 'webhook_given_up', ...fields }, 'a webhook was given up: it is a dead letter');
       return store.webhooks.settle(delivery, { kind: 'dead', failure });
     }
     logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');

@@ -49,6 +49,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
     write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`, 0o755);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
+  copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
   copy('systemd/sysusers.conf', join(tree, 'usr/lib/sysusers.d/pdfseald.conf'));
   copy('systemd/tmpfiles.conf', join(tree, 'usr/lib/tmpfiles.d/pdfseald.conf'));
   copy('systemd/examples', join(documents, 'examples/drop-ins'));

@@ -311,7 +311,7 @@ t.test('whoever is woken reads what and where', async (t) => {
       exp_annotations: {
         summary: 'HSM partition eu/production-2026 of pdfseald production does not sign',
         description: /alert: PdfsealdPartitionDown[\s\S]*?description: "(.*)"/.exec(rules)?.[1],
-        runbook: 'README.md#what-heals-by-itself',
+        runbook: 'README.md#lost-hsm',
       },
     },
   ];

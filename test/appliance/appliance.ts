@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { EVENTS } from '../../src/base/events.ts';
 import { until as untilWithin } from '../support/until.ts';
 import { Machine } from './machine.ts';
 
@@ -133,6 +134,32 @@ t.test('the drop-ins are of directives that systemd knows, and leave little expo
   }
 });
 
+t.test('the journal has every line with its priority, its id and what to search by', async (t) => {
+  const [job = ''] = machine.must('head -n 1 /srv/production/jobs').split('\n');
+  const search = (...matches: string[]) =>
+    machine
+      .must(`journalctl --output=json -u pdfseald@production ${matches.join(' ')}`)
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, string>);
+  t.match(search(`MESSAGE_ID=${EVENTS.started}`), [
+    {
+      MESSAGE: /^listening version=/,
+      PRIORITY: '6',
+      SYSLOG_IDENTIFIER: 'pdfseald',
+      _SYSTEMD_UNIT: 'pdfseald@production.service',
+    },
+  ]);
+  const requests = search(`PDFSEAL_JOB_ID=${job}`);
+  t.match(requests[0], {
+    MESSAGE: /^request request_id=req_/,
+    PDFSEAL_CLIENT_ID: 'invoices',
+    PDFSEAL_STATUS: '202',
+  });
+  t.match(search(`PDFSEAL_REQUEST_ID=${requests[0]?.PDFSEAL_REQUEST_ID}`), [{ PDFSEAL_JOB_ID: job }]);
+  const explained = machine.must(`journalctl -x -u pdfseald@production MESSAGE_ID=${EVENTS.started}`);
+  t.match(explained, 'It answers requests.');
+});
+
 t.test('a restart under load loses no request', async (t) => {
   machine.must('systemctl restart pdfseald@production');
   await sealed('production', 3);
@@ -153,6 +180,9 @@ t.test('the loss of a child is mended without a restart', async (t) => {
   machine.must(`pkill -KILL -P ${before}`);
   await sealed('production', 3);
   t.equal(show('production', 'MainPID'), before);
+  const warnings = machine.must('journalctl --output=cat -p warning -u pdfseald@production');
+  t.match(warnings, 'HSM partition unavailable, its signer is replaced partition=');
+  t.notMatch(warnings, /^request /m, 'and nothing that is not worth a warning');
 });
 
 t.test('a reboot brings both back, and every receipt', async () => {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, constants, openSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { LogWriter } from '../../src/base/logWriter.ts';
+import { LogWriter, toDescriptor } from '../../src/base/logWriter.ts';
 import { until } from '../support/until.ts';
 
 const LINE = `${JSON.stringify({ level: 'info', text: 'x'.repeat(200) })}\n`;
@@ -44,7 +44,7 @@ function readLog(text: string) {
 
 t.test('lines are written together, and soon', async (t) => {
   const { writer, read } = openPipe(t);
-  const log = new LogWriter(writer);
+  const log = new LogWriter(toDescriptor(writer));
   log.write(LINE);
   t.equal(read(), '', 'not at once');
   await until('the line is there', () => read() === LINE);
@@ -54,7 +54,7 @@ t.test('lines are written together, and soon', async (t) => {
 
 t.test('a reader that hangs costs lines, which are counted, and no time', async (t) => {
   const { writer, read } = openPipe(t);
-  const log = new LogWriter(writer);
+  const log = new LogWriter(toDescriptor(writer));
   const lines = 20_000;
   for (let n = 0; n < lines; n++) log.write(LINE);
   await until('it reads again and all is accounted for', () => {
@@ -70,7 +70,7 @@ t.test('a reader that hangs costs lines, which are counted, and no time', async 
 
 t.test('a reader that went away costs lines and nothing else', async (t) => {
   const { writer, hangUp } = openPipe(t);
-  const log = new LogWriter(writer);
+  const log = new LogWriter(toDescriptor(writer));
   hangUp();
   for (let n = 0; n < 100; n++) t.doesNotThrow(() => log.write(LINE));
   t.doesNotThrow(() => log.flushSync());
@@ -79,7 +79,7 @@ t.test('a reader that went away costs lines and nothing else', async (t) => {
 t.test('a full disk costs lines; the log goes on with a line of its own when there is room', async (t) => {
   const path = join(t.testdir(), 'log');
   process.on('SIGXFSZ', () => {});
-  const log = new LogWriter(openSync(path, 'w'));
+  const log = new LogWriter(toDescriptor(openSync(path, 'w')));
   log.write(LINE);
   log.flushSync();
   // The kernel then refuses to let files grow, as on a full disk: in the middle of the second line.
@@ -100,7 +100,7 @@ t.test('a full disk costs lines; the log goes on with a line of its own when the
 
 t.test('no descriptor is too odd', async (t) => {
   for (const path of ['/dev/full', '/dev/null']) {
-    const log = new LogWriter(openSync(path, 'w'));
+    const log = new LogWriter(toDescriptor(openSync(path, 'w')));
     log.write(LINE);
     t.doesNotThrow(() => log.flushSync(), path);
   }

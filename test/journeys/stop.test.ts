@@ -42,7 +42,7 @@ t.test(
     await Promise.all(posting);
     t.comment(`${accepted.length} accepted, ${refused} refused`);
     const fields = new Set(daemon.log.flatMap((entry) => Object.keys(entry)));
-    t.ok(fields.has('key_label') && fields.has('request_id'), 'partitions and requests are logged');
+    t.ok(fields.has('partition') && fields.has('request_id'), 'partitions and requests are logged');
     t.strictSame(
       [...fields].filter((name) => !/^[a-z_]+$/.test(name)),
       [],

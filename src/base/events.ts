@@ -1,0 +1,47 @@
+/**
+ * Events that are worth an administrator's search, by the `event` of their log line. Each has its MESSAGE_ID in the journal, for good:
+ * `systemd/pdfseald.catalog` explains them by that.
+ */
+export const EVENTS = {
+  started: '797685fae1ab4cc2ba4fdc77a233a642',
+  stopping: '072be995fd494437bd7600b033467c70',
+  stopped: '5a86f6620d2d4395921e589af1e5a03b',
+  cannot_go_on: 'dd9eff23bc7445b096fc04b680c71ee4',
+  start_refused: 'b0c89fcb032e46fe97f2f44c4fe74e68',
+  config_read: '684a6cfd8faf454fb4842c86165a7fe3',
+  config_refused: '802f0ed5b621452a802b3e0f0133fe0e',
+  partition_lost: 'e4cf707f9c9b44edba1f1477626d5ac4',
+  partition_useless: 'd8bde47d7e204fbba27d6ed8d1ecbaab',
+  partition_back: '4b0ee31c6b094f029b48e6d3b03be3fc',
+  partition_withdrawn: '0ff3603697f14fe8aea304c0eb3718d4',
+  partition_restored: 'fcf669cbcc46488d90e1cccca18f1904',
+  epoch_planned: '692af89c124b47b09141b96f064a0145',
+  epoch_cancelled: 'c1028eee732b4b6ca4834fa333a13c83',
+  epoch_unserved: 'b0331001d19a4e8ba1d56eab3daa2e23',
+  epoch_begun: '8df43f003cb14394881977c3e5af9d7a',
+  clock_untrusted: '897d847cecdd42a7bf80dad016467fb7',
+  clock_trusted: '143e97896a7b4b1c9d0bc2510a68ac81',
+  authority_failing: '9c5ae822386f4fcba31323d53c5b8914',
+  authority_back: '92b65fc368c54765b9e9a74e9173ab3f',
+  certificate_ends: '3839d3e8afdd43f6b333482c05393c57',
+  tls_certificate_new: '829baee1527c4095a6a7e73258a00545',
+  tls_certificate_refused: '9326141c18614d9e92ed85568f2fab47',
+  tls_certificate_ends: '919516e4df2543e0aeea1d6dde2d3e34',
+  disk_nearly_full: '2b7531b7c7ce4260906a388967afa9ea',
+  disk_has_room: 'e0f1fc2160f2429caa7e97eaf634eae7',
+  writes_wait: 'fe8a761c70c3434f972f54bd03229011',
+  writes_go_on: 'f8e005fa3e9c43339a9fc1ee2b760f2d',
+  scanner_lost: 'd332a05d9bbf42109ee8ea11e1af3f7b',
+  scanner_back: 'c1a6dcb242614f60b76c1bc4210031f1',
+  webhook_endpoint_failing: '2b073a49a5434c7c9040845535a34c9a',
+  webhook_endpoint_back: '4c9b9a2441e24ad998e34509c7056995',
+  webhook_endpoint_disabled: '796172061e5a44f3ae5b7ed9787287cf',
+  webhook_given_up: 'a9f4249878f04924b027422f48dab953',
+  canary_failed: '2b2cecde3c714cab8372057a21478708',
+  canary_back: '4c9f063272a74200a238709c753c2d6a',
+  witness_not_written: '45a17f9bd9b340d1a1f861b49247fc70',
+  hash_trouble: '5e6b89cefc7b47709f1711c2836a4b0c',
+  lines_lost: '069b0a5b48a04077beca7d549cf00d4c',
+} as const;
+
+export type EventName = keyof typeof EVENTS;

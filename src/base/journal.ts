@@ -1,0 +1,133 @@
+/** The journal of systemd, in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL), so that lines have priorities and fields. */
+import { fstatSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { journalStream } from './env.ts';
+import { EVENTS, type EventName } from './events.ts';
+import type { LogOutput } from './logWriter.ts';
+
+/** Datagrams over Unix sockets, which Node does not have. Neither waits. */
+export interface DatagramAddon {
+  /** Sends one; throws Error with the system's words. */
+  notify(socket: string, message: string): void;
+  /** How many were sent, in their order; throws Error with the system's code when none was. */
+  send(socket: string, messages: Buffer[]): number;
+}
+
+/** Throws when the add-on was not built. */
+export function openDatagramAddon(): DatagramAddon {
+  const addon = new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url);
+  return createRequire(import.meta.url)(fileURLToPath(addon)) as DatagramAddon;
+}
+
+export const JOURNAL_SOCKET = '/run/systemd/journal/socket';
+const IDENTIFIER = 'pdfseald';
+
+/** syslog(3): 0 and 1 are for whole machines. */
+const PRIORITIES: Record<string, number> = { fatal: 2, error: 3, warn: 4, info: 6, debug: 7, trace: 7 };
+
+/** What is a field of its own, to be searched for; everything is in the message. */
+const FIELDS = [
+  'event',
+  'request_id',
+  'trace_id',
+  'job_id',
+  'client_id',
+  'key_id',
+  'error_code',
+  'route',
+  'status',
+  'partition',
+  'authority',
+  'endpoint_id',
+  'subject',
+  'detail',
+  'reason',
+] as const;
+
+/** Whether what is written to this descriptor goes to the journal (systemd.exec(5), JOURNAL_STREAM). */
+export function isJournal(fd: number): boolean {
+  const stream = journalStream();
+  if (stream === undefined) return false;
+  const { dev, ino } = fstatSync(fd, { bigint: true });
+  return stream === `${dev}:${ino}`;
+}
+
+/** Makes an entry of each line. While the journal is away, as it is when it is restarted, lines wait for it. */
+export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_SOCKET): LogOutput {
+  return (bytes) => {
+    const lines = splitLines(bytes);
+    const entries = lines.map((line) => encodeEntry(line.toString()));
+    try {
+      const sent = addon.send(socket, entries);
+      return lines.slice(0, sent).reduce((sum, line) => sum + line.length, 0);
+    } catch (error) {
+      throw isAway(error)
+        ? Object.assign(new Error('the journal is busy', { cause: error }), { code: 'EAGAIN' })
+        : error;
+    }
+  };
+}
+
+function isAway(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    ['EAGAIN', 'ECONNREFUSED', 'ENOENT'].includes(String(error.code))
+  );
+}
+
+const NEWLINE = 0x0a;
+
+function splitLines(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, start);
+    const next = end < 0 ? bytes.length : end + 1;
+    lines.push(bytes.subarray(start, next));
+    start = next;
+  }
+  return lines;
+}
+
+type Fields = Record<string, unknown>;
+
+/** One line of the log, JSON, as an entry of the journal. */
+export function encodeEntry(line: string): Buffer {
+  const { level, time: _, msg = '', ...fields } = JSON.parse(line) as Fields;
+  const event = EVENTS[fields.event as EventName];
+  return Buffer.concat([
+    encodeField('MESSAGE', [String(msg), ...Object.entries(fields).flatMap(describeField)].join(' ')),
+    encodeField('PRIORITY', String(PRIORITIES[String(level)] ?? PRIORITIES.info)),
+    encodeField('SYSLOG_IDENTIFIER', IDENTIFIER),
+    ...(event === undefined ? [] : [encodeField('MESSAGE_ID', event)]),
+    ...FIELDS.flatMap((name) =>
+      fields[name] === undefined ? [] : [encodeField(`PDFSEAL_${name.toUpperCase()}`, textOf(fields[name]))],
+    ),
+    ...(fields.err === undefined ? [] : [encodeField('PDFSEAL_ERR', textOf(fields.err))]),
+  ]);
+}
+
+/** `name=value`, the value as JSON where it is not a plain word; of an error its message and code, for the rest has a field. */
+function describeField([name, value]: [string, unknown]): string[] {
+  if (name === 'event') return [];
+  if (name === 'err') {
+    const { message, code } = value as Fields;
+    return [`err=${JSON.stringify(message)}`, ...(code === undefined ? [] : [`err_code=${textOf(code)}`])];
+  }
+  const text = textOf(value);
+  return [`${name}=${typeof value === 'string' && !/^[^\s"=]+$/.test(text) ? JSON.stringify(text) : text}`];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A value that has lines goes with its length, 64 bits little-endian, in front. */
+function encodeField(name: string, value: string): Buffer {
+  if (!value.includes('\n')) return Buffer.from(`${name}=${value}\n`);
+  const bytes = Buffer.from(value);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(bytes.length));
+  return Buffer.concat([Buffer.from(`${name}\n`), length, bytes, Buffer.from('\n')]);
+}
