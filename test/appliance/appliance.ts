@@ -1,8 +1,8 @@
 /** Installs the bundle on a Debian that is really booted, without a network, and lives there what an administrator lives. */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
@@ -227,4 +227,21 @@ t.test('a purge leaves the evidence, unless it is asked for', async (t) => {
   t.equal(purged.status, 0, purged.stderr);
   t.equal(machine.run('test -e /var/lib/pdfseal/production/store/data.mdb').status, 0);
   t.not(machine.run('command -v pdfseal').status, 0);
+});
+
+/** The commands of a section of the manual, as they stand there. */
+function commandsOf(heading: string): string {
+  const [, section = ''] = readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n## ${heading}\n`);
+  const [text = ''] = section.split('\n## ');
+  return Array.from(text.matchAll(/^ *```sh\n([\s\S]*?)^ *```$/gm), ([, block = '']) => block).join('');
+}
+
+t.test('the first seal is as the manual has it', async (t) => {
+  machine.must('rm -r /etc/pdfseal /var/lib/pdfseal /var/backups/pdfseal /etc/systemd/system/pdfseald*');
+  copyFileSync(first, join(machine.root, 'root', basename(first)));
+  writeFileSync(join(machine.root, 'etc/apt/apt.conf.d/yes'), 'APT::Get::Assume-Yes "true";\n');
+  writeFileSync(join(machine.root, 'root/first-seal.sh'), commandsOf('First seal in five minutes'));
+  const { status, stdout, stderr } = machine.run('cd && sh -e first-seal.sh');
+  t.equal(status, 0, stderr);
+  t.match(stdout, /\nall is well\n[\s\S]*\ngood\n$/);
 });
