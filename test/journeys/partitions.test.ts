@@ -80,16 +80,20 @@ async function openHouse(t: Test, quorum: number, algorithm: SignatureAlgorithm)
   return { sandbox, daemon, client, traffic, quorum };
 }
 
+function isOf({ partition }: Record<string, unknown>, region: string): boolean {
+  return String(partition).startsWith(`${region}/`);
+}
+
 /** Codes of the failures the daemon reported of the partition from that time on. */
 function failuresOf(daemon: Daemon, { region }: PartitionOptions, since: number): unknown[] {
   return daemon.log
-    .filter((entry) => entry.region === region && Date.parse(String(entry.time)) >= since)
+    .filter((entry) => isOf(entry, region) && Date.parse(String(entry.time)) >= since)
     .map(({ code }) => code);
 }
 
 /** By the newest state the daemon reported of the partition. */
 function isReady({ daemon }: House, { region }: PartitionOptions): boolean {
-  return daemon.log.findLast((entry) => String(entry.partition).startsWith(`${region}/`))?.state === 'ready';
+  return daemon.log.findLast((entry) => isOf(entry, region))?.state === 'ready';
 }
 
 /** A partition of its own for each fault, starting with another one every time. */
