@@ -2,7 +2,8 @@
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { Metrics } from './admin/metrics.ts';
-import { systemClock } from './base/clock.ts';
+import { actOfProcess, startAuditFeed } from './audit.ts';
+import { systemClock, toTimestamp } from './base/clock.ts';
 import { notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger, refuseStart } from './base/logger.ts';
@@ -25,6 +26,7 @@ import {
   openTimestampingOf,
 } from './main/parts.ts';
 import { USAGE } from './main/usage.ts';
+import type { ActName, ActObject } from './manifest/auditRecord.ts';
 import { kmsKeyId } from './manifest/receipt.ts';
 import { formatAddress } from './net/address.ts';
 import { TargetPolicy } from './net/policy.ts';
@@ -68,7 +70,7 @@ async function serve(config: Config): Promise<void> {
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
   const live = new LiveConfig(config, systemClock, logger);
-  process.on('SIGHUP', () => live.reload());
+  process.on('SIGHUP', () => void live.reload());
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
@@ -84,6 +86,9 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
+  live.recordWith((object) => record('config.reload', object));
+  const recorded = await store.trail.newest();
   const metrics = new Metrics();
   assertAgreement(config, await store.epochs(), systemClock());
   const signing = parts.adopt(
@@ -134,6 +139,7 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
+  parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
   const witness = parts.adopt(
     await openWitness({
       file: config.log.witnessFile,
@@ -214,6 +220,9 @@ async function serve(config: Config): Promise<void> {
     parts,
   );
   const server = await openNetwork(app, config, { logger, tls });
+  const running = { version: packageVersion(), config_sha256: config.sha256 };
+  // Not waited for: on a full disk it is written once there is room, and what was sealed can be read meanwhile.
+  record('daemon.start', { ...running, epoch_from: toTimestamp(signing.epoch.from) }).catch(onFatal);
   logger.info(
     {
       event: 'started',
@@ -235,6 +244,8 @@ async function serve(config: Config): Promise<void> {
   ).unref();
   supervision.stopping();
   await server.drain(config.drainTimeoutMs);
+  if (room.isFull) logger.warn('the disk is nearly full: the stop is not put on record');
+  else await record('daemon.stop', running);
   await parts.disposeAsync();
   logger.info({ event: 'stopped' }, 'stopped');
 }

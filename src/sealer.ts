@@ -112,6 +112,14 @@ export class Sealer {
     this.#add(pending);
   }
 
+  /** Queues a job that another process made durable, unless it is known here or has an outcome. */
+  async adopt(jobId: string): Promise<void> {
+    if (this.#pending.get(jobId) !== undefined) return;
+    const record = await this.#options.store.job(jobId);
+    if (record !== undefined && record.outcome === undefined)
+      this.#add(new Pending(record.job, 'queued', false));
+  }
+
   /** The document of a pending job is being hashed. */
   hashing(jobId: string): void {
     this.#pending.require(jobId).phase = 'hashing';
@@ -271,10 +279,10 @@ export class Sealer {
     // Taken first: a job queued while others are failed below must not be missed.
     const wake = this.#nextWake();
     await this.#failUnsealable(obstacle);
-    const [oldest] = this.#queue;
-    if (!oldest) return;
+    if (this.#queue.length === 0) return;
     const stop = new AbortController();
-    const patienceMs = oldest.job.acceptedAt + giveUpAfterMs - clock();
+    const oldest = this.#queue.find(isGivenUp);
+    const patienceMs = oldest ? oldest.job.acceptedAt + giveUpAfterMs - clock() : PATIENCE_MS_MAX;
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
     await Promise.race([wake, this.#cleared(stop.signal)]);
     clearTimeout(timer);
@@ -292,8 +300,8 @@ export class Sealer {
   /** While nothing can be sealed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */
   async #failUnsealable({ code, message }: ServiceError): Promise<void> {
     const now = this.#options.clock();
-    const unsealable = ({ job, held }: Pending) =>
-      held || now - job.acceptedAt >= this.#options.giveUpAfterMs;
+    const unsealable = (pending: Pending) =>
+      pending.held || (isGivenUp(pending) && now - pending.job.acceptedAt >= this.#options.giveUpAfterMs);
     const failing = this.#queue.filter(unsealable);
     this.#queue = this.#queue.filter((pending) => !unsealable(pending));
     const failure: Failure = { code, message, failedAt: now };
@@ -314,6 +322,11 @@ export class Sealer {
     this.#pending.delete(pending.job);
     pending.settle(outcome);
   }
+}
+
+/** Whether it fails in the end if it cannot be sealed. What administrators did is sealed however late. */
+function isGivenUp({ job }: Pending): boolean {
+  return job.source !== 'audit';
 }
 
 function unstampable(): ServiceError {

@@ -204,12 +204,15 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   };
   const differing = Object.entries(pairs).flatMap(([name, equal]) => (equal ? [] : [name]));
   if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
-  const digestOnly = manifest.source === 'digest' ? `; ${DIGEST_ONLY}` : '';
-  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${digestOnly}`);
+  const note = NOTES.get(manifest.source);
+  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${note ? `; ${note}` : ''}`);
 }
 
-/** What else was sealed is said by the manifest itself; this one is easily taken for more than it is. */
-const DIGEST_ONLY = 'sealed by its digests alone: the service never saw the document, nor was it scanned';
+/** What else was sealed is said by the manifest itself; these are easily taken for more, or for less, than they are. */
+const NOTES: ReadonlyMap<string, string> = new Map([
+  ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
+  ['audit', 'a record of the service’s own audit trail: no client’s document'],
+]);
 
 /** It is in the log like any other, so nothing else of it would fail. */
 const CANARY = 'a canary, which the service sealed to watch itself: it is nobody’s document';

@@ -18,7 +18,7 @@ const LAYERS = [
   ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
   ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits'],
   ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
-  ['canary', 'fetching', 'history'],
+  ['audit', 'canary', 'fetching', 'history'],
   ['witness'],
   ['config', 'http'],
   ['admin'],

@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client
 import type { CanaryRun } from '../canary.ts';
 import type { FetchAttempt } from '../fetching.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
-import type { Failure, Job } from '../job/job.ts';
+import { type Failure, isOfClient, type Job } from '../job/job.ts';
 import type { ScanAnswer } from '../scan/answer.ts';
 import type { SealedJobs, SealerObserver } from '../sealer/observer.ts';
 import { StatusGauges } from './gauges.ts';
@@ -60,7 +60,7 @@ export class Metrics implements SealerObserver {
   );
   readonly #batchJobs = this.#histogram(
     'pdfseal_batch_jobs',
-    'Jobs that share one checkpoint, canaries too',
+    'Jobs that share one checkpoint, canaries and audit records too',
     [],
     BATCH_BUCKETS,
   );
@@ -123,14 +123,14 @@ export class Metrics implements SealerObserver {
     for (const name of UNWANTED) this.#registry.removeSingleMetric(name);
   }
 
-  accepted({ source }: Job, durationMs: number): void {
-    if (source === 'canary') return;
+  accepted(job: Job, durationMs: number): void {
+    if (!isOfClient(job)) return;
     this.#accepted.inc();
     this.#stepTime.observe({ step: 'accept' }, durationMs / 1000);
   }
 
   sealed({ jobs, sealedAt, signMs, stampMs, commitMs }: SealedJobs): void {
-    const ofClients = jobs.filter(({ source }) => source !== 'canary');
+    const ofClients = jobs.filter(isOfClient);
     this.#sealed.inc(ofClients.length);
     this.#batchJobs.observe(jobs.length);
     this.#stepTime.observe({ step: 'sign' }, signMs / 1000);
@@ -143,8 +143,8 @@ export class Metrics implements SealerObserver {
     }
   }
 
-  failed({ source }: Job, code: Failure['code']): void {
-    if (source !== 'canary') this.#failed.inc({ code });
+  failed(job: Job, code: Failure['code']): void {
+    if (isOfClient(job)) this.#failed.inc({ code });
   }
 
   canary({ verified, durationMs }: CanaryRun): void {

@@ -177,6 +177,7 @@ const status = z.object({
   copies: z.object({ files: count, bytes, oldest_age_seconds: seconds, kept_seconds: seconds }),
   certificates: z.array(certificate),
   webhooks,
+  audit: z.object({ unsealed: count }).describe('Records of the audit trail that wait to be sealed.'),
   log: z.object({ origin: z.string(), tree_size: count, sealed_at: time.exactOptional() }),
   witness: z
     .object({ tree_size: count, current_at: time.exactOptional() })

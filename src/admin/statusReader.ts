@@ -116,6 +116,7 @@ export class StatusReader {
       copies: await this.#readCopies(now),
       certificates: this.#readCertificates(now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
+      audit: { unsealed: sealer.waiting.auditRecords },
       log: {
         origin: store.identity.logOrigin,
         tree_size: head?.treeSize ?? 0,

@@ -18,6 +18,11 @@ export function stackWanted(): boolean {
   return Boolean(process.env.PDFSEAL_STACK);
 }
 
+/** Who called sudo(8), as it says; anybody can say so. */
+export function sudoUser(): string | undefined {
+  return process.env.SUDO_USER || undefined;
+}
+
 /** Where the service manager wants to be told of readiness (sd_notify(3)). */
 export function notifySocket(): string | undefined {
   return process.env.NOTIFY_SOCKET || undefined;

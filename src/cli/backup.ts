@@ -1,9 +1,11 @@
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { actOfProcess } from '../audit.ts';
 import { OperatorError } from '../base/errors.ts';
 import { packageVersion } from '../base/version.ts';
 import { type Config, loadConfig } from '../config.ts';
+import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { copyStore } from '../store/backup.ts';
 import { syncTree } from '../store/folders.ts';
 import { openStore } from '../store/lmdb.ts';
@@ -18,7 +20,7 @@ import {
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { explain } from './help.ts';
-import { configOption, jsonOption, parseCountArgument } from './options.ts';
+import { configOption, jsonOption, parseCountArgument, withStore } from './options.ts';
 import { print, printJson } from './terminal.ts';
 
 export function backupCommand(): Command {
@@ -60,7 +62,7 @@ async function backup(options: BackupOptions, command: Command): Promise<void> {
   const made = await makeBackup(config, target);
   if (json) printJson({ backup: target, ...made });
   else print(`${target}: ${made.tree_size} leaves, checked`);
-  if (into !== undefined && keep !== undefined) removeOldest(into, keep);
+  if (into !== undefined && keep !== undefined) await removeOldest(config, into, keep);
 }
 
 /** A backup made now is named so in that folder. */
@@ -88,6 +90,7 @@ export async function makeBackup(
     syncTree(draft);
     renameSync(draft, target);
     syncTree(target);
+    await record(config, 'backup.make', { folder: target, tree_size: made.tree_size });
     noteChore(config.stateDir, 'backup', { good: true, tree_size: made.tree_size });
     return made;
   } catch (error) {
@@ -123,8 +126,14 @@ async function checked(
 }
 
 /** Copies are named after their times, so their names sort as they do. */
-function removeOldest(folder: string, keep: number): void {
+async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
   const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
-  const copies = readdirSync(folder).filter(isCopy).sort();
-  for (const name of copies.slice(0, -keep)) rmSync(join(folder, name), { recursive: true });
+  const outdated = readdirSync(into).filter(isCopy).sort().slice(0, -keep);
+  if (outdated.length === 0) return;
+  await record(config, 'backup.remove', { into: resolve(into), folders: outdated });
+  for (const name of outdated) rmSync(join(into, name), { recursive: true });
+}
+
+async function record({ file }: Config, name: ActName, object: ActObject): Promise<void> {
+  await withStore(file, 'write', ({ trail }) => trail.append(actOfProcess('command', name, object)));
 }

@@ -1,3 +1,4 @@
+import { actOfProcess, onRecord } from '../audit.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { HeldKey } from '../kms/algorithm.ts';
 import { initKey, inspectKey } from '../kms/keys.ts';
@@ -5,6 +6,7 @@ import type { PartitionOptions } from '../kms/partitions.ts';
 import type { Epoch, EpochKey } from '../log/epochs.ts';
 import type { SignatureAlgorithm } from '../log/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
+import type { TrailStore } from '../store/trail.ts';
 import { asLogKey, findKey } from './hsmKeys.ts';
 import { note } from './terminal.ts';
 
@@ -16,6 +18,8 @@ export interface KeyChoices {
   /** Of new keys; that of the key they replace where it is left out. */
   algorithm?: SignatureAlgorithm | undefined;
   useExistingKeys?: boolean | undefined;
+  /** Where it is put on record that a key is made. */
+  trail: Pick<TrailStore, 'append'>;
   /** Told of each key, in a line. */
   tell(line: string): void;
 }
@@ -49,7 +53,7 @@ export async function keysForEpoch(
   for (const seat of seats) found.push(await lookFor(seat, used, choices));
   const keys: EpochKey[] = [];
   for (const [index, seat] of seats.entries()) {
-    const key = found[index] ?? (await makeKey(seat, keys.length > 0));
+    const key = found[index] ?? (await makeKey(seat, choices.trail, keys.length > 0));
     const what = seat.kept ? 'kept' : found[index] ? 'found' : 'made';
     choices.tell(`key    ${kmsKeyId(key)}  ${key.algorithm}  ${what}`);
     if (key !== seat.kept) await assertFit(seat);
@@ -120,9 +124,15 @@ async function findOrKeep(token: PartitionOptions, kept: EpochKey | undefined): 
   }
 }
 
-async function makeKey({ token, label, algorithm }: Seat, othersMade: boolean): Promise<HeldKey> {
+async function makeKey(
+  { token, label, algorithm }: Seat,
+  trail: KeyChoices['trail'],
+  othersMade: boolean,
+): Promise<HeldKey> {
+  const named = { ...token, keyLabel: label };
+  const act = actOfProcess('command', 'hsm.init_key', { key: kmsKeyId(named), algorithm, purpose: 'log' });
   try {
-    return await initKey({ ...token, keyLabel: label }, algorithm);
+    return await onRecord(trail, act, () => initKey(named, algorithm));
   } catch (error) {
     if (othersMade) note('The keys above are there; repeat with --use-existing-keys once this is mended:');
     throw error;

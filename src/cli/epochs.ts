@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { actOfProcess } from '../audit.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { differences } from '../config/agreement.ts';
@@ -7,6 +8,7 @@ import { type Config, loadConfig } from '../config.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/keys.ts';
 import { encodeQuorum } from '../log/quorum.ts';
+import type { Act, ActName } from '../manifest/auditRecord.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import type { Store } from '../store/store.ts';
@@ -124,7 +126,7 @@ async function list({ config, json }: { config: string; json?: true }): Promise<
   }
 }
 
-interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell'> {
+interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
   config: string;
   from?: number;
   suffix?: string;
@@ -140,6 +142,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
       ...options,
       suffix,
+      trail: store.trail,
       tell: json ? note : print,
     });
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
@@ -148,7 +151,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     assertAhead(from, (await store.head())?.sealedAt);
     const after = [...before.list, epoch];
     encodeTrust(trustOf(store.identity, after, config));
-    await change(store, config, after, before.revision, from);
+    await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
     report(await store.epochs(), json);
     tellNext(file, inForce, epoch);
   });
@@ -161,7 +164,7 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
     if (coming === undefined) throw new OperatorError('no epoch is planned');
     assertAhead(coming.from, undefined);
     const after = before.list.filter((epoch) => epoch !== coming);
-    await change(store, config, after, before.revision, coming.from);
+    await change(store, config, { after, revision: before.revision, epoch: coming, name: 'epoch.cancel' });
     if (json) printJson({ cancelled: toTimestamp(coming.from) });
     else print(`cancelled  the epoch from ${toTimestamp(coming.from)}`);
     const unused = coming.keys.filter(
@@ -218,15 +221,28 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
   );
 }
 
+interface EpochsChange {
+  after: readonly Epoch[];
+  /** Of the list it was decided on. */
+  revision: number;
+  /** The one that comes or goes. */
+  epoch: Epoch;
+  name: ActName;
+}
+
+function actOn(name: ActName, { from, keys, quorum, timestamps }: Epoch): Act {
+  const rule = { quorum: encodeQuorum(quorum), timestamps };
+  return actOfProcess('command', name, { from: toTimestamp(from), keys: keys.map(kmsKeyId), ...rule });
+}
+
 /** Records it, and the trust file that goes with it. If we stop between the two, the trust file can be exported again. */
 async function change(
   store: Store,
   config: Config,
-  list: readonly Epoch[],
-  revision: number,
-  from: number,
+  { after, revision, epoch, name }: EpochsChange,
 ): Promise<void> {
-  if (!(await store.changeEpochs(list, revision)))
+  const { from } = epoch;
+  if (!(await store.changeEpochs(after, revision, actOn(name, epoch))))
     throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
   if (systemClock() >= from)
     throw new OperatorError(

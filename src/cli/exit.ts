@@ -15,7 +15,7 @@ export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
   0: 'done; of what judges: good',
   1: 'failed, and standard error says why; of what judges: bad',
-  2: 'neither: verify, check and repair-index could not tell, doctor found what wants looking after',
+  2: 'neither: verify, audit verify, check and repair-index could not tell, doctor found what wants looking after',
   64: 'wrong usage, or a Node.js that is too old; nothing was done',
   70: 'a fault of pdfseal itself',
   141: 'whoever read the output went away',

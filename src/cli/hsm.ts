@@ -14,7 +14,7 @@ import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
 import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
-import { jsonOption, withStore } from './options.ts';
+import { actOnRecord, jsonOption, withStore } from './options.ts';
 import { note, print, printJson } from './terminal.ts';
 
 export function hsmCommand(): Command {
@@ -84,7 +84,8 @@ async function makeKey({
     );
   }
   if (wanted.purpose === 'log' && existsSync(config.storeDir)) await refuseKnown(file, wanted);
-  const key = await initKey(wanted.token, chosen);
+  const named = { key: kmsKeyId(wanted.token), algorithm: chosen, purpose };
+  const key = await actOnRecord(file, ['hsm.init_key', named], () => initKey(wanted.token, chosen));
   if (json)
     printJson({ purpose: wanted.purpose, region: key.region, key_label: key.keyLabel, algorithm: chosen });
   else print(`key    ${kmsKeyId(key)}  ${chosen}  made`);

@@ -3,10 +3,12 @@ import { type Certificate, describeSubject } from '../asn1/certificate.ts';
 import type { DistinguishedName } from '../asn1/issue.ts';
 import { OID } from '../asn1/oid.ts';
 import { encodePem } from '../asn1/pem.ts';
-import { toBase64 } from '../base/bytes.ts';
+import { toBase64, toHex } from '../base/bytes.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
+import type { ActObject } from '../manifest/auditRecord.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { CertifiedKey, KeyName } from '../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../tsa/pki.ts';
@@ -22,7 +24,7 @@ import {
 } from './authorityCertificates.ts';
 import { explain } from './help.ts';
 import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
-import { jsonOption, parseDateArgument } from './options.ts';
+import { actOnRecord, jsonOption, parseDateArgument } from './options.ts';
 import { parseNamePart, parseSubjectArgument } from './subject.ts';
 import { note, print, printJson } from './terminal.ts';
 
@@ -92,7 +94,17 @@ async function installCertificate(files: string[], options: KeyOptions): Promise
   const chain = await useAuthorityKey(token, async ({ key }) =>
     chainForKey(key, certificates, beginOf(certificates, key)),
   );
-  report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
+  const installed = await actOnRecord(
+    options.config,
+    ['hsm.install_certificate', { key: kmsKeyId(token), ...audited(chain) }],
+    async () => installChain(config.certificatesDir, token, chain),
+  );
+  report(installed, token, chain, options.json);
+}
+
+/** What the audit trail says of a chain, leaf first. */
+function audited(chain: readonly Certificate[]): ActObject {
+  return { certificates_sha256: chain.map(({ der }) => toHex(sha256(der))) };
 }
 
 /** Now or, for a certificate that begins later, then. */
@@ -157,21 +169,23 @@ async function certifyKey(
     );
   }
   const from = options.from ?? systemClock();
-  const chain = await useAuthorityKey(root.token, (rootKey) =>
-    issueChain(
-      config,
-      key,
-      root.certificate,
-      rootKey,
-      {
-        organization: options.organizationName ?? organizationOf(root.certificate),
-        certificateValidityMs:
-          options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
-      },
-      from,
-    ),
+  const terms = {
+    organization: options.organizationName ?? organizationOf(root.certificate),
+    certificateValidityMs:
+      options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
+  };
+  const { chain, file } = await actOnRecord(
+    options.config,
+    ['hsm.certify', { key: kmsKeyId(token), root: kmsKeyId(root.token), from: toTimestamp(from) }],
+    async () => {
+      const chain = await useAuthorityKey(root.token, (rootKey) =>
+        issueChain(config, key, root.certificate, rootKey, terms, from),
+      );
+      return { chain, file: installChain(config.certificatesDir, token, chain) };
+    },
+    ({ chain }) => audited(chain),
   );
-  report(installChain(config.certificatesDir, token, chain), token, chain, options.json);
+  report(file, token, chain, options.json);
 }
 
 function organizationOf({ name }: Certificate): string | undefined {

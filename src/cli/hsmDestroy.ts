@@ -1,5 +1,7 @@
 import { Command } from 'commander';
+import { toHex } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { destroyKey, useKey } from '../kms/keys.ts';
@@ -8,7 +10,7 @@ import { comingAt, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { explain } from './help.ts';
 import { rootBeside } from './hsmKeys.ts';
-import { configOption, jsonOption, withStore } from './options.ts';
+import { actOnRecord, configOption, jsonOption, withStore } from './options.ts';
 import { print, printJson } from './terminal.ts';
 
 interface DestroyOptions {
@@ -64,7 +66,11 @@ async function destroy(
   const key = await useKey(token, async (found) => found);
   if (inUse.some(({ spki }) => spki === key.spki))
     throw new OperatorError(`${name} is, under another name, a key that signs the log: it is not destroyed`);
-  await destroyKey(token);
+  const { algorithm, spki } = key;
+  const spkiSha256 = toHex(sha256(Buffer.from(spki, 'base64')));
+  await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
+    destroyKey(token),
+  );
   if (json) printJson({ destroyed: name, algorithm: key.algorithm });
   else print(`key    ${name}  ${key.algorithm}  destroyed`);
 }

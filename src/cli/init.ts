@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../asn1/algorithm.ts';
+import { actOfProcess } from '../audit.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { rootsNow, trustOf } from '../config/trust.ts';
@@ -10,6 +11,7 @@ import type { HeldKey } from '../kms/algorithm.ts';
 import { initKey } from '../kms/keys.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
+import { encodeQuorum } from '../log/quorum.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import { createStore } from '../store/lmdb.ts';
@@ -134,7 +136,13 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
   if (!lacksCertificates(config))
     writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
-  await createStore({ path: config.storeDir, identity, epoch });
+  const act = actOfProcess('command', 'log.create', {
+    log_origin: config.log.origin,
+    keys: keys.map(({ key }) => kmsKeyId(key)),
+    quorum: encodeQuorum(epoch.quorum),
+    timestamps: epoch.timestamps,
+  });
+  await createStore({ path: config.storeDir, identity, epoch, act });
   const trustFile = lacksCertificates(config) ? undefined : config.trustFile;
   if (options.json) {
     printJson({

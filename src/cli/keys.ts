@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { actOfProcess } from '../audit.ts';
 import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { hashApiKey, newApiKey } from '../job/apikey.ts';
+import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Credential, SCOPES, type Scope, type Store } from '../store/store.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from './options.ts';
@@ -117,7 +119,7 @@ async function issue({ config, client, organization, scopes, expires, json }: Is
       );
     }
     const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, expires);
-    await store.putCredential(credential);
+    await store.putCredential(credential, actOfProcess('command', 'key.issue', audited(credential)));
     printNewKey(apiKey, credential, json);
   });
 }
@@ -163,7 +165,9 @@ async function rotate(keyId: string, { config, overlap, expires, json }: RotateO
     const lifetimeMs = expires ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
-    await store.putCredentials([credential, { ...old, expiresAt, replacedBy: credential.id }]);
+    const replaced = { ...old, expiresAt, replacedBy: credential.id };
+    const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toTimestamp(expiresAt) };
+    await store.putCredentials([credential, replaced], actOfProcess('command', 'key.rotate', object));
     note(`${keyId} stays valid until ${toTimestamp(expiresAt)}`);
     printNewKey(apiKey, credential, json);
   });
@@ -173,7 +177,8 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
   await withStore(config, 'write', async (store) => {
     const found = await findKey(store, keyId);
     const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
-    if (found.revokedAt === undefined) await store.putCredential(revoked);
+    const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
+    if (found.revokedAt === undefined) await store.putCredential(revoked, act);
     if (json) printJson(present(revoked));
     else note(`${keyId} of client ${found.clientId} is revoked`);
   });
@@ -198,6 +203,17 @@ function makeKey(
     ...(lifetimeMs !== undefined && { expiresAt: createdAt + lifetimeMs }),
   };
   return { apiKey, credential };
+}
+
+/** What the audit trail says of a key. */
+function audited({ id, clientId, organization, scopes, expiresAt }: Credential): ActObject {
+  return {
+    key: id,
+    client: clientId,
+    organization,
+    scopes,
+    ...(expiresAt !== undefined && { expires_at: toTimestamp(expiresAt) }),
+  };
 }
 
 /** The key alone goes to standard output, so that it can be sent straight into a file or a secret store. */

@@ -1,7 +1,10 @@
+import { existsSync } from 'node:fs';
 import { InvalidArgumentError, Option } from 'commander';
+import { actOfProcess, onRecord } from '../audit.ts';
 import { parseDurationMs } from '../base/units.ts';
 import { NAME_PATTERN } from '../config/schema.ts';
 import { type Config, loadConfig } from '../config.ts';
+import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { openStore } from '../store/lmdb.ts';
 import type { Store } from '../store/store.ts';
 
@@ -33,6 +36,22 @@ export async function withStore<T>(
   } finally {
     await store.close();
   }
+}
+
+/**
+ * Does what is no write to the store, as {@link onRecord} has it. Where there is no log yet there is no audit trail either: that
+ * begins with `pdfseal init`, which names what it finds.
+ */
+export async function actOnRecord<Result>(
+  file: string,
+  [name, object]: [ActName, ActObject],
+  work: () => Promise<Result>,
+  describe?: (result: Result) => ActObject,
+): Promise<Result> {
+  const { storeDir } = loadConfig(file, { files: 'unused' });
+  if (!existsSync(storeDir)) return work();
+  const act = actOfProcess('command', name, object);
+  return withStore(file, 'write', ({ trail }) => onRecord(trail, act, work, describe));
 }
 
 /** Argument parser: milliseconds. */

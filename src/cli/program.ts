@@ -76,6 +76,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./repairIndex.ts')).repairIndexCommand(),
   },
   {
+    name: 'audit',
+    summary: 'list, export and verify who administered what, when',
+    load: async () => (await import('./audit.ts')).auditCommand(),
+  },
+  {
     name: 'backup',
     summary: 'copy the state of an environment, and check the copy',
     load: async () => (await import('./backup.ts')).backupCommand(),

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { actOfProcess, onRecord } from '../audit.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { openStore } from '../store/lmdb.ts';
@@ -119,16 +120,19 @@ async function repairAlone(config: Config, into: string | undefined): Promise<Re
 async function repair(store: Store, config: Config, { backup, ...seen }: Result): Promise<Result> {
   const { mended } = seen;
   let { report } = seen;
-  await store.repair({
-    ...(backup !== undefined && { backup }),
-    onMended: ({ index, kind }) => {
-      mended[index][kind] += 1;
-    },
-    isGood: async () => {
-      report = await checkAll(store, config);
-      return isWhole(report);
-    },
-  });
+  const act = actOfProcess('command', 'index.repair', { backup: backup ?? null });
+  const work = () =>
+    store.repair({
+      ...(backup !== undefined && { backup }),
+      onMended: ({ index, kind }) => {
+        mended[index][kind] += 1;
+      },
+      isGood: async () => {
+        report = await checkAll(store, config);
+        return isWhole(report);
+      },
+    });
+  await onRecord(store.trail, act, work, (good) => ({ good, mended: flawCount(mended) }));
   return { report, mended, backup };
 }
 

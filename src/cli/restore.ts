@@ -1,9 +1,11 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { actOfProcess } from '../audit.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { contradiction } from '../history.ts';
+import type { ActObject } from '../manifest/auditRecord.ts';
 import { syncTree } from '../store/folders.ts';
 import { openStore } from '../store/lmdb.ts';
 import { acquireLock } from '../store/lock.ts';
@@ -72,7 +74,11 @@ async function restore({
       );
     }
     const suffix = new Date().toISOString().replaceAll(':', '');
-    const aside = replaceState(from, config, suffix);
+    const aside = await replaceState(from, config, suffix, {
+      from: resolve(from),
+      tree_size: made.tree_size,
+      rollback: rollback ?? null,
+    });
     if (rollback !== undefined) renameSync(config.log.witnessFile, `${config.log.witnessFile}.${suffix}`);
     if (json)
       printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback: rollback ?? null });
@@ -103,14 +109,23 @@ async function rollbackOf(from: string, made: BackupFile, config: Config): Promi
   }
 }
 
-/** All of the copy is on disk before anything of what was there is moved. Returns what was moved, and where to. */
-function replaceState(from: string, { stateDir }: Config, suffix: string): string[] {
+/**
+ * All of the copy is on disk before anything of what was there is moved, and in it the record of the restore: it cannot come into
+ * its place without. Returns what was moved, and where to.
+ */
+async function replaceState(
+  from: string,
+  { stateDir }: Config,
+  suffix: string,
+  object: ActObject,
+): Promise<string[]> {
   const names = ['store', ...FOLDERS];
   for (const name of names) {
     const draft = join(stateDir, `${name}.part`);
     rmSync(draft, { recursive: true, force: true });
     copyFolder(join(from, name), draft);
   }
+  await recordIn(join(stateDir, 'store.part'), object);
   syncTree(stateDir);
   const aside: string[] = [];
   for (const name of names) {
@@ -124,4 +139,13 @@ function replaceState(from: string, { stateDir }: Config, suffix: string): strin
   }
   syncTree(stateDir);
   return aside;
+}
+
+async function recordIn(path: string, object: ActObject): Promise<void> {
+  const store = await openStore({ path });
+  try {
+    await store.trail.append(actOfProcess('command', 'restore', object));
+  } finally {
+    await store.close();
+  }
 }

@@ -1,10 +1,11 @@
 import { bytesEqual } from '../base/bytes.ts';
 import { continuedOtherwise, olderCopy } from '../history.ts';
-import { isReceived, type ReceivedJob } from '../job/job.ts';
+import { isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
 import { type ReadTile, TILE_WIDTH, type Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../log/tree.ts';
+import { parseAuditReference } from '../manifest/auditRecord.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import type { TrustFile } from '../manifest/trust.ts';
 import { readReceipt } from '../receipts.ts';
@@ -17,6 +18,7 @@ import {
   type Store,
 } from '../store/store.ts';
 import { createVerifier } from '../verify.ts';
+import { checkTrail, storedTrail, trailOfStore } from './auditCheck.ts';
 
 export interface StoreReport {
   leaves: number;
@@ -59,6 +61,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
   await check.guarded('the copies', async () => check.readable(store.copies()));
+  await check.guarded('the audit trail', () => check.trail());
   await check.guarded('the API keys', async () => void (await store.credentials()));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
@@ -170,6 +173,7 @@ class StoreCheck {
   async jobs(size: number): Promise<void> {
     let leafIndexMax = -1;
     for await (const { job, outcome } of this.#store.jobs()) {
+      if (job.source === 'audit') await this.#auditJob(job);
       if (outcome === undefined) await this.#waitingJob(job.id);
       else if (outcome.kind === 'failed') this.report.failed += 1;
       else if (!this.#misplaced.has(job.id)) {
@@ -183,6 +187,20 @@ class StoreCheck {
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
       );
     }
+  }
+
+  /** Records follow each other without a gap, and each has the job that seals it. Receipts are verified with their leaves. */
+  async trail(): Promise<void> {
+    const records = storedTrail(this.#store, { receipts: false });
+    const { problems } = await checkTrail(records, { trail: trailOfStore(this.#store) });
+    for (const problem of problems) this.#problem(problem);
+  }
+
+  /** A record that was removed is still known by what seals it. */
+  async #auditJob({ id, customerReference }: Job): Promise<void> {
+    const number = parseAuditReference(customerReference) ?? 0;
+    const entry = await this.#store.trail.entry(number);
+    if (entry?.jobId !== id) this.#problem(`${id} seals audit record ${number}, which is not there`);
   }
 
   async #batch(edge: Edge, batch: Batch, leaves: Leaf[]): Promise<Edge> {

@@ -1,4 +1,7 @@
 import { Command } from 'commander';
+import { actOfProcess } from '../audit.ts';
+import { fromUtf8, toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { trustOfStore } from '../config/trust.ts';
 import { encodeTrust } from '../manifest/trust.ts';
 import { writeFileAtomically } from './files.ts';
@@ -30,9 +33,12 @@ export function trustCommand(): Command {
 }
 
 async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
-  const text = await withStore(options.config, 'read', async (store, config) =>
-    encodeTrust(await trustOfStore(store, config)),
-  );
+  const text = await withStore(options.config, 'write', async (store, config) => {
+    const trust = encodeTrust(await trustOfStore(store, config));
+    const object = { sha256: toHex(sha256(fromUtf8(trust))) };
+    await store.trail.append(actOfProcess('command', 'trust.export', object));
+    return trust;
+  });
   if (options.output === undefined) process.stdout.write(text);
   else {
     writeFileAtomically(options.output, text);

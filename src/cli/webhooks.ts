@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
+import { actOfProcess } from '../audit.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
+import type { ActName } from '../manifest/auditRecord.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import { type Delivery, WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../store/webhooks.ts';
 import {
+  auditedEndpoint,
   disabled,
   ENDPOINTS_PER_CLIENT_MAX,
   type EndpointChange,
@@ -60,10 +63,11 @@ export function webhooksCommand(): Command {
   onEndpoint(command, 'show', 'Shows an endpoint and how its deliveries go.').action(show);
   addRotate(command);
   onEndpoint(command, 'enable', 'Has it sent to again: one that answered 410 too.').action(
-    (id: string, options: CommonOptions) => change(id, options, enabled, 'is enabled'),
+    (id: string, options: CommonOptions) => change(id, options, enabled, 'webhook.enable', 'is enabled'),
   );
   onEndpoint(command, 'disable', 'Has nothing sent to it or queued for it until it is enabled.').action(
-    (id: string, options: CommonOptions) => change(id, options, disabled(systemClock()), 'is disabled'),
+    (id: string, options: CommonOptions) =>
+      change(id, options, disabled(systemClock()), 'webhook.disable', 'is disabled'),
   );
   onEndpoint(command, 'remove', 'Removes it, and with it what was still to be sent.').action(remove);
   onEndpoint(
@@ -148,7 +152,8 @@ async function add({ config, client, url, events, description, json }: AddOption
     const names = ['url', 'events', 'description'] as const;
     const policy = new TargetPolicy(webhooks.allow);
     const endpoint = newEndpoint(client, readEndpointFields(fields, names, policy), systemClock());
-    const isAdded = await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX);
+    const act = actOfProcess('command', 'webhook.add', auditedEndpoint(endpoint));
+    const isAdded = await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX, act);
     if (!isAdded) throw tooManyEndpoints();
     printSecret(endpoint.secrets[0]?.secret ?? '', endpoint, json);
   });
@@ -191,7 +196,7 @@ async function rotate(
 ): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const secret = newSecret();
-    const changed = await applied(store, id, withSecret(secret, overlap, systemClock()));
+    const changed = await applied(store, id, withSecret(secret, overlap, systemClock()), 'webhook.rotate');
     printSecret(secret, changed, json);
   });
 }
@@ -200,19 +205,21 @@ async function change(
   id: string,
   { config, json }: CommonOptions,
   make: EndpointChange,
+  name: ActName,
   what: string,
 ): Promise<void> {
-  const changed = await withStore(config, 'write', (store) => applied(store, id, make));
+  const changed = await withStore(config, 'write', (store) => applied(store, id, make, name));
   if (json) printJson(present(changed));
   else note(`${id} of client ${changed.clientId} ${what}`);
 }
 
 async function remove(id: string, { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const { clientId } = await findEndpoint(store, id);
-    await store.webhooks.removeEndpoint(id);
-    if (json) printJson({ id, client: clientId, removed: true });
-    else note(`${id} of client ${clientId} is removed`);
+    const endpoint = await findEndpoint(store, id);
+    const act = actOfProcess('command', 'webhook.remove', auditedEndpoint(endpoint));
+    await store.webhooks.removeEndpoint(id, act);
+    if (json) printJson({ id, client: endpoint.clientId, removed: true });
+    else note(`${id} of client ${endpoint.clientId} is removed`);
   });
 }
 
@@ -291,8 +298,10 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
 
 async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    await findEndpoint(store, id);
-    const replayed = await store.webhooks.replay(id, webhookIds.length > 0 ? webhookIds : undefined);
+    const endpoint = await findEndpoint(store, id);
+    const act = actOfProcess('command', 'webhook.replay', auditedEndpoint(endpoint));
+    const wanted = webhookIds.length > 0 ? webhookIds : undefined;
+    const replayed = await store.webhooks.replay(id, wanted, act);
     if (json) printJson({ id, replayed });
     else note(`${replayed} dead letters of ${id} are due again`);
     if (replayed < webhookIds.length)
@@ -300,8 +309,14 @@ async function replay(id: string, webhookIds: string[], { config, json }: Common
   });
 }
 
-async function applied(store: Store, id: string, make: EndpointChange): Promise<WebhookEndpoint> {
-  const changed = await store.webhooks.changeEndpoint(id, make);
+async function applied(
+  store: Store,
+  id: string,
+  make: EndpointChange,
+  name: ActName,
+): Promise<WebhookEndpoint> {
+  const act = actOfProcess('command', name, auditedEndpoint(await findEndpoint(store, id)));
+  const changed = await store.webhooks.changeEndpoint(id, make, act);
   if (changed === undefined) throw noEndpoint(id);
   return changed;
 }

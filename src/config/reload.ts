@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config.ts';
+import type { ActObject } from '../manifest/auditRecord.ts';
 import { changedKeys } from './toml.ts';
 
 /** What takes effect without a restart: a key, or all keys of a table. */
@@ -44,14 +45,20 @@ export function reloadConfig(running: Config): Reload {
   };
 }
 
+/** Puts on record that another configuration is about to hold; resolves when that is durable. */
+export type RecordReload = (object: ActObject) => Promise<unknown>;
+
 /** The configuration as it is now. What holds for each request is read from here each time; the rest is told. */
 export class LiveConfig {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #listeners: ((config: Config) => void)[] = [];
+  readonly #record = Promise.withResolvers<RecordReload>();
   #current: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
+  /** Reloads take turns. */
+  #turn: Promise<void> = Promise.resolve();
 
   constructor(config: Config, clock: Clock, logger: Logger) {
     this.#current = config;
@@ -73,10 +80,23 @@ export class LiveConfig {
     this.#listeners.push(listener);
   }
 
-  /** Reads the file again. One with a fault changes nothing, and the log says why. */
-  reload(): void {
+  /** Until this is called, reloads wait. */
+  recordWith(record: RecordReload): void {
+    this.#record.resolve(record);
+  }
+
+  /** Reads the file again. One with a fault changes nothing, and the log says why; nor does one that cannot be put on record. */
+  reload(): Promise<void> {
+    this.#turn = this.#turn.then(() => this.#reload());
+    return this.#turn;
+  }
+
+  async #reload(): Promise<void> {
+    const record = await this.#record.promise;
     try {
       const { config, applied, deferred } = reloadConfig(this.#current);
+      const digests = { sha256: config.sha256, previous_sha256: this.#current.sha256 };
+      await record({ ...digests, applied, deferred });
       this.#current = config;
       this.#loadedAt = this.#clock();
       this.#pending = deferred;

@@ -1,6 +1,7 @@
 import type { Middleware as KoaMiddleware, ParameterizedContext } from 'koa';
 import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
 import type { Viewer } from '../store/store.ts';
 
 /** Who sends a request, by the API key it carries. */
@@ -38,4 +39,9 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 export function callerOf(ctx: RequestContext): Caller {
   assert(ctx.state.caller, 'a route without authentication asks for its caller');
   return ctx.state.caller;
+}
+
+/** An act of that caller, for the audit trail. */
+export function actOfCaller({ viewer, keyId }: Caller, act: ActName, object: ActObject): Act {
+  return { act, actor: { via: 'api', client: viewer.clientId, key: keyId }, object, outcome: 'done' };
 }

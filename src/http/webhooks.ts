@@ -1,9 +1,11 @@
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import type { Act, ActName } from '../manifest/auditRecord.ts';
 import type { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
-import type { Delivery, WebhookEndpoint } from '../store/webhooks.ts';
+import type { Delivery, NewEndpoint, WebhookEndpoint } from '../store/webhooks.ts';
 import {
+  auditedEndpoint,
   disabled,
   ENDPOINTS_PER_CLIENT_MAX,
   type EndpointChange,
@@ -21,7 +23,7 @@ import { newSecret } from '../webhook/signature.ts';
 import { requireMediaType } from './body.ts';
 import { readJson } from './json-create.ts';
 import { readPage } from './list-query.ts';
-import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks'>;
@@ -43,7 +45,9 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
     const body = await readBody(ctx, options);
     const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
     const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, fields, clock());
-    if (!(await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX))) throw tooManyEndpoints();
+    const act = actOn(ctx, 'webhook.add', endpoint);
+    if (!(await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
+      throw tooManyEndpoints();
     ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
     answer(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret: endpoint.secrets[0]?.secret });
   };
@@ -72,15 +76,16 @@ export function changeEndpoint(options: WebhooksOptions): Middleware {
     await ownEndpoint(ctx, options.store);
     const body = await readBody(ctx, options);
     const fields: EndpointFields = readEndpointFields(body, ['url', 'events', 'description'], options.policy);
-    await change(ctx, withFields(fields), options);
+    await change(ctx, withFields(fields), 'webhook.change', options);
   };
 }
 
 /** `DELETE /v1/webhook-endpoints/:endpoint_id`: what was still to be sent goes with it. */
 export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
-    const { id } = await ownEndpoint(ctx, store);
-    if (!(await store.webhooks.removeEndpoint(id))) throw notFound();
+    const endpoint = await ownEndpoint(ctx, store);
+    const act = actOn(ctx, 'webhook.remove', endpoint);
+    if (!(await store.webhooks.removeEndpoint(endpoint.id, act))) throw notFound();
     ctx.status = 204;
   };
 }
@@ -92,16 +97,16 @@ export function rotateSecret(options: WebhooksOptions): Middleware {
     const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
     const { secret = newSecret() } = readEndpointFields(rest, ['secret'], options.policy);
     const overlapMs = readOverlapMs(overlap_seconds);
-    await change(ctx, withSecret(secret, overlapMs, options.clock()), options, { secret });
+    await change(ctx, withSecret(secret, overlapMs, options.clock()), 'webhook.rotate', options, { secret });
   };
 }
 
 export function enableEndpoint(options: WebhooksOptions): Middleware {
-  return (ctx) => change(ctx, enabled, options);
+  return (ctx) => change(ctx, enabled, 'webhook.enable', options);
 }
 
 export function disableEndpoint(options: WebhooksOptions): Middleware {
-  return (ctx) => change(ctx, disabled(options.clock()), options);
+  return (ctx) => change(ctx, disabled(options.clock()), 'webhook.disable', options);
 }
 
 /** `POST /v1/webhook-endpoints/:endpoint_id/test`: sends a message of type `webhook.test`. */
@@ -137,10 +142,11 @@ export function listDeadLetters({ store }: WebhooksOptions): Middleware {
 /** `POST /v1/webhook-endpoints/:endpoint_id/replay`: sends dead letters again, all or those named. */
 export function replayDeadLetters(options: WebhooksOptions): Middleware {
   return async (ctx) => {
-    const { id } = await ownEndpoint(ctx, options.store);
+    const endpoint = await ownEndpoint(ctx, options.store);
     const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
     readEndpointFields(rest, [], options.policy);
-    const replayed = await options.store.webhooks.replay(id, readWebhookIds(webhook_ids));
+    const act = actOn(ctx, 'webhook.replay', endpoint);
+    const replayed = await options.store.webhooks.replay(endpoint.id, readWebhookIds(webhook_ids), act);
     answer(ctx, 202, { replayed });
   };
 }
@@ -148,13 +154,19 @@ export function replayDeadLetters(options: WebhooksOptions): Middleware {
 async function change(
   ctx: RequestContext,
   make: EndpointChange,
+  name: ActName,
   { store, clock }: WebhooksOptions,
   more: object = {},
 ): Promise<void> {
-  const { id } = await ownEndpoint(ctx, store);
-  const changed = await store.webhooks.changeEndpoint(id, make);
+  const endpoint = await ownEndpoint(ctx, store);
+  const act = actOn(ctx, name, make(endpoint));
+  const changed = await store.webhooks.changeEndpoint(endpoint.id, make, act);
   if (changed === undefined) throw notFound();
   answer(ctx, 200, { ...presentEndpoint(changed, clock()), ...more });
+}
+
+function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
+  return actOfCaller(callerOf(ctx), act, auditedEndpoint(endpoint));
 }
 
 /** An unknown endpoint, a malformed id and one of another client are one and the same to the caller. */

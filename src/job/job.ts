@@ -32,8 +32,17 @@ export interface ScanResult {
 
 /** Where the document came from: in the request, from a `source_url`, or not at all, its digests standing for it. */
 export const JOB_SOURCES = ['upload', 'url', 'digest'] as const;
-/** `canary`: nobody's document, which the service seals to watch itself; no client's job has it. */
-export type JobSource = (typeof JOB_SOURCES)[number] | 'canary';
+/**
+ * What no client's job has. `canary`: nobody's document, which the service seals to watch itself. `audit`: a record of what an
+ * administrator did.
+ */
+const OWN_SOURCES = ['canary', 'audit'] as const;
+export type JobSource = (typeof JOB_SOURCES)[number] | (typeof OWN_SOURCES)[number];
+
+/** Whether it is a job of a client, and none that the service made for itself: only those count and are counted. */
+export function isOfClient({ source }: Pick<Job, 'source'>): boolean {
+  return !OWN_SOURCES.some((own) => own === source);
+}
 
 /** What was received of a job's document, and what was found in it. Known as a whole or not at all. */
 export interface Content {

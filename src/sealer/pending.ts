@@ -1,5 +1,12 @@
 import { assert } from '../base/assert.ts';
-import { isReceived, type Job, type JobPhase, type Outcome, type ReceivedJob } from '../job/job.ts';
+import {
+  isOfClient,
+  isReceived,
+  type Job,
+  type JobPhase,
+  type Outcome,
+  type ReceivedJob,
+} from '../job/job.ts';
 
 /** A job between its acceptance and its outcome, as this process sees it. */
 export class Pending {
@@ -52,23 +59,25 @@ export interface WaitingJobs {
   phases: Record<Pending['phase'], number>;
   /** When the oldest in each phase was accepted, milliseconds since the epoch; absent where there is none. */
   oldestAcceptedAt: Partial<Record<Pending['phase'], number>>;
+  /** Records of the audit trail, which are counted in no phase. */
+  auditRecords: number;
 }
 
 /** All jobs without an outcome, by id. */
 export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
-  /** Those among them that are no client's. */
-  readonly #canaries = new Set<string>();
+  /** Those among them that are of clients. */
+  readonly #ofClients = new Set<string>();
 
   add(pending: Pending): void {
-    const { id, source } = pending.job;
+    const { id } = pending.job;
     this.#byId.set(id, pending);
-    if (source === 'canary') this.#canaries.add(id);
+    if (isOfClient(pending.job)) this.#ofClients.add(id);
   }
 
   delete({ id }: Job): void {
     this.#byId.delete(id);
-    this.#canaries.delete(id);
+    this.#ofClients.delete(id);
   }
 
   get(jobId: string): Pending | undefined {
@@ -86,16 +95,17 @@ export class PendingJobs {
   count(): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
     const oldestAcceptedAt: WaitingJobs['oldestAcceptedAt'] = {};
+    let auditRecords = 0;
     for (const { job, phase } of this.#byId.values()) {
-      if (job.source === 'canary') continue;
+      if (job.source === 'audit') auditRecords += 1;
+      if (!isOfClient(job)) continue;
       phases[phase] += 1;
       oldestAcceptedAt[phase] = Math.min(oldestAcceptedAt[phase] ?? job.acceptedAt, job.acceptedAt);
     }
-    return { phases, oldestAcceptedAt };
+    return { phases, oldestAcceptedAt, auditRecords };
   }
 
-  /** Without canaries. */
   get ofClients(): number {
-    return this.#byId.size - this.#canaries.size;
+    return this.#ofClients.size;
   }
 }

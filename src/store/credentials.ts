@@ -1,21 +1,22 @@
 import { assert } from '../base/assert.ts';
 import { bytesEqual } from '../base/bytes.ts';
-import type { Commits } from './commits.ts';
+import type { Act } from '../manifest/auditRecord.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keys.ts';
+import type { TrailRecords } from './lmdbTrail.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { Credential } from './store.ts';
 
 /** API keys by their hash. Other processes write here too: every read takes a new snapshot, so revoking acts at once. */
 export class Credentials {
   readonly #databases: Databases;
-  readonly #commits: Commits;
+  readonly #trail: TrailRecords;
   /** What records said when they were last read, and their bytes: most requests bring a key that was just used. */
   readonly #read = new Map<string, { bytes: Uint8Array; credential: Credential }>();
 
-  constructor(databases: Databases, commits: Commits) {
+  constructor(databases: Databases, trail: TrailRecords) {
     this.#databases = databases;
-    this.#commits = commits;
+    this.#trail = trail;
   }
 
   get(keyHash: string): Credential | undefined {
@@ -37,12 +38,12 @@ export class Credentials {
     );
   }
 
-  async put(credentials: Credential[]): Promise<void> {
+  async put(credentials: Credential[], act: Act | null): Promise<void> {
     const changes = credentials.map((credential) => {
       const key = credentialKey(credential.keyHash);
       assert(key, 'a credential is stored by the SHA-256 of its key, in lower-case hex');
       return { database: this.#databases.credentials, key, value: encodeRecord(credential) };
     });
-    await this.#commits.write({ changes });
+    await this.#trail.write(act, { changes });
   }
 }

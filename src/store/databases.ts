@@ -41,6 +41,7 @@ const NAMES = [
   'tiles', // level, index → hashes
   'batches', // tree size → Batch
   'credentials', // key hash → Credential
+  'trail', // number → job, the text of an audit record; never changed
   'endpoints', // endpoint → WebhookEndpoint
   'endpointRevisions', // revision → nothing: how often endpoints were changed; the last ones
   'outbox', // endpoint, due at, message → what is to be sent

@@ -1,7 +1,9 @@
 import { assert } from '../base/assert.ts';
-import type { Change, Commits } from './commits.ts';
+import type { Act } from '../manifest/auditRecord.ts';
+import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { COUNTER_BYTES, counterKey, endpointKey, NOTHING, parseCounterKey } from './keys.ts';
+import type { TrailRecords } from './lmdbTrail.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { NewEndpoint, WebhookEndpoint, WebhookEvent } from './webhooks.ts';
 
@@ -20,12 +22,12 @@ interface Snapshot {
  */
 export class Endpoints {
   readonly #databases: Databases;
-  readonly #commits: Commits;
+  readonly #trail: TrailRecords;
   #snapshot: Snapshot | undefined;
 
-  constructor(databases: Databases, commits: Commits) {
+  constructor(databases: Databases, trail: TrailRecords) {
     this.#databases = databases;
-    this.#commits = commits;
+    this.#trail = trail;
   }
 
   get revision(): number {
@@ -45,8 +47,8 @@ export class Endpoints {
     return this.#current().listening[event];
   }
 
-  async add(endpoint: NewEndpoint, perClientMax: number): Promise<boolean> {
-    return this.#change((revision) => {
+  async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
+    return this.#change(act, (revision) => {
       const own = this.all().filter(({ clientId }) => clientId === endpoint.clientId);
       return own.length < perClientMax ? [this.#put({ ...endpoint, revision })] : undefined;
     });
@@ -56,10 +58,11 @@ export class Endpoints {
   async change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
+    act: Act | null,
     also: () => Change[] = () => [],
   ): Promise<WebhookEndpoint | undefined> {
     let changed: WebhookEndpoint | undefined;
-    const happened = await this.#change((revision) => {
+    const happened = await this.#change(act, (revision) => {
       const current = this.get(endpointId);
       if (current === undefined) return undefined;
       changed = { ...change(current), revision };
@@ -68,14 +71,15 @@ export class Endpoints {
     return happened ? changed : undefined;
   }
 
-  async remove(endpointId: string): Promise<boolean> {
+  async remove(endpointId: string, act: Act | null): Promise<boolean> {
     return this.#change(
+      act,
       () => this.get(endpointId) && [{ database: this.#databases.endpoints, key: keyOf(endpointId) }],
     );
   }
 
   /** Writes what `decide` says, or nothing and false; decides anew when another process was faster. */
-  async #change(decide: (revision: number) => Change[] | undefined): Promise<boolean> {
+  async #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
     const { endpointRevisions: database } = this.#databases;
     for (;;) {
       const revision = this.revision + 1;
@@ -84,7 +88,7 @@ export class Endpoints {
       const key = counterKey(revision);
       const taken = [{ database, key, value: NOTHING }];
       const oldest = Math.max(revision - REVISIONS_KEPT, 0);
-      const happened = await this.#commits.write({
+      const happened = await this.#trail.write(act, {
         unless: [{ database, key }],
         changes: [...changes, ...taken, { database, key: counterKey(oldest) }],
       });

@@ -1,8 +1,10 @@
 import { assert } from '../base/assert.ts';
 import type { Epoch, Epochs } from '../log/epochs.ts';
-import type { Commits, Write } from './commits.ts';
+import type { Act } from '../manifest/auditRecord.ts';
+import type { Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keys.ts';
+import type { TrailRecords } from './lmdbTrail.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
 type Entry = NonNullable<Write['unless']>[number];
@@ -10,12 +12,12 @@ type Entry = NonNullable<Write['unless']>[number];
 /** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
 export class EpochRecords {
   readonly #database: Databases['epochs'];
-  readonly #commits: Commits;
+  readonly #trail: TrailRecords;
   #newest: Epochs | undefined;
 
-  constructor({ epochs }: Databases, commits: Commits) {
+  constructor({ epochs }: Databases, trail: TrailRecords) {
     this.#database = epochs;
-    this.#commits = commits;
+    this.#trail = trail;
   }
 
   /** As of the newest change, by whatever process. Costs next to nothing where nothing changed. */
@@ -32,9 +34,9 @@ export class EpochRecords {
   }
 
   /** False, and nothing written, when somebody else changed them since `revision`. */
-  change(list: readonly Epoch[], revision: number): Promise<boolean> {
+  change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
     const { database, key } = this.after(revision);
-    return this.#commits.write({
+    return this.#trail.write(act, {
       unless: [{ database, key }],
       changes: [{ database, key, value: encodeRecord(list) }],
     });

@@ -73,19 +73,23 @@ export class Jobs {
   }
 
   async #write(job: Job, changes: Change[], releaseKey: Buffer): Promise<void> {
-    const { jobs, waiting } = this.#databases;
-    const key = ownKey(job.id);
     const isNew = await this.#commits.write({
-      unless: [{ database: jobs, key }],
-      changes: [
-        { database: jobs, key, value: encodeJob(job) },
-        { database: waiting, key, value: releaseKey },
-        ...this.#postings.changesFor(job, key),
-        ...(job.quota ? [this.#quotas.change(job.clientId, job.quota, 1)] : []),
-        ...changes,
-      ],
+      unless: [{ database: this.#databases.jobs, key: ownKey(job.id) }],
+      changes: [...this.changesFor(job, releaseKey), ...changes],
     });
     assert(isNew, `job ${job.id} is in the store already`);
+  }
+
+  /** What makes a job wait for its outcome. `releaseKey`: of its idempotency entry, or nothing. */
+  changesFor(job: Job, releaseKey: Buffer): Change[] {
+    const { jobs, waiting } = this.#databases;
+    const key = ownKey(job.id);
+    return [
+      { database: jobs, key, value: encodeJob(job) },
+      { database: waiting, key, value: releaseKey },
+      ...this.#postings.changesFor(job, key),
+      ...(job.quota ? [this.#quotas.change(job.clientId, job.quota, 1)] : []),
+    ];
   }
 
   #source(jobId: string, url: string): Change {

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Epoch } from '../log/epochs.ts';
+import type { Act } from '../manifest/auditRecord.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { syncFolder } from './folders.ts';
@@ -28,6 +29,8 @@ export interface CreateStoreOptions {
   identity: Omit<StoreIdentity, 'schema'>;
   /** The first epoch of the log. */
   epoch: Epoch;
+  /** Who makes it: the first record of the audit trail. */
+  act?: Act;
 }
 
 export interface OpenStoreOptions {
@@ -50,19 +53,22 @@ export interface OpenStoreOptions {
 }
 
 /** Makes an empty store: all of it, or nothing. Throws OperatorError when the folder exists already. */
-export async function createStore({ path, identity, epoch }: CreateStoreOptions): Promise<void> {
+export async function createStore({ path, identity, epoch, act }: CreateStoreOptions): Promise<void> {
   if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
   const draft = `${path}.new`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true, mode: 0o700 });
   const databases = openDatabases(draft, { readOnly: false });
+  const whole = { schema: schemaAfter(MIGRATIONS), ...identity };
   await new Commits(databases.root).write({
     changes: [
-      identityChange(databases, { schema: schemaAfter(MIGRATIONS), ...identity }),
+      identityChange(databases, whole),
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
-  await databases.root.close();
+  const store = new LmdbStore(databases, whole, { clock: systemClock, backlogMax: 0, room: undefined });
+  if (act !== undefined) await store.trail.append(act);
+  await store.close();
   syncFolder(draft);
   renameSync(draft, path); // If we stop before this, there is no store; after it, a whole one.
   syncFolder(dirname(path));

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
 import type { Epoch, Epochs } from '../log/epochs.ts';
+import type { Act } from '../manifest/auditRecord.ts';
 import { auditIndexes } from './audit.ts';
 import { Commits } from './commits.ts';
 import { Copies } from './copies.ts';
@@ -10,6 +11,7 @@ import { EpochRecords } from './epochs.ts';
 import { IdempotencyEntries } from './idempotency.ts';
 import { identityChange } from './identity.ts';
 import { Jobs } from './jobs.ts';
+import { TrailRecords } from './lmdbTrail.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
 import { QuotaCounts } from './quotas.ts';
@@ -45,6 +47,7 @@ interface LmdbOptions {
 export class LmdbStore implements Store {
   readonly identity: StoreIdentity;
   readonly webhooks: LmdbWebhooks;
+  readonly trail: TrailRecords;
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #jobs: Jobs;
@@ -68,12 +71,17 @@ export class LmdbStore implements Store {
     const beside = { idempotency: this.#idempotency, quotas: this.#quotas, copies: this.#copies };
     this.#jobs = new Jobs(databases, this.#commits, beside);
     this.#log = new Log(databases);
-    this.#epochs = new EpochRecords(databases, this.#commits);
-    this.webhooks = new LmdbWebhooks(databases, this.#commits, options);
+    this.trail = new TrailRecords(databases, this.#commits, {
+      environment: identity.environment,
+      clock: options.clock,
+      accept: (job, releaseKey) => this.#jobs.changesFor(job, releaseKey),
+    });
+    this.#epochs = new EpochRecords(databases, this.trail);
+    this.webhooks = new LmdbWebhooks(databases, this.#commits, this.trail, options);
     const { outbox } = this.webhooks;
     const epochs = this.#epochs;
     this.#settlements = new Settlements(databases, this.#commits, this.#log, { ...beside, outbox, epochs });
-    this.#credentials = new Credentials(databases, this.#commits);
+    this.#credentials = new Credentials(databases, this.trail);
   }
 
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
@@ -194,8 +202,8 @@ export class LmdbStore implements Store {
     return this.#intact(this.#epochs).newest();
   }
 
-  async changeEpochs(list: readonly Epoch[], revision: number): Promise<boolean> {
-    return this.#intact(this.#epochs).change(list, revision);
+  async changeEpochs(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
+    return this.#intact(this.#epochs).change(list, revision, act);
   }
 
   async credential(keyHash: string): Promise<Credential | undefined> {
@@ -206,12 +214,12 @@ export class LmdbStore implements Store {
     return this.#intact(this.#credentials).all();
   }
 
-  async putCredential(credential: Credential): Promise<void> {
-    return this.#intact(this.#credentials).put([credential]);
+  async putCredential(credential: Credential, act: Act | null): Promise<void> {
+    return this.#intact(this.#credentials).put([credential], act);
   }
 
-  async putCredentials(credentials: Credential[]): Promise<void> {
-    return this.#intact(this.#credentials).put(credentials);
+  async putCredentials(credentials: Credential[], act: Act | null): Promise<void> {
+    return this.#intact(this.#credentials).put(credentials, act);
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,9 @@
 import type { Clock } from '../base/clock.ts';
+import type { Act } from '../manifest/auditRecord.ts';
 import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { Endpoints } from './endpoints.ts';
+import type { TrailRecords } from './lmdbTrail.ts';
 import { Outbox } from './outbox.ts';
 import type {
   DeadLetter,
@@ -23,9 +25,14 @@ export class LmdbWebhooks implements WebhookStore {
   readonly #commits: Commits;
   readonly #endpoints: Endpoints;
 
-  constructor(databases: Databases, commits: Commits, options: { clock: Clock; backlogMax: number }) {
+  constructor(
+    databases: Databases,
+    commits: Commits,
+    trail: TrailRecords,
+    options: { clock: Clock; backlogMax: number },
+  ) {
     this.#commits = commits;
-    this.#endpoints = new Endpoints(databases, commits);
+    this.#endpoints = new Endpoints(databases, trail);
     this.outbox = new Outbox(databases, commits, this.#endpoints, options);
   }
 
@@ -42,19 +49,20 @@ export class LmdbWebhooks implements WebhookStore {
     return this.#intact(this.#endpoints).revision;
   }
 
-  async addEndpoint(endpoint: NewEndpoint, perClientMax: number): Promise<boolean> {
-    return this.#intact(this.#endpoints).add(endpoint, perClientMax);
+  async addEndpoint(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
+    return this.#intact(this.#endpoints).add(endpoint, perClientMax, act);
   }
 
   async changeEndpoint(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
+    act: Act | null,
   ): Promise<WebhookEndpoint | undefined> {
-    return this.#intact(this.#endpoints).change(endpointId, change);
+    return this.#intact(this.#endpoints).change(endpointId, change, act);
   }
 
-  async removeEndpoint(endpointId: string): Promise<boolean> {
-    return this.#intact(this.#endpoints).remove(endpointId);
+  async removeEndpoint(endpointId: string, act: Act | null): Promise<boolean> {
+    return this.#intact(this.#endpoints).remove(endpointId, act);
   }
 
   async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
@@ -77,8 +85,12 @@ export class LmdbWebhooks implements WebhookStore {
     return this.#intact(this.outbox).test(endpointId);
   }
 
-  async replay(endpointId: string, webhookIds?: readonly string[]): Promise<number> {
-    return this.#intact(this.outbox).replay(endpointId, webhookIds);
+  async replay(
+    endpointId: string,
+    webhookIds: readonly string[] | undefined,
+    act: Act | null,
+  ): Promise<number> {
+    return this.#intact(this.outbox).replay(endpointId, webhookIds, act);
   }
 
   async sweep(bounds: SweepBounds): Promise<number> {

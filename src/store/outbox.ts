@@ -1,6 +1,7 @@
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
 import { newUuid } from '../base/uuid.ts';
+import type { Act } from '../manifest/auditRecord.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
 import type { Endpoints } from './endpoints.ts';
@@ -144,7 +145,7 @@ export class Outbox {
     const message = messageKey(webhookId);
     const now = this.#clock();
     const value = encodeRecord({ type: 'webhook.test', occurredAt: now, attempts: 0 } satisfies Entry);
-    const endpoint = await this.#endpoints.change(endpointId, asItIs, () => {
+    const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
       const key = deliveryKey(prefixOf(endpointId), now, message ?? Buffer.alloc(MESSAGE_BYTES));
       return [{ database: this.#databases.outbox, key, value }];
     });
@@ -152,10 +153,14 @@ export class Outbox {
     return endpoint && webhookId;
   }
 
-  async replay(endpointId: string, webhookIds: readonly string[] | undefined): Promise<number> {
+  async replay(
+    endpointId: string,
+    webhookIds: readonly string[] | undefined,
+    act: Act | null,
+  ): Promise<number> {
     let replayed = 0;
     const wanted = webhookIds && new Set(webhookIds);
-    await this.#endpoints.change(endpointId, asItIs, () => {
+    await this.#endpoints.change(endpointId, asItIs, act, () => {
       const room = this.#backlogMax - count(this.#databases.outbox, prefixOf(endpointId));
       const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
       replayed = changes.length / 2;

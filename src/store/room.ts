@@ -37,7 +37,7 @@ export class Room {
 
   /** Throws ServiceError `storage_full` while there is no room for more jobs. */
   admit(): void {
-    if (!this.#isFull()) return;
+    if (!this.isFull) return;
     throw new ServiceError(
       'storage_full',
       'The service has no room to store more jobs at the moment. Nothing was recorded. Repeat the request later.',
@@ -47,7 +47,7 @@ export class Room {
 
   /** Resolves when a commit of so many changes has room; undefined when it has now. */
   forCommit(changes: number): Promise<void> | undefined {
-    if (!this.#isFull()) return undefined;
+    if (!this.isFull) return undefined;
     const bytes = Math.min(COMMIT_BYTES + changes * CHANGE_BYTES, this.#options.freeBytesMin / 2);
     return this.#measure() < bytes ? this.#wait(bytes) : undefined;
   }
@@ -62,8 +62,8 @@ export class Room {
     logger.info({ event: 'writes_go_on', free_bytes: this.#freeBytes }, 'writes go on');
   }
 
-  /** Not at every byte more or less, but an eighth apart. */
-  #isFull(): boolean {
+  /** Whether no more jobs are accepted. Not at every byte more or less, but an eighth apart. */
+  get isFull(): boolean {
     const { freeBytesMin, logger } = this.#options;
     const free = this.#measure();
     const full = free < (this.#full ? freeBytesMin * 1.125 : freeBytesMin);

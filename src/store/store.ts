@@ -1,6 +1,8 @@
 import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '../job/job.ts';
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
+import type { Act } from '../manifest/auditRecord.ts';
+import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhooks.ts';
 
 /**
@@ -14,12 +16,15 @@ import type { WebhookStore } from './webhooks.ts';
  *
  * One process writes jobs and batches ({@link Store.accept}, {@link Store.receive},
  * {@link Store.commitBatch}, {@link Store.fail});
- * credentials and epochs may be written by another process at any time and are seen by the next read.
+ * credentials, epochs and audit records may be written by another process at any time and are seen by the next read. A change of
+ * credentials or epochs is put on record as the act it is, in one transaction with it; `null` is for what is nobody's act.
  */
 export interface Store {
   readonly identity: StoreIdentity;
 
   readonly webhooks: WebhookStore;
+
+  readonly trail: TrailStore;
 
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
@@ -123,14 +128,14 @@ export interface Store {
   /** The epochs of the log, as of the newest change by any process. */
   epochs(): Promise<Epochs>;
   /** In the place of all there are; earlier lists are kept. False, and nothing written, when they were changed since `revision`. */
-  changeEpochs(list: readonly Epoch[], revision: number): Promise<boolean>;
+  changeEpochs(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean>;
 
   credential(keyHash: string): Promise<Credential | undefined>;
   credentials(): Promise<Credential[]>;
   /** Adds or replaces the credential with this `keyHash`. */
-  putCredential(credential: Credential): Promise<void>;
+  putCredential(credential: Credential, act: Act | null): Promise<void>;
   /** Several at once, in one transaction (rotation). */
-  putCredentials(credentials: Credential[]): Promise<void>;
+  putCredentials(credentials: Credential[], act: Act | null): Promise<void>;
 
   close(): Promise<void>;
 }

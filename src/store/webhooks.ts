@@ -1,3 +1,5 @@
+import type { Act } from '../manifest/auditRecord.ts';
+
 /** What clients can be told of; each job has one of them in the end. */
 export const WEBHOOK_EVENTS = ['job.completed', 'job.failed'] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
@@ -7,6 +9,7 @@ export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
  * `test/store/webhooks.ts` is the executable form of this contract; the two rules of `Store` hold here too.
  *
  * Endpoints may be changed by another process at any time, and are seen by the next read and the next batch. One process delivers.
+ * A change that happens is put on record as the act it is, in one transaction with it; `null` is for what is nobody's act.
  */
 export interface WebhookStore {
   /** All endpoints, or those of a client, oldest first. */
@@ -18,7 +21,7 @@ export interface WebhookStore {
   revision(): Promise<number>;
 
   /** False, and nothing is written, when the client has `perClientMax` endpoints already. */
-  addEndpoint(endpoint: NewEndpoint, perClientMax: number): Promise<boolean>;
+  addEndpoint(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean>;
 
   /**
    * Replaces the endpoint by what `change` makes of it, as it is at that moment whoever changed it before; its revision rises even if
@@ -27,10 +30,11 @@ export interface WebhookStore {
   changeEndpoint(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
+    act: Act | null,
   ): Promise<WebhookEndpoint | undefined>;
 
   /** False when there is no such endpoint. What was still to be sent to it goes with a later {@link sweep}. */
-  removeEndpoint(endpointId: string): Promise<boolean>;
+  removeEndpoint(endpointId: string, act: Act | null): Promise<boolean>;
 
   /** Whether a job of this client that ended now would be told to somebody. */
   isListening(clientId: string, event: WebhookEvent): Promise<boolean>;
@@ -51,7 +55,7 @@ export interface WebhookStore {
    * Has dead letters sent again, from the first attempt on and under their old `webhook-id`: those named, or all; as many as the
    * backlog has room for. Returns how many.
    */
-  replay(endpointId: string, webhookIds?: readonly string[]): Promise<number>;
+  replay(endpointId: string, webhookIds: readonly string[] | undefined, act: Act | null): Promise<number>;
 
   /**
    * Gives up what was due before `dueBefore`, forgets what was given up before `diedBefore` and whatever belongs to endpoints that are no more.

@@ -5,6 +5,7 @@ import type { JobRecord } from '../job/job.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhooks.ts';
+import type { EndpointChange } from './endpoints.ts';
 import { Lane, type LaneLimits } from './lane.ts';
 import { type Answer, NoAnswer, Poster } from './post.ts';
 import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
@@ -266,10 +267,11 @@ export class Deliverer {
 
   /** It answered 410 Gone: nobody wants to be told there any more. */
   async #disable({ id, revision }: WebhookEndpoint, at: number): Promise<void> {
-    await this.#options.store.webhooks.changeEndpoint(id, (current) => {
+    const gone: EndpointChange = (current) => {
       // Whoever changed it since has not been told.
       return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
-    });
+    };
+    await this.#options.store.webhooks.changeEndpoint(id, gone, null);
   }
 
   /** The answer, or why there is none; undefined when we stopped asking. */

@@ -1,6 +1,7 @@
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import { duplicateField, invalidField, quote } from '../job/fields.ts';
+import type { ActObject } from '../manifest/auditRecord.ts';
 import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 import {
   type NewEndpoint,
@@ -77,6 +78,11 @@ export function newEndpoint(clientId: string, { url, ...fields }: EndpointFields
 export function tooManyEndpoints(): ServiceError {
   const message = `The client has ${ENDPOINTS_PER_CLIENT_MAX} webhook endpoints, the most allowed. Delete one, or change one.`;
   return new ServiceError('too_many_webhook_endpoints', message);
+}
+
+/** What the audit trail says of an endpoint. The rest of its URL may hold secrets. */
+export function auditedEndpoint({ id, clientId, url }: NewEndpoint): ActObject {
+  return { endpoint: id, client: clientId, origin: new URL(url).origin };
 }
 
 /** A change, to be made to an endpoint as it is at that moment. */

@@ -60,7 +60,7 @@ const CLIENT = 'cl_bench';
 async function openWebhooks(url: string): Promise<Deliverer> {
   const known = await store.webhooks.endpoints();
   if (known.length === 0) {
-    await store.webhooks.addEndpoint(newEndpoint(CLIENT, { url }, systemClock()), 1);
+    await store.webhooks.addEndpoint(newEndpoint(CLIENT, { url }, systemClock()), 1, null);
   }
   const deliverer = new Deliverer({
     store,

@@ -58,9 +58,12 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.match(busy.stderr, /another pdfseald .* is using this state folder/);
   await noted();
   await daemon.stop();
+  // The record of the one before is a leaf of the log by now, so that one is an older state.
+  const last = join(sandbox.dir, 'last');
+  t.equal((await pdfseal('backup', '--output', last)).status, 0);
 
   rmSync(join(sandbox.dir, 'state', 'store'), { recursive: true });
-  const restored = await pdfseal('restore', '--from', copy);
+  const restored = await pdfseal('restore', '--from', last);
   t.equal(restored.status, 0, restored.stderr);
   t.match(restored.stdout, /: \d leaves, from /);
   await sandbox.start();
@@ -96,7 +99,7 @@ t.test('a rollback is never silent', async (t) => {
 
   const refused = await pdfseal('restore', '--from', older);
   t.equal(refused.status, 1);
-  t.match(refused.stderr, /is not the newest state: the log has \d leaves, and had \d already/);
+  t.match(refused.stderr, /is not the newest state: the log has \d+ leaves, and had \d+ already/);
   t.notOk(
     readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('store.')),
     'nothing was moved',
@@ -108,17 +111,17 @@ t.test('a rollback is never silent', async (t) => {
   writeFileSync(store, readFileSync(join(older, 'store', 'data.mdb')));
   const stopped = await sandbox.pdfseald();
   t.equal(stopped.status, 1);
-  t.match(stopped.stderr, /witness noted a later checkpoint: the log has \d leaves, and had \d already/);
+  t.match(stopped.stderr, /witness noted a later checkpoint: the log has \d+ leaves, and had \d+ already/);
   const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
   t.equal(check.status, 1, 'and by a check');
-  t.match(check.stderr, /had \d already/);
+  t.match(check.stderr, /had \d+ already/);
   writeFileSync(store, newest);
 
   const accepted = await pdfseal('restore', '--from', older, '--accept-rollback', '--json');
   t.equal(accepted.status, 0, accepted.stderr);
   t.match(JSON.parse(accepted.stdout), {
     tree_size: Number,
-    rollback: /had \d already/,
+    rollback: /had \d+ already/,
     kept: [/state\/store\./],
   });
   t.notOk(existsSync(witness));

@@ -61,7 +61,7 @@ t.test('who may pass', async (t) => {
 
   const credential = await store.credential(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.putCredential({ ...credential, revokedAt: Date.now() });
+  await store.putCredential({ ...credential, revokedAt: Date.now() }, null);
   t.strictSame(await codeOf(client, `Bearer ${key}`), refused, 'revoked a moment ago');
 });
 
@@ -70,7 +70,7 @@ t.test('a key that is revoked while it uploads creates nothing', async (t) => {
   const upload = await slowUpload(client.as(key), pdfOf('late'));
   const credential = await store.credential(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.putCredential({ ...credential, revokedAt: Date.now() });
+  await store.putCredential({ ...credential, revokedAt: Date.now() }, null);
   const answer = await upload.finish();
   t.equal(answer.status, 401);
   t.match(answer.headers.get('WWW-Authenticate'), 'error="invalid_token"');

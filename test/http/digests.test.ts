@@ -200,7 +200,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     await stream.until(1);
     const credential = await store.credential(hashApiKey(doomed));
     if (!credential) throw new Error('no credential');
-    await store.putCredential({ ...credential, revokedAt: Date.now() - 1 });
+    await store.putCredential({ ...credential, revokedAt: Date.now() - 1 }, null);
     stream.send(good);
     stream.request.end();
     t.match(await stream.ended, [{ status: 202 }, { status: 401, error: { code: 'invalid_api_key' } }]);

@@ -642,7 +642,7 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('begin as the store was made, and change as one', async (t) => {
     const { store, reopen } = await makeStore(t);
     t.same(await store.epochs(), { revision: 0, list: [epoch] });
-    t.equal(await store.changeEpochs([epoch, planned], 0), true);
+    t.equal(await store.changeEpochs([epoch, planned], 0, null), true);
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.epochs(), { revision: 1, list: [epoch, planned] });
     }
@@ -652,12 +652,12 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t);
     const later = { ...planned, from: planned.from + 1 };
     const results = await Promise.all([
-      store.changeEpochs([epoch, planned], 0),
-      store.changeEpochs([epoch, later], 0),
+      store.changeEpochs([epoch, planned], 0, null),
+      store.changeEpochs([epoch, later], 0, null),
     ]);
     t.same(results, [true, false]);
     t.same(await store.epochs(), { revision: 1, list: [epoch, planned] });
-    t.equal(await store.changeEpochs([epoch], 1), true);
+    t.equal(await store.changeEpochs([epoch], 1, null), true);
     t.same(await store.epochs(), { revision: 2, list: [epoch] });
   });
 
@@ -666,7 +666,7 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
     const [job] = sampleJobs(1) as [ReceivedJob];
     await store.accept(job);
     const batch = sampleBatch(0, [job]);
-    t.equal(await store.changeEpochs([epoch, planned], 0), true);
+    t.equal(await store.changeEpochs([epoch, planned], 0, null), true);
     t.equal(await store.commitBatch(batch), false);
     t.equal(await store.head(), undefined);
     t.equal(await store.waitingCount(), 1);
@@ -680,11 +680,11 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('credentials are stored by hash, and replaced', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [old, other] = [sampleCredential(), sampleCredential({ id: 'key_2' })];
-    await store.putCredential(old);
-    await store.putCredential(other);
+    await store.putCredential(old, null);
+    await store.putCredential(other, null);
     const next = sampleCredential({ id: 'key_3' });
     const replaced = { ...old, expiresAt: START_MS + 1, replacedBy: 'key_3' };
-    await store.putCredentials([replaced, next]);
+    await store.putCredentials([replaced, next], null);
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.credential(old.keyHash), replaced);
       t.same(await opened.credential(next.keyHash), next);
@@ -696,7 +696,7 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t);
     for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {
       t.equal(await store.credential(keyHash), undefined);
-      await t.rejects(store.putCredential(sampleCredential({ keyHash })), BrokenInvariant);
+      await t.rejects(store.putCredential(sampleCredential({ keyHash }), null), BrokenInvariant);
     }
     t.same(await store.credentials(), []);
   });

@@ -9,7 +9,7 @@ console.log('ready');
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [command, argument = ''] = line.split(' ');
-  if (command === 'put') await store.putCredential(sampleCredential({ keyHash: argument }));
+  if (command === 'put') await store.putCredential(sampleCredential({ keyHash: argument }), null);
   if (command === 'count') {
     let jobs = 0;
     for await (const { outcome } of store.jobs()) jobs += outcome === undefined ? 1 : 0;

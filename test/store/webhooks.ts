@@ -15,24 +15,28 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const [first, second] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
     t.equal(await store.webhooks.revision(), 0);
     t.same(await store.webhooks.endpoints(), []);
-    t.equal(await store.webhooks.addEndpoint(first, 5), true);
-    t.equal(await store.webhooks.addEndpoint(second, 5), true);
-    const changed = await store.webhooks.changeEndpoint(first.id, (one) => ({
-      ...one,
-      url: 'https://b.example',
-    }));
+    t.equal(await store.webhooks.addEndpoint(first, 5, null), true);
+    t.equal(await store.webhooks.addEndpoint(second, 5, null), true);
+    const changed = await store.webhooks.changeEndpoint(
+      first.id,
+      (one) => ({
+        ...one,
+        url: 'https://b.example',
+      }),
+      null,
+    );
     t.same(changed, { ...first, url: 'https://b.example', revision: 3 });
-    t.equal(await store.webhooks.removeEndpoint(second.id), true);
+    t.equal(await store.webhooks.removeEndpoint(second.id, null), true);
     const opened = await reopen();
     t.same(await opened.webhooks.endpoints(), [changed]);
     t.same(await opened.webhooks.endpoints('claims'), []);
     t.equal(await opened.webhooks.revision(), 4);
     for (const id of [second.id, 'we_', '', 'we___proto__', first.id.toUpperCase()]) {
       t.equal(await opened.webhooks.endpoint(id), undefined, id);
-      t.equal(await opened.webhooks.removeEndpoint(id), false);
-      t.equal(await opened.webhooks.changeEndpoint(id, (one) => one), undefined);
+      t.equal(await opened.webhooks.removeEndpoint(id, null), false);
+      t.equal(await opened.webhooks.changeEndpoint(id, (one) => one, null), undefined);
       t.equal(await opened.webhooks.test(id), undefined);
-      t.equal(await opened.webhooks.replay(id), 0);
+      t.equal(await opened.webhooks.replay(id, undefined, null), 0);
       t.same(await opened.webhooks.pending(id, ALL), []);
     }
   });
@@ -42,12 +46,16 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     async (t) => {
       const { store } = await makeStore(t);
       const drawn = Array.from({ length: 8 }, () => sampleEndpoint());
-      const added = await Promise.all(drawn.map((endpoint) => store.webhooks.addEndpoint(endpoint, 3)));
+      const added = await Promise.all(drawn.map((endpoint) => store.webhooks.addEndpoint(endpoint, 3, null)));
       t.equal(added.filter(Boolean).length, 3);
-      t.equal(await store.webhooks.addEndpoint(sampleEndpoint({ clientId: 'other' }), 3), true);
+      t.equal(await store.webhooks.addEndpoint(sampleEndpoint({ clientId: 'other' }), 3, null), true);
       const [{ id } = { id: '' }] = await store.webhooks.endpoints('billing');
       const append = (text: string) =>
-        store.webhooks.changeEndpoint(id, (one) => ({ ...one, description: (one.description ?? '') + text }));
+        store.webhooks.changeEndpoint(
+          id,
+          (one) => ({ ...one, description: (one.description ?? '') + text }),
+          null,
+        );
       await Promise.all(['a', 'b', 'c'].map(append));
       t.equal([...((await store.webhooks.endpoint(id))?.description ?? '')].sort().join(''), 'abc');
     },
@@ -59,7 +67,8 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const failed = sampleEndpoint({ events: ['job.failed'] });
     const disabled = sampleEndpoint({ disabled: { at: START_MS, reason: 'gone' } });
     const other = sampleEndpoint({ clientId: 'claims' });
-    for (const endpoint of [all, failed, disabled, other]) await store.webhooks.addEndpoint(endpoint, 5);
+    for (const endpoint of [all, failed, disabled, other])
+      await store.webhooks.addEndpoint(endpoint, 5, null);
     t.equal(await store.webhooks.isListening('billing', 'job.completed'), true);
     t.equal(await store.webhooks.isListening('zeta', 'job.completed'), false);
     const queued: (readonly string[])[] = [];
@@ -94,7 +103,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a batch that is refused queues nothing', async (t) => {
     const { store } = await makeStore(t);
     const endpoint = sampleEndpoint();
-    await store.webhooks.addEndpoint(endpoint, 1);
+    await store.webhooks.addEndpoint(endpoint, 1, null);
     const jobs = sampleJobs(2);
     await Promise.all(jobs.map((job) => store.accept(job)));
     await t.rejects(store.commitBatch(sampleBatch(5, jobs)));
@@ -128,11 +137,11 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     });
     t.equal(dead.webhookId, `msg_${jobs[2]?.id.slice(4)}`);
 
-    t.equal(await opened.webhooks.replay(endpoint.id, ['msg_unknown']), 0);
-    t.equal(await opened.webhooks.replay(endpoint.id, [dead.webhookId]), 1);
+    t.equal(await opened.webhooks.replay(endpoint.id, ['msg_unknown'], null), 0);
+    t.equal(await opened.webhooks.replay(endpoint.id, [dead.webhookId], null), 1);
     t.same((await opened.webhooks.pending(endpoint.id, ALL))[0], { ...dead, at: START_MS + 9 });
     t.same(await opened.webhooks.deadLetters(endpoint.id, ALL), []);
-    t.equal(await opened.webhooks.replay(endpoint.id), 0);
+    t.equal(await opened.webhooks.replay(endpoint.id, undefined, null), 0);
   });
 
   t.test('what settles an entry that is gone adds none', async (t) => {
@@ -142,7 +151,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     await store.webhooks.settle(delivery, { kind: 'delivered' });
     await store.webhooks.settle(delivery, { kind: 'retry', dueAt: START_MS, failure: FAILURE });
     t.same(await store.webhooks.pending(endpoint.id, ALL), []);
-    await store.webhooks.removeEndpoint(endpoint.id);
+    await store.webhooks.removeEndpoint(endpoint.id, null);
     await store.webhooks.settle(delivery, { kind: 'dead', failure: FAILURE });
     t.same(await store.webhooks.deadLetters(endpoint.id, ALL), []);
   });
@@ -175,7 +184,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const [first, second] = pending as [Delivery, Delivery];
     await opened.webhooks.settle(first, { kind: 'dead', failure: FAILURE });
     t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
-    t.equal(await opened.webhooks.replay(endpoint.id), 1, 'no more than there is room for');
+    t.equal(await opened.webhooks.replay(endpoint.id, undefined, null), 1, 'no more than there is room for');
     await opened.webhooks.settle(second, { kind: 'delivered' });
     t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
   });
@@ -183,7 +192,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a test message, to this endpoint alone', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [endpoint, other] = [sampleEndpoint(), sampleEndpoint()];
-    for (const one of [endpoint, other]) await store.webhooks.addEndpoint(one, 5);
+    for (const one of [endpoint, other]) await store.webhooks.addEndpoint(one, 5, null);
     const revision = await store.webhooks.revision();
     const webhookId = await store.webhooks.test(endpoint.id);
     t.match(webhookId, /^msg_[0-9a-f]{32}$/);
@@ -202,7 +211,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const gone = await withPending(store, 700, 2);
     const none = { dueBefore: START_MS, diedBefore: START_MS };
     t.equal(await store.webhooks.sweep(none), 0);
-    await store.webhooks.removeEndpoint(gone.endpoint.id);
+    await store.webhooks.removeEndpoint(gone.endpoint.id, null);
     const steps: number[] = [];
     do steps.push(await store.webhooks.sweep(none));
     while (steps.at(-1));
@@ -230,7 +239,7 @@ async function withPending(
   firstLeaf = 0,
 ): Promise<{ endpoint: NewEndpoint; jobs: Job[] }> {
   const endpoint = sampleEndpoint({ clientId: `client-${firstLeaf}` });
-  await store.webhooks.addEndpoint(endpoint, 5);
+  await store.webhooks.addEndpoint(endpoint, 5, null);
   const jobs = sampleJobs(count).map((job) => ({ ...job, clientId: endpoint.clientId }));
   await Promise.all(jobs.map((job) => store.accept(job)));
   await store.commitBatch(sampleBatch(firstLeaf, jobs));

@@ -159,15 +159,18 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
 
   const issue = async (overrides: Partial<Credential> = {}) => {
     const apiKey = newApiKey(ENVIRONMENT);
-    await store.putCredential({
-      keyHash: hashApiKey(apiKey),
-      id: `key_${apiKey.slice(-6)}`,
-      clientId: 'acme-web',
-      organization: 'acme',
-      scopes: ['jobs:create', 'jobs:read'],
-      createdAt: Date.now(),
-      ...overrides,
-    });
+    await store.putCredential(
+      {
+        keyHash: hashApiKey(apiKey),
+        id: `key_${apiKey.slice(-6)}`,
+        clientId: 'acme-web',
+        organization: 'acme',
+        scopes: ['jobs:create', 'jobs:read'],
+        createdAt: Date.now(),
+        ...overrides,
+      },
+      null,
+    );
     return apiKey;
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());

@@ -65,7 +65,7 @@ export async function openDeliveryRig(
     async endpoint(receiver, fields) {
       const endpoint = sampleEndpoint({ url: receiver.url, clientId: `client-${randomUUID()}`, ...fields });
       receiver.secrets = endpoint.secrets.map(({ secret }) => secret);
-      await store.webhooks.addEndpoint(endpoint, 100);
+      await store.webhooks.addEndpoint(endpoint, 100, null);
       return endpoint;
     },
     async seal({ clientId }, count, fields = {}) {

@@ -91,7 +91,7 @@ export async function makeWholeStore(path: string): Promise<void> {
   await makeEmptyStore(path);
   const store = await openStore({ path });
   const sourceUrl = 'https://files.example.com/a.pdf';
-  await store.putCredential(sampleCredential());
+  await store.putCredential(sampleCredential(), null);
   for (const { content, ...job } of jobs) {
     const idempotency = sampleEntry(job);
     if (job.source === 'upload') {
@@ -106,7 +106,8 @@ export async function makeWholeStore(path: string): Promise<void> {
   for (const leaves of BATCHES) {
     edge = await seal(store, edge, jobs.slice(edge.size, edge.size + leaves));
     // So the first batch was told to nobody.
-    if (edge.size === 1) for (const endpoint of endpoints) await store.webhooks.addEndpoint(endpoint, 5);
+    if (edge.size === 1)
+      for (const endpoint of endpoints) await store.webhooks.addEndpoint(endpoint, 5, null);
   }
   const failure = { code: 'kms_partition_unavailable', message: 'gone', failedAt: SEALED_AT } as const;
   await store.fail(failed.id, failure);

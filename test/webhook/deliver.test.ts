@@ -55,10 +55,14 @@ t.test('while a secret is rotated each of both verifies; after that the new one 
   await until('it came', () => receiver.received.length === 1);
   t.strictSame(receiver.refused, []);
   t.match(receiver.received[0]?.headers['webhook-signature'], /^v1,\S{44} v1,\S{44}$/);
-  await rig.store.webhooks.changeEndpoint(endpoint.id, (one) => ({
-    ...one,
-    secrets: [{ secret: current }, { secret: old, expiresAt: Date.now() }],
-  }));
+  await rig.store.webhooks.changeEndpoint(
+    endpoint.id,
+    (one) => ({
+      ...one,
+      secrets: [{ secret: current }, { secret: old, expiresAt: Date.now() }],
+    }),
+    null,
+  );
   receiver.secrets = [current];
   await rig.seal(endpoint, 1);
   await until('the next one came', () => receiver.received.length === 2);
@@ -91,7 +95,7 @@ t.test(
     });
 
     receiver.answering = OK;
-    t.equal(await rig.store.webhooks.replay(endpoint.id), 1);
+    t.equal(await rig.store.webhooks.replay(endpoint.id, undefined, null), 1);
     await until(
       'the replay is delivered',
       async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,
@@ -230,7 +234,7 @@ t.test('410 disables the endpoint; enabled again, it is told what is left', asyn
   );
   t.match(await rig.deliverer().status(), { disabled: 1 });
   receiver.answering = OK;
-  await rig.store.webhooks.changeEndpoint(endpoint.id, ({ disabled: _, ...one }) => one);
+  await rig.store.webhooks.changeEndpoint(endpoint.id, ({ disabled: _, ...one }) => one, null);
   await until(
     'the rest is delivered',
     async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,

@@ -129,6 +129,11 @@ export const SEALING: StatusMetric[] = [
       })),
   },
   {
+    name: 'pdfseal_audit_unsealed',
+    help: 'Records of the audit trail that wait to be sealed',
+    samples: ({ audit }) => one(audit.unsealed),
+  },
+  {
     name: 'pdfseal_log_leaves',
     help: 'Size of the log: sealed jobs, canaries too',
     samples: ({ log }) => one(log.tree_size),

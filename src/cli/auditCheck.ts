@@ -1,0 +1,206 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fromUtf8, toHex } from '../base/bytes.ts';
+import { sha256, sha512 } from '../base/crypto.ts';
+import { isReceived, type JobRecord } from '../job/job.ts';
+import { auditDigest, auditReference, parseAuditRecord } from '../manifest/auditRecord.ts';
+import { environmentId } from '../manifest/manifest.ts';
+import { parseReceipt } from '../manifest/received.ts';
+import { readReceipt } from '../receipts.ts';
+import type { Store } from '../store/store.ts';
+import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
+import { parseReceiptJson, RECEIPT_LENGTH_MAX, type Verdict, type VerifierInput } from '../verify.ts';
+import { readTextFile, unusable } from './files.ts';
+
+/** A record as it is kept somewhere, with what seals it. */
+export interface KeptRecord {
+  number: number;
+  text: string;
+  /** Absent while it is not sealed. */
+  receipt?: unknown;
+  /** Why its receipt cannot be had although it should be there, or what else is wrong with how it is kept. */
+  problem?: string;
+}
+
+export interface TrailReport {
+  records: number;
+  sealed: number;
+  /** The numbers of those that no receipt proves yet. */
+  unsealed: number[];
+  /** The numbers of acts that were begun, and that no other record says the end of. */
+  unended: number[];
+  problems: string[];
+}
+
+/** What is the same for all records of a trail. */
+interface Trail {
+  environment: string;
+  logOrigin: string;
+}
+
+/** A record is some hundred bytes, and lists a few names. */
+const RECORD_BYTES_MAX = 1 << 20;
+const PAGE = 100;
+
+export interface TrailOptions {
+  /** Only records after that number. */
+  after?: number;
+  /** False: without receipts, and so without what they are put together from. */
+  receipts?: boolean;
+}
+
+/** The records in a store, each with the receipt that is to be had for it now. */
+export async function* storedTrail(
+  store: Store,
+  { after = 0, receipts = true }: TrailOptions = {},
+): AsyncIterable<KeptRecord> {
+  for (let page = await store.trail.entries(after, PAGE); page.length > 0; ) {
+    for (const entry of page) yield await keptRecord(store, entry, receipts);
+    page = await store.trail.entries(page.at(-1)?.number ?? 0, PAGE);
+  }
+}
+
+async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): Promise<KeptRecord> {
+  const { number, jobId, text } = entry;
+  const record = await store.job(jobId);
+  const problem = problemOfJob(entry, record);
+  if (record === undefined || problem !== undefined) return { number, text, problem: problem ?? '' };
+  const { job, outcome } = record;
+  if (!receipts || outcome?.kind !== 'sealed') return { number, text };
+  try {
+    return { number, text, receipt: await readReceipt(store, job, outcome.leafIndex) };
+  } catch (error) {
+    return { number, text, problem: `its receipt cannot be had: ${(error as Error).message}` };
+  }
+}
+
+function problemOfJob(
+  { number, jobId, text }: TrailEntry,
+  record: JobRecord | undefined,
+): string | undefined {
+  if (record === undefined) return `${jobId}, which seals it, is not in the store`;
+  const { job, outcome } = record;
+  const isItsOwn =
+    job.source === 'audit' &&
+    job.clientId === AUDIT_CLIENT &&
+    job.customerReference === auditReference(number) &&
+    isReceived(job) &&
+    job.content.document.sha256 === auditDigest(text);
+  if (!isItsOwn) return `${jobId} does not seal this record but something else`;
+  return outcome?.kind === 'failed' ? `${jobId}, which seals it, failed` : undefined;
+}
+
+/** Name of the file with a record; its receipt is `<name>.receipt.json`, as beside any document. */
+export function recordFile(number: number): string {
+  return `audit-${String(number).padStart(8, '0')}.json`;
+}
+
+export function receiptFile(number: number): string {
+  return `${recordFile(number)}.receipt.json`;
+}
+
+/** The numbers of the records in a folder that `pdfseal audit export` made, in their order. Throws OperatorError. */
+export function exportedNumbers(folder: string): number[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch (cause) {
+    throw unusable('read', folder, cause);
+  }
+  const numbers = names.map((name) => Number(/^audit-(\d{8,15})\.json$/.exec(name)?.[1] ?? 0));
+  return numbers.filter((number) => number > 0).sort((a, b) => a - b);
+}
+
+/** The records in such a folder. */
+export function* exportedTrail(folder: string): Iterable<KeptRecord> {
+  const names = new Set(readdirSync(folder));
+  for (const number of exportedNumbers(folder)) {
+    const text = readTextFile(join(folder, recordFile(number)), RECORD_BYTES_MAX);
+    if (!names.has(receiptFile(number))) yield { number, text };
+    else {
+      const receipt = readTextFile(join(folder, receiptFile(number)), 3 * RECEIPT_LENGTH_MAX);
+      yield { number, text, receipt: parseReceiptJson(receipt) ?? null };
+    }
+  }
+}
+
+/**
+ * Checks that records follow each other without a gap, that each names the one before by its digest, and that receipts are good
+ * and of these very records. Without `verify` what receipts say is compared, but not verified.
+ */
+export async function checkTrail(
+  records: AsyncIterable<KeptRecord> | Iterable<KeptRecord>,
+  { trail, verify }: { trail?: Trail; verify?: (input: VerifierInput) => Verdict },
+): Promise<TrailReport> {
+  const report: TrailReport = { records: 0, sealed: 0, unsealed: [], unended: [], problems: [] };
+  const begun = new Set<number>();
+  let last: { number: number; text: string | undefined } = { number: 0, text: undefined };
+  let norm = trail;
+  for await (const kept of records) {
+    const { number, text, receipt } = kept;
+    const problem = (what: string) => report.problems.push(`audit record ${number}: ${what}`);
+    report.records += 1;
+    const gap = number - last.number - 1;
+    if (gap > 0)
+      problem(`${gap === 1 ? 'the one' : `${gap} records`} before it ${gap === 1 ? 'is' : 'are'} missing`);
+    if (kept.problem !== undefined) problem(kept.problem);
+    const record = parseAuditRecord(text);
+    if (record === undefined) problem('it is not a record in canonical form');
+    else {
+      if (record.outcome === 'begun') begun.add(number);
+      if (record.concludes !== undefined && !begun.delete(record.concludes))
+        problem(`it concludes ${record.concludes}, which was not begun`);
+      norm ??= trailOf(record.environment, receipt);
+      if (record.number !== number) problem(`it says that it is number ${record.number}`);
+      if (norm && record.environment !== norm.environment) problem(`it is of ${record.environment}`);
+      const previous = last.text === undefined ? undefined : auditDigest(last.text);
+      if (gap === 0 && record.previous !== previous)
+        problem('the one before it is not the one it was written after');
+    }
+    if (receipt !== undefined) {
+      report.sealed += 1;
+      const wrong = problemOfReceipt(kept, norm, verify);
+      if (wrong !== undefined) problem(wrong);
+    } else if (kept.problem === undefined) report.unsealed.push(number);
+    last = { number, text };
+  }
+  report.unended.push(...begun);
+  return report;
+}
+
+function trailOf(environment: string, receipt: unknown): Trail | undefined {
+  const parsed = parseReceipt(receipt);
+  return parsed.kind === 'receipt'
+    ? { environment, logOrigin: parsed.receipt.evidence.log_origin }
+    : undefined;
+}
+
+/** A receipt for the same bytes proves nothing here if a client asked for it: it has to be the service's own word. */
+function problemOfReceipt(
+  { number, text, receipt }: KeptRecord,
+  trail: Trail | undefined,
+  verify: ((input: VerifierInput) => Verdict) | undefined,
+): string | undefined {
+  const parsed = parseReceipt(receipt);
+  if (parsed.kind !== 'receipt') return 'its receipt cannot be read';
+  const { manifest, evidence } = parsed.receipt;
+  if (manifest.source !== 'audit' || manifest.customer_reference !== auditReference(number))
+    return 'its receipt is not of this record of the audit trail';
+  if (trail && (manifest.environment !== trail.environment || evidence.log_origin !== trail.logOrigin))
+    return 'its receipt is of another log';
+  if (manifest.document.sha256 !== auditDigest(text)) return 'its receipt is of another text: it was altered';
+  const verdict = verify?.({ document: digestsOf(text), receipt });
+  const found =
+    verdict?.outcome === 'good' ? undefined : verdict?.checks.find(({ outcome }) => outcome !== 'passed');
+  return found && `its receipt does not verify: ${found.name}: ${found.detail}`;
+}
+
+function digestsOf(text: string) {
+  const bytes = fromUtf8(text);
+  return { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
+}
+
+/** What all records of a store's trail have in common. */
+export function trailOfStore({ identity }: Pick<Store, 'identity'>): Trail {
+  return { environment: environmentId(identity.environment), logOrigin: identity.logOrigin };
+}
