@@ -91,6 +91,16 @@ async function serve(config: Config): Promise<void> {
   const recorded = await store.trail.newest();
   const metrics = new Metrics();
   assertAgreement(config, await store.epochs(), systemClock());
+  // Before anything is sealed: what waits in an older copy of the store must not be signed into another log.
+  const witness = parts.adopt(
+    await openWitness({
+      file: config.log.witnessFile,
+      store,
+      intervalMs: config.log.witnessIntervalMs,
+      logger,
+    }),
+    (open) => open.close(),
+  );
   const signing = parts.adopt(
     await openSigning({
       store,
@@ -140,15 +150,6 @@ async function serve(config: Config): Promise<void> {
     (open) => open.close(),
   );
   parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
-  const witness = parts.adopt(
-    await openWitness({
-      file: config.log.witnessFile,
-      store,
-      intervalMs: config.log.witnessIntervalMs,
-      logger,
-    }),
-    (open) => open.close(),
-  );
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
   parts.defer(startSweeping({ store, copies, documentRetentionMs, clock: systemClock, logger, onFatal }));

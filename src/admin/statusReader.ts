@@ -86,6 +86,7 @@ export class StatusReader {
     const { store, storeDir, sealer, partitions, timestamping, scanner, canary, clock } = this.#sources;
     const quorum = this.#sources.quorum();
     const now = clock();
+    const waiting = sealer.waiting;
     const head = await store.head();
     const status = {
       version: this.#version,
@@ -98,7 +99,7 @@ export class StatusReader {
       config: this.#sources.config(),
       canary: presentCanary(canary.status(), now),
       queue: {
-        ...presentQueue(sealer.waiting, now),
+        ...presentQueue(waiting, now),
         jobs_max: this.#sources.queueJobsMax(),
       },
       partitions: {
@@ -116,7 +117,7 @@ export class StatusReader {
       copies: await this.#readCopies(now),
       certificates: this.#readCertificates(now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
-      audit: { unsealed: sealer.waiting.auditRecords },
+      audit: { unsealed: waiting.auditRecords },
       log: {
         origin: store.identity.logOrigin,
         tree_size: head?.treeSize ?? 0,
