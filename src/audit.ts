@@ -126,5 +126,5 @@ export function startAuditFeed({
 /** What is told of a record: enough to know it again, and nothing of what it is about. */
 function summaryOf({ number, text }: TrailEntry): object {
   const { act, outcome, actor } = parseAuditRecord(text) ?? {};
-  return { audit_number: number, audit_sha256: auditDigest(text), act, outcome, actor };
+  return { audit_number: number, audit_digest: auditDigest(text), act, outcome, actor };
 }
