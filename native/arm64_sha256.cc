@@ -47,6 +47,7 @@ const Kernel kArm64Sha256 = {
     .both = both,
     .sha256 = armSha256,
     .sha512 = sha512,
+    .lanesBoth = {},
     .lanes256 = {},
     .lanes512 = {},
 };

@@ -15,6 +15,7 @@
         "values.cc",
         "x86_avx2.cc",
         "x86_avx512.cc",
+        "x86_avx512_sha.cc",
         "x86_sha.cc"
       ],
       "defines": ["NAPI_VERSION=8"],

@@ -41,7 +41,8 @@ struct Kernel {
   // One stream, one hash: the padded ends, whose lengths differ, and what lanes leave over.
   void (*sha256)(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
   void (*sha512)(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
-  // Widest first.
+  // Both hashes, or one of them. Widest first.
+  std::span<const LaneFunction> lanesBoth;
   std::span<const LaneFunction> lanes256;
   std::span<const LaneFunction> lanes512;
 };

@@ -91,10 +91,11 @@ void advanceAll(const Kernel& kernel, std::span<Work> list) {
     const std::span<const Lane> lanes(all, window.size());
     const std::size_t strides = lanes.size() == 1 ? window.run() : std::min(window.run(), kRunStridesMax);
 
+    const std::span<const Lane> apart = advanceLanes(kernel.lanesBoth, lanes, strides);
     // SHA-512 costs most: a stream it has no lane for has both hashes done in one pass.
-    const std::span<const Lane> single = advanceLanes(kernel.lanes512, lanes, strides);
+    const std::span<const Lane> single = advanceLanes(kernel.lanes512, apart, strides);
     for (const Lane& lane : single) kernel.both(*lane.chain, lane.data, strides);
-    const std::span<const Lane> laned = lanes.first(lanes.size() - single.size());
+    const std::span<const Lane> laned = apart.first(apart.size() - single.size());
     for (const Lane& lane : advanceLanes(kernel.lanes256, laned, strides)) {
       kernel.sha256(lane.chain->sha256, lane.data, 2 * strides);
     }

@@ -29,6 +29,7 @@ const Kernel kPortable = {
     .both = both,
     .sha256 = sha256,
     .sha512 = sha512,
+    .lanesBoth = {},
     .lanes256 = {},
     .lanes512 = {},
 };

@@ -52,27 +52,37 @@ struct Compression {
                             Ops::template shiftRight<n[2]>(x));
   }
 
-  // Round i of a group of 16. The names a..h move by one each round instead of the values. A group but the
-  // last also replaces the word it has just used by the one sixteen rounds later.
-  template <std::size_t i, bool last>
-  static PDFSEAL_INLINE void round(Word (&s)[8], Word (&w)[16], const typename Hash::Word* k) {
+  // Word i gives way to the one sixteen words later.
+  template <std::size_t i>
+  static PDFSEAL_INLINE void expand(Word (&w)[16]) {
+    w[i] = Ops::add(Ops::add(w[i], w[(i + 9) & 15]), schedule<Hash::kSchedule0>(w[(i + 1) & 15]));
+    w[i] = Ops::add(w[i], schedule<Hash::kSchedule1>(w[(i + 14) & 15]));
+  }
+
+  // Round i, given the sum of h, the round's constant and its word. The names a..h move by one each round
+  // instead of the values.
+  template <std::size_t i>
+  static PDFSEAL_INLINE void round(Word (&s)[8], Word hkw) {
     Word &d = s[(11 - i) & 7], &h = s[(15 - i) & 7];
     const Word a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const Word e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
-    const Word early = Ops::add(Ops::add(h, Ops::constant(k[i])), w[i]);
-    if constexpr (!last) {
-      w[i] = Ops::add(Ops::add(w[i], w[(i + 9) & 15]), schedule<Hash::kSchedule0>(w[(i + 1) & 15]));
-      w[i] = Ops::add(w[i], schedule<Hash::kSchedule1>(w[(i + 14) & 15]));
-    }
-    const Word t1 = Ops::add(Ops::add(early, Ops::choose(e, f, g)), sum<Hash::kSum1>(e));
+    const Word t1 = Ops::add(Ops::add(hkw, Ops::choose(e, f, g)), sum<Hash::kSum1>(e));
     d = Ops::add(d, t1);
     h = Ops::add(Ops::add(t1, Ops::majority(a, b, c)), sum<Hash::kSum0>(a));
+  }
+
+  // A group of sixteen rounds but the last also replaces each word it has used.
+  template <std::size_t i, bool last>
+  static PDFSEAL_INLINE void roundAndExpand(Word (&s)[8], Word (&w)[16], const typename Hash::Word* k) {
+    const Word hkw = Ops::add(Ops::add(s[(15 - i) & 7], Ops::constant(k[i])), w[i]);
+    if constexpr (!last) expand<i>(w);
+    round<i>(s, hkw);
   }
 
   template <bool last, std::size_t... i>
   static PDFSEAL_INLINE void sixteen(Word (&s)[8], Word (&w)[16], const typename Hash::Word* k,
                                      std::index_sequence<i...>) {
-    (round<i, last>(s, w, k), ...);
+    (roundAndExpand<i, last>(s, w, k), ...);
   }
 
   // One block: `w` holds its sixteen words in host order and is consumed.

@@ -5,6 +5,7 @@
 
 namespace pdfseal {
 
+bool hasAvx512();
 bool hasBmi2();
 bool hasSha();
 
