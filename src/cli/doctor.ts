@@ -13,7 +13,7 @@ import { probeTokens } from './doctor/tokens.ts';
 import { EXIT } from './exit.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
-import { print, printJson } from './terminal.ts';
+import { marked, print, printJson } from './terminal.ts';
 
 export function doctorCommand(): Command {
   return explain(
@@ -86,10 +86,9 @@ function tryConfig(file: string, files: 'needed' | 'unused'): Config | Diagnosis
   }
 }
 
-const MARKS = { good: '✓', warning: '!', bad: '✗' } as const;
-
 function show({ check, verdict, detail, remedy }: Diagnosis): void {
-  for (const [n, line] of detail.split('\n').entries())
-    print(`${n === 0 ? MARKS[verdict] : ' '} ${n === 0 ? `${check}: ` : '  '}${line}`);
+  const [first = '', ...others] = detail.split('\n');
+  process.stdout.write(`${marked(verdict, `${check}: ${first}`)}\n`);
+  for (const line of others) print(`    ${line}`);
   if (remedy !== undefined && remedy !== '') print(`    → ${remedy}`);
 }

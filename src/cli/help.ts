@@ -43,7 +43,7 @@ export function dressHelp(program: Command): void {
       .helpOption('-h, --help', 'print this help')
       .showHelpAfterError('(--help says more)')
       .configureHelp({ optionDescription: describeOption })
-      .addHelpText('after', ({ command }) => `\n${footerOf(command)}`);
+      .addHelpText('after', ({ command }) => footerOf(command));
   }
 }
 
@@ -61,9 +61,10 @@ function footerOf(command: Command): string {
     : exitMeaningsOf(exit);
   const width = Math.max(...statuses.map(([status]) => String(status).length));
   const rows = statuses.map(([status, meaning]) => `  ${String(status).padStart(width)}  ${meaning}`);
-  return [
+  const parts = [
     ...(notes === undefined ? [] : [notes]),
     ...(isGroup && command.parent !== null ? [] : [`Exit status:\n${rows.join('\n')}`]),
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join('\n')}`]),
-  ].join('\n\n');
+  ];
+  return parts.map((part) => `\n${part}`).join('\n');
 }

@@ -73,9 +73,10 @@ async function list({ config: file, client, json }: ListOptions): Promise<void> 
 
 /** Counts are in the store as soon as the jobs are that they count. */
 async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
-  const limits = new Limits(policies, await store.quotaCounts(), systemClock);
+  const now = systemClock();
+  const limits = new Limits(policies, await store.quotaCounts(), () => now);
   const known = (await store.credentials()).map(({ clientId }) => clientId);
-  return presentQuotas(limits.usage(known), systemClock()).clients.flatMap(({ client_id: client, quotas }) =>
+  return presentQuotas(limits.usage(known), now).clients.flatMap(({ client_id: client, quotas }) =>
     quotas.map(({ name, ...limit }) => ({ client, kind: 'quota' as const, name, ...limit })),
   );
 }

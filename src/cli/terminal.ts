@@ -1,3 +1,4 @@
+import { styleText } from 'node:util';
 import { Presets, SingleBar } from 'cli-progress';
 import { formatBytes } from '../base/units.ts';
 
@@ -38,6 +39,18 @@ export function noteJson(value: unknown): void {
 
 export function escapeControls(line: string): string {
   return line.replaceAll(CONTROLS, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** How something is: `plain` is for what is neither well nor unwell. */
+export type Mark = 'good' | 'warning' | 'bad' | 'plain';
+
+const GLYPHS: Record<Mark, string> = { good: '✓', warning: '!', bad: '✗', plain: ' ' };
+const COLOURS = { good: 'green', warning: 'yellow', bad: 'red', plain: 'reset' } as const;
+
+/** A line that begins with how it is; in colour on a terminal, unless NO_COLOR is in the environment. */
+export function marked(mark: Mark, text: string): string {
+  const glyph = mark === 'plain' ? ' ' : styleText(COLOURS[mark], GLYPHS[mark], { stream: process.stdout });
+  return `${glyph} ${escapeControls(text)}`;
 }
 
 /** Rows below their headings, each column as wide as its widest cell. Prints only the headings when there is no row. */

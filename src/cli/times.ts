@@ -22,10 +22,15 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 }
 
-/** How far a time (RFC 3339) is from now (milliseconds since the epoch): `in 3d 4h`, `5m 6s ago`. */
+/** So many days away, nobody asks for the hours. */
+const DAYS_FAR_MIN = 3;
+
+/** How far a time (RFC 3339) is from now (milliseconds since the epoch): `in 90 days`, `in 4h 5m`, `5m 6s ago`. */
 export function fromNow(time: string, now: number): string {
   const seconds = (Date.parse(time) - now) / 1000;
-  return seconds > 0 ? `in ${describeSeconds(seconds)}` : `${describeSeconds(-seconds)} ago`;
+  const days = Math.round(Math.abs(seconds) / 86_400);
+  const far = days >= DAYS_FAR_MIN ? `${days} days` : describeSeconds(Math.abs(seconds));
+  return seconds > 0 ? `in ${far}` : `${far} ago`;
 }
 
 /** A time (RFC 3339) as it is; on a terminal also how far it is from now. */

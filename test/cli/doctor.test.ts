@@ -264,7 +264,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
     );
   t.match(await sandbox.pdfseal(['status', ...config]), {
     status: 0,
-    stdout: /^pdfseald \d.* env_sandbox .* READY\n[\s\S]*us\/sandbox-2026 +ready[\s\S]*none waits\n/,
+    stdout: /^✓ READY {2}pdfseald \d.* env_sandbox .*\n[\s\S]*us\/sandbox-2026 +ready[\s\S]*none waits\n/,
   });
 
   await t.test('a drill', async (t) => {

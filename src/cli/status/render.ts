@@ -1,9 +1,8 @@
-import { styleText } from 'node:util';
 import type { AdminStatus } from '../../admin/status.ts';
 import type { Failure } from '../failure.ts';
-import { escapeControls } from '../terminal.ts';
+import { escapeControls, type Mark, marked } from '../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../times.ts';
-import { type Mark, type Row, rowsOf } from './rows.ts';
+import { type Row, rowsOf } from './rows.ts';
 
 /** What there was to see of one environment. */
 export type Look = { file: string } & ({ status: AdminStatus; trouble: string[] } | { failure: Failure });
@@ -15,14 +14,6 @@ export interface Room {
 }
 
 export const ENDLESS: Room = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
-
-const GLYPHS: Record<Mark, string> = { good: '✓', warning: '!', bad: '✗', plain: ' ' };
-const COLOURS: Record<Mark, Parameters<typeof styleText>[0]> = {
-  good: 'green',
-  warning: 'yellow',
-  bad: 'red',
-  plain: 'reset',
-};
 
 /** One environment in full, several with a line for each and below it what is not well. */
 export function render(looks: readonly Look[], room: Room, now: number): string[] {
@@ -102,10 +93,7 @@ function fit(lines: readonly Line[], { columns, rows }: Room): string[] {
       1,
     );
   }
-  return shown.map(({ mark, text }) => {
-    const glyph = styleText(COLOURS[mark], GLYPHS[mark], { stream: process.stdout });
-    return `${mark === 'plain' ? ' ' : glyph} ${cut(escapeControls(text), columns - 2)}`;
-  });
+  return shown.map(({ mark, text }) => marked(mark, cut(escapeControls(text), columns - 2)));
 }
 
 function cut(text: string, columns: number): string {

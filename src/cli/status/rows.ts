@@ -1,10 +1,8 @@
 import type { AdminStatus, PresentedPartition } from '../../admin/status.ts';
 import { formatBytes } from '../../base/units.ts';
 import { DAYS_AHEAD_MAX, DAYS_URGENT_MAX } from '../../tsa/expiry.ts';
+import type { Mark } from '../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../times.ts';
-
-/** How something is: `plain` is for what is neither well nor unwell. */
-export type Mark = 'good' | 'warning' | 'bad' | 'plain';
 
 /** One line of the overview. */
 export interface Row {
