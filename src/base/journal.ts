@@ -24,7 +24,15 @@ export const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 const IDENTIFIER = 'pdfseald';
 
 /** syslog(3): 0 and 1 are for whole machines. */
-const PRIORITIES: Record<string, number> = { fatal: 2, error: 3, warn: 4, info: 6, debug: 7, trace: 7 };
+const PRIORITIES: Record<string, string> = {
+  fatal: '2',
+  error: '3',
+  warn: '4',
+  info: '6',
+  debug: '7',
+  trace: '7',
+};
+const PRIORITY_UNKNOWN = '6';
 
 /** What is a field of its own, to be searched for; everything is in the message. */
 const FIELDS = [
@@ -42,8 +50,9 @@ const FIELDS = [
   'endpoint_id',
   'subject',
   'detail',
+  'err',
   'reason',
-] as const;
+].map((name) => [name, `PDFSEAL_${name.toUpperCase()}`] as const);
 
 /** Whether what is written to this descriptor goes to the journal (systemd.exec(5), JOURNAL_STREAM). */
 export function isJournal(fd: number): boolean {
@@ -95,18 +104,21 @@ type Fields = Record<string, unknown>;
 /** One line of the log, JSON, as an entry of the journal. */
 export function encodeEntry(line: string): Buffer {
   const { level, time: _, msg = '', ...fields } = JSON.parse(line) as Fields;
-  const event = EVENTS[fields.event as EventName];
-  return Buffer.concat([
-    encodeField('MESSAGE', [String(msg), ...Object.entries(fields).flatMap(describeField)].join(' ')),
-    encodeField('PRIORITY', String(PRIORITIES[String(level)] ?? PRIORITIES.info)),
-    encodeField('SYSLOG_IDENTIFIER', IDENTIFIER),
-    ...(event === undefined ? [] : [encodeField('MESSAGE_ID', event)]),
-    ...FIELDS.flatMap((name) =>
-      fields[name] === undefined ? [] : [encodeField(`PDFSEAL_${name.toUpperCase()}`, textOf(fields[name]))],
-    ),
-    ...(fields.err === undefined ? [] : [encodeField('PDFSEAL_ERR', textOf(fields.err))]),
-  ]);
+  const id = EVENTS[fields.event as EventName];
+  const entry: [name: string, value: string][] = [
+    ['MESSAGE', [String(msg), ...Object.entries(fields).flatMap(describeField)].join(' ')],
+    ['PRIORITY', PRIORITIES[String(level)] ?? PRIORITY_UNKNOWN],
+    ['SYSLOG_IDENTIFIER', IDENTIFIER],
+  ];
+  if (id !== undefined) entry.push(['MESSAGE_ID', id]);
+  for (const [name, field] of FIELDS) {
+    if (fields[name] !== undefined) entry.push([field, textOf(fields[name])]);
+  }
+  return encodeFields(entry);
 }
+
+/** Printable ASCII but quotes and `=`: nothing a terminal would obey, and nothing that could pass for another field. */
+const WORD = /^[!#-<>-~]+$/;
 
 /** `name=value`, the value as JSON where it is not a plain word; of an error its message and code, for the rest has a field. */
 function describeField([name, value]: [string, unknown]): string[] {
@@ -115,19 +127,24 @@ function describeField([name, value]: [string, unknown]): string[] {
     const { message, code } = value as Fields;
     return [`err=${JSON.stringify(message)}`, ...(code === undefined ? [] : [`err_code=${textOf(code)}`])];
   }
-  const text = textOf(value);
-  return [`${name}=${typeof value === 'string' && !/^[^\s"=]+$/.test(text) ? JSON.stringify(text) : text}`];
+  const isWord = typeof value !== 'string' || WORD.test(value);
+  return [`${name}=${isWord ? textOf(value) : JSON.stringify(value)}`];
 }
 
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** A value that has lines goes with its length, 64 bits little-endian, in front. */
-function encodeField(name: string, value: string): Buffer {
-  if (!value.includes('\n')) return Buffer.from(`${name}=${value}\n`);
-  const bytes = Buffer.from(value);
+/** Few values have lines: those go with their length, 64 bits little-endian, in front. */
+function encodeFields(entry: [name: string, value: string][]): Buffer {
+  if (!entry.some(([, value]) => value.includes('\n'))) {
+    return Buffer.from(entry.map(([name, value]) => `${name}=${value}\n`).join(''));
+  }
+  return Buffer.concat(entry.flatMap(([name, value]) => encodeLines(name, Buffer.from(value))));
+}
+
+function encodeLines(name: string, value: Buffer): Buffer[] {
   const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(bytes.length));
-  return Buffer.concat([Buffer.from(`${name}\n`), length, bytes, Buffer.from('\n')]);
+  length.writeBigUInt64LE(BigInt(value.length));
+  return [Buffer.from(`${name}\n`), length, value, Buffer.from('\n')];
 }

@@ -29,7 +29,10 @@ t.test('each line is an entry, with priority, id and fields', async (t) => {
   read();
   const { logger } = logTo(path);
   logger.info({ request_id: 'req_1', job_id: 'job_1', client_id: 'erp', status: 202, list: [1] }, 'request');
-  logger.warn({ event: 'partition_lost', partition: 'eu/a', detail: 'two\nlines "here"' }, 'HSM partition');
+  logger.warn(
+    { event: 'partition_lost', partition: 'eu/a', route: '\u001b[31m', detail: 'two\nlines "here"' },
+    'HSM partition',
+  );
   logger.error({ err: Object.assign(new Error('it broke'), { code: 'EIO' }) }, 'unexpected');
   logger.fatal('the end');
   logger.debug('so much for that');
@@ -45,7 +48,7 @@ t.test('each line is an entry, with priority, id and fields', async (t) => {
     PDFSEAL_STATUS: '202',
   });
   t.match(lost, {
-    MESSAGE: 'HSM partition partition=eu/a detail="two\\nlines \\"here\\""',
+    MESSAGE: 'HSM partition partition=eu/a route="\\u001b[31m" detail="two\\nlines \\"here\\""',
     PRIORITY: '4',
     MESSAGE_ID: EVENTS.partition_lost,
     PDFSEAL_EVENT: 'partition_lost',

@@ -183,6 +183,16 @@ const CASES: Case[] = [
     },
   },
   {
+    name: 'a certificate that is to be renewed now',
+    breaks: endingIn(20),
+    says: {
+      check: /\(time-stamping\)$/,
+      verdict: 'warning',
+      detail: /20 days left/,
+      remedy: /^it is time: certify/,
+    },
+  },
+  {
     name: 'a certificate with some days left',
     breaks: endingIn(5),
     says: { check: /\(time-stamping\)$/, detail: /5 days left/, remedy: /pdfseal hsm certify/ },
