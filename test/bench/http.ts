@@ -1,5 +1,6 @@
 import type { LoadOrder, LoadReply, LoadResult } from './load.ts';
-import { cpuSeconds, peakRssBytes, resetPeakRss } from './machine.ts';
+import { cpuSeconds } from './machine.ts';
+import { type Memory, watchMemory } from './memory.ts';
 import { latencyOf, medianOf } from './stats.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
@@ -20,7 +21,7 @@ export interface HttpPlan {
 }
 
 /** One server at one document size and number of connections; medians of the rounds. */
-export interface HttpFigures {
+export interface HttpFigures extends Memory {
   sealsPerSecond: number;
   megabytesPerSecond: number;
   p50Ms: number;
@@ -28,7 +29,6 @@ export interface HttpFigures {
   p99Ms: number;
   /** Of the server and its child processes. */
   cpuMsPerSeal: number;
-  peakRssBytes: number;
 }
 
 export interface HttpCell {
@@ -75,7 +75,7 @@ export async function* benchHttp(plan: HttpPlan, servers: Server[], load: Load):
 type RoundOrder = Omit<LoadOrder, 'port' | 'apiKey' | 'form'>;
 
 async function runRound(server: Server, order: RoundOrder, load: Load): Promise<HttpFigures> {
-  resetPeakRss(server.pid);
+  const memory = watchMemory(server.pid);
   const cpuBefore = cpuSeconds(server.pid);
   const { port, apiKey, name } = server;
   const form = name === 'raw' ? 'raw' : 'multipart';
@@ -86,6 +86,6 @@ async function runRound(server: Server, order: RoundOrder, load: Load): Promise<
     megabytesPerSecond: (seals * order.documentBytes) / seconds / 1e6,
     ...latencyOf(latenciesMs),
     cpuMsPerSeal: ((cpuSeconds(server.pid) - cpuBefore) * 1000) / seals,
-    peakRssBytes: peakRssBytes(server.pid),
+    ...memory(),
   };
 }

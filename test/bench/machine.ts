@@ -1,6 +1,7 @@
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { childrenOf } from './memory.ts';
 import { percentile } from './stats.ts';
 
 export interface Machine {
@@ -47,23 +48,9 @@ function timeFlushes(path: string): Float64Array {
   return samplesMs.sort();
 }
 
-/** Forgets the process's peak of resident memory, so that the next {@link peakRssBytes} speaks of what follows. */
-export function resetPeakRss(pid: number): void {
-  const fd = openSync(`/proc/${pid}/clear_refs`, 'w');
-  writeSync(fd, '5');
-  closeSync(fd);
-}
-
-/** Most memory the process had resident (VmHWM of proc_pid_status(5)). */
-export function peakRssBytes(pid: number): number {
-  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kibibytes) * 1024;
-}
-
 /** Processor time the process and its children have used so far, user and system. */
 export function cpuSeconds(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
-  return children.map(Number).reduce((sum, child) => sum + cpuSeconds(child), ownCpuSeconds(pid));
+  return childrenOf(pid).reduce((sum, child) => sum + cpuSeconds(child), ownCpuSeconds(pid));
 }
 
 function ownCpuSeconds(pid: number): number {

@@ -3,6 +3,7 @@ import { type BatchesReport, renderBatches } from './batches.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
+import { type LargeReport, renderLarge } from './large.ts';
 import type { Machine } from './machine.ts';
 import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
@@ -19,6 +20,7 @@ export interface Results {
   rounds: number;
   roundMs: number;
   http?: HttpCell[];
+  large?: LargeReport;
   sealer?: SealerReport;
   hsm?: HsmReport;
   scan?: ScanRow[];
@@ -27,13 +29,14 @@ export interface Results {
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, http, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
+  const { hashEngine, http, large, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
   return [
     renderMachine(results.machine),
     `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
     ...(http
       ? ['', `Blocking seals over HTTP (pdfseald: hash.engine = "${hashEngine}")`, renderHttp(http)]
       : []),
+    ...(large ? ['', renderLarge(large)] : []),
     ...(sealer ? ['', renderSealer(sealer)] : []),
     ...(hsm ? ['', renderHsm(hsm)] : []),
     ...(scan ? ['', renderScan(scan)] : []),
@@ -59,6 +62,9 @@ const HTTP_COLUMNS = [
   'p99 ms',
   'CPU ms/seal',
   'RSS max MB',
+  'its own',
+  'files',
+  'children',
   'seals/s to obvious',
   'to bare',
 ];
@@ -90,7 +96,8 @@ function httpFigures(own: HttpFigures): string[] {
     own.p99Ms,
     own.cpuMsPerSeal,
   ];
-  return [...columns.map(number), number(own.peakRssBytes / 1e6)];
+  const memory = [own.peakRssBytes, own.peakAnonBytes, own.peakFileBytes, own.childrenRssBytes];
+  return [...columns.map(number), ...memory.map((bytes) => number(bytes / 1e6))];
 }
 
 const SEALER_COLUMNS = [

@@ -5,6 +5,7 @@ import { chooseEngine } from '../../src/hash/choose.ts';
 import { type BatchesPlan, benchBatches } from './batches.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
+import { benchLarge, type LargePlan } from './large.ts';
 import { describeMachine } from './machine.ts';
 import { type Results, renderResults } from './report.ts';
 import { benchScan, type ScanPlan } from './scan.ts';
@@ -13,11 +14,11 @@ import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only http|sealer|hsm|scan|webhooks|batches] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only http|large|sealer|hsm|scan|webhooks|batches] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the six parts; the others stay in results.json as they were
+  --only       one of the seven parts; the others stay in results.json as they were
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
@@ -26,6 +27,7 @@ const RESULTS = join(import.meta.dirname, 'results.json');
 
 type Plan = Pick<Results, 'rounds' | 'roundMs'> & {
   http: HttpPlan;
+  large: LargePlan;
   sealer: SealerPlan;
   hsm: HsmPlan;
   scan: ScanPlan;
@@ -40,6 +42,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     rounds,
     roundMs,
     http: { documentBytes, connections, rounds, roundMs },
+    large: { documentBytes: brief ? 2 ** 26 : 2 ** 30, rounds: brief ? 1 : 3 },
     sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
     webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
     batches: { digests: 1_000, connections: [1, 16], rounds },
@@ -73,6 +76,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   };
   const runs = (part: string) => only === undefined || only === part;
   if (runs('http')) results.http = await runHttp(plan.http, workspace);
+  if (runs('large')) results.large = await benchLarge(plan.large, workspace, progress);
   if (runs('hsm')) results.hsm = await benchHsm(plan.hsm, workspace, progress);
   if (runs('scan')) results.scan = await benchScan(plan.scan, workspace, progress);
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);

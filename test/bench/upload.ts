@@ -26,23 +26,27 @@ const FORMS = {
 
 /** A blocking create of a document of exactly `documentBytes`. `apiKey` is empty for the peers: they do not look. */
 export function makeUpload(documentBytes: number, apiKey: string, form: UploadForm): Upload {
+  const { head, fillerBytes, tail } = makeFrame(documentBytes, apiKey, form);
+  return { head, rest: Buffer.concat([filler(fillerBytes), tail]) };
+}
+
+/** All of a request but the noise between its head and its tail, of which `fillerBytes` are due. */
+export function makeFrame(documentBytes: number, apiKey: string, form: UploadForm) {
   const { query, contentType, before, after } = FORMS[form];
   const [header, eof] = ['%PDF-1.7\n%', '\n%%EOF\n'];
-  const fillerBytes = documentBytes - header.length - MARK_BYTES - eof.length;
-  const rest = Buffer.concat([filler(fillerBytes), Buffer.from(eof + after)]);
-  const contentBytes = before.length + header.length + MARK_BYTES + rest.length;
   const head = [
     `POST /v1/jobs/seal${query} HTTP/1.1`,
     'Host: 127.0.0.1',
     `Authorization: Bearer ${apiKey}`,
     `Content-Type: ${contentType}`,
-    `Content-Length: ${contentBytes}`,
+    `Content-Length: ${before.length + documentBytes + after.length}`,
     '\r\n',
   ].join('\r\n');
   const template = Buffer.from(head + before + header);
   return {
     head: () => Buffer.concat([template, Buffer.from(randomBytes(MARK_BYTES / 2).toString('hex'))]),
-    rest,
+    fillerBytes: documentBytes - header.length - MARK_BYTES - eof.length,
+    tail: Buffer.from(eof + after),
   };
 }
 
@@ -56,6 +60,6 @@ function filePart(): string {
 }
 
 /** Noise, as the compressed streams of a real PDF are, and the same in every run: a key stream of AES-CTR. */
-function filler(bytes: number): Buffer {
+export function filler(bytes: number): Buffer {
   return createCipheriv('aes-128-ctr', Buffer.alloc(16), Buffer.alloc(16)).update(Buffer.alloc(bytes));
 }
