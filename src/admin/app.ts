@@ -13,6 +13,7 @@ import { linger } from '../http/body.ts';
 import { serveErrorIndex, serveErrorPage } from '../http/error-pages.ts';
 import { observe } from '../http/observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
@@ -71,12 +72,12 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     answer(ctx, 200, presentRun(await canary.sing(), clock()));
   });
   router.post('/partitions/:name/out', mayChange, async (ctx) => {
-    const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx));
+    const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
     answer(ctx, 200, await partitionOf(name));
   });
   router.post('/partitions/:name/in', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '')));
+    answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '', actorOf(ctx))));
   });
   router.get('/openapi.json', (ctx) => {
     ctx.set('Cache-Control', 'no-cache');
@@ -97,6 +98,12 @@ function answer(ctx: RequestContext, code: number, body: unknown): void {
   ctx.status = code;
   ctx.type = JSON_TYPE;
   ctx.body = JSON.stringify(body);
+}
+
+/** Whoever may open the socket is not known further. */
+function actorOf({ state: { caller } }: RequestContext): Actor {
+  if (caller === undefined) return { via: 'administration' };
+  return { via: 'administration', client: caller.viewer.clientId, key: caller.keyId };
 }
 
 function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolean } {

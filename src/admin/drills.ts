@@ -1,9 +1,14 @@
 import type { Logger } from 'pino';
+import { actOfProcess, onRecord } from '../audit.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Partitions } from '../kms/partitions.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
+import type { TrailStore } from '../store/trail.ts';
 
 export interface DrillsOptions {
   partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf'>;
+  /** Where it is put on record who took a partition out, and who put it back. */
+  trail: Pick<TrailStore, 'append'>;
   clock: Clock;
   logger: Logger;
 }
@@ -24,10 +29,17 @@ export class Drills {
   }
 
   /** Takes a partition out for so long at most; returns its full name. Throws what {@link Partitions.withdraw} throws. */
-  async takeOut(partition: string, options: { forMs: number; belowQuorum: boolean }): Promise<string> {
-    const { partitions, clock, logger } = this.#options;
+  async takeOut(
+    partition: string,
+    options: { forMs: number; belowQuorum: boolean },
+    actor: Actor,
+  ): Promise<string> {
+    const { partitions, trail, clock, logger } = this.#options;
     const name = partitions.nameOf(partition);
-    await partitions.withdraw(name, options);
+    const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
+    await onRecord(trail, { act: 'drill.begin', actor, object, outcome: 'done' }, () =>
+      partitions.withdraw(name, options),
+    );
     const timer = setTimeout(() => void this.putBack(name), options.forMs).unref();
     this.#withdrawn.set(name, { returnsAt: clock() + options.forMs, timer });
     logger.warn(
@@ -37,16 +49,18 @@ export class Drills {
     return name;
   }
 
-  /** Puts a partition back; one that was not taken out stays as it is. Returns its full name. */
-  async putBack(partition: string): Promise<string> {
-    const { partitions, logger } = this.#options;
+  /** Puts a partition back, by itself where nobody does; one that was not taken out stays as it is. Returns its full name. */
+  async putBack(partition: string, actor?: Actor): Promise<string> {
+    const { partitions, trail, logger } = this.#options;
     const name = partitions.nameOf(partition);
     const withdrawal = this.#withdrawn.get(name);
     this.#withdrawn.delete(name);
     clearTimeout(withdrawal?.timer);
     await partitions.restore(name);
-    if (withdrawal)
-      logger.info({ event: 'partition_restored', partition: name }, 'a partition is put back into service');
+    if (withdrawal === undefined) return name;
+    logger.info({ event: 'partition_restored', partition: name }, 'a partition is put back into service');
+    const act = actOfProcess('daemon', 'drill.end', { partition: name });
+    await trail.append({ ...act, ...(actor && { actor }) });
     return name;
   }
 

@@ -40,7 +40,7 @@ import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'head' | 'copiesBefore'>;
+  store: Pick<Store, 'identity' | 'head' | 'copiesBefore' | 'trail'>;
   stateDir: string;
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;

@@ -107,7 +107,7 @@ function describeActor({ via, user, uid, login_uid, sudo_user, host, client, key
     ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
     ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
   ];
-  const name = user ?? (uid === undefined ? 'unknown' : `uid ${uid}`);
+  const name = user ?? (uid === undefined ? 'socket' : `uid ${uid}`);
   const where = host === undefined ? '' : ` on ${host}`;
   return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
 }

@@ -1,9 +1,10 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { BrokenInvariant } from '../base/assert.ts';
 import { fromUtf8, toHex } from '../base/bytes.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
 import { isReceived, type JobRecord } from '../job/job.ts';
-import { auditDigest, auditReference, parseAuditRecord } from '../manifest/auditRecord.ts';
+import { type AuditRecord, auditDigest, auditReference, parseAuditRecord } from '../manifest/auditRecord.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import { readReceipt } from '../receipts.ts';
@@ -124,48 +125,86 @@ export function* exportedTrail(folder: string): Iterable<KeptRecord> {
   }
 }
 
+export interface TrailCheckOptions {
+  /** Without it that of the first record with a receipt is the norm. */
+  trail?: Trail;
+  /** Without it what receipts say is compared, but not verified. */
+  verify?: (input: VerifierInput) => Verdict;
+}
+
 /**
  * Checks that records follow each other without a gap, that each names the one before by its digest, and that receipts are good
- * and of these very records. Without `verify` what receipts say is compared, but not verified.
+ * and of these very records. What cannot be read is a finding too.
  */
 export async function checkTrail(
   records: AsyncIterable<KeptRecord> | Iterable<KeptRecord>,
-  { trail, verify }: { trail?: Trail; verify?: (input: VerifierInput) => Verdict },
+  options: TrailCheckOptions,
 ): Promise<TrailReport> {
-  const report: TrailReport = { records: 0, sealed: 0, unsealed: [], unended: [], problems: [] };
-  const begun = new Set<number>();
-  let last: { number: number; text: string | undefined } = { number: 0, text: undefined };
-  let norm = trail;
-  for await (const kept of records) {
+  const check = new TrailCheck(options);
+  try {
+    for await (const kept of records) check.add(kept);
+  } catch (error) {
+    if (!(error instanceof BrokenInvariant)) throw error;
+    check.report.problems.push(`the audit trail cannot be read to its end: ${error.message}`);
+  }
+  return check.report;
+}
+
+class TrailCheck {
+  readonly report: TrailReport = { records: 0, sealed: 0, unsealed: [], unended: [], problems: [] };
+  readonly #verify: TrailCheckOptions['verify'];
+  #trail: Trail | undefined;
+  #last: Pick<KeptRecord, 'number' | 'text'> | undefined;
+
+  constructor({ trail, verify }: TrailCheckOptions) {
+    this.#trail = trail;
+    this.#verify = verify;
+  }
+
+  add(kept: KeptRecord): void {
     const { number, text, receipt } = kept;
-    const problem = (what: string) => report.problems.push(`audit record ${number}: ${what}`);
+    const { report } = this;
     report.records += 1;
-    const gap = number - last.number - 1;
-    if (gap > 0)
-      problem(`${gap === 1 ? 'the one' : `${gap} records`} before it ${gap === 1 ? 'is' : 'are'} missing`);
-    if (kept.problem !== undefined) problem(kept.problem);
-    const record = parseAuditRecord(text);
-    if (record === undefined) problem('it is not a record in canonical form');
-    else {
-      if (record.outcome === 'begun') begun.add(number);
-      if (record.concludes !== undefined && !begun.delete(record.concludes))
-        problem(`it concludes ${record.concludes}, which was not begun`);
-      norm ??= trailOf(record.environment, receipt);
-      if (record.number !== number) problem(`it says that it is number ${record.number}`);
-      if (norm && record.environment !== norm.environment) problem(`it is of ${record.environment}`);
-      const previous = last.text === undefined ? undefined : auditDigest(last.text);
-      if (gap === 0 && record.previous !== previous)
-        problem('the one before it is not the one it was written after');
-    }
+    const problems = [kept.problem, ...this.#problemsOfPlace(kept)];
     if (receipt !== undefined) {
       report.sealed += 1;
-      const wrong = problemOfReceipt(kept, norm, verify);
-      if (wrong !== undefined) problem(wrong);
+      problems.push(problemOfReceipt(kept, this.#trail, this.#verify));
     } else if (kept.problem === undefined) report.unsealed.push(number);
-    last = { number, text };
+    for (const problem of problems)
+      if (problem !== undefined) report.problems.push(`audit record ${number}: ${problem}`);
+    this.#last = { number, text };
   }
-  report.unended.push(...begun);
-  return report;
+
+  #problemsOfPlace({ number, text, receipt }: KeptRecord): string[] {
+    const gap = number - (this.#last?.number ?? 0) - 1;
+    const missing =
+      gap === 0 ? [] : [gap === 1 ? 'the one before it is missing' : `${gap} before it are missing`];
+    const record = parseAuditRecord(text);
+    if (record === undefined) return [...missing, 'it is not a record in canonical form'];
+    this.#trail ??= trailOf(record.environment, receipt);
+    const previous = this.#last && auditDigest(this.#last.text);
+    return [
+      ...missing,
+      ...(record.number === number ? [] : [`it says that it is number ${record.number}`]),
+      ...(record.environment === (this.#trail?.environment ?? record.environment)
+        ? []
+        : [`it is of ${record.environment}`]),
+      ...(gap > 0 || record.previous === previous
+        ? []
+        : ['the one before it is not the one it was written after']),
+      ...this.#problemsOfEnd(record),
+    ];
+  }
+
+  #problemsOfEnd({ number, outcome, concludes }: AuditRecord): string[] {
+    const { unended } = this.report;
+    if (outcome === 'begun') unended.push(number);
+    if (concludes === undefined) return [];
+    const index = unended.indexOf(concludes);
+    if (index < 0) return [`it concludes ${concludes}, which was not begun`];
+    unended.splice(index, 1);
+    return [];
+  }
 }
 
 function trailOf(environment: string, receipt: unknown): Trail | undefined {

@@ -1,0 +1,310 @@
+import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/cli/auditCheck.ts';
+import { checkStore } from '../../src/cli/storeCheck.ts';
+import {
+  type AuditRecord,
+  auditDigest,
+  encodeAuditRecord,
+  parseAuditRecord,
+} from '../../src/manifest/auditRecord.ts';
+import { parseTrust } from '../../src/manifest/trust.ts';
+import type { Databases } from '../../src/store/databases.ts';
+import { counterKey, jobKey } from '../../src/store/keys.ts';
+import { openStore } from '../../src/store/lmdb.ts';
+import { encodeRecord } from '../../src/store/records.ts';
+import { createVerifier } from '../../src/verify.ts';
+import { Child } from '../store/child.ts';
+import { Client } from '../support/client.ts';
+import { type Daemon, openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+import { tamper } from '../support/wholeStore.ts';
+
+t.setTimeout(600_000);
+
+const sandbox = await openSandbox({ code: 'dist', tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
+t.teardown(() => sandbox.close());
+const config = ['--config', sandbox.configFile];
+const storeDir = join(sandbox.dir, 'state', 'store');
+const folder = join(sandbox.dir, 'exported');
+const run = (...args: string[]) => sandbox.pdfseal(args);
+
+const JSON_BODY = { 'Content-Type': 'application/json' };
+let daemon: Daemon;
+
+interface Listed extends AuditRecord {
+  sealed: boolean;
+  sha256: string;
+}
+
+const list = async (...args: string[]): Promise<Listed[]> => {
+  const { stdout } = await run('audit', 'list', '--json', ...config, ...args);
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+};
+
+/** What a check and a verification of the trail say of a store. */
+async function judge(path: string): Promise<TrailReport & { checked: string[] }> {
+  const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
+  const store = await openStore({ path, readOnly: true });
+  try {
+    const options = { trail: trailOfStore(store), verify: createVerifier(trust) };
+    const report = await checkTrail(storedTrail(store), options);
+    const { problems } = await checkStore(store, { trust, problemsMax: 100, onLeaves: () => {} });
+    return { ...report, checked: problems };
+  } finally {
+    await store.close();
+  }
+}
+
+t.test('every act has a record, in one line of numbers, and each is sealed', async (t) => {
+  const apiKey = await sandbox.issueKey('hooks', 'acme', '--scopes', 'jobs:create,jobs:read,webhooks:manage');
+  const [first, second] = await list();
+  t.match(first, { number: 1, act: 'log.create', sealed: false, object: { keys: ['local/sandbox-2026'] } });
+  t.match(second, { act: 'key.issue', actor: { via: 'command', uid: process.geteuid?.(), pid: Number } });
+  t.notMatch(JSON.stringify(second), apiKey, 'the key itself is not on record');
+
+  daemon = await sandbox.start();
+  const clients = ['one', 'two', 'three', 'four'];
+  await Promise.all(clients.map((name) => sandbox.issueKey(name)));
+  const client = await Client.connect(sandbox.url, apiKey);
+  const body = JSON.stringify({ url: 'http://127.0.0.1:9/hook?token=secret' });
+  const made = await client.request('POST', '/v1/webhook-endpoints', { headers: JSON_BODY, body });
+  t.equal(made.status, 201, made.text);
+  daemon.child.kill('SIGHUP');
+  await until('all are sealed', async () => {
+    const records = await list();
+    return records.some(({ act }) => act === 'config.reload') && records.every(({ sealed }) => sealed);
+  });
+
+  const records = await list();
+  t.strictSame(
+    records.map(({ number }) => number),
+    records.map((_, index) => index + 1),
+  );
+  t.strictSame(
+    records.flatMap(({ act, object }) => (act === 'key.issue' ? [object.client] : [])).sort(),
+    ['hooks', ...clients].sort(),
+  );
+  const added = records.find(({ act }) => act === 'webhook.add');
+  t.match(added, {
+    actor: { via: 'api', client: 'hooks', key: /^key_/ },
+    object: { origin: 'http://127.0.0.1:9' },
+  });
+  t.notMatch(JSON.stringify(records), 'secret');
+  t.match(
+    records.find(({ act }) => act === 'daemon.start'),
+    { actor: { via: 'daemon' }, object: { config_sha256: /^[0-9a-f]{64}$/ } },
+  );
+  t.equal((await list('--act', 'key')).length, 5);
+  t.equal((await list('--since', '2999-01-01')).length, 0);
+  t.ok(
+    daemon.log.some(({ audit_digest: digest }) => digest === added?.sha256),
+    'the log of the daemon anchors it elsewhere',
+  );
+
+  const shown = await client.get('/v1/jobs');
+  t.strictSame(shown.json<{ jobs: unknown[] }>().jobs, [], 'no client sees any of it');
+});
+
+t.test('what is exported verifies offline, and nothing else does', async (t) => {
+  t.equal((await run('audit', 'export', '--into', folder, ...config)).status, 0);
+  const names = readdirSync(folder).sort();
+  t.equal(names.length, 2 * (await list()).length);
+  const [record = '', receipt = ''] = names;
+  const trust = ['--trust', sandbox.trustFile];
+  const verified = await run('verify', join(folder, record), join(folder, receipt), ...trust);
+  t.match(verified, { status: 0, stdout: /audit trail.*\n[\s\S]*\ngood\n$/ });
+  const verify = (of: string) => run('audit', 'verify', '--folder', of, ...trust);
+  t.match(await verify(folder), { status: 0, stdout: /\ngood\n$/ });
+
+  const changed = (change: (copy: string) => void) => {
+    const copy = join(sandbox.dir, 'changed');
+    rmSync(copy, { recursive: true, force: true });
+    cpSync(folder, copy, { recursive: true });
+    change(copy);
+    return verify(copy);
+  };
+  const name = (number: number) => `audit-0000000${number}.json`;
+  t.match(await changed((copy) => rmSync(join(copy, name(3)))), {
+    status: 1,
+    stderr: /4: the one before it is missing/,
+  });
+  const altered = await changed((copy) => {
+    const file = join(copy, name(2));
+    writeFileSync(file, readFileSync(file, 'utf8').replace('"acme"', '"acmf"'));
+  });
+  t.match(altered, { status: 1, stderr: /2: its receipt is of another text: it was altered/ });
+  t.match(altered.stderr, /3: the one before it is not the one it was written after/);
+  const swapped = await changed((copy) => {
+    for (const end of ['', '.receipt.json']) {
+      renameSync(join(copy, name(3) + end), join(copy, 'aside'));
+      renameSync(join(copy, name(4) + end), join(copy, name(3) + end));
+      renameSync(join(copy, 'aside'), join(copy, name(4) + end));
+    }
+  });
+  t.match(swapped, { status: 1, stderr: /3: it says that it is number 4/ });
+  t.equal(
+    (await run('audit', 'verify', '--folder', folder)).status,
+    2,
+    'without a trust file nobody can tell',
+  );
+
+  // A client can have the same bytes sealed, but not as the service's own word.
+  const apiKey = await sandbox.issueKey('forger');
+  const text = readFileSync(join(folder, record));
+  const client = await Client.connect(sandbox.url, apiKey);
+  const { document } = JSON.parse(readFileSync(join(folder, receipt), 'utf8')).manifest;
+  const fields = {
+    document_sha256: document.sha256,
+    document_sha512: document.sha512,
+    bytes: text.length,
+    visibility: 'private',
+    mode: 'blocking',
+    customer_reference: 'audit/1',
+  };
+  const answer = await client.request('POST', '/v1/digests/seal', {
+    headers: JSON_BODY,
+    body: JSON.stringify(fields),
+  });
+  t.equal(answer.status, 202, answer.text);
+  const own = (await client.get(`/v1/jobs/${answer.json<{ id: string }>().id}/receipt.json`)).text;
+  const forged = await changed((copy) => writeFileSync(join(copy, receipt), own));
+  t.match(forged, { status: 1, stderr: /1: its receipt is not of this record of the audit trail/ });
+});
+
+t.test('acts wait for no HSM, and are sealed once there is one', async (t) => {
+  const path = join(sandbox.dir, 'token-local', 'tokens');
+  renameSync(path, `${path}.gone`);
+  await sandbox.issueKey('patient');
+  t.match((await list()).at(-1), { object: { client: 'patient' }, sealed: false });
+  renameSync(`${path}.gone`, path);
+  await until('it is sealed', async () => (await list()).every(({ sealed }) => sealed));
+  t.equal(await daemon.stop(), 0);
+  t.match((await list()).at(-1), { act: 'daemon.stop', sealed: false });
+});
+
+t.test('who can write to the store removes or alters nothing that is sealed', async (t) => {
+  const whole = await judge(storeDir);
+  t.match(whole, { problems: [], checked: [] });
+  t.equal(whole.unsealed.length, 1, 'the stop');
+  const sealed = whole.records - 1;
+  const cases: [string, (databases: Databases, jobId: string, text: string) => Promise<unknown>[], RegExp][] =
+    [
+      [
+        'the newest that is sealed, removed',
+        ({ trail }) => [trail.remove(counterKey(sealed)), trail.remove(counterKey(sealed + 1))],
+        /seals audit record \d+, which is not there/,
+      ],
+      [
+        'one of the middle, removed',
+        ({ trail }) => [trail.remove(counterKey(2))],
+        /record 3: the one before it is missing/,
+      ],
+      [
+        'one altered',
+        ({ trail }, jobId, text) => [
+          trail.put(counterKey(2), encodeRecord([jobId, text.replace('"acme"', '"acmf"')])),
+        ],
+        /does not seal this record but something else/,
+      ],
+      [
+        'one damaged',
+        ({ trail }) => [trail.put(counterKey(2), Buffer.from('noise'))],
+        /the audit trail cannot be read to its end/,
+      ],
+      [
+        'its job removed too',
+        ({ trail, jobs }, jobId) => [trail.remove(counterKey(2)), jobs.remove(jobKey(jobId) ?? Buffer.of())],
+        /leaf \d+ is of job_\w+, which is not in the store/,
+      ],
+    ];
+  for (const [what, change, finding] of cases) {
+    const copy = join(sandbox.dir, what.replaceAll(' ', '-'));
+    cpSync(storeDir, copy, { recursive: true });
+    const store = await openStore({ path: copy });
+    const { jobId = '', text = '' } = (await store.trail.entry(2)) ?? {};
+    await store.close();
+    await tamper(copy, (databases) => Promise.all(change(databases, jobId, text)));
+    t.match((await judge(copy)).checked.join('\n'), finding, what);
+  }
+});
+
+t.test('an act that is killed half-way, and one that cannot be put on record', async (t) => {
+  const copy = join(sandbox.dir, 'killed');
+  cpSync(storeDir, copy, { recursive: true });
+  const { records } = await judge(copy);
+  const killed = new Child('crasher.ts', copy);
+  await killed.gone();
+  t.equal(killed.process.signalCode, 'SIGKILL');
+  const found = await judge(copy);
+  t.match(found, { records: records + 1, problems: [], checked: [] });
+  t.ok(found.unended.includes(records + 1), 'nobody knows how far it came, and that is said');
+
+  const data = join(storeDir, 'data.mdb');
+  const kept = readFileSync(data);
+  writeFileSync(data, 'no store');
+  const label = ['--region', 'local', '--new-label', 'unrecorded'];
+  const initKey = () => run('hsm', 'init-key', ...label, ...config);
+  t.equal((await initKey()).status, 1);
+  writeFileSync(data, kept);
+  t.match(await initKey(), { status: 0 }, 'there was no such key: it was not made');
+  t.match(
+    (await list('--act', 'hsm')).map(({ outcome, concludes }) => [outcome, concludes]),
+    [
+      ['begun', undefined],
+      ['done', Number],
+    ],
+  );
+});
+
+t.test(
+  'a restore is on record in what it restored, and an exported folder shows the older copy',
+  async (t) => {
+    const backup = join(sandbox.dir, 'backup');
+    t.equal((await run('backup', '--output', backup, ...config)).status, 0);
+    await sandbox.issueKey('lost');
+    t.equal((await run('audit', 'export', '--into', folder, ...config)).status, 0);
+    const before = await list();
+    const restored = await run('restore', '--from', backup, ...config);
+    t.equal(restored.status, 0, restored.stderr);
+    const after = await list();
+    t.match(after.at(-1), { act: 'restore', object: { from: backup, rollback: null } });
+    t.match(before[after.length - 1], { act: 'backup.make' }, 'in the place of what came after the copy');
+    const refused = await run('audit', 'export', '--into', folder, ...config);
+    t.match(refused, {
+      status: 1,
+      stderr: /is not what the store has: one of them was altered, or an older copy/,
+    });
+  },
+);
+
+t.test('a record is what it says, byte for byte', async (t) => {
+  const act = {
+    act: 'key.revoke',
+    actor: { via: 'command', uid: 0 },
+    object: { key: 'key_1' },
+    outcome: 'done',
+  } as const;
+  const place = { number: 1, previous: undefined, atMs: 0, environment: 'sandbox' };
+  const text = encodeAuditRecord(act, place);
+  t.equal(
+    text,
+    '{"act":"key.revoke","actor":{"uid":0,"via":"command"},"at":"1970-01-01T00:00:00.000Z","environment":"env_sandbox",' +
+      '"number":1,"object":{"key":"key_1"},"outcome":"done","schema":"pdfseal-audit/1"}',
+  );
+  t.match(parseAuditRecord(text), { ...act, number: 1 });
+  t.match(parseAuditRecord(encodeAuditRecord(act, { ...place, number: 2, previous: text })), {
+    previous: auditDigest(text),
+  });
+  refuse(t, text, [' ', ',"number":2', '"outcome":"undone"']);
+});
+
+function refuse(t: Test, text: string, [blank = '', double = '', undone = '']: string[]): void {
+  t.equal(parseAuditRecord(text + blank), undefined);
+  t.equal(parseAuditRecord(text.replace(',"object"', `${double},"object"`)), undefined);
+  t.equal(parseAuditRecord(text.replace('"outcome":"done"', undone)), undefined);
+}
