@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './document.ts';
-import { type CreateFields, type CreateRequest, duplicateField, invalidField, quote } from './job/fields.ts';
+import type { CreateFields, CreateRequest } from './job/fields.ts';
+import { duplicateField, invalidField, quote } from './job/fieldValues.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
 import { IncomingBody } from './net/body.ts';

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
-import { IDEMPOTENCY_KEY_PATTERN } from '../job/fields.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../job/fieldValues.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../job/job.ts';
 import { parseTrust } from '../manifest/trust.ts';
 import { ApiClient, type Reach } from './apiClient.ts';

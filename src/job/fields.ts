@@ -1,7 +1,8 @@
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { type DocumentDigests, JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from './job.ts';
+import { ServiceError } from '../base/errors.ts';
+import { booleanOf, duplicateField, fault, invalidField, parsers, quote, shorten } from './fieldValues.ts';
+import type { DocumentDigests, JobMode, Visibility } from './job.ts';
 
 /** What a create asks for, every field parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
 export interface CreateRequest {
@@ -32,31 +33,6 @@ export interface BatchLine {
   /** Whether the answer is to carry the receipt. */
   receipt: boolean;
 }
-
-/** Of an `Idempotency-Key` (decisions, section 1). */
-export const IDEMPOTENCY_KEY_PATTERN = /^[\x21-\x7e]{8,128}$/;
-
-/** Lengths in characters, that is Unicode code points. */
-const PURPOSE_CHARACTERS_MAX = 128;
-const CUSTOMER_REFERENCE_CHARACTERS_MAX = 512;
-const SOURCE_URL_CHARACTERS_MAX = 2048;
-
-type Parse<T> = (name: string, value: unknown) => T;
-
-const parsers = {
-  visibility: oneOf(VISIBILITIES),
-  mode: oneOf(JOB_MODES),
-  preserve_metadata: parseBoolean,
-  purpose: opaqueText(PURPOSE_CHARACTERS_MAX),
-  customer_reference: opaqueText(CUSTOMER_REFERENCE_CHARACTERS_MAX),
-  checksum_sha256: hexDigest(256),
-  source_url: parseSourceUrl,
-  document_sha256: hexDigest(256),
-  document_sha512: hexDigest(512),
-  bytes: parseBytes,
-  idempotency_key: parseIdempotencyKey,
-  receipt: parseBoolean,
-} satisfies Record<string, Parse<unknown>>;
 
 type FieldName = keyof typeof parsers;
 const COMMON_NAMES = ['visibility', 'mode', 'purpose', 'customer_reference'] as const;
@@ -253,111 +229,6 @@ function unknownField(name: string, names: readonly string[]): ServiceError {
   return new ServiceError('unknown_parameter', message, { parameter: shorten(name) });
 }
 
-/** A caller sent one field, or one file, more than once. */
-export function duplicateField(name: string): ServiceError {
-  return fault('duplicate_parameter', name, 'was sent more than once. Send it once.');
-}
-
-/** A field has a value that is not allowed; `demand` says what is: `must be UTF-8.` */
-export function invalidField(name: string, demand: string): ServiceError {
-  return fault('invalid_parameter', name, demand);
-}
-
-/** A name as the caller sent it, made safe to print. */
-export function quote(name: string): string {
-  return JSON.stringify(shorten(name));
-}
-
-function shorten(name: string): string {
-  const characters = [...name.slice(0, 200).toWellFormed()];
-  return characters.length > 64 ? `${characters.slice(0, 64).join('')}…` : characters.join('');
-}
-
-function oneOf<T extends string>(allowed: readonly T[]): Parse<T> {
-  return (name, value) => {
-    const found = allowed.find((candidate) => candidate === value);
-    return found ?? invalid(name, `must be one of: ${allowed.join(', ')}.`);
-  };
-}
-
-/** `true` and `false` as multipart text spells them; everything else stays the text it is and fails as such. */
-function booleanOf(text: string): boolean | string {
-  return text === 'true' || (text === 'false' ? false : text);
-}
-
-function parseBoolean(name: string, value: unknown): boolean {
-  return typeof value === 'boolean' ? value : invalid(name, 'must be exactly true or false.');
-}
-
-/**
- * Text that is kept and echoed as it is: no trimming, no normalisation. U+0000 is refused because it ends the text for
- * many a receiver, lone surrogates because they have no UTF-8 form; other control characters are the caller's own affair.
- */
-function opaqueText(charactersMax: number): Parse<string> {
-  return (name, value) => {
-    const text = parseText(name, value);
-    const characters = lengthInCodePoints(text, charactersMax);
-    if (characters < 1 || characters > charactersMax) {
-      invalid(name, `must have 1 to ${charactersMax} characters. Shorten it, or leave the field out.`);
-    }
-    return text;
-  };
-}
-
-function parseText(name: string, value: unknown): string {
-  if (typeof value !== 'string') return invalid(name, 'must be a string.');
-  if (!value.isWellFormed()) invalid(name, 'must be well-formed Unicode, without lone surrogates.');
-  if (value.includes('\0')) invalid(name, 'must not contain the character U+0000.');
-  return value;
-}
-
-/** Counts no further than it has to: a code point takes two UTF-16 code units at most. */
-function lengthInCodePoints(text: string, enough: number): number {
-  return text.length > 2 * enough ? text.length : [...text].length;
-}
-
-/** `bits`: of SHA-256 or of SHA-512. Lower case. */
-function hexDigest(bits: 256 | 512): Parse<string> {
-  const pattern = new RegExp(`^[0-9A-Fa-f]{${bits / 4}}$`);
-  return (name, value) =>
-    typeof value === 'string' && pattern.test(value)
-      ? value.toLowerCase()
-      : invalid(name, `must be the SHA-${bits} of the document: exactly ${bits / 4} hexadecimal characters.`);
-}
-
-function parseBytes(name: string, value: unknown): number {
-  return Number.isSafeInteger(value) && Number(value) > 0
-    ? Number(value)
-    : invalid(name, 'must be the length of the document: an integer from 1 to 2^53 - 1.');
-}
-
-function parseIdempotencyKey(name: string, value: unknown): string {
-  if (typeof value === 'string' && IDEMPOTENCY_KEY_PATTERN.test(value)) return value;
-  throw fault('invalid_idempotency_key', name, 'must be 8 to 128 visible ASCII characters.');
-}
-
-function parseSourceUrl(name: string, value: unknown): string {
-  const text = parseText(name, value);
-  const url = text.length <= SOURCE_URL_CHARACTERS_MAX ? URL.parse(text) : null;
-  const valid = url !== null && (url.protocol === 'https:' || url.protocol === 'http:');
-  if (valid && (url.username !== '' || url.password !== ''))
-    return invalid(name, 'must carry no credentials before its host.');
-  return valid
-    ? text
-    : invalid(
-        name,
-        `must be an absolute http or https URL of at most ${SOURCE_URL_CHARACTERS_MAX} characters.`,
-      );
-}
-
 function missing(name: FieldName): never {
   throw fault('missing_parameter', name, 'is required. Add it.');
-}
-
-function invalid(name: string, demand: string): never {
-  throw invalidField(name, demand);
-}
-
-function fault(code: ErrorCode, name: string, text: string): ServiceError {
-  return new ServiceError(code, `${name} ${text}`, { parameter: name });
 }

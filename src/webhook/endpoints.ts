@@ -1,6 +1,6 @@
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
-import { duplicateField, invalidField, quote } from '../job/fields.ts';
+import { duplicateField, invalidField, quote } from '../job/fieldValues.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 import {
