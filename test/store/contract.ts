@@ -21,6 +21,7 @@ import {
   sampleBatch,
   sampleContent,
   sampleCredential,
+  sampleEndpoint,
   sampleEntry,
   sampleJob,
   sampleJobs,
@@ -46,6 +47,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     listing,
     idempotency,
     references,
+    mending,
     sealing,
     failing,
     quotas,
@@ -501,6 +503,33 @@ async function references(t: Test, makeStore: MakeStore): Promise<void> {
       t.same(found.idempotency?.sort(), ids.slice(10, 600));
       t.same([found.content, found.source], [[fetched.id], [queued.id]]);
     }
+  });
+}
+
+async function mending(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('what the store wrote itself is without a flaw, and a repair changes nothing of it', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS);
+    const endpoint = sampleEndpoint();
+    await store.webhooks.addEndpoint(endpoint, 5, null);
+    const quota = { name: 'default', startsAt: START_MS - 5, endsAt: START_MS + HOUR_MS };
+    const accepted = sampleJobs(700).map((job) => ({ ...job, quota, customerReference: 'R' }));
+    await Promise.all(accepted.map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
+    const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
+    const [first, second] = accepted.map(({ id }) => id) as [string, string];
+    await store.fail(first, failure);
+    await store.fail(second, failure, { releaseKey: true });
+    const url = sampleUrlJob();
+    await store.accept(url, { sourceUrl: 'https://a.example/' });
+    await store.receive(url.id, sampleContent());
+    await store.webhooks.removeEndpoint(endpoint.id, null);
+    await store.sweepIdempotency(START_MS + 10, 5);
+    for await (const opened of thenReopened(store, reopen)) t.same(await collected(opened.audit()), []);
+
+    const opened = await reopen();
+    t.equal(await opened.repair({ onMended: t.fail, isGood: async () => true }), true);
+    t.match(await opened.quotaCounts(), [{ jobs: 699 }]);
+    t.equal(await opened.waitingCount(), 699);
+    t.match(await (await reopen()).job(first), { outcome: { failure } });
   });
 }
 
