@@ -1,11 +1,12 @@
-import { assert } from './base/assert.ts';
+import { assert, BrokenInvariant } from './base/assert.ts';
+import { bytesEqual } from './base/bytes.ts';
 import type { ReceivedJob } from './job/job.ts';
 import type { PartitionSignature } from './kms/partitions.ts';
-import { encodeCheckpoint } from './log/checkpoint.ts';
+import { encodeCheckpoint, parseCheckpoint } from './log/checkpoint.ts';
 import { noteKeyId } from './log/keys.ts';
-import { encodeNote } from './log/note.ts';
-import type { Tile } from './log/tiles.ts';
-import { appendLeaves, type Edge, leafHash, rootOf } from './log/tree.ts';
+import { encodeNote, parseNote } from './log/note.ts';
+import type { ReadTile, Tile } from './log/tiles.ts';
+import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from './log/tree.ts';
 import { leafData, manifestOf } from './manifest/manifest.ts';
 import { kmsKeyId, receiptAlgorithm } from './manifest/receipt.ts';
 import type { Batch, SealedBatch, SealedLeaf, StoreIdentity } from './store/store.ts';
@@ -88,4 +89,18 @@ export function sealedBatch(
     tiles,
     epochsRevision,
   };
+}
+
+/** The edge of the tree that the checkpoint commits to; undefined where tiles are missing or make another tree. */
+export async function committedEdge(head: Batch, readTile: ReadTile): Promise<Edge | undefined> {
+  const text = parseNote(head.checkpoint)?.text;
+  const checkpoint = text === undefined ? undefined : parseCheckpoint(text);
+  try {
+    const edge = await loadEdge(head.treeSize, readTile);
+    const isIts = checkpoint?.treeSize === edge.size && bytesEqual(checkpoint.root, rootOf(edge));
+    return isIts ? edge : undefined;
+  } catch (error) {
+    if (error instanceof BrokenInvariant) return undefined;
+    throw error;
+  }
 }

@@ -1,18 +1,15 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { bytesEqual } from './base/bytes.ts';
 import type { Clock } from './base/clock.ts';
 import { OperatorError, ServiceError } from './base/errors.ts';
 import { stopwatch } from './base/stopwatch.ts';
-import { type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
+import { committedEdge, type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from './job/job.ts';
 import { belowQuorum } from './kms/partitions.ts';
 import type { Limits } from './limits/limits.ts';
-import { parseCheckpoint } from './log/checkpoint.ts';
 import type { Term } from './log/epochs.ts';
-import { parseNote } from './log/note.ts';
-import { type Edge, loadEdge, rootOf } from './log/tree.ts';
+import { type Edge, emptyEdge } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
 import type { Signing } from './signing.ts';
@@ -350,19 +347,14 @@ function obstacleOf(error: unknown): ServiceError | undefined {
 export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const { store } = options;
   const head = await store.head();
-  const edge = await loadEdge(head?.treeSize ?? 0, (level, index) => store.tile(level, index));
-  if (head && !commitsTo(head, edge)) {
+  const edge =
+    head === undefined ? emptyEdge() : await committedEdge(head, (level, index) => store.tile(level, index));
+  if (edge === undefined) {
     throw new OperatorError(
-      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`, then restore a backup',
+      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what mends it',
     );
   }
   const sealer = new Sealer(options, edge, head, await store.waiting(Number.MAX_SAFE_INTEGER));
   sealer.start();
   return sealer;
-}
-
-function commitsTo(head: Batch, edge: Edge): boolean {
-  const text = parseNote(head.checkpoint)?.text;
-  const checkpoint = text === undefined ? undefined : parseCheckpoint(text);
-  return checkpoint?.treeSize === edge.size && bytesEqual(checkpoint.root, rootOf(edge));
 }

@@ -270,9 +270,11 @@ t.test('will not sign on top of tiles that its checkpoint does not commit to', a
   await sealer.settled(job.id, NEVER);
   await sealer.close();
   await store.close();
-  const damaged = withFault(await openStore({ path }), { tile: () => Promise.resolve(new Uint8Array(32)) });
-  await t.rejects(open({ store: damaged }), {
-    name: 'OperatorError',
-    message: /does not match its newest checkpoint/,
-  });
+  for (const tile of [new Uint8Array(32), undefined]) {
+    const damaged = withFault(await openStore({ path }), { tile: () => Promise.resolve(tile) });
+    await t.rejects(open({ store: damaged }), {
+      name: 'OperatorError',
+      message: /does not match its newest checkpoint/,
+    });
+  }
 });

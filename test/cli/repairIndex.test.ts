@@ -59,6 +59,11 @@ t.test('every index is mended, after a backup, and the receipts are as they were
     waiting.put(Buffer.alloc(16, 1), Buffer.alloc(0)),
   ]);
 
+  t.match(await sandbox.pdfseald(), {
+    status: 1,
+    stderr: /does not match its newest checkpoint; nothing will be signed\. Run `pdfseal check`/,
+  });
+
   const checked = await run('check');
   t.match(checked, {
     status: 1,

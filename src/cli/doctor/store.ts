@@ -41,7 +41,7 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) {
-      const remedy = 'run `pdfseal check`; restore a copy of the state folder';
+      const remedy = 'run `pdfseal check`: its last line says what mends it';
       return { diagnoses: [bad('store', String(error), remedy)] };
     }
     const remedy =
