@@ -167,10 +167,14 @@ t.test(
 t.test('gives up on a job that waited too long, and on no other', async (t) => {
   const { open, site, signing, setTime } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
-  const { sealer } = await open({ giveUpAfterMs: 1000 });
+  const { sealer, store } = await open({ giveUpAfterMs: 1000 });
   const [old] = jobs(1, { acceptedAt: 10_000 }) as [Job];
   const [young] = jobs(1, { acceptedAt: 50_000 }) as [Job];
   setTime(10_900);
+  const [record] = jobs(1, { acceptedAt: 10_000, source: 'audit' }) as [Job];
+  // As another process writes it.
+  await store.accept(record);
+  for (let times = 0; times < 2; times++) await sealer.adopt(record.id);
   await sealer.accept(young);
   await sealer.accept(old);
   await until('the loss is noticed', () => !signing.canSign());
@@ -182,8 +186,14 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
     failure: { code: 'kms_partition_unavailable' },
   });
   t.equal(sealer.waitingCount, 2);
+  t.equal(sealer.waiting.auditRecords, 1);
   for (const giveBack of returnTokens) giveBack();
   t.match(await sealer.settled(young.id, NEVER), { kind: 'sealed' });
+  t.match(
+    await sealer.settled(record.id, NEVER),
+    { kind: 'sealed' },
+    'what administrators did is sealed however late',
+  );
 });
 
 t.test('a blocking create given up after its caller left does not keep its key', async (t) => {

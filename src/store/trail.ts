@@ -6,7 +6,7 @@ export const AUDIT_CLIENT = '_audit';
 /**
  * What administrators did, one record after the other: the part of the store that keeps the audit trail. Each record is a document
  * whose digests a job of {@link AUDIT_CLIENT} has sealed; record and job are written in one transaction, together with the act itself
- * where that is a write to the store. `test/store/trail.ts` is the executable form of this contract.
+ * where that is a write to the store. `test/store/trailContract.ts` is the executable form of this contract.
  *
  * Records may be written by several processes at any time; they take turns, and numbers have no gaps.
  */

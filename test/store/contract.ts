@@ -27,6 +27,7 @@ import {
   sampleJobs,
   sampleUrlJob,
 } from './samples.ts';
+import { trail } from './trailContract.ts';
 import { webhooks } from './webhooks.ts';
 
 const HOUR_MS = 3_600_000;
@@ -53,6 +54,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     quotas,
     epochs,
     credentials,
+    trail,
     webhooks,
   ]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
