@@ -167,12 +167,37 @@ napi_value sendAll(napi_env env, napi_callback_info info) {
   return napi_create_uint32(env, static_cast<std::uint32_t>(sent), &result) == napi_ok ? result : nullptr;
 }
 
+// peer(fd): {pid, uid} of the process at the other end of a Unix socket when it connected (unix(7), SO_PEERCRED); undefined for any other.
+napi_value peer(napi_env env, napi_callback_info info) {
+  std::size_t count = 1;
+  napi_value argument;
+  int32_t fd;
+  if (napi_get_cb_info(env, info, &count, &argument, nullptr, nullptr) != napi_ok || count != 1 ||
+      napi_get_value_int32(env, argument, &fd) != napi_ok) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "peer takes a file descriptor");
+  }
+  ucred credentials{};
+  socklen_t bytes = sizeof credentials;
+  // Other sockets than those of Unix have credentials of nobody: pid 0.
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 || credentials.pid == 0) return nullptr;
+  napi_value result;
+  napi_value pid;
+  napi_value uid;
+  const bool made = napi_create_object(env, &result) == napi_ok &&
+                    napi_create_int32(env, credentials.pid, &pid) == napi_ok &&
+                    napi_create_uint32(env, credentials.uid, &uid) == napi_ok &&
+                    napi_set_named_property(env, result, "pid", pid) == napi_ok &&
+                    napi_set_named_property(env, result, "uid", uid) == napi_ok;
+  return made ? result : nullptr;
+}
+
 napi_value open(napi_env env, napi_value exports) {
   const napi_property_descriptor functions[] = {
+      {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"send", nullptr, sendAll, nullptr, nullptr, nullptr, napi_default, nullptr},
   };
-  return napi_define_properties(env, exports, 2, functions) == napi_ok ? exports : nullptr;
+  return napi_define_properties(env, exports, 3, functions) == napi_ok ? exports : nullptr;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ import type { Actor } from '../manifest/auditRecord.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
+import { peerOf } from './peer.ts';
 import { presentRun } from './present.ts';
 import type { StatusReader } from './statusReader.ts';
 
@@ -100,9 +101,9 @@ function answer(ctx: RequestContext, code: number, body: unknown): void {
   ctx.body = JSON.stringify(body);
 }
 
-/** Whoever may open the socket is not known further. */
-function actorOf({ state: { caller } }: RequestContext): Actor {
-  if (caller === undefined) return { via: 'administration' };
+/** By the API key or, on a Unix socket, by what the kernel knows of who opened it. */
+function actorOf({ state: { caller }, req }: RequestContext): Actor {
+  if (caller === undefined) return { via: 'administration', ...peerOf(req.socket) };
   return { via: 'administration', client: caller.viewer.clientId, key: caller.keyId };
 }
 

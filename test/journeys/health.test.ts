@@ -168,6 +168,10 @@ t.test('metrics, drills and who may ask for them', async (t) => {
     t.match(out.json(), { name: 'us/sandbox-2026', state: 'withdrawn', returns_at: String });
     const { signatures } = out.json<PresentedPartition>();
     t.match((await post('/canary')).json<PresentedRun>(), { verified: true, signers: ['eu/sandbox-2026'] });
+    const audit = ['audit', 'list', '--act', 'drill', '--json', '--config', sandbox.configFile];
+    const [begun = ''] = (await sandbox.pdfseal(audit)).stdout.split('\n');
+    const actor = { via: 'administration', uid: process.geteuid?.(), pid: process.pid };
+    t.match(JSON.parse(begun), { act: 'drill.begin', outcome: 'begun', actor });
     const outAt = Date.now();
     await until('sealing goes on', () => traffic.since(outAt, 'blocking').length >= 4);
     t.equal((await statusOf(sandbox)).partitions.members[1]?.signatures, signatures, 'without it');

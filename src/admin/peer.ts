@@ -1,0 +1,25 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+/** Who is at the other end of a Unix socket. */
+export interface Peer {
+  pid: number;
+  uid: number;
+}
+
+interface PeerAddon {
+  peer(fd: number): Peer | undefined;
+}
+
+const ADDON = fileURLToPath(new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url));
+
+/** As the kernel noted it when the connection was made; undefined for other sockets, and where the add-on was not built. */
+export function peerOf(socket: Socket): Peer | undefined {
+  // Node has no name for the descriptor of a socket.
+  const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } };
+  if (handle?.fd === undefined || handle.fd < 0 || !existsSync(ADDON)) return undefined;
+  const addon = createRequire(import.meta.url)(ADDON) as PeerAddon;
+  return addon.peer(handle.fd);
+}
