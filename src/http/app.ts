@@ -161,18 +161,20 @@ function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware
   const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock };
   const all = '/v1/webhook-endpoints';
   const one = `${all}/:endpoint_id`;
-  router.post(all, mayManage, createEndpoint(webhooks));
+  // Each change is on record for ever, in the audit trail and in the log: no client is to make them without end.
+  const limited = limitRate(parts.limits);
+  router.post(all, mayManage, limited, createEndpoint(webhooks));
   router.get(all, mayManage, listEndpoints(webhooks));
   router.get(one, mayManage, getEndpoint(webhooks));
-  router.patch(one, mayManage, changeEndpoint(webhooks));
-  router.delete(one, mayManage, deleteEndpoint(webhooks));
-  router.post(`${one}/rotate-secret`, mayManage, rotateSecret(webhooks));
-  router.post(`${one}/enable`, mayManage, enableEndpoint(webhooks));
-  router.post(`${one}/disable`, mayManage, disableEndpoint(webhooks));
-  router.post(`${one}/test`, mayManage, testEndpoint(webhooks));
+  router.patch(one, mayManage, limited, changeEndpoint(webhooks));
+  router.delete(one, mayManage, limited, deleteEndpoint(webhooks));
+  router.post(`${one}/rotate-secret`, mayManage, limited, rotateSecret(webhooks));
+  router.post(`${one}/enable`, mayManage, limited, enableEndpoint(webhooks));
+  router.post(`${one}/disable`, mayManage, limited, disableEndpoint(webhooks));
+  router.post(`${one}/test`, mayManage, limited, testEndpoint(webhooks));
   router.get(`${one}/deliveries`, mayManage, listDeliveries(webhooks));
   router.get(`${one}/dead-letters`, mayManage, listDeadLetters(webhooks));
-  router.post(`${one}/replay`, mayManage, replayDeadLetters(webhooks));
+  router.post(`${one}/replay`, mayManage, limited, replayDeadLetters(webhooks));
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {

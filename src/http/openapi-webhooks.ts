@@ -1,7 +1,16 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { DEATHS, WEBHOOK_EVENTS } from '../store/webhooks.ts';
 import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
-import { EVERY_ANSWER, failures, header, json, ref, SCOPED, secured } from './openapi-parts.ts';
+import {
+  EVERY_ANSWER,
+  failures,
+  header,
+  json,
+  rateLimitHeaders,
+  ref,
+  SCOPED,
+  secured,
+} from './openapi-parts.ts';
 import { jobEvent, jobId, object, type Schema, time } from './openapi-schemas.ts';
 
 const FOUND: ErrorCode[] = [...SCOPED, 'webhook_endpoint_not_found'];
@@ -189,9 +198,9 @@ export const WEBHOOK_PATHS: Record<string, object> = {
       responses: {
         201: {
           ...json('WebhookEndpointWithSecret', 'The endpoint, with its secret.'),
-          headers: { ...EVERY_ANSWER, ...created },
+          headers: { ...EVERY_ANSWER, ...rateLimitHeaders, ...created },
         },
-        ...failures([
+        ...limitedFailures([
           ...SCOPED,
           ...WITH_BODY,
           'missing_parameter',
@@ -215,13 +224,16 @@ export const WEBHOOK_PATHS: Record<string, object> = {
       ...operation('changeWebhookEndpoint', 'Change URL, events or description'),
       requestBody: body('ChangeWebhookEndpoint', true),
       responses: {
-        200: json('WebhookEndpoint', 'The endpoint.'),
-        ...failures([...FOUND, ...WITH_BODY, 'webhook_url_not_allowed']),
+        200: limitedJson('WebhookEndpoint', 'The endpoint.'),
+        ...limitedFailures([...FOUND, ...WITH_BODY, 'webhook_url_not_allowed']),
       },
     },
     delete: {
       ...operation('deleteWebhookEndpoint', 'Delete an endpoint and what was still to be sent to it'),
-      responses: { 204: { description: 'It is gone.', headers: EVERY_ANSWER }, ...failures(FOUND) },
+      responses: {
+        204: { description: 'It is gone.', headers: { ...EVERY_ANSWER, ...rateLimitHeaders } },
+        ...limitedFailures(FOUND),
+      },
     },
   },
   '/webhook-endpoints/{endpoint_id}/rotate-secret': {
@@ -230,8 +242,8 @@ export const WEBHOOK_PATHS: Record<string, object> = {
       ...operation('rotateWebhookSecret', 'Sign with a new secret, and for a while with the old one too'),
       requestBody: body('RotateWebhookSecret', false),
       responses: {
-        200: json('WebhookEndpointWithSecret', 'The endpoint, with its new secret.'),
-        ...failures([...FOUND, ...WITH_BODY]),
+        200: limitedJson('WebhookEndpointWithSecret', 'The endpoint, with its new secret.'),
+        ...limitedFailures([...FOUND, ...WITH_BODY]),
       },
     },
   },
@@ -255,7 +267,10 @@ export const WEBHOOK_PATHS: Record<string, object> = {
     post: {
       ...operation('replayWebhookDeadLetters', 'Send dead letters again'),
       requestBody: body('ReplayDeadLetters', false),
-      responses: { 202: json('Replay', 'They are due now.'), ...failures([...FOUND, ...WITH_BODY]) },
+      responses: {
+        202: limitedJson('Replay', 'They are due now.'),
+        ...limitedFailures([...FOUND, ...WITH_BODY]),
+      },
     },
   },
 };
@@ -290,8 +305,17 @@ function body(schema: string, required: boolean): object {
   return { required, content: { 'application/json': { schema: ref(schema) } } };
 }
 
+/** The answers of whatever changes something: see `rate-limit.ts`. */
+function limitedJson(schema: string, description: string): object {
+  return { ...json(schema, description), headers: { ...EVERY_ANSWER, ...rateLimitHeaders } };
+}
+
+function limitedFailures(codes: ErrorCode[]): object {
+  return failures([...codes, 'rate_limit_exceeded'], rateLimitHeaders);
+}
+
 function simple(name: string, operationId: string, summary: string, status: number, schema: string) {
-  const responses = { [status]: json(schema, 'Done.'), ...failures(FOUND) };
+  const responses = { [status]: limitedJson(schema, 'Done.'), ...limitedFailures(FOUND) };
   return {
     [`/webhook-endpoints/{endpoint_id}/${name}`]: {
       parameters: [endpointId],

@@ -67,6 +67,44 @@ t.test('requests past the rate are refused, and told when to come again', async 
   t.strictSame(headersOf(await client.seal(pdfOf('a'))), ['"client";q=2;w=60', '"client";r=0;t=30', null]);
 });
 
+t.test('changes to webhook endpoints count too, and reading them does not', async (t) => {
+  const { clientId } = await openLimited({ rate: rate(7) });
+  const scopes = ['webhooks:manage'] as const;
+  const client = app.client.as(await app.issue({ clientId, id: 'key_hooks', scopes: [...scopes] }));
+  const all = '/v1/webhook-endpoints';
+  const send = (method: string, path: string, body?: object) =>
+    client.request(method, path, {
+      ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+    });
+  const made = await send('POST', all, { url: 'https://hooks.example.com/' });
+  t.strictSame([made.status, made.headers.get('RateLimit')], [201, '"client";r=6;t=9']);
+  const one = `${all}/${made.json<{ id: string }>().id}`;
+  const changes = [
+    () => send('PATCH', one, { description: 'a' }),
+    () => send('POST', `${one}/rotate-secret`),
+    () => send('POST', `${one}/disable`),
+    () => send('POST', `${one}/enable`),
+    () => send('POST', `${one}/test`),
+    () => send('POST', `${one}/replay`),
+  ];
+  for (const change of changes) t.match((await change()).status, /^20[02]$/);
+  const newest = await store.trail.newest();
+  for (const change of [() => send('POST', all, {}), ...changes, () => send('DELETE', one)]) {
+    const refused = await change();
+    t.equal(codeOf(refused), '429 rate_limit_exceeded');
+    t.strictSame(headersOf(refused), ['"client";q=7;w=60', '"client";r=0;t=9', '9']);
+  }
+  t.equal(await store.trail.newest(), newest, 'what is refused leaves no record');
+  for (const path of [all, one, `${one}/deliveries`, `${one}/dead-letters`])
+    t.strictSame(
+      [(await client.get(path)).status, (await client.get(path)).headers.get('RateLimit')],
+      [200, null],
+    );
+  time.now += 60_000;
+  const gone = await send('DELETE', one);
+  t.strictSame([gone.status, gone.headers.get('RateLimit')], [204, '"client";r=6;t=9']);
+});
+
 t.test('jobs past a quota are refused until its window ends', async (t) => {
   const { client } = await openLimited({ quotas: { default: daily(1), invoice: daily(2) } });
   const invoice = { purpose: 'invoice' };
