@@ -20,6 +20,8 @@ export interface Engine {
   readonly tasksMax: number;
   /** The bytes that a task may have, all pieces together. */
   readonly taskBytesMax: number;
+  /** What each document in a crowded task gets at least; the others wait for the next one. */
+  readonly shareBytesMin: number;
   /** A task: pieces of unrelated documents, SHA-256 and SHA-512 in one pass. Answers in the order of the pieces. */
   hash(pieces: readonly Piece[]): Promise<Hashed[]>;
   /** Ends the threads. What is under way may stay without an answer. */

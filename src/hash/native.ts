@@ -28,8 +28,10 @@ export interface NativeThreads {
 /** Where node-gyp puts it: as far from `src/` as from `dist/`, in a checkout as in the package. */
 export const ADDON = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url);
 
-/** For 16 uploads to have 64 KiB each on the lanes at once; less than a millisecond of work. */
-const TASK_BYTES_MAX = 1024 * 1024;
+/** As much as Node reads from a socket at once, so that no chunk is cut. */
+const SHARE_BYTES_MIN = 64 * 1024;
+/** For all 16 lanes; less than a millisecond of work. */
+const TASK_BYTES_MAX = 16 * SHARE_BYTES_MIN;
 
 /** Throws when the add-on was not built or does not load. */
 export function loadNativeAddon(addon = ADDON): NativeAddon {
@@ -50,6 +52,7 @@ export function openNativeEngine(threads: number): Engine {
   return {
     tasksMax: threads * TASKS_PER_THREAD,
     taskBytesMax: TASK_BYTES_MAX,
+    shareBytesMin: SHARE_BYTES_MIN,
     hash: async (pieces) => open.hash(pieces),
     close: async () => open.close(),
   };

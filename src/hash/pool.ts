@@ -7,8 +7,6 @@ import { type Digests, Lane } from './lane.ts';
 import { openNativeEngine } from './native.ts';
 import { openWasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
-/** A document in a crowded task gets at least this much of it. */
-const SHARE_BYTES_MIN = 16 * 1024;
 /** From here on a document waits, and all of them together (then each keeps one chunk at most). */
 const LANE_PENDING_BYTES_MAX = 256 * 1024;
 const POOL_PENDING_BYTES_MAX = 16 * 1024 * 1024;
@@ -212,7 +210,7 @@ class EnginePool {
     const lanes: Lane[] = [];
     const pieces: Piece[] = [];
     let room = this.#engine.taskBytesMax;
-    const share = Math.max(SHARE_BYTES_MIN, Math.floor(room / lanesMax));
+    const share = Math.max(this.#engine.shareBytesMin, Math.floor(room / lanesMax));
     while (lanes.length < lanesMax && room >= share) {
       const lane = this.#queue.shift();
       if (lane === undefined) break;

@@ -30,6 +30,7 @@ export function openWasmEngine(options: WasmEngineOptions): Engine {
 class WasmEngine implements Engine {
   readonly tasksMax: number;
   readonly taskBytesMax = SLAB_BYTES;
+  readonly shareBytesMin = SLAB_BYTES / 32;
   readonly #piscina: Piscina<WasmTask, Hashed[]>;
   readonly #slabs: SharedArrayBuffer[];
   readonly #freeSlabs: number[];
