@@ -150,7 +150,7 @@ class StoreCheck {
   async indexes(): Promise<void> {
     const { flaws } = this.report;
     const indexes = emptyIndexReport();
-    for await (const { index, kind, entry } of this.#store.audit()) {
+    for await (const { index, kind, entry } of this.#store.checkIndexes()) {
       indexes[index][kind] += 1;
       if (flaws.length < this.#options.problemsMax) flaws.push(`index ${index}: ${entry} is ${kind}`);
     }

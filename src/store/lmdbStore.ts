@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Content, Failure, Job, JobRecord } from '../job/job.ts';
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Act } from '../manifest/auditRecord.ts';
-import { auditIndexes } from './audit.ts';
+import { checkIndexes } from './check.ts';
 import { Commits } from './commits.ts';
 import { Copies } from './copies.ts';
 import { Credentials } from './credentials.ts';
@@ -180,15 +180,15 @@ export class LmdbStore implements Store {
     return this.#intact(this.#jobs).references();
   }
 
-  async *audit(): AsyncIterable<IndexFlaw> {
-    for await (const flaws of auditIndexes(this.#databases, this.#commits, this.#clock())) yield* flaws;
+  async *checkIndexes(): AsyncIterable<IndexFlaw> {
+    for await (const flaws of checkIndexes(this.#databases, this.#commits, this.#clock())) yield* flaws;
   }
 
   async repair({ backup, onMended, isGood }: RepairOptions): Promise<boolean> {
     const mark = this.identity.repair ?? { begunAt: this.#clock(), ...(backup !== undefined && { backup }) };
     const identity = { ...this.identity, repair: mark };
     await this.#commits.write({ changes: [identityChange(this.#databases, identity)] });
-    for await (const flaws of auditIndexes(this.#databases, this.#commits, this.#clock())) {
+    for await (const flaws of checkIndexes(this.#databases, this.#commits, this.#clock())) {
       await this.#commits.write({ changes: flaws.map(({ change }) => change) });
       for (const flaw of flaws) onMended(flaw);
     }

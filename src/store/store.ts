@@ -117,10 +117,10 @@ export interface Store {
    * Looks through every index for what does not follow from what it is derived from, which must be whole. A daemon at work is no
    * flaw. Memory does not grow with the store, but with the number of flaws.
    */
-  audit(): AsyncIterable<IndexFlaw>;
+  checkIndexes(): AsyncIterable<IndexFlaw>;
 
   /**
-   * Mends what {@link audit} finds, in bounded transactions, while nobody else uses the store. Until `isGood` says that all is well the store
+   * Mends what {@link checkIndexes} finds, in bounded transactions, while nobody else uses the store. Until `isGood` says that all is well the store
    * bears a mark, and is opened by nobody but another repair, which goes on wherever this one ended. Returns what `isGood` said.
    */
   repair(options: RepairOptions): Promise<boolean>;

@@ -525,7 +525,8 @@ async function mending(t: Test, makeStore: MakeStore): Promise<void> {
     await store.receive(url.id, sampleContent());
     await store.webhooks.removeEndpoint(endpoint.id, null);
     await store.sweepIdempotency(START_MS + 10, 5);
-    for await (const opened of thenReopened(store, reopen)) t.same(await collected(opened.audit()), []);
+    for await (const opened of thenReopened(store, reopen))
+      t.same(await collected(opened.checkIndexes()), []);
 
     const opened = await reopen();
     t.equal(await opened.repair({ onMended: t.fail, isGood: async () => true }), true);

@@ -379,7 +379,7 @@ async function repaired(t: Test, path: string): Promise<IndexReport> {
 
 async function flawsOf(store: Store): Promise<IndexReport> {
   const report = emptyIndexReport();
-  for await (const { index, kind } of store.audit()) report[index][kind] += 1;
+  for await (const { index, kind } of store.checkIndexes()) report[index][kind] += 1;
   return report;
 }
 

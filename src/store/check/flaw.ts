@@ -15,7 +15,7 @@ export interface Flaw extends IndexFlaw {
  * Looks through one index and says page by page what is wrong with it. Between two pages others may write; all that is read for one page
  * is read at the same moment, and what belongs together is written together, so that a daemon at work is no flaw.
  */
-export type IndexAudit = (facts: Facts) => Iterable<Flaw[]>;
+export type IndexCheck = (facts: Facts) => Iterable<Flaw[]>;
 
 /** What indexes follow from. */
 export class Facts {

@@ -17,7 +17,7 @@ import type { IdempotencyEntry, QuotaCount } from '../store.ts';
 import { eachKey, type Facts, type Flaw, inHex, judge, keyPages, readable } from './flaw.ts';
 
 /** Every idempotency entry has its time, by which it is swept. */
-export function* auditExpiry({ databases }: Facts): Iterable<Flaw[]> {
+export function* checkExpiry({ databases }: Facts): Iterable<Flaw[]> {
   const { expiry: database, idempotency } = databases;
   const at = (key: Uint8Array) => ({ index: 'expiry', database, key, entry: inHex(key) }) as const;
   const isRight = (key: Uint8Array) => {
@@ -41,7 +41,7 @@ const SETTLED_MS = 600_000;
 const COUNTS_MAX = 3;
 
 /** Each window's count is that of its jobs, but for those whose create was taken back. Windows that are long over go with the sweep. */
-export function* auditQuotas(facts: Facts): Iterable<Flaw[]> {
+export function* checkQuotas(facts: Facts): Iterable<Flaw[]> {
   for (let counts = 1; ; counts++) {
     const counting = new Counting(facts);
     // What is old is counted page by page, what is new together with the judgement.

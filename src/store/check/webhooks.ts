@@ -18,7 +18,7 @@ import type { Tally, WebhookEndpoint } from '../webhooks.ts';
 import { eachKey, type Facts, type Flaw, inHex, judge, readable } from './flaw.ts';
 
 /** The last revisions without a gap, up to one that no endpoint is ahead of. */
-export function* auditRevisions({ databases }: Facts): Iterable<Flaw[]> {
+export function* checkRevisions({ databases }: Facts): Iterable<Flaw[]> {
   const { endpointRevisions: database, endpoints } = databases;
   const keys = Array.from(database.getKeys({}), (key) => Buffer.from(key));
   const known = keys.filter((key) => key.length === COUNTER_BYTES).map(parseCounterKey);
@@ -39,17 +39,17 @@ export function* auditRevisions({ databases }: Facts): Iterable<Flaw[]> {
   ];
 }
 
-export function auditOutbox(facts: Facts): Iterable<Flaw[]> {
-  return auditDeliveries(facts, 'outbox', facts.databases.outbox, {});
+export function checkOutbox(facts: Facts): Iterable<Flaw[]> {
+  return checkDeliveries(facts, 'outbox', facts.databases.outbox, {});
 }
 
 /** What is lost of a damaged entry is how often it was tried, and why it was given up. */
-export function auditDeadLetters(facts: Facts): Iterable<Flaw[]> {
-  return auditDeliveries(facts, 'dead_letters', facts.databases.deadLetters, { death: 'overdue' });
+export function checkDeadLetters(facts: Facts): Iterable<Flaw[]> {
+  return checkDeliveries(facts, 'dead_letters', facts.databases.deadLetters, { death: 'overdue' });
 }
 
 /** Nobody is told but of his own jobs, and of these how they ended. What was of endpoints that are no more goes with the sweep. */
-function auditDeliveries(
+function checkDeliveries(
   facts: Facts,
   index: 'outbox' | 'dead_letters',
   database: Database,
@@ -84,7 +84,7 @@ function eventOf({ databases }: Facts, outcome: Outcome): Pick<Entry, 'type' | '
 }
 
 /** Statistics, which follow from nothing; but one that cannot be read would end every commit for its endpoint. */
-export function* auditTallies({ databases }: Facts): Iterable<Flaw[]> {
+export function* checkTallies({ databases }: Facts): Iterable<Flaw[]> {
   const { tallies: database, outbox, deadLetters } = databases;
   yield* eachKey(database, (key) => {
     const at = { index: 'tallies', database, key, entry: `we_${inHex(key)}` } as const;

@@ -9,7 +9,7 @@ import { eachKey, type Facts, type Flaw, inHex, judge } from './flaw.ts';
 const PAGE_LEAVES = 4096;
 
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
-export function* auditTiles({ databases }: Facts): Iterable<Flaw[]> {
+export function* checkTiles({ databases }: Facts): Iterable<Flaw[]> {
   const { tiles: database } = databases;
   const log = new Log(databases);
   const nameOf = (level: number, index: number) => tilePath({ level, index, width: TILE_WIDTH });
@@ -43,7 +43,7 @@ export function* auditTiles({ databases }: Facts): Iterable<Flaw[]> {
 }
 
 /** Every leaf's job is sealed as that leaf, and no other job is sealed. How jobs failed follows from nothing else, and is left alone. */
-export function* auditOutcomes(facts: Facts): Iterable<Flaw[]> {
+export function* checkOutcomes(facts: Facts): Iterable<Flaw[]> {
   const { leaves, outcomes: database } = facts.databases;
   const leafAt = (leafIndex: number) => {
     if (!Number.isSafeInteger(leafIndex)) return undefined;

@@ -15,7 +15,7 @@ import type { IdempotencyEntry } from '../store.ts';
 import { eachKey, type Facts, type Flaw, judge, readable } from './flaw.ts';
 
 /** Where a document comes from is kept as long as it may still be fetched. */
-export function* auditSources(facts: Facts): Iterable<Flaw[]> {
+export function* checkSources(facts: Facts): Iterable<Flaw[]> {
   const { sources: database, contents } = facts.databases;
   yield* eachKey(database, (key) => {
     const job = facts.job(key);
@@ -26,7 +26,7 @@ export function* auditSources(facts: Facts): Iterable<Flaw[]> {
 }
 
 /** A job waits exactly as long as it has no outcome, and knows the idempotency entry that goes with its failure. */
-export function* auditWaiting(facts: Facts): Iterable<Flaw[]> {
+export function* checkWaiting(facts: Facts): Iterable<Flaw[]> {
   const { waiting: database, jobs, idempotency } = facts.databases;
   const told = new Set<string>();
   const flawsOf = (key: Uint8Array, expected: Uint8Array | undefined) => {
@@ -69,7 +69,7 @@ function isHarmless(
 }
 
 /** Every job is in the list of each circle that may see it. */
-export function* auditScopes(facts: Facts): Iterable<Flaw[]> {
+export function* checkScopes(facts: Facts): Iterable<Flaw[]> {
   const { scopes: database, jobs } = facts.databases;
   const at = (key: Uint8Array) => ({ index: 'scopes', database, key, entry: ownerOf(key) }) as const;
   yield* eachKey(database, (key) => {
@@ -84,7 +84,7 @@ export function* auditScopes(facts: Facts): Iterable<Flaw[]> {
 }
 
 /** Every job is found by its document and its reference, in whichever generation. */
-export function* auditLookups(facts: Facts): Iterable<Flaw[]> {
+export function* checkLookups(facts: Facts): Iterable<Flaw[]> {
   const { lookups: database, jobs } = facts.databases;
   const at = (key: Uint8Array) => ({ index: 'lookups', database, key, entry: ownerOf(key) }) as const;
   const isPossible = (key: Uint8Array) => {
