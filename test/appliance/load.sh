@@ -13,6 +13,7 @@ while [ ! -e "$folder/stop" ]; do
       job=$(sed -E 's/.*"id":"([^"]*)".*/\1/' "$folder/answer")
       cp "$folder/document.pdf" "$folder/$job.pdf"
       echo "$job" >>"$folder/jobs"
+      sleep 0.05
       ;;
     503) sleep 0.1 ;;
     *)

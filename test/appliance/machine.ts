@@ -62,17 +62,7 @@ export class Machine {
   run(line: string, input = ''): Ran {
     const leader = this.#leader();
     if (leader === undefined) return { status: null, stdout: '', stderr: 'the machine is down' };
-    const enter = [
-      '-t',
-      leader,
-      '-a',
-      'env',
-      '-i',
-      'PATH=/usr/sbin:/usr/bin:/sbin:/bin',
-      'HOME=/root',
-      'LANG=C.UTF-8',
-    ];
-    return spawnSync('nsenter', [...enter, 'bash', '-c', line], { encoding: 'utf8', input });
+    return spawnSync('nsenter', enter(leader, line), { encoding: 'utf8', input });
   }
 
   /** Like {@link run}; throws unless it ends with 0. Its standard output, trimmed. */
@@ -84,7 +74,7 @@ export class Machine {
 
   /** Starts a line of shell and does not wait. */
   start(line: string): ChildProcess {
-    return spawn('nsenter', ['-t', this.#leader() ?? '', '-a', 'bash', '-c', line], { stdio: 'ignore' });
+    return spawn('nsenter', enter(this.#leader() ?? '', line), { stdio: 'ignore' });
   }
 
   async reboot(): Promise<void> {
@@ -107,6 +97,12 @@ export class Machine {
     const file = `/proc/${pid}/task/${pid}/children`;
     return existsSync(file) ? readFileSync(file, 'utf8').split(' ')[0] || undefined : undefined;
   }
+}
+
+/** Nothing of the environment comes along: what tap has Node load is not in there. */
+function enter(leader: string, line: string): string[] {
+  const variables = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root', 'LANG=C.UTF-8'];
+  return ['-t', leader, '-a', 'env', '-i', ...variables, 'bash', '-c', line];
 }
 
 function baseTree(): string {
