@@ -2,6 +2,7 @@
 import { fstatSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { escapeControls } from './controls.ts';
 import { journalStream } from './env.ts';
 import { EVENTS, type EventName } from './events.ts';
 import type { LogOutput } from './logWriter.ts';
@@ -106,7 +107,10 @@ export function encodeEntry(line: string): Buffer {
   const { level, time: _, msg = '', ...fields } = JSON.parse(line) as Fields;
   const id = EVENTS[fields.event as EventName];
   const entry: [name: string, value: string][] = [
-    ['MESSAGE', [String(msg), ...Object.entries(fields).flatMap(describeField)].join(' ')],
+    [
+      'MESSAGE',
+      [String(msg), ...Object.entries(fields).flatMap(describeField).map(escapeControls)].join(' '),
+    ],
     ['PRIORITY', PRIORITIES[String(level)] ?? PRIORITY_UNKNOWN],
     ['SYSLOG_IDENTIFIER', IDENTIFIER],
   ];

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { Presets, SingleBar } from 'cli-progress';
+import { escapeControls } from '../base/controls.ts';
 import { formatBytes } from '../base/units.ts';
 
 let json = false;
@@ -12,10 +13,6 @@ export function speakJson(): void {
 export function isJson(): boolean {
   return json;
 }
-
-/** Controls of terminals and of text direction: in what strangers wrote they could rewrite what is on the screen. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
-const CONTROLS = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** One line on standard output: what the command was asked for. Controls are written as \uXXXX, which JSON reads back. */
 export function print(line: string): void {
@@ -35,10 +32,6 @@ export function note(line: string): void {
 /** One object on standard error, where somebody asked for JSON. */
 export function noteJson(value: unknown): void {
   process.stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
-}
-
-export function escapeControls(line: string): string {
-  return line.replaceAll(CONTROLS, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** How something is: `plain` is for what is neither well nor unwell. */

@@ -62,6 +62,19 @@ t.test('each line is an entry, with priority, id and fields', async (t) => {
   t.match([fatal?.PRIORITY, debug?.PRIORITY], ['2', '7']);
 });
 
+t.test('nothing a caller sent rules a terminal, or hides the message it is in', async (t) => {
+  const path = socketIn(t);
+  const { entries, read } = await listenAsJournal(t, path);
+  read();
+  const { logger } = logTo(path);
+  const sly = '\u009b2J\u007f\u202etxt';
+  logger.info({ detail: sly, list: [sly], err: new Error(sly) }, 'refused');
+  await until('it has come', () => entries.length === 1);
+  const shown = '"\\u009b2J\\u007f\\u202etxt"';
+  t.equal(entries[0]?.MESSAGE, `refused detail=${shown} list=[${shown}] err=${shown}`);
+  t.equal(entries[0]?.PDFSEAL_DETAIL, sly);
+});
+
 t.test('many at once come in their order, and one that is larger than a datagram comes whole', async (t) => {
   const path = socketIn(t);
   const { entries, read } = await listenAsJournal(t, path);

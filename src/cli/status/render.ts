@@ -1,6 +1,7 @@
 import type { AdminStatus } from '../../admin/status.ts';
+import { escapeControls } from '../../base/controls.ts';
 import type { Failure } from '../failure.ts';
-import { escapeControls, type Mark, marked } from '../terminal.ts';
+import { type Mark, marked } from '../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../times.ts';
 import { type Row, rowsOf } from './rows.ts';
 
