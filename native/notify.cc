@@ -167,7 +167,8 @@ napi_value sendAll(napi_env env, napi_callback_info info) {
   return napi_create_uint32(env, static_cast<std::uint32_t>(sent), &result) == napi_ok ? result : nullptr;
 }
 
-// peer(fd): {pid, uid} of the process at the other end of a Unix socket when it connected (unix(7), SO_PEERCRED); undefined for any other.
+// peer(fd): {pid?, uid} of the process at the other end of a Unix socket when it connected (unix(7), SO_PEERCRED); undefined for any
+// other. A process that another PID namespace hides has no pid here.
 napi_value peer(napi_env env, napi_callback_info info) {
   std::size_t count = 1;
   napi_value argument;
@@ -178,16 +179,17 @@ napi_value peer(napi_env env, napi_callback_info info) {
   }
   ucred credentials{};
   socklen_t bytes = sizeof credentials;
-  // Other sockets than those of Unix have credentials of nobody: pid 0.
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 || credentials.pid == 0) return nullptr;
+  // Other sockets than those of Unix have credentials of nobody.
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 || credentials.uid == static_cast<uid_t>(-1))
+    return nullptr;
   napi_value result;
   napi_value pid;
   napi_value uid;
   const bool made = napi_create_object(env, &result) == napi_ok &&
-                    napi_create_int32(env, credentials.pid, &pid) == napi_ok &&
                     napi_create_uint32(env, credentials.uid, &uid) == napi_ok &&
-                    napi_set_named_property(env, result, "pid", pid) == napi_ok &&
-                    napi_set_named_property(env, result, "uid", uid) == napi_ok;
+                    napi_set_named_property(env, result, "uid", uid) == napi_ok &&
+                    (credentials.pid == 0 || (napi_create_int32(env, credentials.pid, &pid) == napi_ok &&
+                                              napi_set_named_property(env, result, "pid", pid) == napi_ok));
   return made ? result : nullptr;
 }
 

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 
 /** Who is at the other end of a Unix socket. */
 export interface Peer {
-  pid: number;
+  /** Absent where a PID namespace hides it: of somebody outside of the daemon's container. */
+  pid?: number;
   uid: number;
 }
 

@@ -1,0 +1,28 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type ListenOptions, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { peerOf } from '../../src/admin/peer.ts';
+
+/** Who the server finds at the other end of a connection of ours. */
+async function peerAt(t: Test, options: ListenOptions) {
+  const server = createServer().listen(options);
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  const client = typeof address === 'string' ? connect(address) : connect(address?.port ?? 0, '127.0.0.1');
+  t.teardown(() => client.destroy());
+  const [socket] = (await once(server, 'connection')) as [Socket];
+  t.teardown(() => socket.destroy());
+  return peerOf(socket);
+}
+
+t.test('the kernel knows who is at the other end of a Unix socket, and of no other', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-peer-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const path = join(dir, 'socket');
+  t.strictSame(await peerAt(t, { path }), { uid: process.geteuid?.(), pid: process.pid });
+  t.equal(await peerAt(t, { host: '127.0.0.1', port: 0 }), undefined);
+});
