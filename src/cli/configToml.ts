@@ -2,7 +2,7 @@ import type { Setting } from '../config/effective.ts';
 import type { KeyPath } from '../config/toml.ts';
 
 /** Names of variables that modules are told secrets by: their values are for no screen and no mail. */
-const SECRET = /pin|pass|secret|token|credential/i;
+const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
 const NOT_SHOWN = '(not shown)';
 
 /** What may be printed of a value; a table of variables without its secrets. */

@@ -103,6 +103,20 @@ t.test('where each key is from, and what differs from its default', async (t) =>
   t.ok(hidesSecrets(settings));
 });
 
+t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
+  const names = ['VENDOR_PIN', 'HSM_PWD', 'ACCESS_KEY', 'API_AUTH', 'n3_PASSPHRASE', 'session_token'];
+  for (const name of names) {
+    const setting = {
+      path: ['environment'],
+      value: { CONF: 'a', [name]: 'hidden' },
+      source: 'file',
+      changed: true,
+    } as const;
+    t.strictSame(toTomlLines([setting]).join().includes('hidden'), false, name);
+    t.ok(hidesSecrets([setting]), name);
+  }
+});
+
 t.test('beside a daemon that loaded another content of the file', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
