@@ -192,6 +192,9 @@ function generationKey(generation: number): Buffer {
 }
 
 export function newestGeneration(lookups: Database): number {
-  for (const key of lookups.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key).readUInt32BE();
+  for (const key of lookups.getKeys({ reverse: true })) {
+    // Damage, which must not keep anybody from opening the store to mend it.
+    if (key.length === LOOKUP_KEY_BYTES) return parseLookup(key).generation;
+  }
   return 0;
 }

@@ -112,7 +112,11 @@ const general: [string, [Damage, Found[]]][] = [
   // What is no record cannot be told apart from how a job failed.
   [
     'there are keys that are none',
-    toEach((d) => [Buffer.alloc(1), GARBAGE].map((key) => d.put(key, GARBAGE)), 'superfluous', 'outcomes'),
+    toEach(
+      (d) => [Buffer.alloc(1), Buffer.alloc(1, 0xff), GARBAGE].map((key) => d.put(key, GARBAGE)),
+      'superfluous',
+      'outcomes',
+    ),
   ],
   [
     'each entry is garbage',
