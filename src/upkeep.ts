@@ -1,5 +1,5 @@
 /** What `pdfseal backup` and `pdfseal check` leave behind for the daemon to tell: when they were done, and how they ended. */
-import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, fchmodSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
@@ -19,12 +19,21 @@ function fileOf(stateDir: string, chore: Chore): string {
   return join(stateDir, `last-${chore}.json`);
 }
 
-/** Takes the place of the note before. Throws the system's error where it cannot be written. */
+/**
+ * Takes the place of the note before. Throws the system's error where it cannot be written. Root may write it into a folder of the daemon's
+ * user, so a link that waits there is not followed.
+ */
 export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): void {
   const file = fileOf(stateDir, chore);
   const draft = `${file}.part`;
-  writeFileSync(draft, `${JSON.stringify(note)}\n`);
-  chmodSync(draft, MODE);
+  rmSync(draft, { force: true });
+  const opened = openSync(draft, 'wx', MODE);
+  try {
+    fchmodSync(opened, MODE); // Whatever the umask is.
+    writeFileSync(opened, `${JSON.stringify(note)}\n`);
+  } finally {
+    closeSync(opened);
+  }
   renameSync(draft, file);
 }
 
