@@ -70,23 +70,23 @@ t.test('a log that grew extends all that it signed', async (t) => {
 
 t.test('an older copy of it does not', async (t) => {
   for (const file of filesOf(third)) {
-    t.match(await contradictionIn(older, file), /^the log has \d leaves, and had \d already/);
-    t.match(await contradictionIn(none, file), /^the log has 0 leaves, and had \d already/);
+    t.match(await contradictionIn(older, file), /^the log has \d+ leaves, and had \d+ already/);
+    t.match(await contradictionIn(none, file), /^the log has 0 leaves, and had \d+ already/);
   }
 });
 
 t.test('nor does an older copy that was continued', async (t) => {
   for (const file of filesOf(third))
-    t.match(await contradictionIn(forked, file), /^the first \d leaves are not those that were signed/);
+    t.match(await contradictionIn(forked, file), /^the first \d+ leaves are not those that were signed/);
   for (const file of filesOf(fork))
-    t.match(await contradictionIn(newest, file), /^the first \d leaves are not those that were signed/);
+    t.match(await contradictionIn(newest, file), /^the first \d+ leaves are not those that were signed/);
 });
 
 t.test('what the keys of the log did not sign proves nothing', async (t) => {
   const [checkpoint, receipt] = [third.checkpoint, third.receipt].map((file) => readFileSync(file, 'utf8'));
   if (checkpoint === undefined || receipt === undefined) throw new Error('a file is missing');
   for (const [text, why] of [
-    [checkpoint.replace(/\n\d\n/, '\n1\n'), /too few keys of this log signed it/],
+    [checkpoint.replace(/\n\d+\n/, '\n1\n'), /too few keys of this log signed it/],
     [checkpoint.replace(/^.*/, 'other.example'), /it is of another log/],
     [receipt.replace(/"bytes": \d+/, '"bytes": 5'), /its receipt did not pass/],
     [receipt.replace('"manifest"', '"manifesto"'), /its receipt did not pass/],
@@ -105,7 +105,7 @@ t.test('pdfseal check --against', async (t) => {
   t.match(await check('--against', third.receipt), {
     status: 1,
     stdout: /bad: 1 problems; restore a backup/,
-    stderr: /^pdfseal: the log has \d leaves, and had \d already: this is an older copy of it\n$/,
+    stderr: /^pdfseal: the log has \d+ leaves, and had \d+ already: this is an older copy of it\n$/,
   });
   t.match(await check('--against', sandbox.configFile), {
     status: 2,
