@@ -7,8 +7,12 @@ import { fileURLToPath } from 'node:url';
 export interface Peer {
   /** Absent where a PID namespace hides it: of somebody outside of the daemon's container. */
   pid?: number;
-  uid: number;
+  /** Absent where a user namespace hides it: with PrivateUsers= of whoever is neither root nor the daemon's user. */
+  uid?: number;
 }
+
+/** What the kernel says in place of a user that has no place in the namespace (user_namespaces(7), overflowuid). */
+const OVERFLOW_UID = 65_534;
 
 interface PeerAddon {
   peer(fd: number): Peer | undefined;
@@ -22,5 +26,11 @@ export function peerOf(socket: Socket): Peer | undefined {
   const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } };
   if (handle?.fd === undefined || handle.fd < 0 || !existsSync(ADDON)) return undefined;
   const addon = createRequire(import.meta.url)(ADDON) as PeerAddon;
-  return addon.peer(handle.fd);
+  const peer = addon.peer(handle.fd);
+  return peer && withoutStandIn(peer);
+}
+
+/** Better nobody known than a user who was not there. */
+export function withoutStandIn({ uid, ...peer }: Peer): Peer {
+  return uid === undefined || uid === OVERFLOW_UID ? peer : { ...peer, uid };
 }

@@ -4,7 +4,7 @@ import { connect, createServer, type ListenOptions, type Socket } from 'node:net
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { peerOf } from '../../src/admin/peer.ts';
+import { peerOf, withoutStandIn } from '../../src/admin/peer.ts';
 
 /** Who the server finds at the other end of a connection of ours. */
 async function peerAt(t: Test, options: ListenOptions) {
@@ -25,4 +25,10 @@ t.test('the kernel knows who is at the other end of a Unix socket, and of no oth
   const path = join(dir, 'socket');
   t.strictSame(await peerAt(t, { path }), { uid: process.geteuid?.(), pid: process.pid });
   t.equal(await peerAt(t, { host: '127.0.0.1', port: 0 }), undefined);
+});
+
+t.test('a user that the namespace hides is not taken for another one', async (t) => {
+  t.strictSame(withoutStandIn({ uid: 65_534, pid: 7 }), { pid: 7 });
+  t.strictSame(withoutStandIn({ uid: 0, pid: 7 }), { uid: 0, pid: 7 });
+  t.strictSame(withoutStandIn({ uid: 1000 }), { uid: 1000 });
 });
