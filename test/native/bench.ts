@@ -1,7 +1,8 @@
 /**
- * Both digests on one core: every kernel against OpenSSL (`node:crypto`), SHA-256 then SHA-512 of the same stream.
- * `taskset -c 1 node test/native/bench.ts [bytes per piece]` prints the medians of interleaved runs, so that whatever
- * else the machine does befalls all alike.
+ * Both digests on one core: every kernel, on one thread of the add-on, against OpenSSL (`node:crypto`), SHA-256 then SHA-512 of
+ * the same stream. Tasks are as large as the pool makes them, whatever the number of streams.
+ * `node test/native/bench.ts [bytes per chunk]` prints the medians of interleaved runs, so that whatever else the machine does
+ * befalls all alike.
  */
 import { createHash } from 'node:crypto';
 import { cpus } from 'node:os';
@@ -11,30 +12,28 @@ import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 const RUNS = 15;
 const RUN_BYTES = 4 * 1024 * 1024;
 const STREAMS = [1, 2, 4, 8, 16];
-const pieceBytes = Number(process.argv[2] ?? 64 * 1024);
+const CHUNKS_PER_TASK = 16;
+const chunkBytes = Number(process.argv[2] ?? 64 * 1024);
 
 const addon = loadNativeAddon();
-const slab = new SharedArrayBuffer(Math.max(...STREAMS) * pieceBytes);
-const chunks = Array.from(
-  { length: Math.max(...STREAMS) },
-  (_, i) => new Uint8Array(slab, i * pieceBytes, pieceBytes),
-);
+const chunks = Array.from({ length: CHUNKS_PER_TASK }, () => new Uint8Array(chunkBytes));
 
 async function openssl(): Promise<void> {
   const [sha256, sha512] = [createHash('sha256'), createHash('sha512')];
-  for (let done = 0; done < RUN_BYTES; done += pieceBytes) {
-    const chunk = chunks[(done / pieceBytes) % chunks.length] as Uint8Array;
+  for (let done = 0; done < RUN_BYTES; done += chunkBytes) {
+    const chunk = chunks[(done / chunkBytes) % chunks.length] as Uint8Array;
     sha256.update(chunk);
     sha512.update(chunk);
   }
 }
 
 async function native(threads: NativeThreads, streams: number): Promise<void> {
+  const share = CHUNKS_PER_TASK / streams;
   let answers: (Hashed | undefined)[] = Array(streams).fill(undefined);
-  for (let done = 0; done < RUN_BYTES; done += streams * pieceBytes) {
+  for (let done = 0; done < RUN_BYTES; done += CHUNKS_PER_TASK * chunkBytes) {
     const pieces = answers.map((answer, i) => {
       const state = answer && 'state' in answer ? { state: answer.state } : {};
-      return { ...state, chunks: [chunks[i] as Uint8Array], last: false };
+      return { ...state, chunks: chunks.slice(i * share, (i + 1) * share), last: false };
     });
     answers = await threads.hash(pieces);
   }
@@ -67,7 +66,7 @@ const cases = [{ name: 'OpenSSL', streams: 1, run: openssl, speeds: [] as number
 for (let i = 0; i < RUNS; i++) for (const { run, speeds } of cases) speeds.push(await speed(run));
 
 const base = median(cases[0]?.speeds ?? []);
-console.log(`${cpus()[0]?.model}, OpenSSL ${process.versions.openssl}, pieces of ${pieceBytes} bytes`);
+console.log(`${cpus()[0]?.model}, OpenSSL ${process.versions.openssl}, chunks of ${chunkBytes} bytes`);
 console.log('kernel       streams    MB/s  × OpenSSL');
 for (const { name, streams, speeds } of cases) {
   const value = median(speeds);
