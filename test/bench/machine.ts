@@ -6,6 +6,8 @@ import { percentile } from './stats.ts';
 
 export interface Machine {
   cpu: string;
+  /** Its instructions that the hash kernels know, as Linux calls them. */
+  cpuFeatures: string[];
   cores: number;
   memoryBytes: number;
   kernel: string;
@@ -17,6 +19,7 @@ export interface Machine {
 
 const TMPFS_MAGIC = 0x01021994;
 const FLUSHES = 200;
+const HASH_FEATURES = ['avx2', 'avx512f', 'avx512bw', 'avx512vl', 'sha_ni', 'sha2', 'sha512'];
 
 /** What the figures were measured on. Throws when `dir` is in memory: durable writes would cost nothing there. */
 export function describeMachine(dir: string): Machine {
@@ -25,6 +28,7 @@ export function describeMachine(dir: string): Machine {
   const flushesMs = timeFlushes(join(dir, 'flush'));
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cpuFeatures: cpuFeatures(),
     cores: cpus().length,
     memoryBytes: totalmem(),
     kernel: release(),
@@ -32,6 +36,11 @@ export function describeMachine(dir: string): Machine {
     flushP50Ms: percentile(flushesMs, 0.5),
     flushP99Ms: percentile(flushesMs, 0.99),
   };
+}
+
+function cpuFeatures(): string[] {
+  const [, flags = ''] = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8')) ?? [];
+  return flags.split(/\s+/).filter((flag) => HASH_FEATURES.includes(flag));
 }
 
 function timeFlushes(path: string): Float64Array {

@@ -1,6 +1,7 @@
 import type { EngineName } from '../../src/hash/engine.ts';
 import { type BatchesReport, renderBatches } from './batches.ts';
 import { bytes, number, ratio, table } from './format.ts';
+import { type HashReport, renderHash } from './hash.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
 import { type LargeReport, renderLarge } from './large.ts';
@@ -16,9 +17,10 @@ export interface Results {
   machine: Machine;
   /** Of the daemon, whose config leaves the choice to it. */
   hashEngine: EngineName;
-  /** Rounds each figure is the median of, and how long each took at least. */
-  rounds: number;
+  /** Rounds each figure is the median of, by part, for parts that do not say so themselves; and how long each took at least. */
+  rounds: Record<string, number>;
   roundMs: number;
+  hash?: HashReport;
   http?: HttpCell[];
   large?: LargeReport;
   sealer?: SealerReport;
@@ -29,10 +31,12 @@ export interface Results {
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, http, large, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
+  const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
+  const [count = 1] = Object.values(rounds);
   return [
     renderMachine(results.machine),
-    `Every figure is the median of ${rounds} interleaved rounds of ${roundMs / 1000} s or more.`,
+    `Every figure is the median of ${count} interleaved rounds of ${roundMs / 1000} s or more.`,
+    ...(hash ? ['', renderHash(hash)] : []),
     ...(http
       ? ['', `Blocking seals over HTTP (pdfseald: hash.engine = "${hashEngine}")`, renderHttp(http)]
       : []),
@@ -45,9 +49,10 @@ export function renderResults(results: Results): string {
   ].join('\n');
 }
 
-function renderMachine({ cpu, cores, memoryBytes, kernel, node, flushP50Ms, flushP99Ms }: Machine): string {
+function renderMachine(machine: Machine): string {
+  const { cpu, cpuFeatures, cores, memoryBytes, kernel, node, flushP50Ms, flushP99Ms } = machine;
   return [
-    `${cpu}, ${cores} cores, ${number(memoryBytes / 2 ** 30)} GiB; Linux ${kernel}; Node ${node}`,
+    `${cpu} (${cpuFeatures.join(' ')}), ${cores} cores, ${number(memoryBytes / 2 ** 30)} GiB; Linux ${kernel}; Node ${node}`,
     `fdatasync of 4 KiB: p50 ${number(flushP50Ms)} ms, p99 ${number(flushP99Ms)} ms`,
   ].join('\n');
 }
