@@ -11,12 +11,12 @@ import type { Limits } from './limits/limits.ts';
 import type { Term } from './log/epochs.ts';
 import { type Edge, emptyEdge } from './log/tree.ts';
 import type { SealedJobs, SealerObserver } from './sealer/observer.ts';
+import { obstacleOf, RETRY_AFTER_SECONDS, unstampable } from './sealer/obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './sealer/pending.ts';
 import type { Signing } from './signing.ts';
 import type { Room } from './store/room.ts';
 import type { Acceptance, Batch, BatchTimestamp, SealedBatch, Store, StoredCopy } from './store/store.ts';
 import type { Timestamping } from './timestamping.ts';
-import { TimestampUnavailable } from './tsa/unavailable.ts';
 
 export interface SealerOptions {
   store: Store;
@@ -43,7 +43,6 @@ export interface SealerOptions {
 /** A batch with all its evidence, not yet committed. */
 type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
 
-const RETRY_AFTER_SECONDS = 2;
 const STRADDLE_PAUSE_MS = 50;
 /** Timers beyond 2^31 ms fire at once; waking up now and then costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
@@ -324,20 +323,6 @@ export class Sealer {
 /** Whether it fails in the end if it cannot be sealed. What administrators did is sealed however late. */
 function isGivenUp({ job }: Pending): boolean {
   return job.source !== 'audit';
-}
-
-function unstampable(): ServiceError {
-  return new ServiceError(
-    'timestamp_unavailable',
-    'No time-stamp can be had at the moment, and nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
-  );
-}
-
-/** What passes by itself; anything else is a fault of ours. */
-function obstacleOf(error: unknown): ServiceError | undefined {
-  if (error instanceof TimestampUnavailable) return unstampable();
-  return error instanceof ServiceError && error.code === 'kms_partition_unavailable' ? error : undefined;
 }
 
 /**

@@ -1,15 +1,6 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
-import {
-  ANY_REQUEST,
-  cacheHeaders,
-  EVERY_ANSWER,
-  failures,
-  file,
-  header,
-  json,
-  secured,
-} from '../http/openapi-parts.ts';
+import { ANY_REQUEST, describeItself, failures, file, header, json, secured } from '../http/openapi-parts.ts';
 import { SCHEMAS, type Schema } from '../http/openapi-schemas.ts';
 import { ANSWERS } from './status.ts';
 
@@ -49,7 +40,7 @@ export function describeAdministration(): object {
       '/partitions/{name}/in': { parameters: [partitionName], post: putPartitionIn },
       '/openapi.json': { get: getOpenapi },
       '/v1/errors': { get: getErrorIndex },
-      '/v1/errors/{code}': { parameters: [errorCode], get: getErrorPage },
+      '/v1/errors/{code}': { parameters: [errorCodeParameter], get: getErrorPage },
     },
     components: {
       schemas: { ...answers, Error: SCHEMAS.Error, ErrorEnvelope: SCHEMAS.ErrorEnvelope },
@@ -88,7 +79,7 @@ const partitionName = {
   description: 'A region, or `<region>%2F<key label>`.',
   schema: { type: 'string' },
 };
-const errorCode = { name: 'code', in: 'path', required: true, schema: { type: 'string' } };
+const { getOpenapi, getErrorIndex, getErrorPage, errorCodeParameter } = describeItself(ANY);
 
 const getHealth = {
   operationId: 'getHealth',
@@ -166,29 +157,4 @@ const putPartitionIn = {
     200: json('Partition', 'The partition; it may take a moment until it signs.'),
     ...failures([...CHANGE, 'not_found']),
   },
-};
-
-const getOpenapi = {
-  operationId: 'getOpenapi',
-  summary: 'This document',
-  responses: {
-    200: {
-      description: 'OpenAPI 3.1.',
-      headers: { ...EVERY_ANSWER, ...cacheHeaders },
-      content: { 'application/json': { schema: { type: 'object', required: ['openapi'] } } },
-    },
-    ...failures(ANY),
-  },
-};
-
-const getErrorIndex = {
-  operationId: 'getErrorIndex',
-  summary: 'All error codes, for people',
-  responses: { 200: file('text/html', 'A page.'), ...failures(ANY) },
-};
-
-const getErrorPage = {
-  operationId: 'getErrorPage',
-  summary: 'What an error code means, for people; where `doc_url` leads',
-  responses: { 200: file('text/html', 'A page.'), ...failures([...ANY, 'not_found']) },
 };

@@ -100,3 +100,40 @@ export function failures(codes: ErrorCode[], headers: object = {}): Responses {
   }
   return responses;
 }
+
+/** How an API tells what it is: the description itself, and the pages of the error codes. For anyone; `codes` may answer any request. */
+export function describeItself(codes: ErrorCode[]) {
+  return {
+    errorCodeParameter: {
+      name: 'code',
+      in: 'path',
+      required: true,
+      schema: { type: 'string', enum: Object.keys(ERROR_KINDS) },
+    },
+    getOpenapi: {
+      operationId: 'getOpenapi',
+      summary: 'This document',
+      security: [],
+      responses: {
+        200: {
+          description: 'OpenAPI 3.1.',
+          headers: { ...EVERY_ANSWER, ...cacheHeaders },
+          content: { 'application/json': { schema: { type: 'object', required: ['openapi'] } } },
+        },
+        ...failures(codes),
+      },
+    },
+    getErrorIndex: {
+      operationId: 'getErrorIndex',
+      summary: 'All error codes, for people',
+      security: [],
+      responses: { 200: file('text/html', 'A page.'), ...failures(codes) },
+    },
+    getErrorPage: {
+      operationId: 'getErrorPage',
+      summary: 'What an error code means, for people; where `doc_url` leads',
+      security: [],
+      responses: { 200: file('text/html', 'A page.'), ...failures([...codes, 'not_found']) },
+    },
+  };
+}

@@ -1,10 +1,10 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
-import { ERROR_KINDS } from './errors.ts';
 import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapi-digests.ts';
 import {
   ANY_REQUEST,
   cacheHeaders,
+  describeItself,
   EVERY_ANSWER,
   failures,
   file,
@@ -102,6 +102,8 @@ export function describeApi(publicUrl: string): object {
   };
 }
 
+const { getOpenapi, getErrorIndex, getErrorPage, errorCodeParameter } = describeItself(ANY_REQUEST);
+
 const HEADERS = {
   'X-Request-Id': header('^req_[0-9A-Za-z]+$', 'Unique per request; `request_id` of the error envelope.'),
   'Seal-Trace-Id': header(
@@ -123,13 +125,6 @@ const tilePathParameter = {
   required: true,
   description: '`<L>/<N>[.p/<W>]` or `entries/<N>[.p/<W>]` (C2SP tlog-tiles); holds slashes.',
   schema: { type: 'string' },
-};
-
-const errorCodeParameter = {
-  name: 'code',
-  in: 'path',
-  required: true,
-  schema: { type: 'string', enum: Object.keys(ERROR_KINDS) },
 };
 
 /** What all creates of one job have in common. */
@@ -302,32 +297,4 @@ const getTile = {
     200: file('application/octet-stream', 'Hashes, or entries behind their lengths.'),
     ...failures([...KEYED, 'not_found']),
   },
-};
-
-const getOpenapi = {
-  operationId: 'getOpenapi',
-  summary: 'This document',
-  security: [],
-  responses: {
-    200: {
-      description: 'OpenAPI 3.1.',
-      headers: { ...EVERY_ANSWER, ...cacheHeaders },
-      content: { 'application/json': { schema: { type: 'object', required: ['openapi'] } } },
-    },
-    ...failures(ANY_REQUEST),
-  },
-};
-
-const getErrorIndex = {
-  operationId: 'getErrorIndex',
-  summary: 'All error codes, for people',
-  security: [],
-  responses: { 200: file('text/html', 'A page.'), ...failures(ANY_REQUEST) },
-};
-
-const getErrorPage = {
-  operationId: 'getErrorPage',
-  summary: 'What an error code means, for people; where `doc_url` leads',
-  security: [],
-  responses: { 200: file('text/html', 'A page.'), ...failures([...ANY_REQUEST, 'not_found']) },
 };

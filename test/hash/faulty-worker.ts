@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { workerData } from 'node:worker_threads';
 import type { Hashed } from '../../src/hash/engine.ts';
 import {
@@ -11,7 +12,7 @@ const { slabs } = workerData as WasmWorkerData;
 
 /**
  * As `wasmWorker.ts`, but a piece that starts with `die` or `hang` and a count above zero makes it do so. The count goes down
- * in the slab first, where the engine's repetition finds it. A document in one piece that holds `mishash` gets a wrong digest.
+ * in the slab first, where the engine's repetition finds it. A document in one piece that holds `mishash` gets a wrong digest, another one each time.
  */
 export async function hash(task: WasmTask): Promise<Hashed[]> {
   const slab = Buffer.from(slabs[task.slab] ?? new ArrayBuffer(0));
@@ -28,7 +29,7 @@ function isMishashed(slab: Buffer, piece: SlabPiece | undefined): boolean {
 }
 
 function withWrongSha512(hashed: Hashed): Hashed {
-  return 'state' in hashed ? hashed : { ...hashed, sha512: hashed.sha256.repeat(2) };
+  return 'state' in hashed ? hashed : { ...hashed, sha512: randomBytes(64).toString('hex') };
 }
 
 function countDown(slab: Buffer, offset: number, word: string): boolean {
