@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
+import type { Slots } from '../base/slots.ts';
 import { Allowance } from '../limits/allowance.ts';
 import { IncomingBody } from '../net/body.ts';
 import { readReceipt } from '../receipts.ts';
@@ -10,7 +11,6 @@ import { BatchLines, type NumberedLine } from './batchLines.ts';
 import { askForBody, discard, requireMediaType } from './body.ts';
 import type { CreateOptions } from './create.ts';
 import { ERROR_KINDS, errorBody } from './errors.ts';
-import type { Slots } from './limits.ts';
 import { requestIds } from './observe.ts';
 import { presentJob } from './present.ts';
 import { setRateLimit } from './rate-limit.ts';

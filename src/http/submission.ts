@@ -1,4 +1,5 @@
 import { ServiceError } from '../base/errors.ts';
+import type { Slots } from '../base/slots.ts';
 import { discardOnFailure, type ReceivedDocument } from '../document.ts';
 import type { Fetching } from '../fetching.ts';
 import { type IntakeOptions, receiveDocument, receiveForm } from '../intake.ts';
@@ -11,7 +12,6 @@ import {
 import type { Content } from '../job/job.ts';
 import { askForBody, requireMediaType } from './body.ts';
 import { readDigestCreate, readJsonCreate } from './json-create.ts';
-import type { Slots } from './limits.ts';
 import { callerOf, type RequestContext } from './state.ts';
 
 export interface SubmissionOptions {

@@ -1,10 +1,10 @@
-import { ServiceError } from '../base/errors.ts';
+import { ServiceError } from './errors.ts';
 
 const RETRY_AFTER_SECONDS = 2;
 
 export interface SlotsOptions {
   /** What is bounded, as callers are told. */
-  of: 'uploads' | 'batches';
+  of: string;
   max: number;
   perClientMax: number;
 }
