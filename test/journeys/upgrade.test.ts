@@ -1,0 +1,66 @@
+/** An installation of every former version starts with this one, and what its clients hold stays true. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { Client, type JobBody } from '../support/client.ts';
+import { type Installation, unpackInstallation } from '../support/installation.ts';
+import { onePage, pdfFile } from '../support/pdfFile.ts';
+import { until } from '../support/until.ts';
+
+const INSTALLATIONS = fileURLToPath(new URL('../vectors/installations', import.meta.url));
+
+t.setTimeout(300_000);
+
+for (const archive of readdirSync(INSTALLATIONS)) {
+  t.test(`an installation of ${archive.replace('.tar.gz', '')}`, async (t) => {
+    const { sandbox, told }: Installation = await unpackInstallation(join(INSTALLATIONS, archive));
+    t.teardown(() => sandbox.close());
+    const verify = async (t: Test, name: string, document: Uint8Array, receipt: string) => {
+      const files = [join(sandbox.dir, `${name}.pdf`), join(sandbox.dir, `${name}.json`)] as const;
+      writeFileSync(files[0], document);
+      writeFileSync(files[1], receipt);
+      const verified = await sandbox.pdfseal(['verify', ...files, '--trust', sandbox.trustFile]);
+      t.equal(verified.status, 0, `${name}: ${verified.stdout}${verified.stderr}`);
+    };
+
+    await t.test('its receipts verify with the trust file it had', async (t) => {
+      for (const [n, { document, receipt }] of told.sealed.entries())
+        await verify(t, `before-${n}`, Buffer.from(document, 'base64'), receipt);
+    });
+
+    const daemon = await sandbox.start();
+    const client = await Client.connect(sandbox.url, told.apiKey);
+
+    await t.test('it serves the same receipts, and copies', async (t) => {
+      for (const { answer, receipt } of told.sealed) {
+        const { id } = JSON.parse(answer) as JobBody;
+        t.equal((await client.get(`/v1/jobs/${id}/receipt.json`)).text, receipt);
+        t.equal((await client.get(`/v1/jobs/${id}/document.pdf`)).status, 200);
+        t.match((await client.get(`/v1/jobs/${id}`)).json(), JSON.parse(answer));
+      }
+    });
+
+    await t.test('what waited comes to its end, and new documents are sealed', async (t) => {
+      const ended = async (id: string) => {
+        const { phase } = (await client.get(`/v1/jobs/${id}`)).json<JobBody>();
+        return phase === 'completed' || phase === 'failed';
+      };
+      for (const id of told.waiting) await until(`${id} is settled`, () => ended(id));
+      const document = Buffer.from(pdfFile(onePage('/New true')));
+      const answer = await client.seal(document, { mode: 'blocking' });
+      t.equal(answer.status, 202, answer.text);
+      const { id } = answer.json<JobBody>();
+      await verify(t, 'new', document, (await client.get(`/v1/jobs/${id}/receipt.json`)).text);
+    });
+
+    t.equal(await daemon.stop(), 0);
+    await t.test('the store is sound, and the trust file exports the same keys', async (t) => {
+      const checked = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
+      t.equal(checked.status, 0, checked.stdout + checked.stderr);
+      const before = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
+      const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);
+      t.match(JSON.parse(exported.stdout), before, exported.stderr);
+    });
+  });
+}

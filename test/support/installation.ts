@@ -1,0 +1,49 @@
+/** Installations as former versions left them, kept in `test/vectors/installations`. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort, Sandbox } from './sandbox.ts';
+
+/** What the clients of an installation were told. Held against what this version tells them. */
+export interface Told {
+  apiKey: string;
+  /** When it was killed, milliseconds since the epoch. */
+  madeAt: number;
+  sealed: {
+    /** Base64. */
+    document: string;
+    fields: Record<string, string>;
+    /** Idempotency-Key of the create. */
+    key: string;
+    /** Body of the 202. */
+    answer: string;
+    receipt: string;
+  }[];
+  /** Ids of jobs that were accepted and not sealed. */
+  waiting: string[];
+}
+
+/** A file of the fixture: the folder in which it was made. */
+export const PLACE = 'made-in';
+
+export interface Installation {
+  sandbox: Sandbox;
+  told: Told;
+}
+
+/** Unpacks an installation so that this version can run it. Close the sandbox to remove it. */
+export async function unpackInstallation(archive: string): Promise<Installation> {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-installation-'));
+  execFileSync('tar', ['-xzf', archive, '-C', dir]);
+  const place = readFileSync(join(dir, PLACE), 'utf8');
+  const sandbox = new Sandbox(dir, await freePort(), [], 'dist');
+  const edit = (name: string, change: (text: string) => string) =>
+    writeFileSync(join(dir, name), change(readFileSync(join(dir, name), 'utf8')));
+  edit('sandbox.toml', (text) =>
+    text.replaceAll(place, dir).replace(/^listen = .*$/m, `listen = "127.0.0.1:${sandbox.port}"`),
+  );
+  for (const token of ['token-eu', 'token-us'])
+    edit(`${token}/softhsm2.conf`, (text) => text.replaceAll(place, dir));
+  return { sandbox, told: JSON.parse(readFileSync(join(dir, 'told.json'), 'utf8')) as Told };
+}

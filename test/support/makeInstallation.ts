@@ -1,0 +1,121 @@
+/**
+ * Makes the fixture of this version for `test/journeys/upgrade.test.ts`: an installation as this version leaves it when it is
+ * killed, and what its clients were told. Run once for each release, from a checkout of it:
+ *
+ *     node test/support/makeInstallation.ts test/vectors/installations/VERSION.tar.gz
+ */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type JobBody } from './client.ts';
+import { PLACE, type Told } from './installation.ts';
+import { metadata, onePage, pdfFile } from './pdfFile.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
+import { takeToken } from './tamper.ts';
+import { until } from './until.ts';
+
+const SCOPES = 'jobs:create,jobs:read,webhooks:manage';
+/** A port nobody listens on: what is sent there waits. */
+const NOBODY = 'http://127.0.0.1:9/hook';
+
+async function sealSome(client: Client, told: Told): Promise<void> {
+  for (const [n, visibility] of ['private', 'organization', 'partner'].entries()) {
+    const document = Buffer.from(pdfFile({ ...onePage(`/Metadata 5 0 R /N ${n}`), 5: metadata() }));
+    const fields = {
+      visibility,
+      mode: 'blocking',
+      purpose: 'invoice',
+      customer_reference: `№ ${n} of ${told.sealed.length}`,
+    };
+    const key = `installation-${told.sealed.length}`;
+    const answer = await client.seal(document, fields, { 'Idempotency-Key': key });
+    if (answer.status !== 202) throw new Error(answer.text);
+    const { id } = answer.json<JobBody>();
+    const receipt = await client.get(`/v1/jobs/${id}/receipt.json`);
+    told.sealed.push({
+      document: document.toString('base64'),
+      fields,
+      key,
+      answer: answer.text,
+      receipt: receipt.text,
+    });
+  }
+}
+
+/** Another key in one partition, so that there are receipts of two epochs. */
+async function changeEpoch(sandbox: Sandbox): Promise<void> {
+  const from = new Date(Date.now() + 20_000).toISOString().replace(/\.\d+/, '');
+  const args = [
+    'epochs',
+    'plan',
+    '--config',
+    sandbox.configFile,
+    '--from',
+    from,
+    '--new-keys',
+    'eu/sandbox-2026',
+  ];
+  const { status, stderr } = await sandbox.pdfseal(args);
+  if (status !== 0) throw new Error(stderr);
+  await sleep(25_000);
+}
+
+/** Accepted, with no partition left that could seal it. */
+async function leaveOneWaiting(sandbox: Sandbox, client: Client, told: Told): Promise<void> {
+  const bringBack = sandbox.partitions.map(takeToken);
+  const obstructed = async () =>
+    (await client.seal(Buffer.from(pdfFile(onePage())), { mode: 'blocking' })).status === 503;
+  await until('nothing can be sealed', obstructed);
+  const answer = await client.seal(Buffer.from(pdfFile(onePage('/N 99'))), { mode: 'async' });
+  told.waiting.push(answer.json<JobBody>().id);
+  await sandbox.kill();
+  for (const bring of bringBack) bring();
+}
+
+const [out] = process.argv.slice(2);
+if (out === undefined) throw new Error('name the file to write');
+const sandbox = await openSandbox({
+  regions: ['eu', 'us'],
+  stamped: true,
+  head: 'compliance_mode = true',
+  tables: {
+    http: 'public_url = "http://seal.example.com"',
+    webhooks: 'allow = ["127.0.0.0/8"]\nretries = ["24h"]',
+    kms: 'sign_timeout = "2s"',
+  },
+  tail: '[retention]\ndocument_hours = 87600\n[quotas.default]\njobs = 1000\nwindow = "366d"\n',
+});
+try {
+  await sandbox.start();
+  const apiKey = await sandbox.issueKey('alpha', 'acme', '--scopes', SCOPES);
+  const told: Told = { apiKey, madeAt: Date.now(), sealed: [], waiting: [] };
+  const client = await Client.connect(sandbox.url, apiKey);
+  const body = JSON.stringify({ url: NOBODY });
+  const made = await client.request('POST', '/v1/webhook-endpoints', {
+    headers: { 'Content-Type': 'application/json' },
+    body,
+  });
+  if (made.status !== 201) throw new Error(made.text);
+  await sealSome(client, told);
+  await changeEpoch(sandbox);
+  await sealSome(client, told);
+  await leaveOneWaiting(sandbox, client, told);
+  told.madeAt = Date.now();
+  writeFileSync(join(sandbox.dir, 'told.json'), JSON.stringify(told));
+  // Paths in it are of the folder it was made in; whoever unpacks it puts its own in their place.
+  writeFileSync(join(sandbox.dir, PLACE), sandbox.dir);
+  execFileSync('tar', [
+    '-czf',
+    resolve(out),
+    '-C',
+    sandbox.dir,
+    '--exclude=*.sock',
+    '--sort=name',
+    '--owner=0',
+    '--group=0',
+    '.',
+  ]);
+} finally {
+  await sandbox.close();
+}
