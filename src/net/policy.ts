@@ -1,5 +1,6 @@
 import { lookup as lookupName } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -30,20 +31,34 @@ const NEVER: Network[] = [
   '::/128',
   'fe80::/10',
   'ff00::/8',
-  'fd00:ec2::254/128', // Amazon's
+  'fd00:ec2::/32', // Amazon's
+  'fd20:ce::254/128', // Google's
+  'fd00:42::42/128', // Scaleway's
 ].map((text) => ipaddr.parseCIDR(text));
+
+/** Addresses of IPv4 that are no machine's. */
+const NOBODY: Network[] = ['0.0.0.0/8', '240.0.0.0/4'].map((text) => ipaddr.parseCIDR(text));
 
 /** Global unicast addresses of IPv6 (RFC 4291, section 2.4). */
 const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3');
 
-/** Where IPv6 carries an IPv4 address: the prefix, and the byte that address begins at. */
-const CARRIERS: [Network, number][] = [
-  [ipaddr.parseCIDR('::/96'), 12],
-  [ipaddr.parseCIDR('::ffff:0:0:0/96'), 12],
-  [ipaddr.parseCIDR('64:ff9b::/96'), 12],
-  [ipaddr.parseCIDR('64:ff9b:1::/48'), 12],
-  [ipaddr.parseCIDR('2002::/16'), 2],
-];
+const RFC_6052_BYTES = [12, 13, 14, 15];
+/** Where IPv6 carries an IPv4 address: the prefix, and the bytes of that address. */
+const CARRIERS: [Network, number[]][] = (
+  [
+    ['::/96', RFC_6052_BYTES], // IPv4-compatible (RFC 4291, section 2.5.5.1)
+    ['::ffff:0:0:0/96', RFC_6052_BYTES], // IPv4-translated (RFC 2765, section 2.1)
+    ['64:ff9b::/96', RFC_6052_BYTES], // NAT64 (RFC 6052, section 2.1)
+    ['64:ff9b:1::/48', RFC_6052_BYTES], // NAT64 of one's own (RFC 8215), for each length its prefix may have (RFC 6052, section 2.2)
+    ['64:ff9b:1::/48', [6, 7, 9, 10]],
+    ['64:ff9b:1::/48', [7, 9, 10, 11]],
+    ['64:ff9b:1::/48', [9, 10, 11, 12]],
+    ['2002::/16', [2, 3, 4, 5]], // 6to4 (RFC 3056, section 2)
+    ['2001::/32', [4, 5, 6, 7]], // the server of Teredo (RFC 4380, section 4)
+  ] satisfies [string, number[]][]
+).map(([prefix, bytes]) => [ipaddr.parseCIDR(prefix), bytes]);
+/** A client of Teredo has its own address in the last four bytes, each bit inverted. */
+const TEREDO = ipaddr.parseCIDR('2001::/32');
 
 const ORIGIN = /^(https?):\/\/(\*|(?:\*\.)?[^/*?#@]+?)(?::(\d{1,5}))?\/?$/;
 
@@ -130,11 +145,22 @@ export class TargetPolicy {
 
   #allows(text: string, isListed: boolean): boolean {
     const address = ipaddr.process(text);
-    if ([address, ...carriedBy(address)].some((one) => NEVER.some((network) => isIn(network, one)))) {
-      return false;
-    }
-    return (isListed && isPublic(address)) || this.#networks.some((network) => isIn(network, address));
+    const allowed = (isListed && isPublic(address)) || this.#isInListedNetwork(address);
+    // A wide network of IPv6 that is listed lists no IPv4 address: whoever translates must reach a public one, or a listed one.
+    return allowed && !isNever(address) && carriedBy(address).every((one) => this.#allowsCarried(one));
   }
+
+  #allowsCarried(address: Address): boolean {
+    return !isNever(address) && (isPublic(address) || this.#isInListedNetwork(address));
+  }
+
+  #isInListedNetwork(address: Address): boolean {
+    return this.#networks.some((network) => isIn(network, address));
+  }
+}
+
+function isNever(address: Address): boolean {
+  return NEVER.some((network) => isIn(network, address));
 }
 
 function matches({ protocol, host, port }: Extract<Allowed, { kind: 'origin' }>, url: URL): boolean {
@@ -147,11 +173,26 @@ function isPublic(address: Address): boolean {
   return address.range() === 'unicast' && (address.kind() === 'ipv4' || isIn(GLOBAL_V6, address));
 }
 
+/** Each IPv4 address that whoever translates this address may take out of it. */
 function carriedBy(address: Address): Address[] {
-  if (address.range() === 'loopback') return []; // `::1` lies where IPv4-compatible addresses did
-  return CARRIERS.filter(([network]) => isIn(network, address)).map(([, at]) =>
-    ipaddr.fromByteArray(address.toByteArray().slice(at, at + 4)),
+  if (address.kind() === 'ipv4' || address.range() === 'loopback') return []; // `::1` lies where IPv4-compatible addresses did
+  const bytes = address.toByteArray();
+  const carried = CARRIERS.filter(([network]) => isIn(network, address)).map(([, places]) =>
+    places.map((place) => bytes[place] ?? 0),
   );
+  const last = bytes.slice(12);
+  if (isIn(TEREDO, address)) carried.push(last.map((byte) => byte ^ 0xff));
+  if (isIsatap(bytes)) carried.push(last);
+  const addresses = carried.map((one) => ipaddr.fromByteArray(one));
+  // Where a prefix can be read in several ways, all but one mostly give what nobody has.
+  const taken = addresses.filter((one) => !NOBODY.some((network) => isIn(network, one)));
+  return taken.length > 0 ? taken : addresses;
+}
+
+/** Its interface identifier begins so under any prefix, and two bits of the first byte vary (RFC 5214, section 6.1). */
+function isIsatap(bytes: number[]): boolean {
+  const [first = 0, ...others] = bytes.slice(8, 12);
+  return (first & 0xfc) === 0 && isDeepStrictEqual(others, [0x00, 0x5e, 0xfe]);
 }
 
 function isIn([network, bits]: Network, address: Address): boolean {

@@ -100,6 +100,9 @@ t.test('literal addresses', async (t) => {
     '[fe80::1]',
     '[ff02::1]',
     '[fd00:ec2::254]',
+    '[fd00:ec2::23]',
+    '[fd20:ce::254]',
+    '[fd00:42::42]',
     '[::ffff:169.254.169.254]',
     '[::169.254.169.254]',
     '[64:ff9b::a9fe:a9fe]',
@@ -117,6 +120,50 @@ t.test('literal addresses', async (t) => {
   t.equal(admits(['::ffff:10.0.0.0/104'], 'http://10.1.2.3/'), true);
   t.equal(admits(['10.0.0.0/8'], 'http://11.0.0.1/'), false);
 });
+
+t.test('a wide network of IPv6 opens no way to IPv4 addresses that are not listed', async (t) => {
+  const hex = (address: string) => Buffer.from(address.split('.').map(Number)).toString('hex');
+  /** Every way to write an IPv4 address into one of IPv6, but the mapped one, which is the address itself. */
+  const forms: [name: string, write: (address: string) => string][] = [
+    ['compatible', (a) => `::${a}`],
+    ['translated', (a) => `::ffff:0:${a}`],
+    ['NAT64', (a) => `64:ff9b::${a}`],
+    ['NAT64 of /96', (a) => `64:ff9b:1::${a}`],
+    ['NAT64 of /96 in another network', (a) => `64:ff9b:1:fffe::${a}`],
+    ['NAT64 of /48', (a) => `64:ff9b:1:${hex(a).slice(0, 4)}:${hex(a).slice(4, 6)}:${hex(a).slice(6)}00::`],
+    ['NAT64 of /56', (a) => `64:ff9b:1:${hex(a).slice(0, 2)}:${hex(a).slice(2, 4)}:${hex(a).slice(4, 8)}::`],
+    ['NAT64 of /64', (a) => `64:ff9b:1:0:${hex(a).slice(0, 2)}:${hex(a).slice(2, 6)}:${hex(a).slice(6)}00::`],
+    ['6to4', (a) => `2002:${hex(a).slice(0, 4)}:${hex(a).slice(4)}::1`],
+    ['server of Teredo', (a) => `2001:0:${hex(a).slice(0, 4)}:${hex(a).slice(4)}::a247:28f1`],
+    ['client of Teredo', (a) => `2001:0:5db8:d70e:0:0:${inverted(a)}`],
+    ['ISATAP', (a) => `::5efe:${a}`],
+    ['ISATAP, universal', (a) => `::200:5efe:${a}`],
+    ['ISATAP, global', (a) => `2606:2800:21f::0:5efe:${a}`],
+    ['ISATAP, local', (a) => `fd12:3456::200:5efe:${a}`],
+    ['ISATAP of a group', (a) => `2606:2800:21f::300:5efe:${a}`],
+  ];
+  const inner = ['10.1.2.3', '172.16.0.1', '192.168.1.1', '100.64.0.1', '127.0.0.1'];
+  const never = ['169.254.169.254', '169.254.170.2', '100.100.100.200', '168.63.129.16'];
+  const wide = ['https://*', 'http://*', '::/0'];
+  for (const [name, write] of forms) {
+    const admitted = (allow: string[], address: string) => admits(allow, `http://[${write(address)}]/`);
+    t.equal(admitted(wide, '93.184.215.14'), true, `${name}: a public address`);
+    for (const address of [...inner, ...never]) t.equal(admitted(wide, address), false, `${name} ${address}`);
+    for (const address of inner)
+      t.equal(admitted(['::/0', '0.0.0.0/0'], address), true, `${name} ${address}`);
+    for (const address of never)
+      t.equal(admitted(['::/0', '0.0.0.0/0'], address), false, `${name} ${address}`);
+    t.equal(admitted(['0.0.0.0/0', 'https://*'], '93.184.215.14'), false, `${name} is no IPv4 address`);
+  }
+  for (const address of [...inner, ...never]) {
+    t.equal(admits(wide, `http://[::ffff:${address}]/`), false, `mapped ${address}`);
+  }
+});
+
+function inverted(address: string): string {
+  const bytes = address.split('.').map((byte) => 255 - Number(byte));
+  return bytes.join('.');
+}
 
 t.test('a socket is connected to an allowed address only', async (t) => {
   const server = createServer((_, res) => res.end('here'));
