@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { openAdminListener } from '../../src/admin/listener.ts';
 import { ask } from '../support/admin.ts';
-import { freePort } from '../support/sandbox.ts';
+import { freePort } from '../support/freePort.ts';
 
 const logger = pino({ level: 'silent' });
 

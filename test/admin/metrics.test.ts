@@ -7,10 +7,11 @@ import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
 import { expressionsOf, readDashboard } from '../support/dashboard.ts';
+import { freePort } from '../support/freePort.ts';
 import { parseMetrics, type Sample, sampleOf } from '../support/metrics.ts';
 import { startPrometheus } from '../support/prometheus.ts';
 import { promtool } from '../support/promtool.ts';
-import { freePort, openSandbox } from '../support/sandbox.ts';
+import { openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 

@@ -10,8 +10,8 @@ import {
   VIRUS,
   VIRUS_NAME,
 } from '../support/clamd.ts';
+import { freePort } from '../support/freePort.ts';
 import { encryptedPdf } from '../support/pdf.ts';
-import { freePort } from '../support/sandbox.ts';
 import { failureOf, isAvailable, scan, startScanner } from '../support/scanning.ts';
 import { until } from '../support/until.ts';
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { freePort } from './sandbox.ts';
+import { freePort } from './freePort.ts';
 import { until } from './until.ts';
 
 interface QueryAnswer {

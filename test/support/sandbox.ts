@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { freePort } from './freePort.ts';
 import { makeToken } from './softhsm.ts';
 import { until } from './until.ts';
 
@@ -286,21 +287,6 @@ key_label = "${keyLabel}"
 pin_file = "${pinFile}"
 environment = { ${variables.join(', ')} }
 `;
-}
-
-/** The daemon has to come back on the port it had, so it cannot be 0; below the range that outgoing connections use. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const server = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
-    });
-    if (!free) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
 }
 
 /** Only what processes need to run: no key, no proxy and no configuration of whoever started the tests. */
