@@ -35,7 +35,9 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
     for (const open of [async () => store, reopen]) {
       const opened = await open();
       t.same((await opened.quotaCounts()).sort(byJobs), expected);
-      t.match((await opened.waiting(10))[1], { quota: { name: today.name } });
+      const windows = (await opened.waiting(31)).map(({ quota }) => quota?.startsAt ?? 0);
+      const of = (startsAt: number) => windows.filter((one) => one === startsAt).length;
+      t.strictSame([of(today.startsAt), of(tomorrow.startsAt), of(0)], [20, 10, 1]);
     }
   });
 
