@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { contradiction, readEarlier } from '../src/history.ts';
@@ -29,7 +29,7 @@ function copyTo(name: string): string {
 }
 
 function putBack(copy: string): void {
-  renameSync(state, `${state}.${Math.random()}`);
+  rmSync(state, { recursive: true });
   // It would not let a daemon continue the copy.
   rmSync(join(sandbox.dir, 'state', 'witness'));
   cpSync(copy, state, { recursive: true });

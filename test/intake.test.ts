@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../src/base/errors.ts';
 import type { Hasher } from '../src/hash/hasher.ts';
 import { openHashPool } from '../src/hash/pool.ts';
+import { fc, randomBytes } from './support/seed.ts';
 import {
   answerOf,
   BOUNDARY,

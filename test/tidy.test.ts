@@ -129,3 +129,31 @@ t.test('what verifies offline needs nothing of Node in a browser', async (t) => 
     t.ok(sourceByPath.has(from), `${from} is there to be replaced`);
   }
 });
+
+const TEST = fileURLToPath(new URL('.', import.meta.url));
+
+/** Secrets, and names that must be unlike those of any other process: not what the seed gives. */
+const UNIQUE = [
+  'support/deliverer.ts',
+  'support/seed.ts',
+  'support/softhsm.ts',
+  'support/tamper.ts',
+  'store/samples.ts',
+  'hash/faulty-worker.ts',
+];
+
+t.test('what tests leave to chance comes from a seed that is printed', async (t) => {
+  const paths = readdirSync(TEST, { recursive: true, encoding: 'utf8' }).filter(
+    (path) => /\.m?ts$/.test(path) && !path.startsWith('bench/') && path !== 'tidy.test.ts',
+  );
+  t.ok(paths.length > 100, `${paths.length} files`);
+  for (const path of paths) {
+    const text = readFileSync(join(TEST, path), 'utf8');
+    t.notMatch(text, /Math\.random/, `${path} takes random() of support/seed.ts`);
+    if (UNIQUE.includes(path)) continue;
+    t.notMatch(text, /'fast-check'/, `${path} takes fc of support/seed.ts, which gives it the seed`);
+    const chance =
+      /^import [^;]*\b(randomBytes|randomInt|randomUUID|getRandomValues)\b[^;]* from 'node:crypto'/m;
+    t.notMatch(text, chance, `${path} takes randomBytes of support/seed.ts`);
+  }
+});

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import fc from 'fast-check';
 import t from 'tap';
 import { encodeCheckpoint, parseCheckpoint } from '../src/log/checkpoint.ts';
 import type { LogKey } from '../src/log/keys.ts';
@@ -14,6 +13,7 @@ import {
   verifyReceiptText,
 } from '../src/verify.ts';
 import { makeJob, makeKey, oneEpoch, sealJobs, signNote, type TestKey } from './support/sealing.ts';
+import { fc } from './support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');

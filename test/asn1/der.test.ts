@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import {
   contentOf,
@@ -21,6 +20,7 @@ import {
   unsignedContent,
 } from '../../src/asn1/der.ts';
 import { bytesEqual, toBinary, toHex } from '../../src/base/bytes.ts';
+import { fc } from '../support/seed.ts';
 
 const hexOf = (element: Parameters<typeof encodeDer>[0]) => toHex(encodeDer(element));
 

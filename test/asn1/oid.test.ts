@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { decodeOid, encodeOid, isOid } from '../../src/asn1/oid.ts';
 import { toHex } from '../../src/base/bytes.ts';
+import { fc } from '../support/seed.ts';
 
 t.test('object identifiers as the standards spell them', async (t) => {
   const vectors: [dotted: string, hex: string][] = [

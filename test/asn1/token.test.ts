@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { type Certificate, parseCertificate } from '../../src/asn1/certificate.ts';
 import { encodeSignedAttributes, encodeSignedData, parseSignedData } from '../../src/asn1/cms.ts';
@@ -36,6 +35,7 @@ import {
   POLICY,
   softKey,
 } from '../support/authority.ts';
+import { fc } from '../support/seed.ts';
 
 const pki = await makePki();
 const authority = makeAuthority([pki.unit]);

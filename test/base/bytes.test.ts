@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import * as browser from '../../src/base/bytes.browser.ts';
 import * as node from '../../src/base/bytes.ts';
+import { fc } from '../support/seed.ts';
 
 /** Both must have the same functions, of the same types. */
 const IMPLEMENTATIONS: (typeof node)[] = [node, browser];

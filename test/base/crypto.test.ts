@@ -2,7 +2,6 @@
 import { constants, generateKeyPairSync, type KeyObject, privateEncrypt, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ED25519_TORSION_SUBGROUP, ed25519 } from '@noble/curves/ed25519.js';
-import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { encodeDer, parseDer, primitive, sequence, TAG, unsignedContent } from '../../src/asn1/der.ts';
 import { readPublicKey } from '../../src/asn1/publicKey.ts';
@@ -10,6 +9,7 @@ import { bytesEqual } from '../../src/base/bytes.ts';
 import * as browser from '../../src/base/crypto.browser.ts';
 import * as node from '../../src/base/crypto.ts';
 import { type PublicKey, sha256, sha512 } from '../../src/base/crypto.ts';
+import { fc } from '../support/seed.ts';
 
 /** Both must have the same functions, of the same types. */
 const IMPLEMENTATIONS: Record<string, typeof node> = { node, browser };

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
-import fc from 'fast-check';
 import t from 'tap';
 import { parseSubjectArgument } from '../../src/cli/subject.ts';
+import { fc } from '../support/seed.ts';
 
 t.test('subjects', async (t) => {
   for (const [text, subject] of [

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   mkdirSync,
   mkdtempSync,
@@ -18,6 +17,7 @@ import { sha256 } from '../../src/base/crypto.ts';
 import { Keystream, newKey } from '../../src/copy/cipher.ts';
 import { type Copies, openCopies, readCiphered, readVerified } from '../../src/copy/copies.ts';
 import { metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
+import { randomBytes } from '../support/seed.ts';
 
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import type { Digests } from '../../src/hash/lane.ts';
 import { type HashPool, type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
+import { fc, randomBytes } from '../support/seed.ts';
 
 const FAULTY_WORKER = new URL('./faulty-worker.ts', import.meta.url);
 const CHUNK_BYTES = 64 * 1024;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import t from 'tap';
 import { openWasm } from '../../src/hash/wasm.ts';
+import { fc } from '../support/seed.ts';
 
 const hash = await openWasm();
 

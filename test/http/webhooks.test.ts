@@ -184,8 +184,8 @@ t.test('what is refused names the field', async (t) => {
 
 t.test('a job says whether an endpoint will be told, and what is told is listed', async (t) => {
   const client = await managerOf('told');
-  const seal = async () =>
-    (await client.seal(pdfOf(`told ${Math.random()}`), { mode: 'blocking' })).json<JobBody>();
+  let told = 0;
+  const seal = async () => (await client.seal(pdfOf(`told ${told++}`), { mode: 'blocking' })).json<JobBody>();
   const tag = 'webhook.job.completed';
   t.notOk((await seal()).capabilities.includes(tag));
   const failedOnly = await create(client, { events: ['job.failed'] });

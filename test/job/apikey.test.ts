@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
-import fc from 'fast-check';
 import t from 'tap';
 import { hashApiKey, isApiKey, newApiKey } from '../../src/job/apikey.ts';
+import { fc } from '../support/seed.ts';
 
 const environments = ['sandbox', 'production', 'a', 'eu-west-1'];
 

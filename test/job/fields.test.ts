@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import { CreateFields, type CreateRequest, fingerprint, parseJsonCreate } from '../../src/job/fields.ts';
+import { fc } from '../support/seed.ts';
 
 const SHA256 = 'aB'.repeat(32);
 const JSON_CREATE = {

@@ -14,6 +14,7 @@ import { openStore } from '../../src/store/lmdb.ts';
 import { verifyReceipt } from '../../src/verify.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
+import { random } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 
 const KILLS = 50;
@@ -35,8 +36,8 @@ class Ledger {
 
   next(): Create {
     const repeat = this.creates.find((one) => one.jobId === undefined);
-    if (repeat && Math.random() < 0.7) return repeat;
-    const answered = this.creates[Math.floor(Math.random() * this.creates.length * 5)];
+    if (repeat && random() < 0.7) return repeat;
+    const answered = this.creates[Math.floor(random() * this.creates.length * 5)];
     return answered ?? this.#add();
   }
 
@@ -44,7 +45,7 @@ class Ledger {
     const n = this.creates.length;
     const create: Create = {
       key: `create-number-${n}`,
-      document: Buffer.from(`%PDF-1.7\ndocument ${n} ${'x'.repeat(Math.random() * 20_000)}\n%%EOF\n`),
+      document: Buffer.from(`%PDF-1.7\ndocument ${n} ${'x'.repeat(random() * 20_000)}\n%%EOF\n`),
       fields: { mode: n % 3 === 0 ? 'async' : 'blocking', customer_reference: `reference ${n}` },
     };
     this.creates.push(create);
@@ -136,13 +137,13 @@ t.test(`killed ${KILLS} times under load, it keeps every promise`, async (t) => 
     const before = await readCheckpoint(client);
     if (before) seen.push(before);
     const posting = Array.from({ length: CLIENTS }, () => postUntilGone(client, ledger));
-    await sleep(Math.random() * 500);
+    await sleep(random() * 500);
     await daemon.kill();
     await Promise.all(posting);
     // Now and then it dies again before it is up.
     if (kill % 5 === 0) {
       const starting = sandbox.start().catch(() => {});
-      await sleep(Math.random() * 1000);
+      await sleep(random() * 1000);
       await sandbox.kill();
       await starting;
     }

@@ -6,6 +6,7 @@ import { Client, type JobBody } from '../support/client.ts';
 import { parseMetrics, sampleOf } from '../support/metrics.ts';
 import { OK, Receiver } from '../support/receiver.ts';
 import { openSandbox } from '../support/sandbox.ts';
+import { random } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 
 const KILLS = 5;
@@ -46,14 +47,14 @@ t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and kee
   const post = async () => {
     for (let n = 0; !isDone; n++) {
       const fields = { mode: n % 2 === 0 ? 'async' : 'blocking', customer_reference: `reference ${n}` };
-      const answer = await client.seal(pdfOf(String(Math.random())), fields).catch(() => undefined);
+      const answer = await client.seal(pdfOf(String(random())), fields).catch(() => undefined);
       if (answer?.status === 202) promised.add(answer.json<JobBody>().id);
       else await sleep(20);
     }
   };
   const posting = Array.from({ length: CLIENTS }, post);
   for (let kill = 0; kill < KILLS; kill++) {
-    await sleep(100 + Math.random() * 300);
+    await sleep(100 + random() * 300);
     await daemon.kill();
     daemon = await sandbox.start();
   }

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import type { QuotaWindow } from '../../src/job/job.ts';
 import { Quotas, windowAt } from '../../src/limits/quotas.ts';
+import { fc } from '../support/seed.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

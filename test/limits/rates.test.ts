@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import type { RatePolicy } from '../../src/limits/policies.ts';
 import { Rates } from '../../src/limits/rates.ts';
+import { fc } from '../support/seed.ts';
 
 const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 

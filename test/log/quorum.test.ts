@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import {
   describeQuorum,
@@ -8,6 +7,7 @@ import {
   type QuorumPolicy,
   quorumFault,
 } from '../../src/log/quorum.ts';
+import { fc } from '../support/seed.ts';
 
 const of = (...regions: string[]) => regions.map((region) => ({ region }));
 

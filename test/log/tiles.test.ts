@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { fromBinary } from '../../src/base/bytes.ts';
 import { encodeEntryBundle, parseTilePath, type TilePath, tilePath } from '../../src/log/tiles.ts';
+import { fc } from '../support/seed.ts';
 import vectors from '../vectors/tiles/tiles.json' with { type: 'json' };
 
 t.test('C2SP example', async (t) => {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { tileWidth } from '../../src/log/tiles.ts';
@@ -12,6 +11,7 @@ import {
   nodeHash,
   rootOf,
 } from '../../src/log/tree.ts';
+import { fc } from '../support/seed.ts';
 import { growTree } from '../support/tiles.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
 import tileVectors from '../vectors/tiles/tiles.json' with { type: 'json' };

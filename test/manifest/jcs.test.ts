@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import t from 'tap';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { encodeCanonical, parseUniqueJson } from '../../src/manifest/jcs.ts';
+import { fc } from '../support/seed.ts';
 
 const vector = (path: string) => readFileSync(new URL(`../vectors/jcs/${path}`, import.meta.url), 'utf8');
 

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { toBase64 } from '../../src/base/bytes.ts';
 import { OperatorError } from '../../src/base/errors.ts';
@@ -6,6 +5,7 @@ import { encodeVkey } from '../../src/log/keys.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../../src/manifest/trust.ts';
 import { makePki } from '../support/authority.ts';
 import { makeKey } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const { privateKey: _one, ...one } = makeKey('ed25519', 'eu-1');

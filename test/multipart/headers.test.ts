@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import { boundaryOf, decodeUtf8, parsePartHeaders } from '../../src/multipart/headers.ts';
+import { fc } from '../support/seed.ts';
 
 const malformed = { code: 'malformed_multipart' };
 

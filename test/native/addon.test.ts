@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
-import fc from 'fast-check';
 import t from 'tap';
 import type { Hashed, Piece } from '../../src/hash/engine.ts';
 import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 import { openWasm } from '../../src/hash/wasm.ts';
+import { fc } from '../support/seed.ts';
 
 const addon = loadNativeAddon();
 let threads = new addon.Threads(2);

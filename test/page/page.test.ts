@@ -6,7 +6,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import fc from 'fast-check';
 import t from 'tap';
 import { bundle, hashOfSource } from '../../page/build.ts';
 import type { Content } from '../../src/job/job.ts';
@@ -16,6 +15,7 @@ import { type Verdict, verifyReceiptText } from '../../src/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { type BrowserPage, openPage } from '../support/chromium.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
 
 const PAGE = new URL('../../dist/verify.html', import.meta.url);
 /** More than one chunk of a file's stream. */

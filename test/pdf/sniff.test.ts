@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
 import t from 'tap';
 import { PdfSniffer } from '../../src/pdf/sniff.ts';
+import { fc } from '../support/seed.ts';
 
 const fill = (length: number) => 'x'.repeat(length);
 

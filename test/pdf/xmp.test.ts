@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { deflateSync, inflateSync } from 'node:zlib';
-import fc from 'fast-check';
 import t from 'tap';
 import { NotStrippable } from '../../src/pdf/notStrippable.ts';
 import { bufferSource } from '../../src/pdf/window.ts';
@@ -19,6 +18,7 @@ import {
   stream,
   XMP_SEGMENT,
 } from '../support/pdfFile.ts';
+import { fc } from '../support/seed.ts';
 
 /** The document without XMP, or why there is none. */
 async function strip(document: Buffer): Promise<{ copy: Buffer; edits: number } | string> {

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { parseScanAnswer, parseVersion } from '../../src/scan/answer.ts';
+import { fc } from '../support/seed.ts';
 
 t.test('what clamd says of itself', async (t) => {
   t.strictSame(parseVersion('ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026'), {

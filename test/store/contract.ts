@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import type { Test } from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import type { Clock } from '../../src/base/clock.ts';
@@ -10,6 +9,7 @@ import {
   VISIBILITIES,
 } from '../../src/job/job.ts';
 import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
+import { fc } from '../support/seed.ts';
 import { quotas } from './quotaContract.ts';
 import {
   billing,

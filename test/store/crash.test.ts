@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { documentSha256 } from '../../src/job/job.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import type { Store } from '../../src/store/store.ts';
+import { random } from '../support/seed.ts';
 import { Child } from './child.ts';
 import { epoch, identity, leafData, sampleEntry } from './samples.ts';
 
@@ -18,7 +19,7 @@ t.test('killed at any moment, the store keeps every promise and nothing by halve
   for (let round = 0; round < ROUNDS; round += 1) {
     const writer = new Child('writer.ts', path);
     await writer.line('sealed');
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 100));
+    await new Promise((resolve) => setTimeout(resolve, random() * 100));
     await writer.kill();
     log = await checkAfter(t, path, writer.lines, log);
   }

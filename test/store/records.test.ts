@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { jobKey } from '../../src/store/keys.ts';
@@ -12,6 +11,7 @@ import {
   parseOutcome,
   parseRecord,
 } from '../../src/store/records.ts';
+import { fc } from '../support/seed.ts';
 import { sampleContent, sampleJob, sampleUrlJob } from './samples.ts';
 
 const job = sampleJob({ purpose: 'invoice', customerReference: '\ud800 \0 é', visibility: 'partner' });

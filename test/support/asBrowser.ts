@@ -3,8 +3,8 @@
  * (package.json, "browser"). They are tens of times slower, so properties are tried for a while, not a number of times.
  */
 import { registerHooks } from 'node:module';
-import fc from 'fast-check';
 import manifest from '../../package.json' with { type: 'json' };
+import { fc } from './seed.ts';
 
 const PROPERTY_MS = 1500;
 
@@ -22,7 +22,7 @@ registerHooks({
     return { ...found, url };
   },
 });
-fc.configureGlobal({ interruptAfterTimeLimit: PROPERTY_MS });
+fc.configureGlobal({ ...fc.readConfigureGlobal(), interruptAfterTimeLimit: PROPERTY_MS });
 
 process.on('exit', () => {
   if (replaced.size < replacements.size)

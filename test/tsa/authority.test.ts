@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import {
   constructed,
@@ -35,6 +34,7 @@ import {
   SILENT,
   softKey,
 } from '../support/authority.ts';
+import { fc } from '../support/seed.ts';
 
 const pki = await makePki();
 const authority = makeAuthority([pki.unit]);

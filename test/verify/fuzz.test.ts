@@ -1,12 +1,12 @@
 /** 100,000 receipts that were tampered with, and none that passes: half of them in their text, half in their values. */
 import { isDeepStrictEqual } from 'node:util';
-import fc from 'fast-check';
 import t from 'tap';
 import { encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trust.ts';
 import { type Verdict, verifyReceipt } from '../../src/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
 
 const RUNS = 50_000;
 const origin = 'seal.example.com/sandbox/2026';

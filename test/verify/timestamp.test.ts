@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { parseSignedData } from '../../src/asn1/cms.ts';
 import { bytesEqual, fromBase64, toBase64 } from '../../src/base/bytes.ts';
@@ -27,6 +26,7 @@ import {
   stampCheckpoint,
   type TestKey,
 } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');

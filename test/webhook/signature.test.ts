@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { newSecret, parseSecret, signatureHeaders } from '../../src/webhook/signature.ts';
+import { randomBytes } from '../support/seed.ts';
 
 t.test('the example of the specification', async (t) => {
   // github.com/standard-webhooks/standard-webhooks, spec 1.0.0: the values its libraries are tested with.

@@ -1,0 +1,37 @@
+/**
+ * Where all that tests leave to chance comes from: one seed, printed, so that what failed can be tried again as it was.
+ * Secrets, and names that must be unlike those of any other process, are not left to it.
+ */
+import { createCipheriv, createHash, randomInt } from 'node:crypto';
+import { relative } from 'node:path';
+import fc from 'fast-check';
+
+const SEED_MAX = 2 ** 31;
+
+const seed = Number(process.env.PDFSEALD_SEED ?? randomInt(SEED_MAX));
+if (!Number.isInteger(seed)) throw new Error('PDFSEALD_SEED must be a whole number');
+
+const program = relative(process.cwd(), process.argv[1] ?? '');
+console.error(`# PDFSEALD_SEED=${seed} ${program}`);
+process.on('exit', (code) => {
+  if (code !== 0) console.error(`# ${program} failed; again, with the same choices: PDFSEALD_SEED=${seed}`);
+});
+
+fc.configureGlobal({ ...fc.readConfigureGlobal(), seed });
+const keystream = createCipheriv(
+  'aes-128-ctr',
+  createHash('sha256').update(`${seed}`).digest().subarray(16),
+  Buffer.alloc(16),
+);
+
+export { fc };
+
+/** Bytes that the seed gives, other ones with every call. */
+export function randomBytes(length: number): Buffer<ArrayBuffer> {
+  return Buffer.from(keystream.update(Buffer.alloc(length)));
+}
+
+/** As `Math.random`: 0 inclusive to 1 exclusive, of the seed. */
+export function random(): number {
+  return randomBytes(4).readUInt32LE() / 2 ** 32;
+}
