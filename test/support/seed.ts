@@ -31,7 +31,7 @@ export function randomBytes(length: number): Buffer<ArrayBuffer> {
   return Buffer.from(keystream.update(Buffer.alloc(length)));
 }
 
-/** As `Math.random`: 0 inclusive to 1 exclusive, of the seed. */
+/** A number from 0 inclusive to 1 exclusive, that the seed gives. */
 export function random(): number {
   return randomBytes(4).readUInt32LE() / 2 ** 32;
 }
