@@ -31,6 +31,18 @@ const DAY_MS = 86_400_000;
 /** Renewal is to have happened by then. */
 const DAYS_AHEAD_MAX = 14;
 
+/**
+ * Of TLS 1.2 those with a key of their own for each connection (ECDHE) and authenticated encryption: no CBC, and no RSA key
+ * exchange, with which whoever steals the key later reads what was recorded (RFC 9325, 4.1 and 4.2). TLS 1.3 has no others.
+ */
+const CIPHERS = [
+  ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
+  ...['AES256-GCM-SHA384', 'CHACHA20-POLY1305', 'AES128-GCM-SHA256'].flatMap((cipher) => [
+    `ECDHE-ECDSA-${cipher}`,
+    `ECDHE-RSA-${cipher}`,
+  ]),
+].join(':');
+
 type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca'>;
 
 /**
@@ -71,6 +83,7 @@ export class TlsCertificates {
     return {
       ...this.#secrets,
       minVersion: 'TLSv1.2',
+      ciphers: CIPHERS,
       honorCipherOrder: true,
       requestCert: asksClients,
       rejectUnauthorized: asksClients,

@@ -8,17 +8,27 @@ export interface KeyPair {
   keyFile: string;
 }
 
+const NEW_KEY = {
+  ecdsa: ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'],
+  rsa: ['-newkey', 'rsa:2048', '-nodes'],
+};
+
 /** A certificate authority of its own. */
 export function makeAuthority(dir: string, name: string): KeyPair {
   const files = filesOf(dir, name);
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
   const subject = ['-subj', `/CN=${name}`, '-days', '30', '-addext', 'basicConstraints=critical,CA:TRUE'];
-  run('req', '-x509', ...curve, ...subject, '-keyout', files.keyFile, '-out', files.certificateFile);
+  run('req', '-x509', ...NEW_KEY.ecdsa, ...subject, '-keyout', files.keyFile, '-out', files.certificateFile);
   return files;
 }
 
 /** A certificate of that authority, for this machine as a server and for clients; `days` from now. */
-export function issueCertificate(dir: string, name: string, authority: KeyPair, days = 30): KeyPair {
+export function issueCertificate(
+  dir: string,
+  name: string,
+  authority: KeyPair,
+  days = 30,
+  algorithm: keyof typeof NEW_KEY = 'ecdsa',
+): KeyPair {
   const files = filesOf(dir, name);
   const request = join(dir, `${name}.csr`);
   const extensions = join(dir, `${name}.ext`);
@@ -26,8 +36,7 @@ export function issueCertificate(dir: string, name: string, authority: KeyPair, 
     extensions,
     'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n',
   );
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-  run('req', ...curve, '-subj', `/CN=${name}`, '-keyout', files.keyFile, '-out', request);
+  run('req', ...NEW_KEY[algorithm], '-subj', `/CN=${name}`, '-keyout', files.keyFile, '-out', request);
   const ca = ['-CA', authority.certificateFile, '-CAkey', authority.keyFile, '-CAcreateserial'];
   const out = ['-days', String(days), '-extfile', extensions, '-out', files.certificateFile];
   run('x509', '-req', '-in', request, ...ca, ...out);
