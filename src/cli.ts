@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './base/inspector.ts';
 import { type Command, CommanderError } from 'commander';
 import { ASK } from './cli/completion/scripts.ts';
 import { EXIT } from './cli/exit.ts';

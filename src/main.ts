@@ -1,4 +1,5 @@
-#!/usr/bin/env -S node --max-semi-space-size=16
+#!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16
+import './base/inspector.ts';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { Metrics } from './admin/metrics.ts';

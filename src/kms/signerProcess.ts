@@ -51,7 +51,8 @@ export class SignerProcess {
     // The arguments are for `ps`. The fifth descriptor is the lifeline (lifeline.ts).
     this.#child = fork(PROGRAM, [region, token.keyLabel], {
       env: { ...BASE_ENVIRONMENT, ...token.environment },
-      execArgv: [],
+      // Or SIGUSR1 would open an inspector in the process that knows the PIN.
+      execArgv: ['--disable-sigusr1'],
       serialization: 'advanced',
       stdio: ['ignore', 'pipe', 'pipe', 'ipc', 'pipe'],
     });

@@ -22,9 +22,11 @@ const COMPLETIONS: Record<Shell, string> = {
   fish: 'usr/share/fish/vendor_completions.d/pdfseal.fish',
 };
 
+/** As they are started; the units say the same. Nobody opens Node's inspector, by signal or by environment, and no core is written. */
+const START = 'unset NODE_OPTIONS; ulimit -c 0; exec /usr/lib/pdfseald/bin/node --disable-sigusr1';
 const PROGRAMS = {
-  pdfseald: 'exec /usr/lib/pdfseald/bin/node --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"',
-  pdfseal: 'exec /usr/lib/pdfseald/bin/node /usr/lib/pdfseald/dist/cli.js "$@"',
+  pdfseald: `${START} --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"`,
+  pdfseal: `${START} /usr/lib/pdfseald/dist/cli.js "$@"`,
 };
 
 /**
