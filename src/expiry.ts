@@ -2,12 +2,10 @@ import type { Logger } from 'pino';
 import { describeSubject } from './asn1/certificate.ts';
 import { toHex } from './base/bytes.ts';
 import { type Clock, toTimestamp } from './base/clock.ts';
+import { daysLeft, urgencyOf } from './base/validity.ts';
 import {
   type CertificateEntry,
   type CertificateSources,
-  DAYS_AHEAD_MAX,
-  DAYS_URGENT_MAX,
-  daysLeft,
   listCertificates,
   validityOf,
 } from './tsa/expiry.ts';
@@ -20,8 +18,6 @@ export interface ExpiryOptions {
   /** How often they are looked at. */
   intervalMs?: number;
 }
-
-const THRESHOLDS_DAYS = [DAYS_URGENT_MAX, 30, DAYS_AHEAD_MAX];
 
 const INTERVAL_MS = 3_600_000;
 
@@ -74,14 +70,13 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
     const message = 'a certificate that time-stamps rest on cannot be read';
     return { name: `${authority} ${role}`, level: 'error', message, fields };
   }
-  const days = daysLeft(found, now);
-  const threshold = THRESHOLDS_DAYS.find((each) => days <= each);
-  if (threshold === undefined) return undefined;
+  const urgency = urgencyOf(found, now);
+  if (urgency === 'none') return undefined;
   const subject = describeSubject(found);
   const expired = validityOf(entry, now) === 'expired';
   return {
-    name: `${authority} ${toHex(found.serial)} ${threshold}`,
-    level: days <= DAYS_URGENT_MAX ? 'error' : 'warn',
+    name: `${authority} ${toHex(found.serial)} ${urgency}`,
+    level: urgency === 'urgent' ? 'error' : 'warn',
     message: expired
       ? 'a certificate that time-stamps rest on has ended: nothing more is stamped under it'
       : 'a certificate that time-stamps rest on ends soon: certify the key anew, or make another',
@@ -91,8 +86,8 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
       role,
       subject,
       not_after: toTimestamp(found.notAfter),
-      days_left: days,
-      threshold_days: threshold,
+      days_left: daysLeft(found, now),
+      urgency,
     },
   };
 }

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodePem } from '../src/asn1/pem.ts';
+import { daysLeft } from '../src/base/validity.ts';
 import { ExpiryWarnings, startExpiryWarnings } from '../src/expiry.ts';
-import { daysLeft, listCertificates, validityOf } from '../src/tsa/expiry.ts';
+import { listCertificates, validityOf } from '../src/tsa/expiry.ts';
 import { certificateFile } from '../src/tsa/installed.ts';
 import { DAY_MS, makePki } from './support/authority.ts';
 
@@ -34,15 +35,15 @@ t.test('tells of a certificate from 60 days on, once a day, and louder in the la
   const look = (days: number) => {
     setDaysLeft(days);
     warnings.look();
-    return said().map(({ level, threshold_days, days_left }) => [level, threshold_days, days_left]);
+    return said().map(({ level, urgency, days_left }) => [level, urgency, days_left]);
   };
   t.strictSame(look(61.5), []);
-  t.strictSame(look(60.5), [['warn', 60, 60]]);
+  t.strictSame(look(60.5), [['warn', 'ahead', 60]]);
   t.strictSame(look(60.499), [], 'once a day');
-  t.strictSame(look(59.5), [['warn', 60, 59]]);
-  t.strictSame(look(30.5), [['warn', 30, 30]]);
-  t.strictSame(look(7.5), [['error', 7, 7]]);
-  t.strictSame(look(-1.5), [['error', 7, -2]]);
+  t.strictSame(look(59.5), [['warn', 'ahead', 59]]);
+  t.strictSame(look(30.5), [['warn', 'soon', 30]]);
+  t.strictSame(look(7.5), [['error', 'urgent', 7]]);
+  t.strictSame(look(-1.5), [['error', 'urgent', -2]]);
 });
 
 t.test('tells of one that is gone', async (t) => {
@@ -60,7 +61,7 @@ t.test('looks at the start, and ends', async (t) => {
   const { options, setDaysLeft, said } = makeWatch(t);
   setDaysLeft(20);
   startExpiryWarnings(options)();
-  t.match(said(), [{ level: 'warn', not_after: new Date(notAfter).toISOString(), threshold_days: 30 }]);
+  t.match(said(), [{ level: 'warn', not_after: new Date(notAfter).toISOString(), urgency: 'soon' }]);
 });
 
 t.test('lists what there is, whatever state it is in', async (t) => {

@@ -1,6 +1,7 @@
 /** Parts of the status in the spelling of the wire. */
 import { describeSubject } from '../asn1/certificate.ts';
 import { toTimestamp } from '../base/clock.ts';
+import { daysLeft, urgencyOf } from '../base/validity.ts';
 import type { CanaryRun, CanaryStatus } from '../canary.ts';
 import { jobIdTime } from '../job/id.ts';
 import type { ClientUsage, Standing } from '../limits/limits.ts';
@@ -8,7 +9,7 @@ import type { TlsCertificate } from '../net/tls.ts';
 import type { ScannerHealth } from '../scan/scanner.ts';
 import type { WaitingJobs } from '../sealer/pending.ts';
 import type { Timestamping } from '../timestamping.ts';
-import { type CertificateEntry, daysLeft, validityOf } from '../tsa/expiry.ts';
+import { type CertificateEntry, validityOf } from '../tsa/expiry.ts';
 import type { WebhookStatus } from '../webhook/deliver.ts';
 import type { WitnessStatus } from '../witness.ts';
 import type {
@@ -103,7 +104,7 @@ export function presentTimestamps(timestamping: Timestamping): PresentedTimestam
 export function presentCertificate(entry: CertificateEntry, now: number): PresentedCertificate {
   const { authority, role, found } = entry;
   const state = validityOf(entry, now);
-  if ('missing' in found) return { authority, role, state, detail: found.missing };
+  if ('missing' in found) return { authority, role, state, urgency: 'urgent', detail: found.missing };
   return {
     authority,
     role,
@@ -111,6 +112,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     subject: describeSubject(found),
     not_after: toTimestamp(found.notAfter),
     days_left: daysLeft(found, now),
+    urgency: urgencyOf(found, now),
   };
 }
 
@@ -124,6 +126,7 @@ export function presentTlsCertificate(certificate: TlsCertificate, now: number):
     subject,
     not_after: toTimestamp(notAfter),
     days_left: daysLeft(certificate, now),
+    urgency: urgencyOf(certificate, now),
   };
 }
 

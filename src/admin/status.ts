@@ -3,6 +3,7 @@
  * `openapi.json` says of them are the same schemas.
  */
 import { z } from 'zod';
+import { URGENCIES } from '../base/validity.ts';
 import { upkeepNote } from '../upkeep.ts';
 
 const count = z.int().min(0);
@@ -103,6 +104,7 @@ const certificate = z.object({
     .describe('Absent where there is no certificate; then `detail` says why.'),
   not_after: time.exactOptional(),
   days_left: z.int().exactOptional(),
+  urgency: z.enum(URGENCIES).describe('How near its end is: plan its renewal, renew it soon, renew it now.'),
   detail: z.string().exactOptional(),
 });
 export type PresentedCertificate = z.infer<typeof certificate>;

@@ -2,8 +2,10 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
 import { createSecureContext, type Server, type TlsOptions } from 'node:tls';
 import type { Logger } from 'pino';
+import { systemClock, toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
+import { daysLeft, urgencyOf } from '../base/validity.ts';
 
 export interface TlsFiles {
   /** PEM: the server's certificate, then those that lead to a root. */
@@ -28,8 +30,8 @@ const WATCH_MS = 2_000;
 /** Whoever renews writes certificate and key one after the other. */
 const SETTLE_MS = 200;
 const DAY_MS = 86_400_000;
-/** Renewal is to have happened by then. */
-const DAYS_AHEAD_MAX = 14;
+
+const ENDS_SOON = 'a certificate of TLS ends soon: renew it';
 
 /**
  * Of TLS 1.2 those with a key of their own for each connection (ECDHE) and authenticated encryption: no CBC, and no RSA key
@@ -143,13 +145,18 @@ export class TlsCertificates {
   }
 
   #warn(): void {
-    const { subject, validToDate } = this.#certificate;
-    const days = Math.floor((validToDate.getTime() - Date.now()) / DAY_MS);
-    if (days > DAYS_AHEAD_MAX) return;
-    const not_after = validToDate.toISOString();
-    const fields = { event: 'tls_certificate_ends', subject, not_after, days_left: days };
-    if (days < 0) this.#logger.error(fields, 'the certificate of TLS has ended: clients refuse it');
-    else this.#logger.warn(fields, 'the certificate of TLS ends soon: renew it');
+    const now = systemClock();
+    for (const certificate of this.#all) {
+      const urgency = urgencyOf(certificate, now);
+      if (urgency === 'none') continue;
+      const { role, subject, notAfter } = certificate;
+      const days = daysLeft(certificate, now);
+      const not_after = toTimestamp(notAfter);
+      const fields = { event: 'tls_certificate_ends', role, subject, not_after, days_left: days, urgency };
+      const message =
+        days < 0 ? 'a certificate of TLS has ended: clients are refused, or refuse it' : ENDS_SOON;
+      this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
+    }
   }
 }
 

@@ -23,12 +23,6 @@ export interface CertificateEntry {
 
 export type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
-const DAY_MS = 86_400_000;
-
-/** A certificate that ends is announced from so many days before on, and is urgent in the last of them. */
-export const DAYS_AHEAD_MAX = 60;
-export const DAYS_URGENT_MAX = 7;
-
 /** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
   const own = keys.flatMap((name) => {
@@ -46,11 +40,6 @@ export function validityOf({ found }: CertificateEntry, now: number): Validity {
   if ('missing' in found) return 'missing';
   if (now > found.notAfter) return 'expired';
   return now < found.notBefore ? 'not_yet_valid' : 'valid';
-}
-
-/** Whole days until `notAfter`, both in milliseconds since the epoch; negative once it has passed. */
-export function daysLeft({ notAfter }: { notAfter: number }, now: number): number {
-  return Math.floor((notAfter - now) / DAY_MS);
 }
 
 /** The first of them in the given role, those above it in theirs. */

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
+import { URGENCIES, urgencyOf } from '../../src/base/validity.ts';
 import { promtool } from '../support/promtool.ts';
 
 const RULES = resolve('config/prometheus-alerts.yml');
@@ -37,9 +38,15 @@ const quorumOf = (needed: number, signers: Values, ...ready: Values[]): Metrics 
   pdfseal_quorum_signers: signers,
   ...Object.fromEntries(ready.map((values, n) => [`pdfseal_partition_ready{partition="p${n}"}`, values])),
 });
-const certificate = (days: number, authority = 'built-in eu/a'): Metrics => ({
-  [`pdfseal_certificate_not_after_timestamp_seconds{authority="${authority}", role="root", subject="CN=a"}`]: `${days * DAY}x120`,
-});
+const certificate = (days: number, authority = 'built-in eu/a'): Metrics => {
+  const labels = `{authority="${authority}", role="root", subject="CN=a"}`;
+  const validity = { notBefore: (days - 365) * DAY * 1000, notAfter: days * DAY * 1000 };
+  const urgency = URGENCIES.indexOf(urgencyOf(validity, 0));
+  return {
+    [`pdfseal_certificate_not_after_timestamp_seconds${labels}`]: `${days * DAY}x120`,
+    [`pdfseal_certificate_urgency${labels}`]: `${urgency}x120`,
+  };
+};
 /** A time so many seconds before the start of time, which is when promtool's tests begin. */
 const ago = (name: string, seconds: number): Metrics => ({ [name]: `-${seconds}x120` });
 const jobs = (age: number, fetched = 0): Metrics => ({
@@ -103,12 +110,16 @@ const CASES: Record<string, Case> = {
   PdfsealdCertificateEndsIn60Days: { fires: certificate(59), silent: [certificate(61)], minutes: 90 },
   PdfsealdCertificateEndsIn30Days: { fires: certificate(29), silent: [certificate(61)], minutes: 90 },
   PdfsealdTlsCertificateEnds: {
-    fires: certificate(13, 'http.tls'),
-    silent: [certificate(15, 'http.tls'), certificate(61)],
+    fires: certificate(59, 'http.tls'),
+    silent: [certificate(61, 'http.tls'), certificate(61)],
     minutes: 90,
   },
   PdfsealdCertificateEndsIn7Days: {
-    fires: { ...certificate(6), 'pdfseal_certificate_not_after_timestamp_seconds{authority="x"}': '0x120' },
+    fires: {
+      ...certificate(6),
+      'pdfseal_certificate_not_after_timestamp_seconds{authority="x"}': '0x120',
+      'pdfseal_certificate_urgency{authority="x"}': '3x120',
+    },
     silent: [certificate(365)],
   },
   PdfsealdJobsWait: { fires: jobs(400), silent: [jobs(200)] },

@@ -64,7 +64,7 @@ const certificate = ({ dir }: Sandbox) =>
 /** Puts one that ends in so many days in the place of the time-stamping certificate. */
 function endingIn(days: number): Break {
   return async (sandbox) => {
-    const validity = { notBefore: Date.now() - DAY_MS, notAfter: Date.now() + (days + 0.5) * DAY_MS };
+    const validity = { notBefore: Date.now() - 300 * DAY_MS, notAfter: Date.now() + (days + 0.5) * DAY_MS };
     const [rootKey, unitKey] = [softKey('ecdsa-p256'), softKey('ecdsa-p256')];
     const root = await issueRoot(
       { subject: { commonName: 'Root' }, ...validity, notAfter: Date.now() + 999 * DAY_MS },

@@ -129,7 +129,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   await until('SIGHUP takes it', async () => (await serialShown(sandbox.port, ca)) !== shown);
   await until('its end is announced', () =>
     daemon.log.some(
-      ({ msg, days_left }) => msg === 'the certificate of TLS ends soon: renew it' && days_left === 2,
+      ({ msg, days_left }) => msg === 'a certificate of TLS ends soon: renew it' && days_left === 2,
     ),
   );
   const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);

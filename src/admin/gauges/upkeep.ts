@@ -1,3 +1,4 @@
+import { URGENCIES } from '../../base/validity.ts';
 import { epochSeconds, one, type StatusMetric } from './statusMetric.ts';
 
 /** What needs an administrator now and then: certificates, disk, backup, check, witness. */
@@ -10,6 +11,16 @@ export const UPKEEP: StatusMetric[] = [
       certificates.map(({ authority, role, subject = '', not_after }) => ({
         labels: { authority, role, subject },
         value: epochSeconds(not_after) ?? 0,
+      })),
+  },
+  {
+    name: 'pdfseal_certificate_urgency',
+    help: 'How near that end is: 0 far away, 1 plan the renewal, 2 renew it soon, 3 renew it now (or it is missing)',
+    labelNames: ['authority', 'role', 'subject'],
+    samples: ({ certificates }) =>
+      certificates.map(({ authority, role, subject = '', urgency }) => ({
+        labels: { authority, role, subject },
+        value: URGENCIES.indexOf(urgency),
       })),
   },
   {

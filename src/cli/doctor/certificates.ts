@@ -1,19 +1,10 @@
 import { describeSubject } from '../../asn1/certificate.ts';
 import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificates.ts';
 import type { Config } from '../../config.ts';
-import {
-  type CertificateEntry,
-  DAYS_AHEAD_MAX,
-  DAYS_URGENT_MAX,
-  daysLeft,
-  listCertificates,
-  validityOf,
-} from '../../tsa/expiry.ts';
+import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/expiry.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-
-/** So many days before its end, renewal is no longer to be planned but done. */
-const DAYS_SOON_MAX = 30;
 
 const RENEW = 'certify the key anew with `pdfseal hsm certify`, or `csr` and `install-certificate`';
 
@@ -27,12 +18,20 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
   const { authority, role, found } = entry;
   const check = `certificate ${authority} (${role})`;
   if ('missing' in found) return bad(check, found.missing, 'restore the file, or install another');
-  const days = daysLeft(found, now);
-  const detail = `${describeSubject(found)}, until ${toTimestamp(found.notAfter).slice(0, 10)}: ${days} days left`;
+  const detail = `${describeSubject(found)}, until ${toTimestamp(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
   const remedy = authority.startsWith('built-in ')
     ? RENEW
     : 'ask the authority for its next root, and name it too';
-  if (validityOf(entry, now) !== 'valid' || days <= DAYS_URGENT_MAX) return bad(check, detail, remedy);
-  if (days <= DAYS_SOON_MAX) return warning(check, detail, `it is time: ${remedy}`);
-  return days <= DAYS_AHEAD_MAX ? warning(check, detail, remedy) : good(check, detail);
+  const urgency = validityOf(entry, now) === 'valid' ? urgencyOf(found, now) : 'urgent';
+  return judgeUrgency(urgency, { check, detail, remedy });
+}
+
+/** For every certificate alike, those of the API too. */
+export function judgeUrgency(
+  urgency: Urgency,
+  { check, detail, remedy }: Record<'check' | 'detail' | 'remedy', string>,
+): Diagnosis {
+  if (urgency === 'none') return good(check, detail);
+  if (urgency === 'urgent') return bad(check, detail, remedy);
+  return warning(check, detail, urgency === 'soon' ? `it is time: ${remedy}` : remedy);
 }

@@ -3,8 +3,9 @@ import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { toTimestamp } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { daysLeft, urgencyOf } from '../../base/validity.ts';
 import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
-import { DAYS_AHEAD_MAX, DAYS_URGENT_MAX, daysLeft } from '../../tsa/expiry.ts';
+import { judgeUrgency } from './certificates.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 /** As much of the configuration as says how the API proves itself. */
@@ -12,7 +13,6 @@ export interface TlsConfig {
   readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
 }
 
-const DAY_MS = 86_400_000;
 const RENEW =
   'put a renewed certificate, and its key, in the place of the files: they are taken up within seconds';
 
@@ -65,13 +65,10 @@ function checkName(certificate: X509Certificate, publicUrl: string): Diagnosis {
   return warning('TLS name', detail, 'have it issued for that name too, or correct http.public_url');
 }
 
-/** One that lives for weeks is renewed late in its life: its last third counts. */
 function checkDates(certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
   const check = `certificate http.tls (${role})`;
-  const days = daysLeft(certificate, now);
-  const detail = `${subject}, until ${toTimestamp(notAfter).slice(0, 10)}: ${days} days left`;
-  const ahead = Math.min(DAYS_AHEAD_MAX, (notAfter - notBefore) / DAY_MS / 3);
-  if (now < notBefore || days <= Math.min(DAYS_URGENT_MAX, ahead)) return bad(check, detail, RENEW);
-  return days <= ahead ? warning(check, detail, RENEW) : good(check, detail);
+  const detail = `${subject}, until ${toTimestamp(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
+  const urgency = now < notBefore ? 'urgent' : urgencyOf(certificate, now);
+  return judgeUrgency(urgency, { check, detail, remedy: RENEW });
 }

@@ -1,6 +1,5 @@
 import type { AdminStatus, PresentedPartition } from '../../admin/status.ts';
 import { formatBytes } from '../../base/units.ts';
-import { DAYS_AHEAD_MAX, DAYS_URGENT_MAX } from '../../tsa/expiry.ts';
 import type { Mark } from '../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../times.ts';
 
@@ -81,11 +80,11 @@ function certificates({ certificates: all }: AdminStatus): Row {
   const [next] = all.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
   const name = 'certificates';
   if (next === undefined) return plain(name, 'none are in use');
-  const { authority, role, days_left: days } = next;
+  const { authority, role, days_left: days, urgency } = next;
   const remedy = 'pdfseal hsm certificates lists them all';
   if (days === undefined || days < 0)
     return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy, rank: 1 };
-  const mark = days <= DAYS_URGENT_MAX ? 'bad' : days <= DAYS_AHEAD_MAX ? 'warning' : 'good';
+  const mark = urgency === 'urgent' ? 'bad' : urgency === 'none' ? 'good' : 'warning';
   const text = `${days} days until the first ends: ${authority}, ${role}`;
   return { mark, name, text, remedy: mark === 'good' ? undefined : remedy, rank: 1 };
 }

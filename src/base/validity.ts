@@ -1,0 +1,32 @@
+/** How near the end of a certificate is. One table for everybody who tells of it: log, status, metrics, `pdfseal doctor`. */
+
+/** Milliseconds since the epoch. */
+export interface Validity {
+  readonly notBefore: number;
+  readonly notAfter: number;
+}
+
+/** `ahead`: plan the renewal; `soon`: it is time; `urgent`: it must not wait any longer. */
+export const URGENCIES = ['none', 'ahead', 'soon', 'urgent'] as const;
+export type Urgency = (typeof URGENCIES)[number];
+
+/** So many days before its end, at most. */
+const DAYS: readonly [urgency: Urgency, days: number][] = [
+  ['urgent', 7],
+  ['soon', 30],
+  ['ahead', 60],
+];
+
+const DAY_MS = 86_400_000;
+
+/** What lives for weeks is renewed late in its life: only the last third of it counts. */
+export function urgencyOf({ notBefore, notAfter }: Validity, now: number): Urgency {
+  const lastThirdDays = (notAfter - notBefore) / DAY_MS / 3;
+  const left = daysLeft({ notAfter }, now);
+  return DAYS.find(([, days]) => left <= Math.min(days, lastThirdDays))?.[0] ?? 'none';
+}
+
+/** Whole days until `notAfter`, both in milliseconds since the epoch; negative once it has passed. */
+export function daysLeft({ notAfter }: Pick<Validity, 'notAfter'>, now: number): number {
+  return Math.floor((notAfter - now) / DAY_MS);
+}
