@@ -2,9 +2,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { OperatorError } from '../src/base/errors.ts';
-import { reloadConfig } from '../src/config/reload.ts';
+import { mergeConfig } from '../src/config/reload.ts';
 import { configSchema } from '../src/config/schema.ts';
-import { loadConfig, parseConfig } from '../src/config.ts';
+import { type Config, loadConfig, parseConfig } from '../src/config.ts';
 
 const MINIMAL = `timestamp.authorities = []
 environment = "test"
@@ -414,16 +414,19 @@ t.test('files that time-stamps need', async (t) => {
   t.doesNotThrow(() => loadConfig(file), 'nobody asks the clock when nothing is stamped');
 });
 
+/** What becomes of the running configuration when its file is read again. */
+const reload = (running: Config) => mergeConfig(running, loadConfig(running.file));
+
 t.test('what a reload changes, and what waits for a restart', async (t) => {
   const dir = t.testdir({ 'module.so': '', pin: '1234' });
   const file = join(dir, 'c.toml');
   const write = (edit: (text: string) => string) => writeFileSync(file, edit(`${MINIMAL}[logging]\n`));
   write((text) => text);
   const started = loadConfig(file);
-  t.match(reloadConfig(started), { applied: [], deferred: [], config: started });
+  t.match(reload(started), { applied: [], deferred: [], config: started });
 
   write((text) => `${text}level = "debug"\n[quotas.default]\njobs = 3\n[http]\nlisten = "[::1]:1"`);
-  const first = reloadConfig(started);
+  const first = reload(started);
   t.strictSame(first.applied.sort(), ['logging.level', 'quotas.default']);
   t.strictSame(first.deferred.sort(), ['http.listen[0].host', 'http.listen[0].port']);
   t.match(first.config, {
@@ -433,7 +436,7 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
   });
 
   write((text) => text.replace('token_label = "token"', 'token_label = "other"'));
-  const second = reloadConfig(first.config);
+  const second = reload(first.config);
   t.strictSame(second.applied.sort(), ['logging.level', 'quotas.default'], 'back to what it was');
   t.strictSame(
     second.deferred,
@@ -442,7 +445,7 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
   );
 
   write((text) => text.replace('[log]', '[lag]'));
-  t.throws(() => reloadConfig(second.config), { message: /c\.toml:4: lag: unknown key/ });
+  t.throws(() => reload(second.config), { message: /c\.toml:4: lag: unknown key/ });
 });
 
 t.test('a PIN from a systemd credential', async (t) => {

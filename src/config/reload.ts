@@ -16,9 +16,8 @@ export interface Reload {
   deferred: string[];
 }
 
-/** Reads the file of the running configuration again. Throws OperatorError when it is no good. */
-export function reloadConfig(running: Config): Reload {
-  const next = loadConfig(running.file);
+/** What becomes of the running configuration with what its file says now. */
+export function mergeConfig(running: Config, next: Config): Reload {
   const changed = changedKeys(running.tables, next.tables);
   const isLive = (key: string) => LIVE.some((live) => key === live || key.startsWith(`${live}.`));
   const { policies, organizations, logging } = next;
@@ -80,36 +79,46 @@ export class LiveConfig {
     this.#listeners.push(listener);
   }
 
-  /** Until this is called, reloads wait. */
+  /** Until this is called, nothing that was read again holds. */
   recordWith(record: RecordReload): void {
     this.#record.resolve(record);
   }
 
-  /** Reads the file again. One with a fault changes nothing, and the log says why; nor does one that cannot be put on record. */
-  reload(): Promise<void> {
-    this.#turn = this.#turn.then(() => this.#reload());
-    return this.#turn;
+  /**
+   * Reads the file again. One with a fault changes nothing, and the log says why. What it says of clients holds once that is on
+   * record, which a full disk delays; the level of the log holds at once, for it is most wanted then.
+   */
+  async reload(): Promise<void> {
+    const next = this.#read();
+    if (next === undefined) return;
+    this.#logger.level = next.logging.level;
+    this.#turn = this.#turn.then(() => this.#adopt(next));
+    await this.#turn;
   }
 
-  async #reload(): Promise<void> {
-    const record = await this.#record.promise;
+  #read(): Config | undefined {
     try {
-      const { config, applied, deferred } = reloadConfig(this.#current);
-      const digests = { sha256: config.sha256, previous_sha256: this.#current.sha256 };
-      await record({ ...digests, applied, deferred });
-      this.#current = config;
-      this.#loadedAt = this.#clock();
-      this.#pending = deferred;
-      this.#logger.level = config.logging.level;
-      for (const listener of this.#listeners) listener(config);
-      this.#logger.info({ event: 'config_read', keys: applied }, 'the configuration was read again');
-      if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys wait for a restart');
+      return loadConfig(this.#current.file);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error(
         { event: 'config_refused', reason: error.message },
         'the configuration is refused, the one before stays',
       );
+      return undefined;
     }
+  }
+
+  async #adopt(next: Config): Promise<void> {
+    const record = await this.#record.promise;
+    const { config, applied, deferred } = mergeConfig(this.#current, next);
+    const digests = { sha256: config.sha256, previous_sha256: this.#current.sha256 };
+    await record({ ...digests, applied, deferred });
+    this.#current = config;
+    this.#loadedAt = this.#clock();
+    this.#pending = deferred;
+    for (const listener of this.#listeners) listener(config);
+    this.#logger.info({ event: 'config_read', keys: applied }, 'the configuration was read again');
+    if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys wait for a restart');
   }
 }

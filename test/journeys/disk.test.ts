@@ -110,7 +110,33 @@ if (disk.isOwn) {
     const second = await sandbox.start();
     await until('the batch waits again', () => waits(second.log));
     t.equal(codeOf(await client.seal(DOCUMENT)), '503 storage_full');
+
+    const text = readFileSync(sandbox.configFile, 'utf8');
+    const has = (from: number, wanted: string) =>
+      second.log.slice(from).some(({ event, msg }) => event === wanted || msg === wanted);
+    /** Whether requests are logged with that level in the file. */
+    const isLogged = async (level: string) => {
+      const from = second.log.length;
+      writeFileSync(sandbox.configFile, text.replace('[logging]', `[logging]\nlevel = "${level}"`));
+      process.kill(second.pid, 'SIGHUP');
+      await client.get(`/v1/jobs/${ids[0]}`);
+      // Written in any case, after whatever the request left.
+      writeFileSync(sandbox.configFile, 'nonsense');
+      process.kill(second.pid, 'SIGHUP');
+      await until('the file is refused', () => has(from, 'config_refused'));
+      return has(from, 'request');
+    };
+    for (const [level, expected] of [
+      ['info', true],
+      ['error', false],
+      ['info', true],
+    ] as const) {
+      await until(`${level} holds at once`, async () => (await isLogged(level)) === expected);
+    }
+    t.notOk(has(0, 'config_read'), 'nothing else holds before it is on record');
+    writeFileSync(sandbox.configFile, text);
     disk.empty();
+    await until('it is on record, and holds', () => has(0, 'config_read'));
     for (const id of ids) {
       await until(`${id} is completed`, async () => {
         return (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
