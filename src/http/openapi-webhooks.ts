@@ -249,7 +249,10 @@ export const WEBHOOK_PATHS: Record<string, object> = {
   },
   ...simple('enable', 'enableWebhookEndpoint', 'Send to it again', 200, 'WebhookEndpoint'),
   ...simple('disable', 'disableWebhookEndpoint', 'Send and queue nothing', 200, 'WebhookEndpoint'),
-  ...simple('test', 'testWebhookEndpoint', 'Send a message of type `webhook.test`', 202, 'WebhookTest'),
+  ...simple('test', 'testWebhookEndpoint', 'Send a message of type `webhook.test`', 202, 'WebhookTest', [
+    ...FOUND,
+    'queue_full',
+  ]),
   ...list(
     'deliveries',
     'listWebhookDeliveries',
@@ -314,8 +317,15 @@ function limitedFailures(codes: ErrorCode[]): object {
   return failures([...codes, 'rate_limit_exceeded'], rateLimitHeaders);
 }
 
-function simple(name: string, operationId: string, summary: string, status: number, schema: string) {
-  const responses = { [status]: limitedJson(schema, 'Done.'), ...limitedFailures(FOUND) };
+function simple(
+  name: string,
+  operationId: string,
+  summary: string,
+  status: number,
+  schema: string,
+  codes: ErrorCode[] = FOUND,
+) {
+  const responses = { [status]: limitedJson(schema, 'Done.'), ...limitedFailures(codes) };
   return {
     [`/webhook-endpoints/{endpoint_id}/${name}`]: {
       parameters: [endpointId],

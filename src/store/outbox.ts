@@ -1,5 +1,6 @@
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import type { Act } from '../manifest/auditRecord.ts';
 import type { Change, Commits } from './commits.ts';
@@ -7,6 +8,7 @@ import type { Database, Databases } from './databases.ts';
 import type { Endpoints } from './endpoints.ts';
 import { deliveryKey, ENDPOINT_KEY_BYTES, endpointKey, messageKey, parseDeliveryKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
+import { type Channel, Counting, count, drop, emptyTally, endOf, prefixOf, Tallies } from './tallies.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -22,21 +24,14 @@ import type {
 export type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
   Partial<Pick<DeadLetter, 'death'>>;
 
-/** An endpoint as this process counts it. */
-interface Channel {
-  key: Buffer;
-  /** Of the endpoint, when the counts were taken: another process may have queued something since. */
-  revision: number;
-  tally: Tally;
-}
-
-/** Changes for a transaction; `announce` is to be called once they are durable. */
+/** Changes for a transaction; `settled` is to be called once it is known whether they are durable or nothing came of them. */
 export interface Queued {
   changes: Change[];
-  announce(): void;
+  settled(happened: boolean): void;
 }
 
-const NOTHING_QUEUED: Queued = { changes: [], announce: () => {} };
+const NOTHING_QUEUED: Queued = { changes: [], settled: () => {} };
+const RETRY_AFTER_SECONDS = 60;
 /** Entries one call of sweep touches at most: small enough that a batch waiting behind it does not notice. */
 const SWEEP_ENTRIES_MAX = 500;
 const MESSAGE_BYTES = 16;
@@ -47,11 +42,10 @@ const MESSAGE_BYTES = 16;
  */
 export class Outbox {
   readonly #databases: Databases;
-  readonly #commits: Commits;
   readonly #endpoints: Endpoints;
   readonly #clock: Clock;
   readonly #backlogMax: number;
-  readonly #channels = new Map<string, Channel>();
+  readonly #tallies: Tallies;
   #listener: (endpointIds: readonly string[]) => void = () => {};
 
   constructor(
@@ -61,10 +55,10 @@ export class Outbox {
     { clock, backlogMax }: { clock: Clock; backlogMax: number },
   ) {
     this.#databases = databases;
-    this.#commits = commits;
     this.#endpoints = endpoints;
     this.#clock = clock;
     this.#backlogMax = backlogMax;
+    this.#tallies = new Tallies(databases, commits);
   }
 
   onQueued(listener: (endpointIds: readonly string[]) => void): void {
@@ -84,10 +78,12 @@ export class Outbox {
     const value = encodeRecord(entry);
     const changes: Change[] = [];
     const told = new Set<WebhookEndpoint>();
+    const counting = new Counting();
     const dropping = new Set<Channel>();
     for (const { key, clientId } of jobs) {
       for (const endpoint of listening.get(clientId) ?? []) {
-        const channel = this.#channel(endpoint);
+        const channel = this.#tallies.of(endpoint);
+        counting.on(channel);
         if (channel.tally.pending < this.#backlogMax) {
           channel.tally.pending += 1;
           changes.push({ database: this.#databases.outbox, key: deliveryKey(channel.key, now, key), value });
@@ -100,8 +96,13 @@ export class Outbox {
         }
       }
     }
-    for (const channel of dropping) changes.push(this.#tallied(channel));
-    return { changes, announce: () => this.#listener([...told].map(({ id }) => id)) };
+    for (const channel of dropping) changes.push(this.#tallies.change(channel));
+    const counted = counting.end();
+    const settled = (happened: boolean) => {
+      counted(happened);
+      if (happened) this.#listener([...told].map(({ id }) => id));
+    };
+    return { changes, settled };
   }
 
   pending(endpointId: string, page: DeliveryPage): Delivery[] {
@@ -114,7 +115,7 @@ export class Outbox {
 
   tally(endpointId: string): Tally {
     const endpoint = this.#endpoints.get(endpointId);
-    return endpoint === undefined ? emptyTally() : { ...this.#channel(endpoint).tally };
+    return endpoint === undefined ? emptyTally() : { ...this.#tallies.of(endpoint).tally };
   }
 
   async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
@@ -122,7 +123,7 @@ export class Outbox {
     const message = messageKey(delivery.webhookId);
     assert(message !== undefined, `${delivery.webhookId} is not a message id of this service`);
     if (endpoint === undefined) return; // Removed meanwhile; its entries go with the sweep.
-    const channel = this.#channel(endpoint);
+    const channel = this.#tallies.of(endpoint);
     const key = deliveryKey(channel.key, delivery.at, message);
     const changes: Change[] = [];
     if (this.#databases.outbox.doesExist(key)) {
@@ -137,7 +138,7 @@ export class Outbox {
       channel.tally.failures += 1;
       channel.tally.failure = result.failure;
     }
-    await this.#commits.write({ changes: [...changes, this.#tallied(channel)] });
+    await this.#tallies.write([channel], [...changes, this.#tallies.change(channel)]);
   }
 
   async test(endpointId: string): Promise<string | undefined> {
@@ -146,7 +147,9 @@ export class Outbox {
     const now = this.#clock();
     const value = encodeRecord({ type: 'webhook.test', occurredAt: now, attempts: 0 } satisfies Entry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
-      const key = deliveryKey(prefixOf(endpointId), now, message ?? Buffer.alloc(MESSAGE_BYTES));
+      const prefix = prefixOf(endpointId);
+      if (count(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
+      const key = deliveryKey(prefix, now, message ?? Buffer.alloc(MESSAGE_BYTES));
       return [{ database: this.#databases.outbox, key, value }];
     });
     this.#listener([endpointId]);
@@ -173,13 +176,14 @@ export class Outbox {
   async sweep({ dueBefore, diedBefore }: SweepBounds): Promise<number> {
     const { outbox, deadLetters, tallies } = this.#databases;
     const changes: Change[] = [];
+    const channels: Channel[] = [];
     const room = () => SWEEP_ENTRIES_MAX - changes.length;
     for (const endpoint of this.#endpoints.all()) {
       const prefix = prefixOf(endpoint.id);
       const forgotten = Array.from(before(deadLetters, prefix, diedBefore, room()));
       const overdue = Array.from(before(outbox, prefix, dueBefore, room() - forgotten.length));
       if (forgotten.length + overdue.length === 0) continue;
-      const channel = this.#channel(endpoint);
+      const channel = this.#tallies.of(endpoint);
       for (const { key } of forgotten) changes.push({ database: deadLetters, key });
       channel.tally.deadLetters -= forgotten.length;
       for (const { key, value } of overdue) {
@@ -190,10 +194,11 @@ export class Outbox {
         );
       }
       channel.tally.pending -= overdue.length;
-      changes.push(this.#tallied(channel));
+      channels.push(channel);
+      changes.push(this.#tallies.change(channel));
     }
     for (const database of [outbox, deadLetters, tallies]) changes.push(...this.#orphans(database, room()));
-    if (changes.length > 0) await this.#commits.write({ changes });
+    if (changes.length > 0) await this.#tallies.write(channels, changes);
     return changes.length;
   }
 
@@ -275,52 +280,15 @@ export class Outbox {
       }
     }
   }
-
-  #channel(endpoint: WebhookEndpoint): Channel {
-    const known = this.#channels.get(endpoint.id);
-    if (known !== undefined && known.revision === endpoint.revision) return known;
-    const { outbox, deadLetters, tallies } = this.#databases;
-    const key = prefixOf(endpoint.id);
-    const bytes = tallies.getBinary(key);
-    const stored = known?.tally ?? (bytes === undefined ? emptyTally() : parseRecord<Tally>(bytes));
-    const counts = { pending: count(outbox, key), deadLetters: count(deadLetters, key) };
-    const channel = { key, revision: endpoint.revision, tally: { ...stored, ...counts } };
-    this.#channels.set(endpoint.id, channel);
-    return channel;
-  }
-
-  #tallied({ key, tally }: Channel): Change {
-    return { database: this.#databases.tallies, key, value: encodeRecord(tally) };
-  }
 }
 
-function drop(tally: Tally, occurredAt: number): void {
-  tally.dropped += 1;
-  tally.droppedFrom = Math.min(tally.droppedFrom ?? occurredAt, occurredAt);
-  tally.droppedTo = Math.max(tally.droppedTo ?? occurredAt, occurredAt);
-}
-
-export function emptyTally(): Tally {
-  return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
+function backlogFull(): ServiceError {
+  const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
 function asItIs(endpoint: WebhookEndpoint): WebhookEndpoint {
   return endpoint;
-}
-
-function prefixOf(endpointId: string): Buffer {
-  const key = endpointKey(endpointId);
-  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
-  return key;
-}
-
-/** Sorts after every key that begins with the prefix. */
-function endOf(prefix: Uint8Array): Buffer {
-  return Buffer.concat([prefix, Buffer.alloc(MESSAGE_BYTES, 0xff)]);
-}
-
-export function count(database: Database, prefix: Uint8Array): number {
-  return database.getKeysCount({ start: prefix, end: endOf(prefix) });
 }
 
 /** The first entries of an endpoint with a time before that. */

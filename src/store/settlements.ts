@@ -133,11 +133,15 @@ export class Settlements {
 
   /** What is to be sent because of a write becomes durable with it, or not at all. */
   async #tell(told: Queued, { unless, changes }: Write): Promise<boolean> {
-    const happened = await this.#commits.write({
-      ...(unless && { unless }),
-      changes: [...changes, ...told.changes],
-    });
-    if (happened) told.announce();
+    let happened = false;
+    try {
+      happened = await this.#commits.write({
+        ...(unless && { unless }),
+        changes: [...changes, ...told.changes],
+      });
+    } finally {
+      told.settled(happened);
+    }
     return happened;
   }
 

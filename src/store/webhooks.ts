@@ -48,7 +48,10 @@ export interface WebhookStore {
   /** One transaction: a pending delivery is sent, is due again, or is given up. */
   settle(delivery: Delivery, result: DeliveryResult): Promise<void>;
 
-  /** Has a message of type `webhook.test` sent; returns its `webhook-id`, or undefined when there is no such endpoint. */
+  /**
+   * Has a message of type `webhook.test` sent; returns its `webhook-id`, or undefined when there is no such endpoint. Throws
+   * ServiceError `queue_full` where the backlog has no room for it.
+   */
   test(endpointId: string): Promise<string | undefined>;
 
   /**

@@ -173,7 +173,7 @@ export class Deliverer {
     for (const endpoint of endpoints) {
       const lane = this.#lanes.get(endpoint.id);
       if (!lane) this.#lanes.set(endpoint.id, new Lane(endpoint));
-      else if (lane.endpoint.revision !== endpoint.revision) lane.reset(endpoint);
+      else if (lane.endpoint.revision !== endpoint.revision) lane.renew(endpoint);
     }
     this.#revision = revision;
   }

@@ -46,13 +46,23 @@ export class Lane {
     this.pausedUntil = Math.max(this.pausedUntil, now + pauseMs, now + retryAfterMs);
   }
 
-  /** Somebody changed the endpoint, or has something sent to it: whatever was learnt is learnt anew. */
-  reset(endpoint: WebhookEndpoint): void {
+  /**
+   * The endpoint is another, or somebody has something sent to it. What was changed is learnt anew; where nothing was, it is tried
+   * again at once, but a failing endpoint stays one until it answers.
+   */
+  renew(endpoint: WebhookEndpoint): void {
+    const isChanged = !isSame(this.endpoint, endpoint);
     this.endpoint = endpoint;
     this.buffer = [];
     this.lookAt = 0;
-    this.succeeded();
+    this.pausedUntil = 0;
+    if (isChanged) this.#failures = 0;
   }
+}
+
+/** Whether nothing but the revision differs. */
+function isSame(one: WebhookEndpoint, other: WebhookEndpoint): boolean {
+  return JSON.stringify({ ...one, revision: 0 }) === JSON.stringify({ ...other, revision: 0 });
 }
 
 export interface LaneLimits {

@@ -110,6 +110,42 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.webhooks.pending(endpoint.id, ALL), []);
   });
 
+  t.test('a batch of another epoch counts nothing, whatever it would have filled', async (t) => {
+    const { store } = await makeStore(t, () => START_MS, { backlogMax: 2 });
+    const endpoint = sampleEndpoint();
+    await store.webhooks.addEndpoint(endpoint, 1, null);
+    const jobs = sampleJobs(5);
+    await Promise.all(jobs.map((job) => store.accept(job)));
+    const batch = sampleBatch(0, jobs);
+    const { list, revision } = await store.epochs();
+    await store.changeEpochs(list, revision, null);
+    const none = { pending: 0, deadLetters: 0, dropped: 0, droppedFrom: undefined, droppedTo: undefined };
+    for (let n = 0; n < 3; n++) {
+      t.equal(await store.commitBatch(batch), false);
+      t.match(await store.webhooks.tally(endpoint.id), none);
+    }
+    await store.commitBatch({ ...batch, epochsRevision: revision + 1 });
+    t.match(await store.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 1 });
+    t.equal((await store.webhooks.pending(endpoint.id, ALL)).length, 2);
+    t.equal((await store.webhooks.deadLetters(endpoint.id, ALL)).length, 2);
+  });
+
+  t.test('what an endpoint counts stays right while it is changed and delivered to', async (t) => {
+    const { store } = await makeStore(t);
+    const { endpoint } = await withPending(store, 40);
+    const pending = await store.webhooks.pending(endpoint.id, ALL);
+    for (const delivery of pending) {
+      const change = store.webhooks.changeEndpoint(endpoint.id, (one) => one, null);
+      await new Promise((resolve) => setImmediate(resolve));
+      // The change is on its way to the disk, what is counted meanwhile goes with the next commit.
+      const settled = store.webhooks.settle(delivery, { kind: 'delivered' });
+      await change;
+      await store.webhooks.tally(endpoint.id);
+      await settled;
+    }
+    t.match(await store.webhooks.tally(endpoint.id), { pending: 0, delivered: 40 });
+  });
+
   t.test('a delivery is sent, is due again, or is given up, under the same id', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS + 9);
     const { endpoint, jobs } = await withPending(store, 3);
@@ -202,6 +238,17 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.webhooks.pending(other.id, ALL), []);
     t.ok((await store.webhooks.revision()) > revision, 'which another process notices');
     t.match(await store.webhooks.tally(endpoint.id), { pending: 1 });
+  });
+
+  t.test('test messages fill no more than the backlog', async (t) => {
+    const { store } = await makeStore(t, () => START_MS, { backlogMax: 3 });
+    const endpoint = sampleEndpoint();
+    await store.webhooks.addEndpoint(endpoint, 1, null);
+    const tests = Array.from({ length: 8 }, () => store.webhooks.test(endpoint.id));
+    const refused = (await Promise.allSettled(tests)).filter(({ status }) => status === 'rejected');
+    t.match(refused, Array(5).fill({ reason: { code: 'queue_full', retryAfterSeconds: Number } }));
+    t.equal((await store.webhooks.pending(endpoint.id, ALL)).length, 3);
+    t.match(await store.webhooks.tally(endpoint.id), { pending: 3 });
   });
 
   t.test('sweeping gives up what is overdue, forgets what is old, and what belongs to nobody', async (t) => {

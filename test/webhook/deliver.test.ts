@@ -256,6 +256,36 @@ t.test('Retry-After is honoured, for all of an endpoint', async (t) => {
   t.equal(receiver.received.length, 4);
 });
 
+t.test('a test is tried at once, and makes no failing endpoint a good one', async (t) => {
+  const rig = await openDeliveryRig(t, {
+    retryDelaysMs: Array(20).fill(600_000),
+    probeIntervalMs: 3_600_000,
+  });
+  let underWay = 0;
+  let most = 0;
+  const receiver = await Receiver.open(t, (res) => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    setTimeout(() => {
+      underWay -= 1;
+      res.writeHead(500).end();
+    }, 50);
+  });
+  const endpoint = await rig.endpoint(receiver);
+  const failures = async () => (await rig.store.webhooks.tally(endpoint.id)).failures;
+  await rig.seal(endpoint, 4);
+  await until('it is a failing one', async () => (await rig.deliverer().status()).failing === 1);
+  await rig.seal(endpoint, 8);
+  most = 0;
+  const before = await failures();
+  for (let n = 1; n <= 3; n++) {
+    await rig.store.webhooks.test(endpoint.id);
+    await until('one more was tried', async () => (await failures()) >= before + n);
+  }
+  t.equal(most, 1, 'one at a time');
+  t.match(await rig.deliverer().status(), { failing: 1 });
+});
+
 t.test('dead endpoints cost others nothing', async (t) => {
   const rig = await openDeliveryRig(t, { timeoutMs: 400, probeIntervalMs: 60_000, inFlightMax: 16 });
   const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));

@@ -12,8 +12,9 @@ import {
   parseDeliveryKey,
 } from '../keys.ts';
 import { Log } from '../log.ts';
-import { count, type Entry, emptyTally } from '../outbox.ts';
+import type { Entry } from '../outbox.ts';
 import { encodeRecord } from '../records.ts';
+import { count, emptyTally } from '../tallies.ts';
 import type { Tally, WebhookEndpoint } from '../webhooks.ts';
 import { eachKey, type Facts, type Flaw, inHex, judge, readable } from './flaw.ts';
 
