@@ -52,6 +52,7 @@ export type ErrorCode =
   | 'headers_too_large'
   // 429
   | 'too_many_uploads'
+  | 'too_many_requests'
   | 'rate_limit_exceeded'
   | 'quota_exceeded'
   // 500, 503

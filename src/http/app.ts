@@ -118,7 +118,12 @@ function routesOf(parts: AppParts): ApiRouter {
     store,
     sealer,
     reservations: new Reservations(),
-    slots: new Slots({ of: 'uploads', max: parts.uploadsMax, perClientMax: parts.uploadsPerClientMax }),
+    slots: new Slots({
+      of: 'uploads',
+      max: parts.uploadsMax,
+      perClientMax: parts.uploadsPerClientMax,
+      code: 'too_many_uploads',
+    }),
     limits: parts.limits,
     intake: parts.intake,
     sources: parts.sources,
@@ -130,11 +135,7 @@ function routesOf(parts: AppParts): ApiRouter {
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
   router.post('/v1/digests/seal', requireKey(auth, 'jobs:create'), createDigestJob(create));
-  const batches = new Slots({
-    of: 'batches',
-    max: parts.batchesMax,
-    perClientMax: Math.ceil(parts.batchesMax / 2),
-  });
+  const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
   const { logger, onFatal } = parts;
   const batch = { ...create, store, batches, logger, onFatal };
   router.post('/v1/batches/seal', requireKey(auth, 'jobs:create'), createDigestBatch(batch));

@@ -220,6 +220,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'This client has too many uploads under way',
     remedy: REPEAT_LATER,
   },
+  too_many_requests: {
+    status: 429,
+    title: 'This client has too many requests of this kind under way',
+    remedy: `${REPEAT_LATER} The message names the kind; wait until one of them has ended.`,
+  },
   rate_limit_exceeded: {
     status: 429,
     title: 'This client sends requests faster than it may',

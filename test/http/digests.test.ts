@@ -330,9 +330,11 @@ t.test('one client cannot hold all batches', async (t) => {
   const send = (apiKey: string) =>
     client.as(apiKey).request('POST', '/v1/batches/seal', { headers, body: '\n' });
   t.equal(problemOf(await send(one)), '429 too_many_uploads');
-  streams.push(await open(other), await open(other));
+  streams.push(await open(other));
+  t.equal(problemOf(await send(other)), '429 too_many_uploads', 'the last place is for who holds none');
   const third = await issue({ clientId: 'third' });
-  t.equal(problemOf(await send(third)), '503 queue_full');
+  streams.push(await open(third));
+  t.equal(problemOf(await send(await issue({ clientId: 'fourth' }))), '503 queue_full');
   for (const stream of streams) stream.destroy();
   await until('places again', async () => (await send(third)).status === 200);
 });
