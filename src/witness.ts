@@ -125,7 +125,7 @@ function openToAppend(path: string): number {
  */
 export function newestCheckpoint(path: string) {
   // A note is its text, an empty line, and lines that begin with a dash.
-  const notes = readTail(path).matchAll(/[^\n]+\n\d+\n[^\n]+\n\n(?:— [^\n]+\n)+(?=\n)/g);
+  const notes = readTail(path).matchAll(/(?<=^|\n)[^\n]+\n\d+\n[^\n]+\n\n(?:— [^\n]+\n)+(?=\n)/g);
   for (const [text] of [...notes].reverse()) {
     const checkpoint = openCheckpoint(text)?.checkpoint;
     if (checkpoint !== undefined) return { text, checkpoint };

@@ -118,8 +118,9 @@ export function generalizedTime(epochMs: number): Element {
     .toISOString()
     .replace(/[-:TZ]/g, '')
     .split('.');
-  const trimmed = fraction.replace(/0+$/, '');
-  return primitive(TAG.generalizedTime, fromBinary(`${seconds}${trimmed === '' ? '' : `.${trimmed}`}Z`));
+  // Three digits, whose zeros a number does not keep.
+  const fractionText = Number(`0.${fraction}`).toString().slice(1);
+  return primitive(TAG.generalizedTime, fromBinary(`${seconds}${fractionText}Z`));
 }
 
 export function encodeDer(element: Element): Uint8Array {

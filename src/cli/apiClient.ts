@@ -3,6 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { OperatorError } from '../base/errors.ts';
+import { withoutFinalSlashes } from '../net/url.ts';
 
 /** A body that is sent as it is read, never held. */
 export interface StreamedBody {
@@ -60,7 +61,7 @@ export class ApiClient {
   /** `url`: http or https, with or without `/v1`. */
   constructor(url: URL, apiKey: string, reach: Reach = {}) {
     const base = new URL(url);
-    base.pathname = `${base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1`;
+    base.pathname = `${withoutFinalSlashes(base.pathname).replace(/\/v1$/, '')}/v1`;
     this.#base = base;
     this.#apiKey = apiKey;
     this.#reach = reach;

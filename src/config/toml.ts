@@ -27,9 +27,9 @@ function* namedLines(toml: string): Generator<{ name: string; line: number }> {
   const elements = new Map<string, number>();
   let table = '';
   for (const [index, text] of toml.split('\n').entries()) {
-    const [, open, header, key] = /^\s*(?:(\[\[?)\s*([^\]]+?)\s*\]|([^#=[\]]+?)\s*=)/.exec(text) ?? [];
+    const [, open, header, key] = /^(?:\s*(\[\[?)([^\]]+)\]|([^#=[\]]+)=)/.exec(text) ?? [];
     if (header !== undefined) {
-      table = bareName(header);
+      table = bareName(header.trim());
       if (open === '[[') {
         const element = (elements.get(table) ?? -1) + 1;
         elements.set(table, element);
@@ -37,7 +37,7 @@ function* namedLines(toml: string): Generator<{ name: string; line: number }> {
       }
       yield { name: table, line: index + 1 };
     } else if (key !== undefined) {
-      const name = bareName(key);
+      const name = bareName(key.trim());
       yield { name: table === '' ? name : `${table}.${name}`, line: index + 1 };
     }
   }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
 import { isLoopback, type ListenAddress, parseHostPort, parseListenAddress } from '../net/address.ts';
+import { withoutFinalSlashes } from '../net/url.ts';
 
 /**
  * One key of the file: `read` gives its value, or undefined for what does not fit. `expected` completes the sentence
@@ -111,7 +112,7 @@ export function publicUrl(found: unknown): string | undefined {
   const url = new URL(found);
   const bare = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
   if (!/^https?:$/.test(url.protocol) || !bare || /\/v1\/?$/.test(url.pathname)) return undefined;
-  return url.href.replace(/\/+$/, '');
+  return withoutFinalSlashes(url.href);
 }
 
 /** A number of what `what` says, or no limit. */

@@ -49,7 +49,8 @@ async function requireLive(ctx: RequestContext, keyHash: string, options: AuthOp
 
 function bearerToken(ctx: RequestContext): string {
   const headers = ctx.req.headersDistinct.authorization ?? [];
-  const [, scheme, token] = /^([^ ]+)(?: +(.*))?$/.exec(headers[0]?.trim() ?? '') ?? [];
+  const [scheme, ...rest] = headers[0]?.trim().split(' ') ?? [];
+  const token = rest.join(' ').replace(/^ +/, '');
   if (headers.length === 1 && scheme?.toLowerCase() === 'bearer' && token) return token;
   if (headers.length > 1) throw refused(ctx);
   ctx.set('WWW-Authenticate', CHALLENGE);

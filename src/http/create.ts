@@ -3,6 +3,7 @@ import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../sealer.ts';
 import { type AcceptanceOptions, type Accepted, type Asked, acceptOnce } from './acceptance.ts';
 import { readIdempotencyKey } from './idempotency.ts';
+import { preferredWaitMs } from './prefer.ts';
 import { jobUrl, presentJob } from './present.ts';
 import { withAllowance } from './rate-limit.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
@@ -72,7 +73,7 @@ async function settledInTime(
   jobId: string,
   { sealer, blockingTimeoutMs }: CreateOptions,
 ): Promise<Outcome | undefined> {
-  const preferredMs = preferredWaitMs(ctx);
+  const preferredMs = preferredWaitMs(ctx.get('Prefer'));
   const waitMs = Math.min(preferredMs ?? blockingTimeoutMs, blockingTimeoutMs);
   if (preferredMs === waitMs) ctx.set('Preference-Applied', `wait=${waitMs / 1000}`);
   const patience = new AbortController();
@@ -84,17 +85,6 @@ async function settledInTime(
   } finally {
     ctx.res.off('close', stop);
   }
-}
-
-const QUOTED = /"((?:[^"\\]|\\.)*)"/g;
-
-/** `Prefer: wait=N` in milliseconds; the first one counts, and what cannot be read is ignored (RFC 7240, section 2). */
-function preferredWaitMs(ctx: RequestContext): number | undefined {
-  // Quoted text may hold what looks like a preference.
-  const header = ctx.get('Prefer').replaceAll(QUOTED, (_, text) => (/^\d+$/.test(text) ? text : '?'));
-  if (header.includes('"')) return undefined;
-  const [, seconds] = /(?:^|,)\s*wait\s*=\s*(\d{1,6})\s*(?=[,;]|$)/i.exec(header) ?? [];
-  return seconds === undefined ? undefined : Number(seconds) * 1000;
 }
 
 function answerJob(ctx: RequestContext, body: string): void {

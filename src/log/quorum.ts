@@ -21,7 +21,7 @@ const REGION = /^[a-z0-9][a-z0-9-]{0,62}$/;
 export function parseQuorum(value: unknown): QuorumPolicy | undefined {
   if (typeof value === 'number') return isNeeded(value, NEEDED_MAX) ? { needed: value } : undefined;
   if (typeof value !== 'string' || value.length > 2048) return undefined;
-  const [, digits, list] = /^ *([1-9][0-9]?) +of +(.+)$/.exec(value) ?? [];
+  const [, digits, list] = /^ *([1-9][0-9]?) +of +([^ ].*)$/.exec(value) ?? [];
   if (list === undefined) return undefined;
   const regions = list.split(',').map((region) => region.trim());
   const areRegions =

@@ -19,8 +19,9 @@ export function encodeCanonical(value: unknown): Uint8Array {
  */
 export function parseUniqueJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // In JSON a colon outside of strings stands for one member: in the text, but not in the value, doubles count.
-  const written = text.match(/"(?:[^"\\]+|\\.)*"|:/g)?.filter((token) => token === ':').length ?? 0;
+  // In JSON a colon outside of strings stands for one member: in the text, but not in the value, doubles count. Every string of
+  // it has an end; that this is not insisted on spares the search from ever going back.
+  const written = text.match(/"(?:[^"\\]|\\.)*"?|:/g)?.filter((token) => token === ':').length ?? 0;
   if (written !== countMembers(value)) throw new SyntaxError('an object names a member twice');
   return value;
 }

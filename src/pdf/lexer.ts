@@ -89,7 +89,7 @@ export class Lexer {
 
   #word(): Token {
     const value = this.#characters();
-    return /^[+-]?(\d+\.?\d*|\.\d+)$/.test(value)
+    return /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(value)
       ? { kind: 'number', value: Number(value) }
       : { kind: 'keyword', value };
   }

@@ -30,8 +30,9 @@ function reprDigest(headers: Headers): string | undefined {
 /** `SHA-256=<Base64>` among others; names of algorithms are case-insensitive (RFC 3230, section 4.1.1). */
 function oldDigest(headers: Headers): string | undefined {
   for (const instance of headers.digest?.join(',').split(',') ?? []) {
-    const [, name, base64] = /^\s*([^=]+)=(.*?)\s*$/.exec(instance) ?? [];
-    if (name?.toLowerCase() === 'sha-256') return fromBase64(base64);
+    const equals = instance.indexOf('=');
+    if (equals === -1 || instance.slice(0, equals).trim().toLowerCase() !== 'sha-256') continue;
+    return fromBase64(instance.slice(equals + 1).trim());
   }
   return undefined;
 }

@@ -37,8 +37,13 @@ export function lockHolder(path: string): string | undefined {
   // proc_locks(5): "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". The process there is the program that locked for the daemon.
   const held = readFileSync('/proc/locks', 'utf8')
     .split('\n')
-    .some((line) => / FLOCK .* [0-9a-f]+:[0-9a-f]+:(\d+) /.exec(line)?.[1] === String(inode));
+    .some((line) => isLockOf(line, inode));
   return held ? readFileSync(path, 'utf8').trim() || 'unknown' : undefined;
+}
+
+function isLockOf(line: string, inode: bigint): boolean {
+  const [, kind, , , , file = ''] = line.split(/ +/);
+  return kind === 'FLOCK' && file.split(':')[2] === String(inode);
 }
 
 /** For whoever finds it locked. A full disk does not stop a daemon from holding the lock. */
