@@ -71,7 +71,7 @@ async function serve(config: Config): Promise<void> {
   process.on('unhandledRejection', onFatal);
   const stopped = stopSignal();
   const live = new LiveConfig(config, systemClock, logger);
-  process.on('SIGHUP', () => void live.reload());
+  process.on('SIGHUP', () => live.reload().catch(onFatal));
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());

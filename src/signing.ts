@@ -143,6 +143,7 @@ export class Signing {
     await this.#closing;
   }
 
+  /** Never rejects: the process ends instead. */
   async #watch(): Promise<void> {
     try {
       await this.#look(this.#options.clock());

@@ -47,7 +47,7 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
   }
   const appender = new Appender(file, store, noted?.checkpoint.treeSize ?? 0);
   let last = Promise.resolve();
-  const append = () => {
+  const catchUp = () => {
     last = last
       .then(() => appender.append())
       // The log itself is safe without it; what suffers is the proof of a later rollback.
@@ -56,14 +56,14 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
       );
     return last;
   };
-  const timer = setInterval(append, intervalMs);
+  const timer = setInterval(catchUp, intervalMs);
   return {
     get noted() {
       return appender.noted;
     },
     close: async () => {
       clearInterval(timer);
-      await append();
+      await catchUp();
       appender.close();
     },
   };

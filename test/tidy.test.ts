@@ -157,3 +157,52 @@ t.test('what tests leave to chance comes from a seed that is printed', async (t)
     t.notMatch(text, chance, `${path} takes randomBytes of support/seed.ts`);
   }
 });
+
+/** What runs by itself, and whose promise nobody is given: the call in a callback of a timer or an event, or after `void`. */
+const UNWATCHED = [
+  /\bvoid ([\w.#?]+)\(/g,
+  /\b(?:setTimeout|setInterval|setImmediate|\.on|\.once|\.addEventListener)\((?:'[\w:]+', )?\([^()]*\) => ([\w.#?]+)\((?!.*\)\s*\.catch\()/g,
+  /\b(?:setTimeout|setInterval|setImmediate)\(([\w.#?]+)[,)]/g,
+];
+
+/** Of Node's own objects, and two that share their name with one that gives a promise. */
+const SYNCHRONOUS = /\.(?:push|destroy|write)$|^(?:body\.fail|tls\.reload)$/;
+
+/** Whether a function of that name gives a promise, by what stands before its declaration in one of these. */
+function declarations(name: string, among: Source[]): { isAsync: boolean; doc: string }[] {
+  const declared = new RegExp(
+    `(?:/\\*\\*((?:(?!\\*/)[^])*)\\*/\\s*)?(?:export |static )*(async )?(?:function\\*? |const )?${name}(?: = (async )?)?\\([^()]*(?:\\([^()]*\\)[^()]*)*\\)(: Promise<)?[^;\\n]*(?:\\{|=>)$`,
+    'gm',
+  );
+  return among.flatMap(({ text }) =>
+    Array.from(text.matchAll(declared), ([, doc = '', before, after, promise]) => ({
+      isAsync: Boolean(before ?? after ?? promise),
+      doc,
+    })),
+  );
+}
+
+t.test('a promise that nobody waits for never rejects, or is caught', async (t) => {
+  let calls = 0;
+  for (const source of sources) {
+    t.notMatch(
+      source.text,
+      /\b(?:set\w+|\.on|\.once|\.addEventListener)\([^\n]*\basync\b[^\n]*=>/,
+      source.path,
+    );
+    const names = UNWATCHED.flatMap((pattern) =>
+      Array.from(source.text.matchAll(pattern), ([, name = '']) => name),
+    );
+    for (const path of names) {
+      const name = path.split(/[.?]+/).at(-1) ?? '';
+      if (SYNCHRONOUS.test(path)) continue;
+      const here = declarations(name, [source]);
+      const found = here.length > 0 ? here : declarations(name, sources);
+      const isSafe =
+        found.every(({ isAsync }) => !isAsync) || found.some(({ doc }) => /never rejects/i.test(doc));
+      calls += 1;
+      t.ok(isSafe, `${source.path}: ${path}`);
+    }
+  }
+  t.ok(calls > 20, `${calls} calls`);
+});

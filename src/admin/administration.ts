@@ -26,7 +26,7 @@ export interface AdministrationOptions {
 export async function openAdministration(options: AdministrationOptions): Promise<AdminListener> {
   const { listen, partitions, canary, metrics, auth, logger, onFatal } = options;
   const { clock } = options.status;
-  const drills = new Drills({ partitions, trail: options.status.store.trail, clock, logger });
+  const drills = new Drills({ partitions, trail: options.status.store.trail, clock, logger, onFatal });
   const status = new StatusReader({ ...options.status, partitions, canary, drills });
   const isForAnyone = !('path' in listen);
   const app = createAdminApp({

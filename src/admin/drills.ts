@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { actOfProcess, onRecord } from '../audit.ts';
 import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import type { TrailStore } from '../store/trail.ts';
@@ -11,6 +12,8 @@ export interface DrillsOptions {
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;
   logger: Logger;
+  /** Told when the end of a drill cannot be put on record: the process must end. */
+  onFatal(error: unknown): void;
 }
 
 interface Withdrawal {
@@ -34,13 +37,13 @@ export class Drills {
     options: { forMs: number; belowQuorum: boolean },
     actor: Actor,
   ): Promise<string> {
-    const { partitions, trail, clock, logger } = this.#options;
+    const { partitions, trail, clock, logger, onFatal } = this.#options;
     const name = partitions.nameOf(partition);
     const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
     await onRecord(trail, { act: 'drill.begin', actor, object, outcome: 'done' }, () =>
       partitions.withdraw(name, options),
     );
-    const timer = setTimeout(() => void this.putBack(name), options.forMs).unref();
+    const timer = setTimeout(() => this.#end(name).catch(onFatal), options.forMs).unref();
     this.#withdrawn.set(name, { returnsAt: clock() + options.forMs, timer });
     logger.warn(
       { event: 'partition_withdrawn', partition: name, for_ms: options.forMs },
@@ -51,17 +54,30 @@ export class Drills {
 
   /** Puts a partition back, by itself where nobody does; one that was not taken out stays as it is. Returns its full name. */
   async putBack(partition: string, actor?: Actor): Promise<string> {
-    const { partitions, trail, logger } = this.#options;
-    const name = partitions.nameOf(partition);
+    const name = this.#options.partitions.nameOf(partition);
+    await this.#end(name, actor);
+    return name;
+  }
+
+  async #end(name: string, actor?: Actor): Promise<void> {
+    const { trail, logger } = this.#options;
     const withdrawal = this.#withdrawn.get(name);
     this.#withdrawn.delete(name);
     clearTimeout(withdrawal?.timer);
-    await partitions.restore(name);
-    if (withdrawal === undefined) return name;
+    await this.#restore(name);
+    if (withdrawal === undefined) return;
     logger.info({ event: 'partition_restored', partition: name }, 'a partition is put back into service');
     const act = actOfProcess('daemon', 'drill.end', { partition: name });
     await trail.append({ ...act, ...(actor && { actor }) });
-    return name;
+  }
+
+  /** Nothing, where its key signs no more since an epoch began: the withdrawal went with the key. */
+  async #restore(name: string): Promise<void> {
+    try {
+      await this.#options.partitions.restore(name);
+    } catch (error) {
+      if (!(error instanceof ServiceError && error.code === 'not_found')) throw error;
+    }
   }
 
   /** When a partition, by its full name, goes back by itself; undefined for one that is not out. */

@@ -185,6 +185,7 @@ class EnginePool {
     return Math.min(tasksMax - this.#tasks, Math.max(atOnce, worthIt));
   }
 
+  /** Never rejects: what goes wrong is told to those whose documents they are. */
   async #hash(lanesMax: number): Promise<void> {
     const { lanes, pieces } = this.#gather(lanesMax);
     if (lanes.length === 0) return;

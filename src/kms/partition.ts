@@ -270,6 +270,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     }
   }
 
+  /** Never rejects: a failure ends the child. */
   async #probeIfIdle(): Promise<void> {
     const idleMs = systemClock() - this.#lastUseAt;
     if (this.ready && idleMs >= this.#times.probeIntervalMs) await this.#queue(probeMessage());

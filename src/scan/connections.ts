@@ -117,7 +117,7 @@ export class Connections {
     this.#count += 1;
     try {
       const session = await openSession(address, timeoutMs);
-      void session.closed.then(() => this.#leave(session));
+      session.closed.then(() => this.#leave(session));
       return await this.#look(session);
     } catch (error) {
       // A connection that was made leaves by itself.

@@ -122,8 +122,7 @@ export class Scanner {
       await this.#connections.refresh();
       this.#report(undefined);
     } catch (error) {
-      if (!(error instanceof ScannerFailure)) throw error;
-      this.#report(error);
+      this.#report(error instanceof ScannerFailure ? error : unforeseen(error));
     }
     if (this.#closed) return;
     const { intervalMs = INTERVAL_MS, retryMs = RETRY_MS } = this.#options;
@@ -169,6 +168,11 @@ export class Scanner {
       logger.info({ event: 'scanner_back', engine, signatures }, 'the virus scanner is available');
     }
   }
+}
+
+/** Whatever it is, nothing is scanned meanwhile, and the next look may find it mended. */
+function unforeseen(cause: unknown): ScannerFailure {
+  return new ScannerFailure('unreachable', `clamd could not be asked (${String(cause)})`, { cause });
 }
 
 function describe(version: ClamdVersion | undefined): string {
