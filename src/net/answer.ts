@@ -1,0 +1,65 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { NoAnswer } from './noAnswer.ts';
+
+/** Informational answers (1xx) before the real one. */
+const INTERIM_MAX = 10;
+
+/**
+ * The head of the answer to a request. Rejects however else the request ends: Node only closes a connection that is answered with
+ * 101, and only closes a request whose connection ends without a word. What breaks afterwards, whoever reads the body sees.
+ */
+export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
+  let interim = 0;
+  return new Promise((resolve, reject) => {
+    request.on('information', () => {
+      interim += 1;
+      if (interim > INTERIM_MAX) request.destroy(new NoAnswer('invalid_answer', 'too many interim answers'));
+    });
+    request.on('upgrade', (_, socket) => {
+      socket.destroy();
+      reject(switching());
+    });
+    request.on('response', (answer) => {
+      answer.on('error', () => {});
+      // Without a word of what it switches to, Node takes it for an answer.
+      if (answer.statusCode === 101) request.destroy(switching());
+      else resolve(answer);
+    });
+    request.on('error', reject);
+    request.on('close', () =>
+      reject(new NoAnswer('connection_reset', 'the connection ended without an answer')),
+    );
+  });
+}
+
+function switching(): NoAnswer {
+  return new NoAnswer('invalid_answer', 'answered with status 101, though no other protocol was asked for');
+}
+
+/** The body of an answer, which must be whole and of so many bytes at most. Throws Error; the connection is cut then. */
+export async function readBody(answer: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new NoAnswer('invalid_answer', `an answer of more than ${bytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Reads the body of an answer away, so that its connection can be kept, or cuts it when that is too much or takes too long. */
+export async function discardBody(
+  answer: IncomingMessage,
+  bytesMax: number,
+  timeoutMs: number,
+): Promise<void> {
+  const timer = setTimeout(() => answer.destroy(), timeoutMs);
+  let bytes = 0;
+  answer.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > bytesMax) answer.destroy();
+  });
+  if (!answer.closed) await new Promise((resolve) => answer.on('close', resolve));
+  clearTimeout(timer);
+}

@@ -1,0 +1,55 @@
+import { TargetRefused } from './policy.ts';
+
+/** Why there is no answer. Safe to show to whoever named the target. */
+export type NoAnswerReason =
+  | 'timeout'
+  | 'not_allowed'
+  | 'name_not_found'
+  | 'connection_refused'
+  | 'connection_reset'
+  | 'tls_failed'
+  | 'invalid_answer'
+  | 'invalid_redirect'
+  | 'closed'
+  | 'unreachable';
+
+/** A request that was not answered as HTTP has it, or not in time. The message is for logs and administrators. */
+export class NoAnswer extends Error {
+  readonly reason: NoAnswerReason;
+
+  constructor(reason: NoAnswerReason, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'NoAnswer';
+    this.reason = reason;
+  }
+}
+
+/** What Node says of a connection, in our words. */
+export function toNoAnswer(error: unknown): NoAnswer {
+  if (error instanceof NoAnswer) return error;
+  const message = error instanceof Error && error.message !== '' ? error.message : codeOf(error);
+  return new NoAnswer(reasonOf(error), message, { cause: error });
+}
+
+/** Node's code of an error, or OpenSSL's; empty where it has none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+function reasonOf(error: unknown): NoAnswerReason {
+  if (error instanceof TargetRefused) return 'not_allowed';
+  const code = codeOf(error);
+  if (/^(ENOTFOUND|ENODATA|EAI_)/.test(code)) return 'name_not_found';
+  if (code === 'ECONNREFUSED') return 'connection_refused';
+  if (code === 'ECONNRESET' || code === 'EPIPE') return 'connection_reset';
+  if (code.startsWith('HPE_')) return 'invalid_answer';
+  if (isTlsFailure(code)) return 'tls_failed';
+  return 'unreachable';
+}
+
+/** Whether it is a code of TLS: OpenSSL's, or one of a certificate that is not trusted. */
+export function isTlsFailure(code: string): boolean {
+  return /^(ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_|HOSTNAME_MISMATCH|PATH_LENGTH)/.test(
+    code,
+  );
+}
