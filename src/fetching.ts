@@ -20,7 +20,7 @@ import { type Acceptance, type Store, UnknownOutcome } from './store/store.ts';
 export interface FetchingOptions {
   store: Pick<Store, 'waiting' | 'sourceUrl'>;
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
-  source: Pick<SourceClient, 'probe' | 'open'>;
+  source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
   /** How slow a source may be. */
   patience: Patience;
@@ -179,14 +179,11 @@ export class Fetching {
   async #fetch(job: Job, sourceUrl: string): Promise<ReceivedDocument> {
     const { source, document } = this.#options;
     document.scanner?.admit();
-    const answer = await source.open(sourceUrl, this.#stop.signal);
-    try {
+    return source.fetch(sourceUrl, this.#stop.signal, (answer) => {
       if ((announcedBytes(answer) ?? 0) > document.documentBytesMax)
         throw tooLarge('source_url', document.documentBytesMax);
-      return await this.#receive(job, answer);
-    } finally {
-      answer.destroy();
-    }
+      return this.#receive(job, answer);
+    });
   }
 
   async #receive(job: Job, answer: IncomingMessage): Promise<ReceivedDocument> {

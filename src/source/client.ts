@@ -1,10 +1,10 @@
-import { type IncomingMessage, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
+import type { IncomingMessage } from 'node:http';
 import { getCACertificates } from 'node:tls';
-import { ServiceError } from '../base/errors.ts';
+import { HttpClient, type HttpRequest } from '../net/client.ts';
+import { NoAnswer } from '../net/noAnswer.ts';
 import type { TargetPolicy } from '../net/policy.ts';
 import { representationSha256 } from './digest.ts';
-import { badAnswer, connectionFailure, notAllowed, unfetchable, unfetchableNow } from './failure.ts';
+import { badAnswer, unanswered, unfetchable, unfetchableNow } from './failure.ts';
 
 export interface SourceOptions {
   policy: Pick<TargetPolicy, 'guard'>;
@@ -22,14 +22,12 @@ export interface Probe {
 }
 
 const REDIRECTS_MAX = 3;
-const REDIRECTS = [301, 302, 303, 307, 308];
 /** A server that answers HEAD so may well answer GET: a URL signed for GET alone is one. */
 const NO_HEAD = [403, 405, 501];
 
 const HEADERS = {
   'Accept-Encoding': 'identity',
   'Want-Repr-Digest': 'sha-256=10',
-  'User-Agent': 'pdfseald',
 };
 
 /**
@@ -37,84 +35,52 @@ const HEADERS = {
  * All its failures are ServiceErrors; those that may pass have a `retryAfterSeconds`.
  */
 export class SourceClient {
-  readonly #options: SourceOptions;
-  readonly #ca: { ca?: string[] };
+  readonly #answerTimeoutMs: number;
+  readonly #client: HttpClient;
 
-  constructor(options: SourceOptions) {
-    this.#options = options;
-    this.#ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), options.ca] };
+  constructor({ policy, answerTimeoutMs, ca }: SourceOptions) {
+    this.#answerTimeoutMs = answerTimeoutMs;
+    this.#client = new HttpClient({ policy, ca: ca && [...getCACertificates('default'), ca] });
   }
 
   /** Asks with HEAD. Nothing is known of a source that answers GET only. */
-  async probe(url: string, signal: AbortSignal): Promise<Probe> {
-    const response = await this.#ask('HEAD', url, signal);
-    try {
-      const { statusCode = 0, headersDistinct } = response;
+  probe(url: string, signal: AbortSignal): Promise<Probe> {
+    return this.#ask({ method: 'HEAD', url: new URL(url), signal }, async (answer) => {
+      const { statusCode = 0, headersDistinct } = answer;
       if (NO_HEAD.includes(statusCode)) return {};
-      if (statusCode < 200 || statusCode > 299) throw badAnswer(response);
-      requireUncoded(response);
+      if (statusCode < 200 || statusCode > 299) throw badAnswer(answer);
+      requireUncoded(answer);
       const sha256 = representationSha256(headersDistinct);
-      const bytes = announcedBytes(response);
+      const bytes = announcedBytes(answer);
       return { ...(sha256 !== undefined && { sha256 }), ...(bytes !== undefined && { bytes }) };
-    } finally {
-      response.destroy();
-    }
-  }
-
-  /** Asks with GET; the body of the answer is the document. Whoever reads it destroys the answer. */
-  async open(url: string, signal: AbortSignal): Promise<IncomingMessage> {
-    const response = await this.#ask('GET', url, signal);
-    try {
-      if (response.statusCode !== 200) throw badAnswer(response);
-      requireUncoded(response);
-      return response;
-    } catch (error) {
-      response.destroy();
-      throw error;
-    }
-  }
-
-  /** The first answer that is no redirect. Aborting `signal` also ends the answer's body. */
-  async #ask(method: 'HEAD' | 'GET', text: string, signal: AbortSignal): Promise<IncomingMessage> {
-    const { answerTimeoutMs } = this.#options;
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), answerTimeoutMs);
-    try {
-      return await this.#follow(method, new URL(text), AbortSignal.any([signal, late.signal]));
-    } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      if (late.signal.aborted) throw unfetchableNow(`did not answer within ${answerTimeoutMs / 1000} s`);
-      throw error instanceof ServiceError ? error : connectionFailure(error);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #follow(method: 'HEAD' | 'GET', start: URL, signal: AbortSignal): Promise<IncomingMessage> {
-    let url = start;
-    for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
-      const response = await this.#send(method, url, signal);
-      const next = redirectOf(response, url);
-      if (next === undefined) return response;
-      response.destroy();
-      url = next;
-    }
-    throw unfetchable(`redirects more than ${REDIRECTS_MAX} times`);
-  }
-
-  #send(method: 'HEAD' | 'GET', url: URL, signal: AbortSignal): Promise<IncomingMessage> {
-    const options = { ...this.#options.policy.guard(url), method, signal, headers: HEADERS, agent: false };
-    const request =
-      url.protocol === 'https:'
-        ? requestHttps(url, { ...options, rejectUnauthorized: true, ...this.#ca })
-        : requestHttp(url, options);
-    return new Promise((resolve, reject) => {
-      request.on('error', reject).on('response', (response) => {
-        response.on('error', () => {}); // whoever reads it sees it close
-        resolve(response);
-      });
-      request.end();
     });
+  }
+
+  /**
+   * Asks with GET; the body of the answer, which is the document, is there until `read` settles, and what that throws is thrown.
+   * Aborting `signal` also ends the body. Whoever reads it sees to its pace.
+   */
+  fetch<T>(url: string, signal: AbortSignal, read: (answer: IncomingMessage) => Promise<T>): Promise<T> {
+    return this.#ask({ method: 'GET', url: new URL(url), signal, timed: 'head' }, (answer) => {
+      if (answer.statusCode !== 200) throw badAnswer(answer);
+      requireUncoded(answer);
+      return read(answer);
+    });
+  }
+
+  async #ask<T>(
+    request: Pick<HttpRequest, 'method' | 'url' | 'signal' | 'timed'>,
+    read: (answer: IncomingMessage) => Promise<T>,
+  ): Promise<T> {
+    const timeoutMs = this.#answerTimeoutMs;
+    const bounds = { headers: HEADERS, timeoutMs, redirectsMax: REDIRECTS_MAX };
+    try {
+      return await this.#client.exchange({ ...request, ...bounds }, read);
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error;
+      if (error.reason === 'timeout') throw unfetchableNow(`did not answer within ${timeoutMs / 1000} s`);
+      throw unanswered(error);
+    }
   }
 }
 
@@ -122,17 +88,6 @@ export class SourceClient {
 export function announcedBytes({ headers }: IncomingMessage): number | undefined {
   const length = headers['content-length'];
   return length === undefined ? undefined : Number(length);
-}
-
-/** Where to ask next; undefined for an answer that is none. What may be asked there, the policy says again. */
-function redirectOf({ statusCode = 0, headers: { location } }: IncomingMessage, from: URL): URL | undefined {
-  if (!REDIRECTS.includes(statusCode) || location === undefined) return undefined;
-  const next = URL.parse(location, from.href);
-  if (next === null) throw unfetchable('redirects to what is no URL');
-  if (from.protocol === 'https:' && next.protocol === 'http:') {
-    throw notAllowed(new Error('a redirect from https to http'));
-  }
-  return next;
 }
 
 /** The digest that was declared is of the document as it is, so no coding is undone here: none was asked for. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
-import { TargetRefused } from '../net/policy.ts';
+import { NoAnswer, type NoAnswerReason } from '../net/noAnswer.ts';
 
 /** What a source may ask us to wait is believed up to here. */
 const RETRY_AFTER_SECONDS_MAX = 3600;
@@ -38,10 +38,18 @@ export function badAnswer({ statusCode = 0, headers }: IncomingMessage): Service
   return unfetchableNow(problem, { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_SECONDS_MAX) });
 }
 
-/** What kept a connection from coming about. The caller is told its kind, the log its code. */
-export function connectionFailure(error: unknown): ServiceError {
-  if (error instanceof TargetRefused) return notAllowed(error);
-  return unfetchableNow(problemOf(codeOf(error)), { cause: error });
+const PROBLEMS: Readonly<Partial<Record<NoAnswerReason, string>>> = {
+  name_not_found: 'has a host whose name cannot be resolved',
+  tls_failed: 'has a server whose certificate is not trusted, or that speaks no TLS we know',
+  invalid_answer: 'has a server that does not answer as HTTP has it',
+};
+
+/** Why there is no answer, which mostly may pass. The caller is told its kind, the log its reason. */
+export function unanswered(error: NoAnswer): ServiceError {
+  if (error.reason === 'not_allowed') return notAllowed(error);
+  if (error.reason === 'invalid_redirect') return unfetchable(error.message);
+  const problem = PROBLEMS[error.reason] ?? 'cannot be connected to, or broke the connection off';
+  return unfetchableNow(problem, { cause: error });
 }
 
 export function notAllowed(cause: unknown): ServiceError {
@@ -52,15 +60,9 @@ export function notAllowed(cause: unknown): ServiceError {
   );
 }
 
-/** The short name of what went wrong: Node's code where there is one. Messages can quote URLs, so they are not logged. */
+/** The short name of what went wrong: ours, or Node's code. Messages can quote URLs, so they are not logged. */
 export function codeOf(error: unknown): string {
+  if (error instanceof NoAnswer) return error.reason;
   if (!(error instanceof Error)) return 'unknown';
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
-}
-
-function problemOf(code: string): string {
-  if (/^(ENOTFOUND|EAI_|ENODATA)/.test(code)) return 'has a host whose name cannot be resolved';
-  if (/^(CERT_|ERR_TLS_CERT|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO)/.test(code))
-    return 'has a server whose certificate is not trusted';
-  return 'cannot be connected to, or broke the connection off';
 }

@@ -1,9 +1,15 @@
 import type { lookup } from 'node:dns';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { ServiceError } from '../../src/base/errors.ts';
+import { IncomingBody } from '../../src/net/body.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import { SourceClient, type SourceOptions } from '../../src/source/client.ts';
 import { pdfOf } from '../support/app.ts';
+import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { NEVER } from '../support/site.ts';
 import {
   either,
@@ -23,11 +29,8 @@ function clientOf(options: Partial<SourceOptions> & { allow?: string[] } = {}): 
   return new SourceClient({ policy: new TargetPolicy(allow), answerTimeoutMs: 10_000, ...more });
 }
 
-async function read(client: SourceClient, url: string): Promise<Buffer> {
-  const answer = await client.open(url, NEVER);
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks);
+function read(client: SourceClient, url: string, signal = NEVER): Promise<Buffer> {
+  return client.fetch(url, signal, (answer) => buffer(answer));
 }
 
 /** What both kinds of request to such a server end in. */
@@ -45,7 +48,7 @@ async function refusals(t: Test, handle: SourceHandler, options: Parameters<type
   };
   return {
     head: await caught(() => client.probe(`${origin}/a.pdf`, NEVER)),
-    get: await caught(() => client.open(`${origin}/a.pdf`, NEVER)),
+    get: await caught(() => read(client, `${origin}/a.pdf`)),
   };
 }
 
@@ -130,7 +133,40 @@ t.test('a source that says nothing, or 103 for ever, is left', async (t) => {
       await sleep(5);
     }
   };
-  t.match((await refusals(t, hinting, { answerTimeoutMs: 100 })).get, /did not answer within 0.1 s/);
+  t.match((await refusals(t, hinting)).get, /does not answer as HTTP has it/);
+});
+
+t.test('a source that does not answer as HTTP has it may be asked again later', async (t) => {
+  const bytesMax = 100_000;
+  const readAll = (answer: IncomingMessage) => {
+    let bytes = 0;
+    return new IncomingBody(answer, { idleTimeoutMs: 50, bytesPerSecondMin: 1_000_000 }).read((chunk) => {
+      bytes += chunk.length;
+      if (bytes > bytesMax) throw new ServiceError('document_too_large', 'too long');
+    });
+  };
+  const outcomeOf = (asking: Promise<unknown>) =>
+    asking.then(
+      () => 'answered',
+      ({ code, retryAfterSeconds }: ServiceError) => `${code} ${retryAfterSeconds}`,
+    );
+  for (const [scheme, hostilities] of [
+    ['http', HOSTILITIES],
+    ['https', TLS_HOSTILITIES],
+  ] as const) {
+    for (const hostility of hostilities) {
+      const { name, stage, reason } = hostility;
+      const server = await openHostile(t, hostility);
+      const url = `${scheme}://${server.host}/a.pdf`;
+      const client = clientOf({ answerTimeoutMs: reason === 'timeout' && stage !== 'body' ? 50 : 60_000 });
+      const head = await outcomeOf(client.probe(url, NEVER));
+      t.equal(head, stage === 'body' ? 'answered' : 'source_unreachable 1', `HEAD: ${name}`);
+      const get = await outcomeOf(client.fetch(url, NEVER, readAll));
+      const body = /^(body_timeout|incomplete_body|document_too_large) undefined$/;
+      t.match(get, stage === 'body' ? body : /^source_unreachable 1$/, `GET: ${name}`);
+      await server.left();
+    }
+  }
 });
 
 t.test('three redirects are followed, to allowed places only, and relative ones too', async (t) => {
@@ -147,12 +183,12 @@ t.test('three redirects are followed, to allowed places only, and relative ones 
     });
     t.same(await read(clientOf(), `${hops.origin}/${count}`), DOCUMENT);
   }
-  await t.rejects(clientOf().open(`${hops.origin}/4`, NEVER), {
+  await t.rejects(read(clientOf(), `${hops.origin}/4`), {
     code: 'source_unreachable',
     message: /redirects more than 3 times/,
   });
   hops.requests.length = 0;
-  await t.rejects(clientOf().open(`${hops.origin}/200`, NEVER), { code: 'source_unreachable' });
+  await t.rejects(read(clientOf(), `${hops.origin}/200`), { code: 'source_unreachable' });
   t.equal(hops.requests.length, 4, 'and no further than that');
 
   const aside = await openSource(t, serving(DOCUMENT), { host: '127.0.0.2' });
@@ -168,7 +204,7 @@ t.test('three redirects are followed, to allowed places only, and relative ones 
   ]) {
     const from = await openSource(t, status(302, { Location }));
     await t.rejects(
-      clientOf({ allow: ['127.0.0.1'] }).open(from.origin, NEVER),
+      read(clientOf({ allow: ['127.0.0.1'] }), from.origin),
       { code: 'source_not_allowed', retryAfterSeconds: undefined },
       Location,
     );
@@ -185,7 +221,7 @@ t.test('TLS is verified, and never left for less', async (t) => {
       (req.url === '/down' ? status(302, { Location: plain.origin }) : serving(DOCUMENT))(req, res),
     { tls },
   );
-  await t.rejects(clientOf().open(source.origin, NEVER), {
+  await t.rejects(read(clientOf(), source.origin), {
     code: 'source_unreachable',
     message: /certificate is not trusted/,
     retryAfterSeconds: 1,
@@ -194,10 +230,10 @@ t.test('TLS is verified, and never left for less', async (t) => {
   const trusting = clientOf({ ca: tls.cert });
   t.same(await read(trusting, source.origin), DOCUMENT);
   t.same(await read(trusting, `https://localhost:${source.port}/`), DOCUMENT);
-  await t.rejects(trusting.open(`https://127.0.0.9:${source.port}/`, NEVER), { code: 'source_unreachable' });
-  await t.rejects(trusting.open(`${source.origin}/down`, NEVER), { code: 'source_not_allowed' });
+  await t.rejects(read(trusting, `https://127.0.0.9:${source.port}/`), { code: 'source_unreachable' });
+  await t.rejects(read(trusting, `${source.origin}/down`), { code: 'source_not_allowed' });
   const alien = clientOf({ ca: makeTls(t).cert });
-  await t.rejects(alien.open(source.origin, NEVER), { message: /certificate is not trusted/ });
+  await t.rejects(read(alien, source.origin), { message: /certificate is not trusted/ });
   t.same(plain.requests, []);
 });
 
@@ -219,7 +255,7 @@ t.test('what is connected to is what was checked, also where answers to look-ups
 
   answers.push(['127.0.0.2'], ['127.0.0.1']);
   t.same(await client.probe(url, NEVER), { sha256: sha256Of(DOCUMENT), bytes: DOCUMENT.length });
-  await t.rejects(client.open(url, NEVER), { code: 'source_not_allowed' }, 'it is inside now');
+  await t.rejects(read(client, url), { code: 'source_not_allowed' }, 'it is inside now');
   answers.push(['127.0.0.1', '169.254.169.254', '127.0.0.2', '::ffff:127.0.0.1']);
   t.same(await read(client, url), DOCUMENT, 'of several addresses only those that are allowed');
   t.same(looked, Array(3).fill('files.example.com'), 'one look-up for each connection');
@@ -230,25 +266,26 @@ t.test('what is connected to is what was checked, also where answers to look-ups
 t.test('IPv6', async (t) => {
   const source = await openSource(t, serving(DOCUMENT), { host: '::1' }).catch(() => undefined);
   const url = source?.origin ?? 'http://[::1]:9';
-  await t.rejects(clientOf({ allow: ['127.0.0.0/8'] }).open(url, NEVER), { code: 'source_not_allowed' });
-  await t.rejects(clientOf({ allow: [url] }).open(url, NEVER), { code: 'source_not_allowed' });
+  await t.rejects(read(clientOf({ allow: ['127.0.0.0/8'] }), url), { code: 'source_not_allowed' });
+  await t.rejects(read(clientOf({ allow: [url] }), url), { code: 'source_not_allowed' });
   // A machine without IPv6 has nothing there, and that is what it must say.
   if (source) t.same(await read(clientOf({ allow: ['::1'] }), url), DOCUMENT);
-  else await t.rejects(clientOf({ allow: ['::1'] }).open(url, NEVER), { code: 'source_unreachable' });
+  else await t.rejects(read(clientOf({ allow: ['::1'] }), url), { code: 'source_unreachable' });
   const mapped = await openSource(t, serving(DOCUMENT));
   const mappedUrl = `http://[::ffff:127.0.0.1]:${mapped.port}/`;
-  await t.rejects(clientOf({ allow: ['::1'] }).open(mappedUrl, NEVER), { code: 'source_not_allowed' });
+  await t.rejects(read(clientOf({ allow: ['::1'] }), mappedUrl), { code: 'source_not_allowed' });
 });
 
 t.test('an aborted request ends with the reason, at any time', async (t) => {
   const source = await openSource(t, (_, res) => res.writeHead(200).write('%PDF-'));
   const reason = new Error('enough');
-  await t.rejects(clientOf().open(source.origin, AbortSignal.abort(reason)), reason);
+  await t.rejects(read(clientOf(), source.origin, AbortSignal.abort(reason)), reason);
   const stop = new AbortController();
-  const answer = await clientOf().open(source.origin, stop.signal);
-  answer.resume();
-  const closed = new Promise((resolve) => answer.once('close', resolve));
-  stop.abort(reason);
-  await closed;
-  t.notOk(answer.complete);
+  const reading = clientOf().fetch(source.origin, stop.signal, async (answer) => {
+    answer.once('data', () => stop.abort(reason));
+    await once(answer, 'close');
+    t.notOk(answer.complete);
+    throw new Error('broken off');
+  });
+  await t.rejects(reading, reason);
 });
