@@ -2,12 +2,13 @@ import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { type Clock, toTimestamp } from '../base/clock.ts';
 import type { JobRecord } from '../job/job.ts';
+import { NoAnswer } from '../net/noAnswer.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhooks.ts';
 import type { EndpointChange } from './endpoints.ts';
 import { Lane, type LaneLimits } from './lane.ts';
-import { type Answer, NoAnswer, Poster } from './post.ts';
+import { type Answer, Poster } from './post.ts';
 import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -286,7 +287,6 @@ export class Deliverer {
       .map(({ secret }) => secret);
     const headers = {
       'content-type': 'application/json',
-      'user-agent': 'pdfseald',
       ...signatureHeaders({ webhookId, sentAt, body, secrets }),
     };
     try {

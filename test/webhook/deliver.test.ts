@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { newSecret } from '../../src/webhook/signature.ts';
 import { sampleJob } from '../store/samples.ts';
 import { openDeliveryRig } from '../support/deliverer.ts';
+import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
+import { openSource } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
 const ALL = { limit: 1000 };
@@ -122,46 +122,37 @@ t.test('what is no success', async (t) => {
   }
   t.strictSame(elsewhere.received, [], 'no redirect is followed');
 
-  const raw = async (serve: (socket: Socket) => void): Promise<string> => {
-    const server = createServer((socket) => {
-      socket.on('error', () => {});
-      serve(socket);
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    t.teardown(() => server.close());
-    const address = server.address();
-    return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
-  };
-  const flood = (head: string, line: string) => (socket: Socket) => {
-    socket.write(head);
-    const more = () => {
-      while (!socket.destroyed && socket.write(line.repeat(1000)));
-    };
-    socket.on('drain', more);
-    more();
-  };
-  const hostile: [string, (socket: Socket) => void, RegExp][] = [
-    ['says nothing', () => {}, /^timeout$/],
-    ['resets', (socket) => void socket.once('data', () => socket.resetAndDestroy()), /^connection_reset$/],
-    ['hangs up', (socket) => void socket.once('data', () => socket.end()), /^connection_reset$/],
-    ['answers garbage', (socket) => void socket.end('\0\x16\x03 nothing\r\n\r\n'), /^invalid_answer$/],
-    ['answers another status line', (socket) => void socket.end('HTTP/9.9 abc\r\n\r\n'), /^invalid_answer$/],
-    ['sends endless headers', flood('HTTP/1.1 200 OK\r\n', 'x: y\r\n'), /^invalid_answer$/],
-    ['sends half a head', (socket) => void socket.write('HTTP/1.1 200 OK\r\nx:'), /^timeout$/],
-    ['goes on processing', flood('', 'HTTP/1.1 102 Processing\r\n\r\n'), /^invalid_answer$/],
-    [
-      'upgrades',
-      (socket) =>
-        void socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),
-      /^invalid_answer$/,
-    ],
-  ];
-  for (const [what, serve, reason] of hostile) t.match(await reasons(t, await raw(serve)), reason, what);
-  const nobody = await raw(() => {});
-  t.match(await reasons(t, nobody.replace('127.0.0.1', '10.0.0.1')), 'not_allowed');
+  const nobody = await openSource(t, () => {});
+  t.match(await reasons(t, nobody.origin.replace('127.0.0.1', '10.0.0.1')), 'not_allowed');
   t.match(await reasons(t, 'http://no-such-name.invalid/'), /name_not_found/);
-  t.match(await reasons(t, nobody.replace('http:', 'https:')), /^(tls_failed|timeout)$/);
+});
+
+t.test('what does not answer as HTTP has it is a failure, until it has given a status', async (t) => {
+  // What a rule ends is to be told from what only the time-out ends.
+  const rigs = {
+    late: await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 50 }),
+    inTime: await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 60_000 }),
+  };
+  for (const [scheme, hostilities] of [
+    ['http', HOSTILITIES],
+    ['https', TLS_HOSTILITIES],
+  ] as const) {
+    for (const hostility of hostilities) {
+      const { name, stage, reason } = hostility;
+      const server = await openHostile(t, hostility);
+      const rig = reason === 'timeout' && stage !== 'body' ? rigs.late : rigs.inTime;
+      const endpoint = await rig.endpoint({ url: `${scheme}://${server.host}/hook`, secrets: [] });
+      await rig.seal(endpoint, 1);
+      const tally = () => rig.store.webhooks.tally(endpoint.id);
+      await until(`it is settled: ${name}`, async () => (await tally()).pending === 0);
+      t.match(
+        await tally(),
+        stage === 'body' ? { delivered: 1 } : { delivered: 0, failure: { reason } },
+        name,
+      );
+      await server.left();
+    }
+  }
 });
 
 t.test('TLS: a trusted certificate of that name, or nothing is sent', async (t) => {
