@@ -46,6 +46,8 @@ type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
 const STRADDLE_PAUSE_MS = 50;
 /** Timers beyond 2^31 ms fire at once; waking up now and then costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
+/** How long the batch in hand may still wait for its time-stamp when the daemon stops. */
+const CLOSE_MS_MAX = 2_000;
 
 /**
  * Turns accepted jobs into sealed ones, batch by batch. There is no timer: all that waits when a batch is done becomes
@@ -59,6 +61,7 @@ export class Sealer {
   #edge: Edge;
   #sealedAt: number;
   #closing = false;
+  readonly #cutOff = new AbortController();
   #wake = Promise.withResolvers<void>();
   #loop: Promise<void> = Promise.resolve();
 
@@ -170,11 +173,13 @@ export class Sealer {
     return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
   }
 
-  /** Ends after the batch in hand; what still waits is sealed after the next start. */
+  /** Ends after the batch in hand, but does not wait long for its time-stamp; what still waits is sealed after the next start. */
   async close(): Promise<void> {
     this.#closing = true;
     this.#wake.resolve();
+    const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);
     await this.#loop;
+    clearTimeout(patience);
   }
 
   #add(pending: Pending): void {
@@ -251,6 +256,7 @@ export class Sealer {
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;
+      if (this.#cutOff.signal.aborted) return undefined;
       const jobs = draft.leaves.length;
       logger.warn({ error_code: obstacle.code, jobs }, 'a batch could not be sealed; its jobs wait');
       await this.#failUnsealable(obstacle);
@@ -261,7 +267,7 @@ export class Sealer {
   async #stamp(note: string, { sealedAt }: Draft, term: Term): Promise<BatchTimestamp | undefined> {
     const { timestamping } = this.#options;
     if (!timestamping) throw unstampable();
-    return timestamping.stamp(note, sealedAt, term);
+    return timestamping.stamp(note, sealedAt, term, this.#cutOff.signal);
   }
 
   /** A batch that reaches over the end of its epoch belongs to neither. A clock elsewhere may reach it before ours does. */

@@ -64,10 +64,15 @@ export class Timestamping {
   /**
    * A verified token over the signed checkpoint; undefined when it is of a time outside of the epoch, which is that of
    * `sealedAt`: no verifier would take it. Throws TimestampUnavailable, also when so much time has passed since `sealedAt` that
-   * no verifier would take the token as its proof: the process was suspended in between.
+   * no verifier would take the token as its proof: the process was suspended in between; and when the signal aborts.
    */
-  async stamp(note: string, sealedAt: number, { epoch, end }: Term): Promise<BatchTimestamp | undefined> {
-    const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest);
+  async stamp(
+    note: string,
+    sealedAt: number,
+    { epoch, end }: Term,
+    signal?: AbortSignal,
+  ): Promise<BatchTimestamp | undefined> {
+    const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
     if (!bearsOut(timestamp, sealedAt)) {
       throw new TimestampUnavailable('token_invalid', 'the time-stamp is of another time than the batch');
     }
@@ -110,7 +115,10 @@ export async function openTimestamping(
   const inOrder = authorities.flatMap((name): TimestampAuthority[] => {
     if (name === BUILT_IN) return builtIn ? [builtIn] : [];
     const remote = options.remotes[name];
-    return remote ? [openRemote(name, remote)] : [];
+    if (remote === undefined) return [];
+    const authority = openRemote(name, remote);
+    adopt(() => authority.close());
+    return [authority];
   });
   return new Timestamping(clock, new Timestamps({ authorities: inOrder, clock, logger }), builtIn);
 }

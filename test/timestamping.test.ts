@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodePem } from '../src/asn1/pem.ts';
@@ -15,6 +16,7 @@ import { certificateFile } from '../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../src/tsa/pki.ts';
 import { verifyReceipt } from '../src/verify.ts';
 import { DAY_MS, POLICY } from './support/authority.ts';
+import { hostilityOf, openHostile } from './support/hostile.ts';
 import { firstEpoch, makeJob, oneEpoch } from './support/sealing.ts';
 import { makeSite, NEVER } from './support/site.ts';
 import { makeToken } from './support/softhsm.ts';
@@ -46,7 +48,10 @@ async function makeHouse(t: Test) {
   const pem = chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
   writeFileSync(certificateFile(certificatesDir, token), pem);
 
-  const open = async (options: Partial<TimestampingOptions> = {}) =>
+  const open = async (
+    options: Partial<TimestampingOptions> = {},
+    adopt: Parameters<typeof openTimestamping>[1] = (close) => t.teardown(close),
+  ) =>
     openTimestamping(
       {
         authorities: ['built-in'],
@@ -61,7 +66,7 @@ async function makeHouse(t: Test) {
         logger: LOGGER,
         ...options,
       },
-      (close) => t.teardown(close),
+      adopt,
     );
   const path = join(dir, 'store');
   const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
@@ -161,6 +166,40 @@ t.test('the next authority stamps where the first cannot, and only those named a
   t.equal(alone.authority, undefined);
   await t.rejects(alone.stamp('a note', Date.now(), TERM), { name: 'TimestampUnavailable' });
   t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
+});
+
+t.test('a stop waits for no authority, and leaves no connection to one', async (t) => {
+  const { seal, store, dir, chain } = await makeHouse(t);
+  const silent = await openHostile(t, hostilityOf('says nothing'));
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const remotes = { acme: { url: `http://${silent.host}/`, timeoutMs: 60_000, rootsFile } };
+  const sealer = await seal({ authorities: ['acme'], remotes });
+  const job = makeJob(newJobId(), { acceptedAt: Date.now() });
+  await sealer.accept(job);
+  await until('it is asked', () => silent.connections() === 1);
+  await sealer.close();
+  await silent.left();
+  t.equal(await store.waitingCount(), 1, 'the job waits for the next start');
+  t.equal((await store.job(job.id))?.outcome, undefined);
+});
+
+t.test('what is closed keeps no connection to an authority', async (t) => {
+  const { open, dir, chain } = await makeHouse(t);
+  const closers: (() => void | Promise<void>)[] = [];
+  const server = createServer((_req, res) => res.writeHead(503).end()).listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  t.teardown(() => server.close());
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const { port } = server.address() as AddressInfo;
+  const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 60_000, rootsFile } };
+  const connections = () => promisify(server.getConnections.bind(server))();
+  const timestamping = await open({ authorities: ['acme'], remotes }, (close) => void closers.push(close));
+  await t.rejects(timestamping.stamp('a note', Date.now(), TERM), { message: /status 503/ });
+  t.equal(await connections(), 1, 'it is kept for the next token');
+  for (const close of closers.toReversed()) await close();
+  await until('it is closed', async () => (await connections()) === 0);
 });
 
 t.test('a key without a certificate is refused with the remedy', async (t) => {

@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import type { Certificate } from '../asn1/certificate.ts';
-import { Poster } from './post.ts';
+import { readBody } from '../net/answer.ts';
+import { HttpClient } from '../net/client.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
 export interface RemoteAuthorityOptions {
@@ -7,6 +9,7 @@ export interface RemoteAuthorityOptions {
   name: string;
   /** `http:` or `https:`. */
   url: URL;
+  /** For one token: connecting, asking, and the last byte of the answer. */
   timeoutMs: number;
   /** The only certificates its tokens may chain up to. */
   roots: readonly Certificate[];
@@ -27,23 +30,23 @@ export class RemoteAuthority {
   readonly roots: readonly Certificate[];
   readonly intermediates: readonly Uint8Array[];
   readonly policy: string | undefined;
-  readonly #poster: Poster;
+  readonly #url: URL;
+  readonly #timeoutMs: number;
+  readonly #client: HttpClient;
 
-  constructor({ name, roots, intermediates = [], policy, ...connection }: RemoteAuthorityOptions) {
+  constructor({ name, url, timeoutMs, roots, intermediates = [], policy, ca }: RemoteAuthorityOptions) {
     this.name = name;
     this.roots = roots;
     this.intermediates = intermediates;
     this.policy = policy;
-    this.#poster = new Poster({
-      ...connection,
-      contentType: 'application/timestamp-query',
-      replyBytesMax: REPLY_BYTES_MAX,
-    });
+    this.#url = url;
+    this.#timeoutMs = timeoutMs;
+    this.#client = new HttpClient({ ca, idleConnectionsMax: 1 });
   }
 
   /** The body of the response to the DER query. Throws TimestampUnavailable `authority_unreachable`. */
-  async answerQuery(query: Uint8Array): Promise<Uint8Array> {
-    const { status, mediaType, body } = await this.#poster.post(query).catch((cause: Error) => {
+  async answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
+    const { status, mediaType, body } = await this.#post(query, signal).catch((cause: Error) => {
       throw new TimestampUnavailable('authority_unreachable', cause.message, { cause });
     });
     if (status !== 200 || mediaType !== 'application/timestamp-reply') {
@@ -53,7 +56,30 @@ export class RemoteAuthority {
     return body;
   }
 
+  /** Cuts off what is under way. */
   close(): void {
-    this.#poster.close();
+    this.#client.close();
   }
+
+  /** Follows no redirects: what is configured is what is asked. */
+  #post(query: Uint8Array, signal: AbortSignal | undefined) {
+    const request = {
+      method: 'POST',
+      url: this.#url,
+      headers: { 'Content-Type': 'application/timestamp-query' },
+      body: query,
+      timeoutMs: this.#timeoutMs,
+      ...(signal && { signal }),
+    } as const;
+    return this.#client.exchange(request, async (answer) => ({
+      status: answer.statusCode ?? 0,
+      mediaType: mediaTypeOf(answer),
+      body: await readBody(answer, REPLY_BYTES_MAX),
+    }));
+  }
+}
+
+/** Without parameters, in lower case. */
+function mediaTypeOf({ headers }: IncomingMessage): string {
+  return (headers['content-type'] ?? '').split(';', 1).join('').trim().toLowerCase();
 }

@@ -17,8 +17,8 @@ export interface TimestampAuthority {
   readonly intermediates: readonly Uint8Array[];
   /** The policy to ask for; its own where it is left out. */
   readonly policy?: string | undefined;
-  /** A TimeStampResp in DER, as yet unverified. May throw TimestampUnavailable. */
-  answerQuery(query: Uint8Array): Promise<Uint8Array>;
+  /** A TimeStampResp in DER, as yet unverified. May throw TimestampUnavailable, as it does soon when the signal aborts. */
+  answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
 /** A token that was verified as any verifier would. */
@@ -42,12 +42,14 @@ export async function requestStamp(
   authority: TimestampAuthority,
   digest: Uint8Array,
   clock: Pick<TrustedClock, 'now' | 'accuracyMs'>,
+  signal?: AbortSignal,
 ): Promise<Stamp> {
   const nonce = unsignedContent(randomBytes(NONCE_BYTES));
   const { policy } = authority;
   const imprint = { algorithm: 'sha512', digest } as const;
   const askedAt = clock.now();
-  const response = await authority.answerQuery(encodeQuery({ imprint, policy, nonce, certReq: true }));
+  const query = encodeQuery({ imprint, policy, nonce, certReq: true });
+  const response = await authority.answerQuery(query, signal);
   const token = tokenOf(response);
   const verdict = verifyTimestampToken({
     token,

@@ -60,18 +60,19 @@ export class Timestamps {
 
   /**
    * A verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs. Throws
-   * TimestampUnavailable when no authority gives one, or our own clock cannot judge it.
+   * TimestampUnavailable when no authority gives one, our own clock cannot judge it, or the signal aborts.
    */
-  async stamp(digest: Uint8Array): Promise<Stamp> {
+  async stamp(digest: Uint8Array, signal?: AbortSignal): Promise<Stamp> {
     this.#clock.now();
     let last: TimestampUnavailable | undefined;
     for (const member of this.#inOrder()) {
       try {
-        const stamp = await requestStamp(member.authority, digest, this.#clock);
+        const stamp = await requestStamp(member.authority, digest, this.#clock, signal);
         this.#succeed(member, stamp);
         return stamp;
       } catch (error) {
-        if (!(error instanceof TimestampUnavailable) || error.isOurClock) throw error;
+        // That it was broken off is no fault of the authority.
+        if (!(error instanceof TimestampUnavailable) || error.isOurClock || signal?.aborted) throw error;
         this.#fail(member, error);
         last = error;
       }

@@ -17,6 +17,7 @@ import { RemoteAuthority, type RemoteAuthorityOptions } from '../../src/tsa/remo
 import type { TimestampAuthority } from '../../src/tsa/stamp.ts';
 import { Timestamps } from '../../src/tsa/timestamps.ts';
 import { DOCUMENT, HeldClock, IMPRINT, makeAuthority, makePki, NOON, SILENT } from '../support/authority.ts';
+import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { openssl } from '../support/openssl.ts';
 
 const DIGEST = sha512(DOCUMENT);
@@ -357,6 +358,53 @@ t.test('what an authority can do wrong', async (t) => {
     t.match(timestamps.status().authorities, [{ tokens: 0, failures: 1, trouble }]);
   }
 });
+
+t.test('whatever an authority does, the next one is asked', async (t) => {
+  const { unit, root } = await makePki();
+  const builtIn = makeAuthority([unit]);
+  for (const [scheme, hostilities] of [
+    ['http', HOSTILITIES],
+    ['https', TLS_HOSTILITIES],
+  ] as const) {
+    for (const hostility of hostilities) {
+      const server = await openHostile(t, hostility);
+      const timeoutMs = hostility.reason === 'timeout' ? 50 : 60_000;
+      const url = new URL(`${scheme}://${server.host}/tsa`);
+      const hostile = remote(t, { url, roots: [root], timeoutMs });
+      const { timestamps } = await openBench(t, [hostile, builtIn], () => NOON);
+      t.match(await timestamps.stamp(DIGEST), { authorityName: 'built-in' }, hostility.name);
+      t.match(timestamps.status().authorities, [
+        { name: 'remote', tokens: 0, failures: 1, trouble: 'authority_unreachable' },
+        { name: 'built-in', tokens: 1, failures: 0 },
+      ]);
+      await server.left();
+    }
+  }
+});
+
+t.test(
+  'a stamp that is broken off is nobody’s failure, and an authority that is closed is asked nothing',
+  async (t) => {
+    const { unit, root } = await makePki();
+    const builtIn = makeAuthority([unit]);
+    const asked = Promise.withResolvers<void>();
+    const url = await serve(t, () => asked.resolve());
+    const silent = remote(t, { url, roots: [root], timeoutMs: 60_000 });
+    const { timestamps } = await openBench(t, [silent, builtIn], () => NOON);
+    const stop = new AbortController();
+    const stamping = timestamps.stamp(DIGEST, stop.signal);
+    await asked.promise;
+    stop.abort();
+    await t.rejects(stamping, { name: 'TimestampUnavailable' });
+    t.match(timestamps.status().authorities, [
+      { tokens: 0, failures: 0 },
+      { tokens: 0, failures: 0 },
+    ]);
+    const answering = silent.answerQuery(Buffer.from('a query'));
+    silent.close();
+    await t.rejects(answering, { trouble: 'authority_unreachable', message: /being stopped/ });
+  },
+);
 
 t.test('a kept connection that went stale is not a failure', async (t) => {
   const { unit, root } = await makePki();
