@@ -135,6 +135,11 @@ export function verifyReceiptText(
     : verifyReceipt({ document, receipt, trust });
 }
 
+/** What every verdict is shown with: it is worth as much as the trust file. `sha256`, in hex, is of the file's bytes. */
+export function trustFileWords(sha256: string): string {
+  return `The trust file has SHA-256 ${sha256}: compare it with what was handed over to you.`;
+}
+
 /** What the text of a receipt holds, not checked; undefined for no JSON, a member named twice, or too much of it. */
 export function parseReceiptJson(text: string): unknown {
   if (text.length > RECEIPT_LENGTH_MAX) return undefined;

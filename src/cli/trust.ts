@@ -33,16 +33,17 @@ export function trustCommand(): Command {
 }
 
 async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
-  const text = await withStore(options.config, 'write', async (store, config) => {
-    const trust = encodeTrust(await trustOfStore(store, config));
-    const object = { sha256: toHex(sha256(fromUtf8(trust))) };
-    await store.trail.append(actOfProcess('command', 'trust.export', object));
-    return trust;
+  const { text, digest } = await withStore(options.config, 'write', async (store, config) => {
+    const text = encodeTrust(await trustOfStore(store, config));
+    const digest = toHex(sha256(fromUtf8(text)));
+    await store.trail.append(actOfProcess('command', 'trust.export', { sha256: digest }));
+    return { text, digest };
   });
   if (options.output === undefined) process.stdout.write(text);
   else {
     writeFileAtomically(options.output, text);
-    if (options.json) printJson({ trust_file: options.output });
-    else note(`wrote ${options.output}`);
+    if (options.json) printJson({ trust_file: options.output, sha256: digest });
+    else
+      note(`wrote ${options.output}, SHA-256 ${digest}: whoever verifies compares it with what verify shows`);
   }
 }

@@ -1,9 +1,11 @@
 import { Command } from 'commander';
+import { toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
-import { RECEIPT_LENGTH_MAX, type Verdict, verifyReceiptText } from '../verify.ts';
+import { RECEIPT_LENGTH_MAX, trustFileWords, type Verdict, verifyReceiptText } from '../verify.ts';
 import { EXIT } from './exit.ts';
 import { report } from './failure.ts';
-import { digestFile, readTextFile } from './files.ts';
+import { digestFile, readSmallFile, readTextFile } from './files.ts';
 import { explain } from './help.ts';
 import { jsonOption } from './options.ts';
 import { print, printJson } from './terminal.ts';
@@ -49,26 +51,28 @@ async function verify(
   options: { trust: string; json?: true },
 ): Promise<void> {
   try {
-    const verdict = await judge(documentPath, receiptPath, options.trust);
+    const trust = readSmallFile(options.trust, TEXT_BYTES_MAX);
+    const verdict = await judge(documentPath, receiptPath, trust);
     process.exitCode = EXIT_OF[verdict.outcome];
-    if (options.json) printJson(verdict);
-    else printVerdict(verdict);
+    const trustSha256 = toHex(sha256(trust));
+    if (options.json) printJson({ ...verdict, trust_file_sha256: trustSha256 });
+    else printVerdict(verdict, trustSha256);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     process.exitCode = report(error, EXIT.unknown);
   }
 }
 
-async function judge(documentPath: string, receiptPath: string, trustPath: string): Promise<Verdict> {
-  const trust = readTextFile(trustPath, TEXT_BYTES_MAX);
+async function judge(documentPath: string, receiptPath: string, trust: Buffer): Promise<Verdict> {
   const receipt = readTextFile(receiptPath, TEXT_BYTES_MAX);
-  return verifyReceiptText(receipt, trust, await digestFile(documentPath));
+  return verifyReceiptText(receipt, trust.toString('utf8'), await digestFile(documentPath));
 }
 
-function printVerdict({ outcome, checks, matches }: Verdict): void {
+function printVerdict({ outcome, checks, matches }: Verdict, trustSha256: string): void {
   const width = Math.max(...checks.map(({ name }) => name.length));
   for (const check of checks)
     print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
+  print(trustFileWords(trustSha256));
   const isCopy = outcome === 'good' && matches === 'sealed_document';
   print(
     isCopy

@@ -28,6 +28,10 @@ const [receipt] = await sealJobs({
 });
 if (!receipt) throw new Error('nothing was sealed');
 
+/** Shown with every verdict. */
+const TRUST_LINE = /The trust file has SHA-256 [0-9a-f]{64}: compare it with what was handed over to you\.\n/
+  .source;
+
 const dir = t.testdir({
   'a.pdf': DOCUMENT,
   'copy.pdf': COPY,
@@ -45,7 +49,7 @@ t.test('exit status and one line per check', async (t) => {
     [
       ['a.pdf', 'receipt.json', '--trust', 'trust.json'],
       0,
-      /^passed {3}receipt .*\npassed {3}document .*\n[\s\S]*\ngood\n$/,
+      new RegExp(`^passed {3}receipt .*\npassed {3}document .*\n[\\s\\S]*\n${TRUST_LINE}good\n$`),
       /^$/,
     ],
     [
@@ -61,7 +65,12 @@ t.test('exit status and one line per check', async (t) => {
       /^$/,
     ],
     [['a.pdf', 'forged.json', '--trust', 'trust.json'], 1, /^failed {3}receipt [\s\S]*\nbad\n$/, /^$/],
-    [['a.pdf', 'binary.json', '--trust', 'trust.json'], 1, /^failed {3}receipt .*\nbad\n$/, /^$/],
+    [
+      ['a.pdf', 'binary.json', '--trust', 'trust.json'],
+      1,
+      new RegExp(`^failed {3}receipt .*\n${TRUST_LINE}bad\n$`),
+      /^$/,
+    ],
     [
       ['a.pdf', 'receipt.json', '--trust', 'strangers.json'],
       2,
@@ -71,7 +80,7 @@ t.test('exit status and one line per check', async (t) => {
     [
       ['a.pdf', 'receipt.json', '--trust', 'receipt.json'],
       2,
-      /^unknown {2}trust .*\ncould not tell\n$/,
+      new RegExp(`^unknown {2}trust .*\n${TRUST_LINE}could not tell\n$`),
       /^$/,
     ],
     [
@@ -106,7 +115,11 @@ t.test('exit status and one line per check', async (t) => {
 
 t.test('JSON for scripts', async (t) => {
   const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
-  t.match(JSON.parse(good.stdout), { outcome: 'good', checks: [{ name: 'receipt', outcome: 'passed' }] });
+  t.match(JSON.parse(good.stdout), {
+    outcome: 'good',
+    checks: [{ name: 'receipt', outcome: 'passed' }],
+    trust_file_sha256: createHash('sha256').update(trustFor(ORIGIN)).digest('hex'),
+  });
   const unknown = verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(unknown.stderr), { error: { code: 'no_such_file', message: /none.pdf/ } });
   t.equal(unknown.stdout, '', 'there is no verdict');
