@@ -1,77 +1,105 @@
 import './withoutEval.ts';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { RECEIPT_LENGTH_MAX, type Verdict, verifyReceiptText } from 'pdfseald/verify';
-
-type Name = 'document' | 'receipt' | 'trust';
+import { trustFileWords, type Verdict, verifyReceiptText } from 'pdfseald/verify';
+import {
+  assignRoles,
+  type Given,
+  type Part,
+  quoteName,
+  type Role,
+  readContent,
+  WORDS_OF_ROLE,
+} from './roles.ts';
 
 const WORDS = { good: 'Good', bad: 'Bad', unknown: 'Could not tell' };
 
 const WORDS_OF_COPY = 'Good: the copy without XMP metadata, not the document as it was received';
 
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+/** Far more than the three that are wanted: the list stays short enough to be read. */
+const FILES_MAX = 12;
 
 const form = find('form', HTMLFormElement);
+const list = find('#files', HTMLOListElement);
+const faultList = find('#faults', HTMLUListElement);
 const outcome = find('#outcome', HTMLElement);
+const trustLine = find('#trust', HTMLElement);
 const table = find('table', HTMLTableElement);
 const rows = find('tbody', HTMLTableSectionElement);
 
-/** Which choice of files is being verified: an older one must not answer for a newer one. */
-let attempt = 0;
+/** All that was given and not removed. Nothing in it is ever replaced by what comes later. */
+let given: Given[] = [];
 
-form.addEventListener('change', () => void verifyChosen());
+/** How many more were given than are listed. */
+let surplus = 0;
+
+/** Which change of the files is being judged: an older one must not answer for a newer one. */
+let generation = 0;
+
+form.addEventListener('change', ({ target }) => {
+  if (!(target instanceof HTMLInputElement)) return;
+  take(Array.from(target.files ?? []), target.name as Role);
+  target.value = '';
+});
+form.addEventListener('reset', () => {
+  given = [];
+  surplus = 0;
+  void judge();
+});
 document.addEventListener('dragover', (event) => event.preventDefault());
 document.addEventListener('drop', (event) => {
   event.preventDefault();
-  void takeDropped(Array.from(event.dataTransfer?.files ?? []));
+  take(Array.from(event.dataTransfer?.files ?? []));
 });
+void judge();
 
-async function verifyChosen(): Promise<void> {
-  attempt += 1;
-  const current = attempt;
-  show('', '');
-  const [pdf, receipt, trust] = (['document', 'receipt', 'trust'] as const).map(
-    (name) => inputOf(name).files?.[0],
-  );
-  if (pdf === undefined || receipt === undefined || trust === undefined) return;
+function take(files: File[], statedRole?: Role): void {
+  const room = FILES_MAX - given.length;
+  surplus += Math.max(0, files.length - room);
+  for (const file of files.slice(0, room)) {
+    const content = readContent(file);
+    content.catch(() => {}); // whoever judges is told
+    given.push({ file, content, ...(statedRole && { statedRole }) });
+  }
+  void judge();
+}
+
+/** Says what is to be said of the files at hand; a verdict only where each role has its one file. */
+async function judge(): Promise<void> {
+  generation += 1;
+  const current = generation;
+  const isOld = () => current !== generation;
+  const files = [...given];
+  showFiles(files);
+  show('reading', 'Reading …');
   try {
-    const texts = await Promise.all([readText(receipt), readText(trust)]);
-    const digests = await digest(pdf, (share) => {
-      if (current === attempt) show('', `Hashing the document: ${Math.floor(share * 100)} %`);
-    });
-    const verdict = verifyReceiptText(...texts, digests);
-    if (current === attempt) showVerdict(verdict);
+    const { parts, faults, missing } = await assignRoles(files);
+    if (isOld()) return;
+    showFiles(files, parts);
+    if (surplus > 0) faults.push(`${surplus} more files were given, and are not looked at: start again`);
+    const [pdf, receipt, trust] = (['document', 'receipt', 'trust'] as const).map((role) =>
+      parts.find((part) => part.role === role),
+    );
+    if (faults.length > 0) showFaults(faults);
+    else if (pdf && receipt && trust) await verify(pdf, receipt, trust, isOld);
+    else show('waiting', `Still missing: ${missing.map((role) => WORDS_OF_ROLE[role]).join(', ')}`);
   } catch (error) {
-    if (current === attempt) show('unknown', `${WORDS.unknown}: ${String(error)}`);
+    if (!isOld()) show('unknown', `${WORDS.unknown}: ${String(error)}`);
   }
 }
 
-/** Tells a receipt and a trust file by what is in them; anything else is the document. */
-async function takeDropped(files: File[]): Promise<void> {
-  attempt += 1;
-  show('', '');
-  for (const file of files) {
-    const text = file.size <= TEXT_BYTES_MAX ? await file.text() : '';
-    const name: Name = /"pdfseal-trust\//.test(text)
-      ? 'trust'
-      : /"receipt_sha512"/.test(text)
-        ? 'receipt'
-        : 'document';
-    const transfer = new DataTransfer();
-    transfer.items.add(file);
-    inputOf(name).files = transfer.files;
-  }
-  await verifyChosen();
+async function verify(pdf: Part, receipt: Part, trust: Part, isOld: () => boolean): Promise<void> {
+  const digests = await digest(pdf.file, (share) => {
+    if (isOld()) return false;
+    show('reading', `Hashing the document: ${Math.floor(share * 100)} %`);
+    return true;
+  });
+  if (digests === undefined || isOld()) return;
+  showVerdict(verifyReceiptText(receipt.text ?? '', trust.text ?? '', digests), trust.sha256 ?? '');
 }
 
-async function readText(file: File): Promise<string> {
-  if (file.size > TEXT_BYTES_MAX) throw new Error(`${file.name} is too long`);
-  // As `pdfseal verify` does; file.text() would pass over a byte order mark.
-  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await file.arrayBuffer());
-}
-
-async function digest(file: File, progress: (share: number) => void) {
+/** Both digests; undefined when `progress` was told of a share of the file and did not want the rest. */
+async function digest(file: File, progress: (share: number) => boolean) {
   const [short, long] = [sha256.create(), sha512.create()];
   let bytes = 0;
   const reader = file.stream().getReader();
@@ -79,14 +107,54 @@ async function digest(file: File, progress: (share: number) => void) {
     short.update(read.value);
     long.update(read.value);
     bytes += read.value.length;
-    progress(bytes / file.size);
+    if (progress(bytes / file.size)) continue;
+    await reader.cancel();
+    return undefined;
   }
   return { sha256: bytesToHex(short.digest()), sha512: bytesToHex(long.digest()), bytes };
 }
 
-function showVerdict(verdict: Verdict): void {
+function showFiles(files: Given[], parts: Part[] = []): void {
+  const rolesHeld = new Set(parts.map(({ role }) => role));
+  for (const input of form.querySelectorAll('input')) input.disabled = rolesHeld.has(input.name as Role);
+  list.replaceChildren(
+    ...files.map((one) => {
+      const part = parts.find(({ file }) => file === one.file);
+      const item = document.createElement('li');
+      const words = part ? `${WORDS_OF_ROLE[part.role]}: ` : '';
+      item.append(`${words}${quoteName(one.file.name)}, ${one.file.size} bytes `);
+      if (part?.role === 'trust' && part.sha256) item.append(`with SHA-256 ${part.sha256} `);
+      item.append(removeButton(one));
+      return item;
+    }),
+  );
+}
+
+function removeButton(one: Given): HTMLButtonElement {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = 'Remove';
+  button.setAttribute('aria-label', `Remove ${quoteName(one.file.name)}`);
+  button.addEventListener('click', () => {
+    given = given.filter((other) => other !== one);
+    void judge();
+  });
+  return button;
+}
+
+function showFaults(faults: string[]): void {
+  show('refused', 'Nothing was verified. Remove what does not belong here, or start again.');
+  for (const fault of faults) {
+    const item = document.createElement('li');
+    item.textContent = fault;
+    faultList.append(item);
+  }
+}
+
+function showVerdict(verdict: Verdict, trustSha256: string): void {
   const isCopy = verdict.outcome === 'good' && verdict.matches === 'sealed_document';
   show(verdict.outcome, isCopy ? WORDS_OF_COPY : WORDS[verdict.outcome]);
+  trustLine.textContent = trustFileWords(trustSha256);
   table.hidden = false;
   for (const { name, outcome, detail } of verdict.checks) {
     const row = rows.insertRow();
@@ -98,12 +166,10 @@ function showVerdict(verdict: Verdict): void {
 function show(className: string, text: string): void {
   outcome.className = className;
   outcome.textContent = text;
+  trustLine.textContent = '';
   table.hidden = true;
   rows.replaceChildren();
-}
-
-function inputOf(name: Name): HTMLInputElement {
-  return find(`input[name=${name}]`, HTMLInputElement);
+  faultList.replaceChildren();
 }
 
 function find<Kind extends HTMLElement>(selector: string, kind: new () => Kind): Kind {

@@ -27,24 +27,20 @@ const document = {
 };
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
-const keys = [makeKey('ed25519', 'eu-1'), makeKey('ecdsa-p256', 'us-1')] as const;
+const genuineKeys = [makeKey('ed25519', 'eu-1'), makeKey('ecdsa-p256', 'us-1')] as const;
 const pki = await makePki('rsa-3072');
 const receipt = await seal({ document });
 const ofCopy = await seal({ document: makeContent().document, sealedDocument: document });
-const trust = encodeTrust({
-  timestampAuthorities: [{ name: 'built-in', root: pki.root }],
-  logs: [
-    oneEpoch({
-      origin,
-      environment: 'env_sandbox',
-      quorum: 2,
-      timestamps: 'required',
-      keys: keys.map(({ privateKey: _, ...key }) => key),
-    }),
-  ],
-});
+const trust = trustIn(genuineKeys);
 
-async function seal(content: Partial<Content>): Promise<Receipt> {
+/** Whole, and signed by keys of his own. */
+const forgersKeys = [makeKey('ed25519', 'eu-1'), makeKey('ecdsa-p256', 'us-1')] as const;
+const forgers = {
+  receipt: encodeReceipt(await seal({ document }, forgersKeys)),
+  trust: trustIn(forgersKeys),
+};
+
+async function seal(content: Partial<Content>, keys = genuineKeys): Promise<Receipt> {
   const jobs = [
     makeJob('job_1', { content: makeContent(content), customerReference: 'Ü 7' }),
     makeJob('job_2'),
@@ -53,6 +49,17 @@ async function seal(content: Partial<Content>): Promise<Receipt> {
   const [sealed] = await sealJobs({ jobs, environment: 'sandbox', origin, keys, sealedAt, authority });
   if (sealed === undefined) throw new Error('nothing was sealed');
   return sealed;
+}
+
+function trustIn(keys: typeof genuineKeys): string {
+  const log = oneEpoch({
+    origin,
+    environment: 'env_sandbox',
+    quorum: 2,
+    timestamps: 'required',
+    keys: keys.map(({ privateKey: _, ...key }) => key),
+  });
+  return encodeTrust({ timestampAuthorities: [{ name: 'built-in', root: pki.root }], logs: [log] });
 }
 
 /** What a forger does last: receipt_sha512 is no secret. */
@@ -64,45 +71,110 @@ function withEvidence(change: Partial<Receipt['evidence']>): string {
   return finish({ ...receipt, evidence: { ...receipt.evidence, ...change } });
 }
 
+const SETTLED = `!['', 'reading'].includes(document.querySelector('#outcome').className)`;
+
 const RESULT = `({
   outcome: document.querySelector('#outcome').className,
   words: document.querySelector('#outcome').textContent,
+  trust: document.querySelector('#trust').textContent,
+  faults: [...document.querySelectorAll('#faults li')].map(({ textContent }) => textContent.replace(/[\u2068\u2069]/g, '')),
   checks: [...document.querySelectorAll('tbody tr')].map(({ cells: [name, outcome, detail] }) =>
     ({ name: name.textContent, outcome: outcome.textContent, detail: detail.textContent })),
 })`;
 
+interface Shown {
+  outcome: string;
+  words: string;
+  trust: string;
+  faults: string[];
+  checks: unknown[];
+}
+
+const TRUST_LINE = `The trust file has SHA-256 ${createHash('sha256').update(trust).digest('hex')}: compare it with what was handed over to you.`;
+
 /** What the page is to say of a verdict. */
-function words({ outcome, matches, checks }: Verdict): unknown {
+function shownFor({ outcome, matches, checks }: Verdict): Shown {
   const copy = ': the copy without XMP metadata, not the document as it was received';
   const good = `Good${matches === 'sealed_document' ? copy : ''}`;
-  return { outcome, words: { good, bad: 'Bad', unknown: 'Could not tell' }[outcome], checks };
+  const words = { good, bad: 'Bad', unknown: 'Could not tell' }[outcome];
+  return { outcome, words, trust: TRUST_LINE, faults: [], checks };
 }
 
 /** What the page says after this was done to it. */
-async function shownAfter(page: BrowserPage, act: () => Promise<unknown>): Promise<unknown> {
+async function shownAfter(page: BrowserPage, act: () => Promise<unknown>): Promise<Shown> {
   await page.evaluate(`document.querySelector('#outcome').className = ''`);
   await act();
-  await page.until(`document.querySelector('#outcome').className !== ''`);
-  return page.evaluate(RESULT);
+  await page.until(SETTLED);
+  return (await page.evaluate(RESULT)) as Shown;
 }
+
+const startAgain = (page: BrowserPage) =>
+  page.evaluate(`document.querySelector('button[type=reset]').click()`);
+
+/** Removes the nth of the files listed. */
+const remove = (page: BrowserPage, nth: number) =>
+  page.evaluate(`document.querySelectorAll('#files button')[${nth - 1}].click()`);
+
+const MISSING_ALL = 'Still missing: document, receipt, trust file';
+const REFUSED = {
+  outcome: 'refused',
+  words: 'Nothing was verified. Remove what does not belong here, or start again.',
+  trust: '',
+  checks: [],
+};
 
 t.test('the page', async (t) => {
   const page = await openPage(t, PAGE.href);
   const dir = t.testdir({
     'document.pdf': DOCUMENT,
     'changed.pdf': Buffer.from(DOCUMENT).fill('x', 299_999),
+    'receipt.json': encodeReceipt(receipt),
+    'trust.json': trust,
+    folder: { 'trust.json': forgers.trust, 'receipt.json': forgers.receipt },
+    'Anhang 3.pdf': forgers.trust,
+    'forged.json': forgers.receipt,
+    // A receipt and a trust file in one, by members that one reader takes and the other does not see.
+    'both.json': JSON.stringify({ ...JSON.parse(forgers.trust), ...JSON.parse(forgers.receipt) }),
+    // Starts as JSON, and is a PDF for whoever looks for its mark.
+    'polyglot.json': `{"x": "%PDF-1.7", ${forgers.trust.slice(1)}`,
+    // Readers differ about which of the two members counts.
+    'twice.json': `{"schema": "pdfseal-trust/0", ${forgers.trust.slice(1)}`,
+    'hidden.json': `${forgers.trust.slice(0, forgers.trust.lastIndexOf('}'))}, "schema": "other"}`,
+    'document.json': DOCUMENT,
+    '\u202efdp.exe<b>&amp;\u0007.json': forgers.trust,
   });
+  const path = (name: string) => join(dir, name);
+  const drop = (...names: string[]) => shownAfter(page, () => page.drop(...names.map(path)));
+  const again = () => shownAfter(page, () => startAgain(page));
+  const GENUINE = ['document.pdf', 'receipt.json', 'trust.json'];
+  const good = shownFor(verifyReceiptText(encodeReceipt(receipt), trust, document));
+  t.equal(good.outcome, 'good');
+  t.equal(
+    verifyReceiptText(forgers.receipt, forgers.trust, document).outcome,
+    'good',
+    'the forger’s own trust file vouches for what he made',
+  );
+
+  const choose = (name: string, file: string) => page.choose(`input[name=${name}]`, file);
   let files = 0;
-  const choose = async (name: string, text: string) => {
-    files += 1;
-    const file = join(dir, `${files}.json`);
-    writeFileSync(file, text);
-    await page.choose(`input[name=${name}]`, file);
+  /** What it says of these, each chosen for its role. */
+  const shownOf = async (document: string, receiptText: string, trustText = trust) => {
+    await startAgain(page);
+    await choose('document', path(document));
+    for (const [name, text] of [
+      ['trust', trustText],
+      ['receipt', receiptText],
+    ] as const) {
+      files += 1;
+      writeFileSync(path(`${files}.json`), text);
+      await page.until(`!document.querySelector('input[name=${name}]').disabled`);
+      if (name === 'receipt') return shownAfter(page, () => choose(name, path(`${files}.json`)));
+      await choose(name, path(`${files}.json`));
+    }
+    throw new Error('not reached');
   };
 
   await t.test('says of each receipt what Node says of it', async (t) => {
-    await page.choose('input[name=document]', join(dir, 'document.pdf'));
-    await choose('trust', trust);
     const { timestamps, certificates } = receipt.evidence;
     for (const [what, text, outcome] of [
       ['as it was served', encodeReceipt(receipt), 'good'],
@@ -126,39 +198,160 @@ t.test('the page', async (t) => {
       ],
     ] as const) {
       t.ok(timestamps.length > 0 && certificates.length > 0);
-      const found = await shownAfter(page, () => choose('receipt', text));
+      const found = await shownOf('document.pdf', text);
       const expected = verifyReceiptText(text, trust, document);
       t.equal(expected.outcome, outcome, what);
-      t.strictSame(found, words(expected), what);
+      t.strictSame(found, shownFor(expected), what);
     }
   });
 
-  await t.test('sees a document that was changed, and a trust file of others', async (t) => {
-    const good = { outcome: 'good' };
-    const document = 'input[name=document]';
-    const pick = (name: string) => shownAfter(page, () => page.choose(document, join(dir, name)));
-    t.match(await shownAfter(page, () => choose('receipt', encodeReceipt(receipt))), good);
-    t.match(await pick('changed.pdf'), {
+  await t.test('sees a document that was changed, and a trust file that is none', async (t) => {
+    t.match(await shownOf('changed.pdf', encodeReceipt(receipt)), {
       outcome: 'bad',
       checks: [{}, { name: 'document', outcome: 'failed' }],
     });
-    t.match(await pick('document.pdf'), good);
-    t.match(await shownAfter(page, () => choose('trust', '{}')), {
+    t.match(await shownOf('document.pdf', encodeReceipt(receipt), '{}'), {
       outcome: 'unknown',
       checks: [{ name: 'trust', outcome: 'unknown' }],
     });
   });
 
-  await t.test('takes files that are dropped on it, in any order', async (t) => {
-    const texts = [trust, encodeReceipt(receipt)];
-    const drop = `{
-      const dataTransfer = new DataTransfer();
-      for (const text of ${JSON.stringify(texts)}) dataTransfer.items.add(new File([text], 'some.json'));
-      dataTransfer.items.add(new File([Uint8Array.from(atob('${DOCUMENT.toString('base64')}'), (c) => c.charCodeAt(0))], 'some.pdf'));
-      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
-    }`;
-    const found = await shownAfter(page, () => page.evaluate(drop));
-    t.strictSame(found, words(verifyReceiptText(encodeReceipt(receipt), trust, document)));
+  await t.test('takes files that are dropped on it, in any order, together or one by one', async (t) => {
+    for (const order of [GENUINE, GENUINE.toReversed()]) {
+      t.match(await again(), { outcome: 'waiting', words: MISSING_ALL });
+      t.strictSame(await drop(...order), good, order.join(', '));
+      await again();
+      const [first = '', second = '', third = ''] = order;
+      t.match(await drop(first), { outcome: 'waiting', trust: '', checks: [] });
+      const missing = { 'document.pdf': 'document', 'receipt.json': 'receipt', 'trust.json': 'trust file' }[
+        third
+      ];
+      t.match(await drop(second), { outcome: 'waiting', words: `Still missing: ${missing}` });
+      t.strictSame(await drop(third), good, `${order.join(', then ')}`);
+    }
+  });
+
+  await t.test('is not talked over by a forger’s files, in whatever order they come', async (t) => {
+    const names = [...GENUINE, 'forged.json', 'Anhang 3.pdf'];
+    for (const order of [names, names.toReversed()]) {
+      await again();
+      const { faults, ...shown } = await drop(...order);
+      t.strictSame(shown, REFUSED, order.join(', '));
+      const of = (names: string[]) => order.filter((name) => names.includes(name)).map((name) => `“${name}”`);
+      t.strictSame(faults, [
+        '“Anhang 3.pdf” is named as a PDF, but is a trust file',
+        `2 files for one receipt: ${of(['receipt.json', 'forged.json']).join(', ')}`,
+        `2 files for one trust file: ${of(['trust.json', 'Anhang 3.pdf']).join(', ')}`,
+      ]);
+    }
+  });
+
+  await t.test('a verdict ends with what is dropped after it, until that is removed', async (t) => {
+    await again();
+    t.strictSame(await drop(...GENUINE), good);
+    t.match(await drop('forged.json', 'folder/trust.json'), {
+      ...REFUSED,
+      faults: [
+        '2 files for one receipt: “receipt.json”, “forged.json”',
+        '2 files for one trust file: “trust.json”, “trust.json”',
+      ],
+    });
+    const listed = await page.evaluate(
+      `[...document.querySelectorAll('#files li')].map((item) => item.textContent)`,
+    );
+    const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');
+    t.match(listed, [/document/, /receipt/, digestOf(trust), /forged/, digestOf(forgers.trust)]);
+    t.match(await shownAfter(page, () => remove(page, 5)), { outcome: 'refused', faults: [/receipt/] });
+    t.strictSame(await shownAfter(page, () => remove(page, 4)), good);
+    t.match(await drop('trust.json'), { outcome: 'refused' }, 'the same file again is a second one, too');
+    t.strictSame(await shownAfter(page, () => remove(page, 3)), good);
+    t.match(await shownAfter(page, () => remove(page, 1)), {
+      outcome: 'waiting',
+      words: 'Still missing: document',
+      trust: '',
+    });
+  });
+
+  await t.test('refuses by name what is not what it is said to be', async (t) => {
+    for (const [names, fault] of [
+      [['Anhang 3.pdf'], '“Anhang 3.pdf” is named as a PDF, but is a trust file'],
+      [['document.json'], '“document.json” is named as JSON, but is a PDF'],
+      [['both.json'], '“both.json” can be read as a receipt and as a trust file'],
+      [['polyglot.json'], '“polyglot.json” can be read as a document and as a trust file'],
+      [['folder'], /^“folder” cannot be read: is it a folder\? \(.*\)$/],
+      [[...GENUINE, 'twice.json'], '2 files for one trust file: “trust.json”, “twice.json”'],
+      [[...GENUINE, 'hidden.json'], '2 files for one document: “document.pdf”, “hidden.json”'],
+      [
+        [...GENUINE, '\u202efdp.exe<b>&amp;\u0007.json'],
+        '2 files for one trust file: “trust.json”, “\\u{202e}fdp.exe<b>&amp;\\u{7}.json”',
+      ],
+      [
+        Array.from({ length: 5 }, () => GENUINE).flat(),
+        '3 more files were given, and are not looked at: start again',
+      ],
+    ] as const) {
+      await again();
+      const { faults, ...shown } = await drop(...names);
+      t.strictSame(shown, REFUSED, names.join(', '));
+      t.ok(
+        faults.some((one) => (typeof fault === 'string' ? one === fault : fault.test(one))),
+        `${fault} is among ${faults.join('; ')}`,
+      );
+    }
+    await again();
+    t.match(await drop('document.pdf', 'receipt.json', 'twice.json'), { outcome: 'unknown' });
+  });
+
+  await t.test('a file chosen for a role that is not its own is refused', async (t) => {
+    for (const [role, name, fault] of [
+      ['document', 'trust.json', '“trust.json” was chosen as the document, but is a trust file'],
+      ['receipt', 'trust.json', '“trust.json” was chosen as the receipt, but is a trust file'],
+      ['trust', 'receipt.json', '“receipt.json” was chosen as the trust file, but is a receipt'],
+      ['trust', 'document.pdf', '“document.pdf” was chosen as the trust file, but is a document'],
+    ] as const) {
+      await again();
+      t.match(await shownAfter(page, () => choose(role, path(name))), { ...REFUSED, faults: [fault] });
+    }
+    await again();
+    await drop('trust.json');
+    t.equal(await page.evaluate(`document.querySelector('input[name=trust]').disabled`), true);
+    await shownAfter(page, () => choose('receipt', path('receipt.json')));
+    t.match(await shownAfter(page, () => choose('document', path('document.pdf'))), good);
+  });
+
+  await t.test('what is read late does not answer for what came after it', async (t) => {
+    await again();
+    // Reading a file ends when the test says so.
+    await page.evaluate(`{
+      const read = Blob.prototype.arrayBuffer;
+      window.held = [];
+      Blob.prototype.arrayBuffer = function () {
+        return new Promise((resolve) => window.held.push(() => resolve(read.call(this))));
+      };
+    }`);
+    await page.drop(...GENUINE.map(path));
+    await page.until('held.length === 3');
+    await page.drop(path('folder/trust.json'));
+    await page.until('held.length === 4');
+    t.match(await page.evaluate(RESULT), { outcome: 'reading', trust: '', checks: [] });
+    // The last one first.
+    t.match(await shownAfter(page, () => page.evaluate('held.toReversed().forEach((go) => go())')), {
+      ...REFUSED,
+      faults: ['2 files for one trust file: “trust.json”, “trust.json”'],
+    });
+
+    await again();
+    await page.evaluate('held.length = 0');
+    await page.drop(...['document.pdf', 'forged.json', 'folder/trust.json'].map(path));
+    await page.until('held.length === 3');
+    t.match(await again(), { outcome: 'waiting', words: MISSING_ALL });
+    await page.drop(...GENUINE.map(path));
+    await page.until('held.length === 6');
+    t.strictSame(await shownAfter(page, () => page.evaluate('held.slice(3).forEach((go) => go())')), good);
+    await page.evaluate(
+      'held.slice(0, 3).forEach((go) => go()), new Promise((done) => setTimeout(done, 100))',
+    );
+    t.strictSame(await page.evaluate(RESULT), good, 'what was given before the start stays forgotten');
   });
 
   t.strictSame(page.requests, [PAGE.href], 'it asked for nothing but itself');

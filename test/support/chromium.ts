@@ -81,6 +81,13 @@ export class BrowserPage {
     await this.#send('DOM.setFileInputFiles', { files: [file], objectId: result?.objectId });
   }
 
+  /** Drops files, or folders, on the page, as a person would. */
+  async drop(...files: string[]): Promise<void> {
+    const data = { items: [], files, dragOperationsMask: 1 };
+    for (const type of ['dragEnter', 'dragOver', 'drop'])
+      await this.#send('Input.dispatchDragEvent', { type, x: 50, y: 50, data });
+  }
+
   async #send(method: string, params: object = {}): Promise<Result> {
     this.#lastId += 1;
     const id = this.#lastId;

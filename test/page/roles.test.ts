@@ -1,0 +1,131 @@
+/** Which file is which, for every order in which a forger's files can come among genuine ones. */
+import t from 'tap';
+import { type Assignment, assignRoles, quoteName, type Role, readContent } from '../../page/roles.ts';
+
+const PDF = '%PDF-1.7 …';
+const RECEIPT = '{"receipt_sha512": "00"}';
+const TRUST = '{"schema": "pdfseal-trust/1"}';
+
+async function assign(
+  ...files: [name: string, content: string | Uint8Array<ArrayBuffer>, stated?: Role | undefined][]
+) {
+  const given = files.map(([name, content, statedRole]) => {
+    const file = new File([content], name);
+    return { file, content: readContent(file), ...(statedRole && { statedRole }) };
+  });
+  return plain(await assignRoles(given));
+}
+
+/** Without the marks that set names apart. */
+function plain({ parts, faults, missing }: Assignment) {
+  return {
+    roles: parts.map(({ file, role }) => `${file.name}: ${role}`),
+    faults: faults.map((fault) => fault.replace(/[\u2068\u2069]/g, '')),
+    missing,
+  };
+}
+
+function permutations<Item>(items: Item[]): Item[][] {
+  if (items.length < 2) return [items];
+  return items.flatMap((item) =>
+    permutations(items.filter((other) => other !== item)).map((rest) => [item, ...rest]),
+  );
+}
+
+t.test('each file has its role by what is in it', async (t) => {
+  for (const order of permutations<[string, string]>([
+    ['a', PDF],
+    ['b', RECEIPT],
+    ['c', TRUST],
+  ])) {
+    const { roles, ...rest } = await assign(...order);
+    t.strictSame(roles.toSorted(), ['a: document', 'b: receipt', 'c: trust']);
+    t.strictSame(rest, { faults: [], missing: [] });
+  }
+  t.strictSame(await assign(['audit record.json', '{"schema": "pdfseal-audit/1"}'], ['b', RECEIPT]), {
+    roles: ['audit record.json: document', 'b: receipt'],
+    faults: [],
+    missing: ['trust'],
+  });
+});
+
+t.test('no order in which a forger’s files come gives one of them a role', async (t) => {
+  for (const order of permutations<[string, string]>([
+    ['a.pdf', PDF],
+    ['b.json', RECEIPT],
+    ['c.json', TRUST],
+    ['d.json', RECEIPT],
+    ['Anhang 3.pdf', TRUST],
+  ])) {
+    const of = (content: string) => order.filter((one) => one[1] === content).map(([name]) => `“${name}”`);
+    t.strictSame((await assign(...order)).faults, [
+      '“Anhang 3.pdf” is named as a PDF, but is a trust file',
+      `2 files for one receipt: ${of(RECEIPT).join(', ')}`,
+      `2 files for one trust file: ${of(TRUST).join(', ')}`,
+    ]);
+  }
+});
+
+t.test('a file that can be read in two ways is refused', async (t) => {
+  for (const [content, fault] of [
+    ['{"receipt_sha512": "00", "schema": "pdfseal-trust/1"}', 'as a receipt and as a trust file'],
+    ['{"name": "%PDF-1.4", "schema": "pdfseal-trust/1"}', 'as a document and as a trust file'],
+    ['{"name": "%PDF-1.4", "receipt_sha512": 1}', 'as a document and as a receipt'],
+    [
+      '{"schema": "pdfseal-trust/1", "schema": "pdfseal-trust/2", "receipt_sha512": 1}',
+      'as a receipt and as a trust file',
+    ],
+  ] as const) {
+    for (const stated of [undefined, 'trust'] as const)
+      t.strictSame((await assign(['x', content, stated])).faults, [`“x” can be read ${fault}`], content);
+  }
+});
+
+t.test('a file whose name or whose chooser says otherwise is refused', async (t) => {
+  for (const [name, content, stated, fault] of [
+    ['x.pdf', RECEIPT, undefined, 'is named as a PDF, but is a receipt'],
+    ['x.json.PDF', TRUST, undefined, 'is named as a PDF, but is a trust file'],
+    ['x.pdf\u200b ', TRUST, undefined, 'is named as a PDF, but is a trust file'],
+    ['x.json', PDF, undefined, 'is named as JSON, but is a PDF'],
+    ['x', TRUST, 'document', 'was chosen as the document, but is a trust file'],
+    ['x', RECEIPT, 'trust', 'was chosen as the trust file, but is a receipt'],
+    ['x', PDF, 'trust', 'was chosen as the trust file, but is a document'],
+    ['x', new Uint8Array(3_145_729), 'trust', 'is too long for a trust file'],
+  ] as const) {
+    const { faults } = await assign([name, content, stated]);
+    t.equal(faults.length, 1, name);
+    t.ok(faults[0]?.endsWith(fault), fault);
+  }
+  t.strictSame((await assign(['x.json', '{}', 'trust'])).faults, [], 'what it is, the verifier says');
+});
+
+t.test('a huge file is no more than begun', async (t) => {
+  const read: number[] = [];
+  class Huge extends File {
+    override slice(start?: number, end?: number) {
+      read.push(end ?? Infinity);
+      return super.slice(start, end);
+    }
+    override arrayBuffer(): Promise<ArrayBuffer> {
+      throw new Error('all of it was read');
+    }
+  }
+  const content = await readContent(new Huge([PDF, new Uint8Array(4_000_000)], 'x'));
+  t.strictSame(content, { roles: ['document'] });
+  t.strictSame(read, [1024]);
+});
+
+t.test('the digest is of the bytes, and a byte order mark is not passed over', async (t) => {
+  const content = await readContent(new File(['\ufeff', TRUST], 'x'));
+  t.strictSame(content.roles, []);
+  t.match(content, { text: `\ufeff${TRUST}`, sha256: /^[0-9a-f]{64}$/ });
+});
+
+t.test('a name cannot rewrite what is said', async (t) => {
+  t.equal(
+    quoteName('a\u202eb\u0007\n\u2028<b>\u{e0041}'),
+    '“\u2068a\\u{202e}b\\u{7}\\u{a}\\u{2028}<b>\\u{e0041}\u2069”',
+  );
+  t.equal(quoteName(`${'x'.repeat(1000)}.pdf`), `“\u2068${'x'.repeat(50)}…${'x'.repeat(46)}.pdf\u2069”`);
+  t.equal(quoteName('صورة.pdf'), '“\u2068صورة.pdf\u2069”');
+});
