@@ -15,8 +15,6 @@ import { openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
-
 /** What one scrape of a small daemon may have; far below what would trouble anybody. */
 const SAMPLES_MAX = 2_000;
 

@@ -7,8 +7,6 @@ import { SCRIPTS } from '../../src/cli/completion/scripts.ts';
 import { VISIBILITIES } from '../../src/job/job.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.setTimeout(300_000);
-
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
 const sandbox = await openSandbox({ regions: ['eu', 'us'] });

@@ -9,8 +9,6 @@ import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(300_000);
-
 /** Every kind of value: relative paths, sockets, names with dots, blanks and quotes, tables in tables, what is unlimited. */
 const ODD = `
 environment = "odd"

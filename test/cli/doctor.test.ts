@@ -15,8 +15,6 @@ import { item } from '../support/site.ts';
 import { changePin, takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
-
 async function examine({ configFile }: Sandbox): Promise<Diagnosis[]> {
   const found: Diagnosis[] = [];
   for await (const diagnosis of diagnosesOf(configFile)) found.push(diagnosis);

@@ -8,8 +8,6 @@ import { failureOf } from '../../src/cli/failure.ts';
 import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 
-t.setTimeout(300_000);
-
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
 function pdfseal(...args: string[]) {

@@ -9,8 +9,6 @@ import { wholeProgram } from '../../src/cli/program.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 
-t.setTimeout(600_000);
-
 /** Why these print nothing that a program would read as JSON. */
 const WITHOUT_JSON: Record<string, string> = {
   completion: 'it prints a script for a shell',

@@ -9,8 +9,6 @@ import { wholeProgram } from '../../src/cli/program.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errors.ts';
 import { manualPages } from '../../systemd/bundle/manual.ts';
 
-t.setTimeout(300_000);
-
 const dir = t.testdir();
 const pages = await manualPages('1.2.3', '2026-11-20');
 for (const [name, page] of Object.entries(pages)) writeFileSync(join(dir, name), page);

@@ -2,8 +2,6 @@ import t from 'tap';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.setTimeout(300_000);
-
 t.test('what clients have used of their limits, with and without the daemon', async (t) => {
   const sandbox = await openSandbox({
     tables: { limits: 'rate = { requests = 100, window = "1h" }' },

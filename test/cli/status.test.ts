@@ -15,8 +15,6 @@ import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(300_000);
-
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
 const sandbox = await openSandbox({ regions: ['eu', 'us'] });

@@ -21,8 +21,6 @@ import { type Daemon, openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { tamper } from '../support/wholeStore.ts';
 
-t.setTimeout(600_000);
-
 const sandbox = await openSandbox({ code: 'dist', tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
 t.teardown(() => sandbox.close());
 const config = ['--config', sandbox.configFile];

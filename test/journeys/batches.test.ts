@@ -10,8 +10,6 @@ import { openSandbox } from '../support/sandbox.ts';
 
 const LINES = 10_000;
 
-t.setTimeout(300_000);
-
 t.test('a full batch, killed half-way, and repeated', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());

@@ -16,8 +16,6 @@ import { until } from '../support/until.ts';
 const MIB = 2 ** 20;
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
 
-t.setTimeout(180_000);
-
 async function openHouse(t: Test, disk?: SmallDisk) {
   const sandbox = await openSandbox({
     code: 'dist',

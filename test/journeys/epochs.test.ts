@@ -12,8 +12,6 @@ import { type Daemon, openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { isServed, TRAFFIC_DOCUMENT, Traffic } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
-
 const DOCUMENT = {
   sha256: toHex(sha256(TRAFFIC_DOCUMENT)),
   sha512: toHex(sha512(TRAFFIC_DOCUMENT)),

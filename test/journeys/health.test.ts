@@ -16,8 +16,6 @@ const SYNCHRONIZED =
   'A29FC87B,192.0.2.1,3,1700000000.0,0.000001,0.0,0.000001,0.1,0.0,0.01,0.002,0.0003,64.0,Normal\n';
 const UNSYNCHRONIZED = '00000000,,0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,1.0,0.0,Not synchronised\n';
 
-t.setTimeout(180_000);
-
 /** A chronyc that prints what the file beside it holds. */
 function makeChronyc(t: Test): { program: string; say(text: string): void } {
   const dir = t.testdir();

@@ -119,8 +119,6 @@ async function countOwn(path: string, treeSize: number): Promise<number> {
   return count;
 }
 
-t.setTimeout(600_000);
-
 t.test(`killed ${KILLS} times under load, it keeps every promise`, async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], code: 'dist', stamped: true });
   t.teardown(() => sandbox.close());

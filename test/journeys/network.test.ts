@@ -23,8 +23,6 @@ import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { ServiceManager } from '../support/serviceManager.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(180_000);
-
 const read = (file: string) => readFileSync(file, 'utf8');
 const NEVER = new AbortController().signal;
 

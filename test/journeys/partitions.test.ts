@@ -46,8 +46,6 @@ const EVENTS: Fault[][] = [
 /** Longer than the pauses after which anything but a refused PIN is tried again. */
 const PIN_PATIENCE_MS = 1200;
 
-t.setTimeout(180_000);
-
 interface House {
   sandbox: Sandbox;
   daemon: Daemon;

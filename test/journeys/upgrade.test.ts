@@ -10,8 +10,6 @@ import { until } from '../support/until.ts';
 
 const INSTALLATIONS = fileURLToPath(new URL('../vectors/installations', import.meta.url));
 
-t.setTimeout(300_000);
-
 for (const archive of readdirSync(INSTALLATIONS)) {
   t.test(`an installation of ${archive.replace('.tar.gz', '')}`, async (t) => {
     const { sandbox, told }: Installation = await unpackInstallation(join(INSTALLATIONS, archive));

@@ -12,8 +12,6 @@ import { until } from '../support/until.ts';
 const KILLS = 5;
 const CLIENTS = 4;
 
-t.setTimeout(300_000);
-
 t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and keeps every id`, async (t) => {
   const sandbox = await openSandbox({
     code: 'dist',
