@@ -1,7 +1,12 @@
 /** Bytes that are put together one by one or by the run, and taken away as a whole. */
 export class Sink {
-  #bytes = Buffer.alloc(64 * 1024);
+  #bytes: Buffer;
   #length = 0;
+
+  /** With room for so many bytes at first. */
+  constructor(room = 64 * 1024) {
+    this.#bytes = Buffer.alloc(room);
+  }
 
   get length(): number {
     return this.#length;

@@ -41,3 +41,11 @@ export class Window {
 export function bufferSource(data: Buffer): ByteSource {
   return { bytes: data.length, read: (position, length) => data.subarray(position, position + length) };
 }
+
+/** A part of a source as one of its own. */
+export function part(source: ByteSource, { start, end }: { start: number; end: number }): ByteSource {
+  const bytes = end - start;
+  const read = (position: number, length: number) =>
+    source.read(start + position, Math.max(0, Math.min(length, bytes - position)));
+  return { bytes, read };
+}
