@@ -1,6 +1,11 @@
+import { hexDigit, isWhitespace } from './lexer.ts';
+import { Undecodable } from './notStrippable.ts';
 import type { Sink } from './sink.ts';
 
-/** Decodes a stream piece by piece (ISO 32000-2, 7.4). Damaged data ends it early, as it does in readers. */
+/**
+ * Decodes a stream piece by piece (ISO 32000-2, 7.4). Throws Undecodable for data that readers decode differently. Data that
+ * breaks off is decoded as far as it goes: a part of what any reader makes of it.
+ */
 export interface Decoder {
   /** False once the data is at its end; nothing is decoded after that. */
   decode(piece: Uint8Array, out: Sink): boolean;
@@ -8,18 +13,23 @@ export interface Decoder {
   end(out: Sink): void;
 }
 
+export function damaged(filter: string): Undecodable {
+  return new Undecodable(`its ${filter} data is damaged`);
+}
+
 export class AsciiHexDecoder implements Decoder {
   #half: number | undefined;
+  #ended = false;
 
   decode(piece: Uint8Array, out: Sink): boolean {
     for (const byte of piece) {
-      if (byte === 0x3e) {
-        this.end(out);
-        return false;
-      }
+      if (isWhitespace(byte)) continue;
       const digit = hexDigit(byte);
-      if (digit === undefined) continue;
-      if (this.#half === undefined) this.#half = digit;
+      if (this.#ended || (digit === undefined && byte !== 0x3e)) throw damaged('ASCIIHexDecode');
+      if (digit === undefined) {
+        this.end(out);
+        this.#ended = true;
+      } else if (this.#half === undefined) this.#half = digit;
       else {
         out.push(this.#half * 16 + digit);
         this.#half = undefined;
@@ -30,30 +40,28 @@ export class AsciiHexDecoder implements Decoder {
 
   end(out: Sink): void {
     if (this.#half !== undefined) out.push(this.#half * 16);
+    this.#half = undefined;
   }
 }
 
-function hexDigit(byte: number): number | undefined {
-  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
-  const letter = byte | 0x20;
-  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined;
-}
+const TILDE = 0x7e;
+const GREATER = 0x3e;
 
 export class Ascii85Decoder implements Decoder {
   #value = 0;
   #digits = 0;
+  /** The last byte that is no white space. */
+  #last = 0;
+  #ended = false;
 
   decode(piece: Uint8Array, out: Sink): boolean {
     for (const byte of piece) {
-      if (byte === 0x7e) {
-        this.end(out);
-        return false;
-      }
-      if (byte === 0x7a && this.#digits === 0) out.repeat(0, 4);
-      if (byte < 0x21 || byte > 0x75) continue;
-      this.#value = this.#value * 85 + (byte - 0x21);
-      this.#digits += 1;
-      if (this.#digits === 5) this.#group(out, 4);
+      if (isWhitespace(byte)) continue;
+      if (this.#ended) throw damaged('ASCII85Decode');
+      if (this.#last === TILDE) this.#endMark(byte, out);
+      else if (byte === 0x7a && this.#digits === 0) out.repeat(0, 4);
+      else if (byte !== TILDE) this.#digit(byte, out);
+      this.#last = byte;
     }
     return true;
   }
@@ -65,7 +73,21 @@ export class Ascii85Decoder implements Decoder {
     this.#group(out, bytes);
   }
 
+  #endMark(byte: number, out: Sink): void {
+    if (byte !== GREATER) throw damaged('ASCII85Decode');
+    this.#ended = true;
+    this.end(out);
+  }
+
+  #digit(byte: number, out: Sink): void {
+    if (byte < 0x21 || byte > 0x75) throw damaged('ASCII85Decode');
+    this.#value = this.#value * 85 + (byte - 0x21);
+    this.#digits += 1;
+    if (this.#digits === 5) this.#group(out, 4);
+  }
+
   #group(out: Sink, bytes: number): void {
+    if (this.#value >= 2 ** 32) throw damaged('ASCII85Decode');
     for (let i = 0; i < bytes; i += 1) out.push(Math.floor(this.#value / 256 ** (3 - i)) % 256);
     this.#value = 0;
     this.#digits = 0;
@@ -147,7 +169,8 @@ export class LzwDecoder implements Decoder {
       return true;
     }
     const isNew = code === this.#size && this.#previous !== undefined;
-    if (code === END || (code >= this.#size && !isNew)) return false;
+    if (code === END) return false;
+    if (code >= this.#size && !isNew) throw damaged('LZWDecode');
     if (this.#previous !== undefined && this.#size < CODES_MAX) {
       this.#prefixes[this.#size] = this.#previous;
       this.#lengths[this.#size] = this.#lengthOf(this.#previous) + 1;
@@ -174,81 +197,4 @@ export class LzwDecoder implements Decoder {
     }
     return text;
   }
-}
-
-export interface PredictorParameters {
-  predictor: number;
-  colors: number;
-  bitsPerComponent: number;
-  columns: number;
-}
-
-/** More than a row of any image; a row is held in memory. */
-export const ROW_BYTES_MAX = 1 << 20;
-
-/** Undoes the PNG predictors (7.4.4.4): rows that begin with the number of the filter they went through. */
-export class PngPredictorDecoder implements Decoder {
-  readonly #pixelBytes: number;
-  /** Of the row above; of this one as far as it is known. */
-  #above: Uint8Array;
-  #row: Uint8Array;
-  /** Bytes of the row so far; -1 before the number of its filter. */
-  #filled = -1;
-  #filter = 0;
-
-  constructor({ colors, bitsPerComponent, columns }: PredictorParameters) {
-    this.#pixelBytes = Math.max(1, (colors * bitsPerComponent) >> 3);
-    const rowBytes = Math.ceil((colors * bitsPerComponent * columns) / 8);
-    this.#above = new Uint8Array(rowBytes);
-    this.#row = new Uint8Array(rowBytes);
-  }
-
-  decode(piece: Uint8Array, out: Sink): boolean {
-    for (const byte of piece) {
-      if (this.#filled < 0) {
-        this.#filter = byte;
-        this.#filled = 0;
-        continue;
-      }
-      this.#row[this.#filled] = byte + this.#predicted();
-      this.#filled += 1;
-      if (this.#filled === this.#row.length) this.#endRow(out);
-    }
-    return true;
-  }
-
-  end(out: Sink): void {
-    if (this.#filled > 0) out.append(this.#row.subarray(0, this.#filled));
-  }
-
-  #endRow(out: Sink): void {
-    out.append(this.#row);
-    [this.#above, this.#row] = [this.#row, this.#above];
-    this.#filled = -1;
-  }
-
-  #predicted(): number {
-    const at = this.#filled;
-    const left = this.#row[at - this.#pixelBytes] ?? 0;
-    const up = this.#above[at] ?? 0;
-    switch (this.#filter) {
-      case 1:
-        return left;
-      case 2:
-        return up;
-      case 3:
-        return (left + up) >> 1;
-      case 4:
-        return paeth(left, up, this.#above[at - this.#pixelBytes] ?? 0);
-      default:
-        return 0;
-    }
-  }
-}
-
-function paeth(left: number, up: number, upLeft: number): number {
-  const estimate = left + up - upLeft;
-  const [a, b, c] = [Math.abs(estimate - left), Math.abs(estimate - up), Math.abs(estimate - upLeft)];
-  if (a <= b && a <= c) return left;
-  return b <= c ? up : upLeft;
 }

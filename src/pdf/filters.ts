@@ -1,37 +1,31 @@
-import { createInflate, inflateSync } from 'node:zlib';
-import {
-  Ascii85Decoder,
-  AsciiHexDecoder,
-  type Decoder,
-  LzwDecoder,
-  PngPredictorDecoder,
-  ROW_BYTES_MAX,
-  RunLengthDecoder,
-} from './decoders.ts';
-import type { Dictionary } from './objects.ts';
+import { Ascii85Decoder, AsciiHexDecoder, type Decoder, LzwDecoder, RunLengthDecoder } from './decoders.ts';
+import { inflate } from './inflate.ts';
+import { Undecodable } from './notStrippable.ts';
+import type { Dictionary, Value } from './objects.ts';
+import { type PredictorParameters, predictorDecoder, ROW_BYTES_MAX, rowBytesOf } from './predictors.ts';
 import { Sink } from './sink.ts';
 
 export type Chunks = AsyncIterable<Buffer>;
-/** Turns encoded bytes into decoded ones. Damaged data ends its output early: that is what readers make of it too. */
-export type Filter = (input: Chunks, parameters: Dictionary) => Chunks;
+/** Turns encoded bytes into decoded ones. Throws Undecodable for those that readers decode differently. */
+export type Stage = (input: Chunks) => Chunks;
+/** The stages of a filter with these parameters. */
+export type Filter = (parameters: Dictionary) => Stage[];
 
-/** Deflate makes 1,032 bytes of one at most: so much is held at a time, and no more than 16 MiB come of it. */
-const INFLATE_PIECE_BYTES = 16 * 1024;
-/** Most streams are small, and inflated in one go. */
-const INFLATED_AT_ONCE_BYTES_MAX = 1 << 20;
 /** LZW makes 2,730 bytes of one at most. */
 const DECODE_PIECE_BYTES = 4 * 1024;
 const OUTPUT_BYTES = 64 * 1024;
 
-const ascii85: Filter = (input) => decode(input, new Ascii85Decoder());
-const asciiHex: Filter = (input) => decode(input, new AsciiHexDecoder());
-const runLength: Filter = (input) => decode(input, new RunLengthDecoder());
-const lzw: Filter = (input, parameters) =>
-  unpredict(decode(input, new LzwDecoder(numberOf(parameters, 'EarlyChange', 1))), parameters);
-const flate: Filter = (input, parameters) => unpredict(inflate(input), parameters);
+const ascii85: Filter = () => [decoding(() => new Ascii85Decoder())];
+const asciiHex: Filter = () => [decoding(() => new AsciiHexDecoder())];
+const runLength: Filter = () => [decoding(() => new RunLengthDecoder())];
+const lzw: Filter = (parameters) => [
+  decoding(() => new LzwDecoder(numberOf(parameters, 'EarlyChange', 1, [0, 1]))),
+  ...unpredicting(parameters),
+];
+const flate: Filter = (parameters) => [inflate, ...unpredicting(parameters)];
 
-/** By name and abbreviation (ISO 32000-2, table 92). Image codecs and encryption are not here: nothing is decoded past them. */
-export const FILTERS: ReadonlyMap<string, Filter> = new Map([
+/** By name and abbreviation (ISO 32000-2, table 92). Encryption is not here: nothing is decoded past it. */
+export const FILTERS: ReadonlyMap<Value, Filter> = new Map<Value, Filter>([
   ['/FlateDecode', flate],
   ['/Fl', flate],
   ['/LZWDecode', lzw],
@@ -43,6 +37,20 @@ export const FILTERS: ReadonlyMap<string, Filter> = new Map([
   ['/RunLengthDecode', runLength],
   ['/RL', runLength],
 ]);
+
+/** What makes pixels of data: in the streams of images, and last. */
+export const CODECS: ReadonlySet<Value> = new Set<Value>([
+  '/DCTDecode',
+  '/DCT',
+  '/JPXDecode',
+  '/CCITTFaxDecode',
+  '/CCF',
+  '/JBIG2Decode',
+]);
+
+function decoding(make: () => Decoder): Stage {
+  return (input) => decode(input, make());
+}
 
 async function* decode(input: Chunks, decoder: Decoder): Chunks {
   const out = new Sink();
@@ -58,75 +66,35 @@ async function* decode(input: Chunks, decoder: Decoder): Chunks {
   if (out.length > 0) yield out.take();
 }
 
-/** The TIFF predictor (2) changes no byte that differs from its neighbour by nothing, and is for images: it is left as it is. */
-function unpredict(input: Chunks, parameters: Dictionary): Chunks {
-  const predictor = {
-    predictor: numberOf(parameters, 'Predictor', 1),
+function unpredicting(parameters: Dictionary): Stage[] {
+  const predictor = predictorOf(parameters);
+  return predictor.predictor === 1 ? [] : [(input) => decode(input, predictorDecoder(predictor) as Decoder)];
+}
+
+function predictorOf(parameters: Dictionary): PredictorParameters {
+  const predictor: PredictorParameters = {
+    predictor: numberOf(parameters, 'Predictor', 1, [1, 2, 10, 11, 12, 13, 14, 15]),
     colors: numberOf(parameters, 'Colors', 1),
-    bitsPerComponent: numberOf(parameters, 'BitsPerComponent', 8),
+    bitsPerComponent: numberOf(parameters, 'BitsPerComponent', 8, [1, 2, 4, 8, 16]),
     columns: numberOf(parameters, 'Columns', 1),
   };
-  const rowBits = predictor.colors * predictor.bitsPerComponent * predictor.columns;
-  const isPng = predictor.predictor >= 10 && rowBits > 0 && rowBits <= 8 * ROW_BYTES_MAX;
-  return isPng ? decode(input, new PngPredictorDecoder(predictor)) : input;
+  if (rowBytesOf(predictor) > ROW_BYTES_MAX) throw unusual('Columns');
+  return predictor;
 }
 
-function numberOf(parameters: Dictionary, key: string, otherwise: number): number {
-  const value = parameters.get(key);
-  return typeof value === 'number' && Number.isInteger(value) ? value : otherwise;
+/** A whole number from 1 on, or one of `allowed`. */
+function numberOf(
+  parameters: Dictionary,
+  key: string,
+  otherwise: number,
+  allowed?: readonly number[],
+): number {
+  const value = parameters.get(key) ?? otherwise;
+  if (typeof value !== 'number' || !Number.isInteger(value)) throw unusual(key);
+  if (allowed === undefined ? value < 1 : !allowed.includes(value)) throw unusual(key);
+  return value;
 }
 
-async function* inflate(input: Chunks): Chunks {
-  let engine: Inflation | undefined;
-  try {
-    for await (const chunk of input) {
-      const whole = engine === undefined ? inflateAtOnce(chunk) : undefined;
-      if (whole !== undefined) return yield whole;
-      engine ??= new Inflation();
-      for (let start = 0; start < chunk.length; start += INFLATE_PIECE_BYTES) {
-        yield* await engine.push(chunk.subarray(start, start + INFLATE_PIECE_BYTES));
-        if (engine.ended) return;
-      }
-    }
-  } finally {
-    engine?.close();
-  }
-}
-
-function inflateAtOnce(data: Buffer): Buffer | undefined {
-  try {
-    return inflateSync(data, { maxOutputLength: INFLATED_AT_ONCE_BYTES_MAX });
-  } catch {
-    return undefined; // too much, not all of it, or damaged: then piece by piece
-  }
-}
-
-/** An inflater that gives what it has made before the data is found to be damaged. */
-class Inflation {
-  readonly #engine = createInflate({ chunkSize: OUTPUT_BYTES });
-  #inflated: Buffer[] = [];
-  #onPushed: () => void = () => {};
-  ended = false;
-
-  constructor() {
-    this.#engine.on('data', (chunk: Buffer) => this.#inflated.push(chunk));
-    for (const event of ['end', 'error'] as const) {
-      this.#engine.on(event, () => {
-        this.ended = true;
-        this.#onPushed();
-      });
-    }
-  }
-
-  async push(piece: Buffer): Promise<Buffer[]> {
-    await new Promise<void>((resolve) => {
-      this.#onPushed = resolve;
-      this.#engine.write(piece, () => resolve());
-    });
-    return this.#inflated.splice(0);
-  }
-
-  close(): void {
-    this.#engine.destroy();
-  }
+function unusual(key: string): Undecodable {
+  return new Undecodable(`its filter has a /${key} that readers understand differently`);
 }

@@ -5,3 +5,6 @@ export class NotStrippable extends Error {
     this.name = 'NotStrippable';
   }
 }
+
+/** What one object holds cannot be told. The message says why, of the object, without naming it. */
+export class Undecodable extends NotStrippable {}

@@ -1,0 +1,109 @@
+import { constants, createInflateRaw, inflateRawSync } from 'node:zlib';
+import { damaged } from './decoders.ts';
+import { isWhitespace } from './lexer.ts';
+
+type Chunks = AsyncIterable<Buffer>;
+
+/** Deflate makes 1,032 bytes of one at most: so much is held at a time, and no more than 16 MiB come of it. */
+const INFLATE_PIECE_BYTES = 16 * 1024;
+/** Most streams are small, and inflated in one go. */
+const INFLATED_AT_ONCE_BYTES_MAX = 1 << 20;
+const OUTPUT_BYTES = 64 * 1024;
+/** What breaks off gives what it has. */
+const OPTIONS = { finishFlush: constants.Z_SYNC_FLUSH };
+
+/**
+ * Inflates zlib data (RFC 1950). Its checksum is not looked at, as many readers do not: data with a wrong one would be hidden.
+ * Throws Undecodable for what is no such data, and for damage in the middle.
+ */
+export async function* inflate(input: Chunks): Chunks {
+  const chunks = beyondHeader(input)[Symbol.asyncIterator]();
+  const [first, second] = [await chunks.next(), await chunks.next()];
+  const whole = second.done && !first.done ? inflateAtOnce(first.value) : undefined;
+  if (whole !== undefined) return yield whole;
+  const engine = new Inflation();
+  try {
+    for (let next = first; !next.done; next = next === first ? second : await chunks.next()) {
+      for (let start = 0; start < next.value.length && !engine.ended; start += INFLATE_PIECE_BYTES) {
+        yield* await engine.push(next.value.subarray(start, start + INFLATE_PIECE_BYTES));
+      }
+    }
+  } finally {
+    engine.close();
+  }
+}
+
+const HEADER_BYTES = 2;
+const METHOD_DEFLATE = 8;
+const PRESET_DICTIONARY = 0x20;
+
+/** The deflated data behind the header. Line ends before the header belong to the keyword `stream`. */
+async function* beyondHeader(input: Chunks): Chunks {
+  let head: Buffer | undefined = Buffer.alloc(0);
+  for await (const chunk of input) {
+    if (head === undefined) {
+      yield chunk;
+      continue;
+    }
+    head = withoutSpace(Buffer.concat([head, chunk]));
+    if (head.length < HEADER_BYTES) continue;
+    if (!isHeader(head)) throw damaged('FlateDecode');
+    yield head.subarray(HEADER_BYTES);
+    head = undefined;
+  }
+}
+
+function withoutSpace(data: Buffer): Buffer {
+  const start = data.findIndex((byte) => !isWhitespace(byte));
+  return start < 0 ? Buffer.alloc(0) : data.subarray(start);
+}
+
+function isHeader(data: Buffer): boolean {
+  const header = data.readUInt16BE(0);
+  return ((header >> 8) & 15) === METHOD_DEFLATE && header % 31 === 0 && (header & PRESET_DICTIONARY) === 0;
+}
+
+function inflateAtOnce(data: Buffer): Buffer | undefined {
+  try {
+    return inflateRawSync(data, { ...OPTIONS, maxOutputLength: INFLATED_AT_ONCE_BYTES_MAX });
+  } catch (error) {
+    if (error instanceof RangeError) return undefined; // too much: then piece by piece
+    throw damaged('FlateDecode');
+  }
+}
+
+/** An inflater that takes pieces. */
+class Inflation {
+  readonly #engine = createInflateRaw({ ...OPTIONS, chunkSize: OUTPUT_BYTES });
+  #inflated: Buffer[] = [];
+  #onPushed: () => void = () => {};
+  #isDamaged = false;
+  ended = false;
+
+  constructor() {
+    this.#engine.on('data', (chunk: Buffer) => this.#inflated.push(chunk));
+    this.#engine.on('end', () => this.#end());
+    this.#engine.on('error', () => {
+      this.#isDamaged = true;
+      this.#end();
+    });
+  }
+
+  async push(piece: Buffer): Promise<Buffer[]> {
+    await new Promise<void>((resolve) => {
+      this.#onPushed = resolve;
+      this.#engine.write(piece, () => resolve());
+    });
+    if (this.#isDamaged) throw damaged('FlateDecode');
+    return this.#inflated.splice(0);
+  }
+
+  close(): void {
+    this.#engine.destroy();
+  }
+
+  #end(): void {
+    this.ended = true;
+    this.#onPushed();
+  }
+}
