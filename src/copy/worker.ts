@@ -1,8 +1,8 @@
 import { closeSync, constants, fsyncSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
-import { assert } from '../base/assert.ts';
+import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
 import type { ByteSource } from '../pdf/window.ts';
-import { applyEdits, type Edit, findXmp } from '../pdf/xmp.ts';
+import { applyEdits, findXmp } from '../pdf/xmp.ts';
 import { Keystream, newKey } from './cipher.ts';
 import { isStorageFull } from './storage.ts';
 
@@ -34,7 +34,7 @@ export async function strip({ source, targetPath }: StripTask): Promise<StripRes
     if (edits.length === 0) return { kind: 'nothing' };
     const key = await reading(source, (document) => copy(document, edits, targetPath));
     const left = await reading({ ...source, path: targetPath, key }, findXmp);
-    assert(left.length === 0, 'a document has no XMP after it was stripped');
+    if (left.length > 0) throw new NotStrippable('its copy would not be without XMP');
     return { kind: 'copied', key };
   } catch (error) {
     rmSync(targetPath, { force: true });

@@ -1,16 +1,20 @@
+import { PacketSearch } from './packets.ts';
+import { Sink } from './sink.ts';
 import type { Window } from './window.ts';
 
-/** A token of PDF syntax (ISO 32000-2, 7.2 and 7.3). Strings are passed over: nothing here depends on one. */
+/** A token of PDF syntax (ISO 32000-2, 7.2 and 7.3). Of strings only matters whether XMP is in them. */
 export type Token =
   | { kind: 'number'; value: number }
   | { kind: 'name'; value: string }
   | { kind: 'keyword'; value: string }
-  | { kind: 'string' }
+  | { kind: 'string'; isXmp: boolean }
   | { kind: '<<' | '>>' | '[' | ']' }
   | { kind: 'end' };
 
 /** Of a name or a keyword; no reader knows longer ones, and what follows is passed over. */
 const WORD_CHARS_MAX = 128;
+
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 
 const WHITESPACE = 1;
 const DELIMITER = 2;
@@ -31,6 +35,7 @@ export function isRegular(byte: number | undefined): boolean {
 /** Reads tokens. Malformed syntax gives some tokens, never an error, as PDF readers have it. */
 export class Lexer {
   readonly #window: Window;
+  readonly #string = new StringSearch();
   /** Of the next byte that is not yet part of a token. */
   position: number;
 
@@ -89,9 +94,7 @@ export class Lexer {
 
   #word(): Token {
     const value = this.#characters();
-    return /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(value)
-      ? { kind: 'number', value: Number(value) }
-      : { kind: 'keyword', value };
+    return NUMBER.test(value) ? { kind: 'number', value: Number(value) } : { kind: 'keyword', value };
   }
 
   #characters(): string {
@@ -105,23 +108,99 @@ export class Lexer {
   }
 
   #literalString(): Token {
-    for (let depth = 1; depth > 0; ) {
+    for (let depth = 1; ; ) {
       const byte = this.#window.at(this.position);
       if (byte === undefined) return { kind: 'end' };
-      this.position += byte === 0x5c ? 2 : 1;
-      if (byte === 0x28) depth += 1;
-      else if (byte === 0x29) depth -= 1;
+      this.position += 1;
+      if (byte === BACKSLASH) this.#escape();
+      else if (byte === CLOSING && depth === 1) return { kind: 'string', isXmp: this.#string.end() };
+      else {
+        if (byte === OPENING) depth += 1;
+        else if (byte === CLOSING) depth -= 1;
+        this.#string.push(byte);
+      }
     }
-    return { kind: 'string' };
+  }
+
+  /** What follows a backslash (7.3.4.2, table 3). */
+  #escape(): void {
+    const byte = this.#window.at(this.position);
+    if (byte === undefined) return;
+    if (isOctal(byte)) this.#octal();
+    else {
+      this.position += 1;
+      if (byte === 0x0d && this.#window.at(this.position) === 0x0a) this.position += 1;
+      if (byte !== 0x0d && byte !== 0x0a) this.#string.push(ESCAPES.get(byte) ?? byte);
+    }
+  }
+
+  /** One to three digits. */
+  #octal(): void {
+    let value = 0;
+    for (let digits = 0; digits < 3; digits += 1) {
+      const byte = this.#window.at(this.position);
+      if (!isOctal(byte)) break;
+      value = value * 8 + byte - 0x30;
+      this.position += 1;
+    }
+    this.#string.push(value & 0xff);
   }
 
   #hexString(): Token {
+    let half: number | undefined;
     for (;;) {
       const byte = this.#window.at(this.position);
       if (byte === undefined) return { kind: 'end' };
       this.position += 1;
-      if (byte === 0x3e) return { kind: 'string' };
+      if (byte === 0x3e) break;
+      const digit = hexDigit(byte);
+      if (digit === undefined) continue;
+      if (half !== undefined) this.#string.push(half * 16 + digit);
+      half = half === undefined ? digit : undefined;
     }
+    if (half !== undefined) this.#string.push(half * 16);
+    return { kind: 'string', isXmp: this.#string.end() };
+  }
+}
+
+const BACKSLASH = 0x5c;
+const OPENING = 0x28;
+const CLOSING = 0x29;
+const ESCAPES = new Map(
+  [...'nrtbf'].map((char, i) => [char.charCodeAt(0), '\n\r\t\b\f'.charCodeAt(i)] as const),
+);
+
+function isOctal(byte: number | undefined): byte is number {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x37;
+}
+
+export function hexDigit(byte: number): number | undefined {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined;
+}
+
+const STRING_PIECE_BYTES = 64 * 1024;
+
+/** Looks for XMP in the bytes of a string, whatever its length. */
+class StringSearch {
+  readonly #bytes = new Sink(256);
+  #search: PacketSearch | undefined;
+
+  push(byte: number): void {
+    this.#bytes.push(byte);
+    if (this.#bytes.length < STRING_PIECE_BYTES) return;
+    this.#search ??= new PacketSearch();
+    this.#search.push(this.#bytes.take());
+  }
+
+  /** Whether there is any in the string that ends here. */
+  end(): boolean {
+    const search = this.#search ?? new PacketSearch();
+    this.#search = undefined;
+    search.push(this.#bytes.take());
+    search.end();
+    return search.found;
   }
 }
 

@@ -1,7 +1,9 @@
 import type { Lexer, Token } from './lexer.ts';
 
-/** The values that matter here; strings, booleans and null are none. A name begins with a slash. */
-export type Value = number | string | Reference | Value[] | Dictionary | undefined;
+/** Something that is no value of interest: a string, a boolean, a word that does not belong there. */
+export const OTHER = Symbol('other');
+/** A name begins with a slash; null is undefined. */
+export type Value = number | string | Reference | Value[] | Dictionary | typeof OTHER | undefined;
 export type Dictionary = Map<string, Value>;
 
 export class Reference {
@@ -18,15 +20,17 @@ export interface Visitor {
   key(name: string): void;
   /** A reference, and the key whose value it is; no key for one in an array. */
   reference(objectNumber: number, key: string | undefined): void;
+  /** A string with XMP in it. */
+  xmpString(): void;
   /** Objects lie within objects deeper than any document needs. */
   tooDeep(): never;
 }
 
 export interface Walked {
-  /** The entries that were asked for of a dictionary at the top; undefined if something else was there. */
-  dictionary?: Dictionary;
-  /** Whether it has less than was asked for, because that was more than any document needs. */
-  cut: boolean;
+  /** The first value: of a dictionary the entries that were asked for. */
+  value: Value;
+  /** Why readers may take the first value for different things. */
+  ambiguity: string | undefined;
   /** The word that ended it: `endobj`, `stream`, … ; empty at the end of the file. */
   keyword: string;
 }
@@ -45,7 +49,7 @@ interface Frame {
   kept?: Value[] | Dictionary;
 }
 
-/** Reads values up to the word that ends them, without recursion. Of the first dictionary it keeps the entries in `wanted`. */
+/** Reads values up to the word that ends them, without recursion. Of a first dictionary it keeps the entries in `wanted`. */
 export function walk(lexer: Lexer, wanted: ReadonlySet<string>, visitor: Visitor): Walked {
   return new Walk(lexer, wanted, visitor).run();
 }
@@ -55,10 +59,11 @@ class Walk {
   readonly #wanted: ReadonlySet<string>;
   readonly #visitor: Visitor;
   readonly #frames: Frame[] = [];
-  /** Whole numbers that directly precede: of a reference these are object and generation. */
+  /** Numbers that may yet turn out to be object and generation of a reference. */
   #numbers: number[] = [];
-  #top: Dictionary | undefined;
-  #isFirst = true;
+  /** The first value; none yet while it is empty. */
+  #first: [] | [Value] = [];
+  #ambiguity: string | undefined;
   #keptValues = 0;
 
   constructor(lexer: Lexer, wanted: ReadonlySet<string>, visitor: Visitor) {
@@ -73,36 +78,50 @@ class Walk {
       if (token.kind === 'end') return this.#end('');
       if (token.kind === 'keyword' && ENDS.has(token.value)) return this.#end(token.value);
       this.#take(token);
-      this.#isFirst = false;
     }
   }
 
   #end(keyword: string): Walked {
-    return { keyword, cut: this.#keptValues > KEPT_VALUES_MAX, ...(this.#top && { dictionary: this.#top }) };
+    this.#flush();
+    if (this.#frames.length > 0) this.#doubt('it is not closed');
+    if (this.#keptValues > KEPT_VALUES_MAX) this.#doubt('it is longer than any needs to be');
+    return { keyword, value: this.#first[0], ambiguity: this.#ambiguity };
   }
 
   #take(token: Token): void {
-    const numbers = this.#numbers;
-    this.#numbers = [];
+    if (token.kind === 'number') {
+      if (this.#numbers.length === 2) this.#value(this.#numbers.shift());
+      this.#numbers.push(token.value);
+      return;
+    }
+    const [objectNumber, generation] = this.#numbers;
+    if (token.kind === 'keyword' && token.value === 'R' && generation !== undefined) {
+      this.#numbers = [];
+      this.#reference(objectNumber ?? 0);
+      return;
+    }
+    this.#flush();
     if (token.kind === '<<' || token.kind === '[') this.#open(token.kind === '<<');
-    else if (token.kind === '>>' || token.kind === ']') this.#frames.pop();
+    else if (token.kind === '>>' || token.kind === ']') this.#close(token.kind === '>>');
     else if (token.kind === 'name') this.#name(token.value);
-    else if (token.kind === 'number') {
-      this.#numbers = [...numbers.slice(-1), token.value];
-      this.#value(token.value);
-    } else if (token.kind === 'keyword' && token.value === 'R') this.#reference(numbers);
-    else this.#value(undefined);
+    else if (token.kind === 'string') this.#string(token.isXmp);
+    else this.#value(token.kind === 'keyword' && token.value === 'null' ? undefined : OTHER);
+  }
+
+  #flush(): void {
+    for (const number of this.#numbers.splice(0)) this.#value(number);
   }
 
   #open(isDictionary: boolean): void {
     if (this.#frames.length === DEPTH_MAX) this.#visitor.tooDeep();
     const frame: Frame = { isDictionary, filled: false };
-    if (this.#isFirst && isDictionary) {
-      this.#top = new Map();
-      frame.kept = this.#top;
-    } else if (this.#isKept()) frame.kept = isDictionary ? new Map() : [];
-    this.#value(frame.kept);
+    if (this.#isKept()) frame.kept = isDictionary ? new Map() : [];
+    this.#value(frame.kept ?? OTHER);
     this.#frames.push(frame);
+  }
+
+  #close(isDictionary: boolean): void {
+    if (this.#frames.pop()?.isDictionary !== isDictionary) this.#doubt('its brackets do not match');
   }
 
   #name(name: string): void {
@@ -116,30 +135,54 @@ class Walk {
     }
   }
 
-  /** The two numbers before it have been taken for values of their own. */
-  #reference([objectNumber, generation]: number[]): void {
-    if (objectNumber === undefined || generation === undefined) return;
+  #string(isXmp: boolean): void {
+    if (isXmp) this.#visitor.xmpString();
+    this.#value(OTHER);
+  }
+
+  #reference(objectNumber: number): void {
     const frame = this.#frames.at(-1);
     this.#visitor.reference(objectNumber, frame?.isDictionary ? frame.key : undefined);
-    if (Array.isArray(frame?.kept)) frame.kept.splice(-2);
     this.#value(new Reference(objectNumber));
   }
 
   #value(value: Value): void {
     const frame = this.#frames.at(-1);
-    if (frame === undefined) return;
+    if (frame === undefined) {
+      if (this.#first.length === 0) this.#first = [value];
+      return;
+    }
+    const isKept = this.#isKept();
+    const isExtra = frame.isDictionary && (frame.key === undefined || frame.filled);
+    if (isExtra && frame.kept !== undefined) this.#doubt('it has values without a key');
     frame.filled = true;
-    if (!this.#isKept()) return;
-    this.#keptValues += 1;
-    if (this.#keptValues > KEPT_VALUES_MAX) return;
-    if (frame.kept instanceof Map) frame.kept.set(frame.key ?? '', value);
-    else frame.kept?.push(value);
+    if (isKept && !isExtra) this.#keep(frame, value);
   }
 
-  /** Whether the value that comes now is kept: all of what is kept, and of the first dictionary what is wanted. */
+  #keep({ kept, key = '' }: Frame, value: Value): void {
+    this.#keptValues += 1;
+    if (this.#keptValues > KEPT_VALUES_MAX) return;
+    if (Array.isArray(kept)) kept.push(value);
+    else if (kept?.has(key) && !areSame(kept.get(key), value)) this.#doubt(`it has /${key} twice`);
+    else kept?.set(key, value);
+  }
+
+  /** Whether the value that comes now is kept: the first, all of what is kept, and of a first dictionary what is wanted. */
   #isKept(): boolean {
     const frame = this.#frames.at(-1);
-    if (frame?.kept === undefined) return false;
-    return this.#frames.length > 1 || (frame.key !== undefined && this.#wanted.has(frame.key));
+    if (frame === undefined) return this.#first.length === 0;
+    if (frame.kept === undefined) return false;
+    const isOfFirst = this.#frames.length === 1 && frame.isDictionary;
+    return !isOfFirst || (frame.key !== undefined && this.#wanted.has(frame.key));
   }
+
+  #doubt(why: string): void {
+    this.#ambiguity ??= why;
+  }
+}
+
+/** Of arrays and dictionaries that is not asked. */
+function areSame(a: Value, b: Value): boolean {
+  if (a instanceof Reference && b instanceof Reference) return a.objectNumber === b.objectNumber;
+  return a === b && typeof a !== 'symbol';
 }

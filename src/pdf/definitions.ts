@@ -1,0 +1,103 @@
+import { Lexer } from './lexer.ts';
+import { positionsOf } from './needles.ts';
+import { NotStrippable, Undecodable } from './notStrippable.ts';
+import { isObjectNumber, NumberSet } from './numberSet.ts';
+import { OTHER, Reference, type Value, type Visitor, walk } from './objects.ts';
+import { PARAMETER_KEYS } from './streams.ts';
+import { isWord, objectNumberBefore } from './syntax.ts';
+import { type ByteSource, Window } from './window.ts';
+
+const READ_BYTES = 256 * 1024;
+/** Bytes a word may reach into the next piece. */
+const OVERLAP_BYTES = 3;
+/** More than any document has of objects; where each is defined is held in memory. */
+const DEFINITIONS_MAX = 2_000_000;
+/** Of one object: of revisions. */
+const SAME_MAX = 1_000;
+const WANTED: ReadonlySet<string> = new Set(PARAMETER_KEYS);
+
+/** What the dictionary of a stream leaves to other objects. The document is searched for them when the first is asked for. */
+export class Definitions {
+  readonly #source: ByteSource;
+  readonly #window: Window;
+  readonly #spend: (bytes: number) => void;
+  readonly #resolved = new NumberSet();
+  #positions: Map<number, number[]> | undefined;
+
+  /** `spend` is told how many bytes were searched. */
+  constructor(source: ByteSource, spend: (bytes: number) => void) {
+    this.#source = source;
+    this.#window = new Window(source);
+    this.#spend = spend;
+  }
+
+  /** Numbers of the objects that something was made of. */
+  get resolved(): NumberSet {
+    return this.#resolved;
+  }
+
+  /** What the object is in any revision, in the order of the file; those in object streams are left out. */
+  valuesOf({ objectNumber }: Reference): Value[] {
+    this.#positions ??= this.#search();
+    const positions = this.#positions.get(objectNumber) ?? [];
+    if (positions.length > SAME_MAX) throw new NotStrippable(`it defines object ${objectNumber} too often`);
+    return positions.map((at) => {
+      const lexer = new Lexer(this.#window, at);
+      const { value, ambiguity } = walk(lexer, WANTED, IGNORING);
+      this.#spend(lexer.position - at);
+      return ambiguity === undefined ? value : OTHER;
+    });
+  }
+
+  /** The value itself, or what it refers to. Throws Undecodable unless that is the same in every revision. */
+  resolve(value: Value): Value {
+    if (!(value instanceof Reference)) return value;
+    const values = this.valuesOf(value);
+    const shown = new Set(values.map(describe));
+    const [only] = values;
+    if (values.length === 0 || shown.size > 1 || only === OTHER || only instanceof Reference)
+      throw new Undecodable(`what it says in object ${value.objectNumber} cannot be told`);
+    this.#resolved.add(value.objectNumber);
+    return only;
+  }
+
+  #search(): Map<number, number[]> {
+    const positions = new Map<number, number[]>();
+    let count = 0;
+    for (let start = 0; start < this.#source.bytes; start += READ_BYTES) {
+      const data = this.#source.read(start, READ_BYTES + OVERLAP_BYTES);
+      for (const at of positionsOf('obj', data, 0, READ_BYTES)) {
+        const number = isWord(this.#window, start + at, 'obj')
+          ? objectNumberBefore(this.#window, start + at)
+          : undefined;
+        if (number === undefined || !isObjectNumber(number)) continue;
+        const known = positions.get(number);
+        if (known === undefined) positions.set(number, [start + at + 'obj'.length]);
+        else known.push(start + at + 'obj'.length);
+        count += 1;
+        if (count > DEFINITIONS_MAX) throw new NotStrippable('it has more objects than any document needs');
+      }
+    }
+    this.#spend(this.#source.bytes);
+    return positions;
+  }
+}
+
+/** The same for values that are the same. */
+function describe(value: Value): string {
+  if (value instanceof Map)
+    return `<<${[...value].map(([key, own]) => `/${key} ${describe(own)}`).join(' ')}>>`;
+  if (Array.isArray(value)) return `[${value.map(describe).join(' ')}]`;
+  if (value instanceof Reference) return `${value.objectNumber} R`;
+  return String(value);
+}
+
+/** What is met here is told of where the object itself is looked at. */
+const IGNORING: Visitor = {
+  key() {},
+  reference() {},
+  xmpString() {},
+  tooDeep() {
+    throw new NotStrippable('its objects are nested deeper than any document needs');
+  },
+};

@@ -1,0 +1,82 @@
+import type { Extent } from './images.ts';
+import type { Reference, Value } from './objects.ts';
+import { lengthsOf } from './streams.ts';
+import { afterWhitespace } from './syntax.ts';
+import { type ByteSource, Window } from './window.ts';
+
+/** Where the data of a stream ends, for readers that go by different things. */
+export interface DataExtent extends Extent {
+  /** The furthest that any reader goes. */
+  furthest: number;
+  /** Whether the dictionary tells the end, and only one. */
+  isCertain: boolean;
+}
+
+/** The end is near, mostly. */
+const READ_BYTES_MIN = 1024;
+const READ_BYTES_MAX = 256 * 1024;
+const END = 'endstream';
+
+/** Where streams end, which their dictionaries do not always tell, nor truthfully. */
+export class StreamEnds {
+  readonly #source: ByteSource;
+  readonly #window: Window;
+  readonly #valuesOf: (reference: Reference) => readonly Value[];
+  readonly #spend: (bytes: number) => void;
+  /** What the last search found: nothing lies between these two. */
+  #searched = { from: 0, found: -1 };
+
+  /** `spend` is told how many bytes were searched. */
+  constructor(
+    source: ByteSource,
+    valuesOf: (reference: Reference) => readonly Value[],
+    spend: (bytes: number) => void,
+  ) {
+    this.#source = source;
+    this.#window = new Window(source);
+    this.#valuesOf = valuesOf;
+    this.#spend = spend;
+  }
+
+  /** Of the data that begins at `start`. Throws Undecodable for a length that is none. */
+  find(start: number, length: Value): DataExtent {
+    const lengths = lengthsOf(length, this.#valuesOf);
+    const told = new Set(lengths.map((bytes) => this.#endAfter(start + bytes)).filter((end) => end >= 0));
+    const end = told.size > 0 ? Math.min(...told) : this.#next(start);
+    const furthest = Math.max(end, ...lengths.map((bytes) => Math.min(start + bytes, this.#source.bytes)));
+    return { start, end, furthest, isCertain: told.size === 1 };
+  }
+
+  /** Of the word `endobj` after an `endstream`; undefined if something else is there. */
+  objectEnd(endstream: number): number | undefined {
+    const end = afterWhitespace(this.#window, endstream + END.length);
+    return this.#window.holds(end, 'endobj') ? end : undefined;
+  }
+
+  /** Of the word that ends data; -1 unless it is there, white space passed over. */
+  #endAfter(position: number): number {
+    if (position > this.#source.bytes) return -1;
+    const end = afterWhitespace(this.#window, position);
+    return this.#window.holds(end, END) ? end : -1;
+  }
+
+  /** The first from `start` on, or the end of the file. Streams are met in order, so no part is searched twice. */
+  #next(start: number): number {
+    const { from, found } = this.#searched;
+    if (found < start || start < from) this.#searched = { from: start, found: this.#search(start) };
+    return this.#searched.found;
+  }
+
+  #search(start: number): number {
+    let bytes = READ_BYTES_MIN;
+    for (let position = start; position < this.#source.bytes; ) {
+      const data = this.#source.read(position, bytes + END.length - 1);
+      this.#spend(data.length);
+      const at = data.indexOf(END);
+      if (at >= 0) return position + at;
+      position += bytes;
+      bytes = Math.min(2 * bytes, READ_BYTES_MAX);
+    }
+    return this.#source.bytes;
+  }
+}
