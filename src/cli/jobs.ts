@@ -92,8 +92,9 @@ async function list({ config, client, phase, limit, json, ...filters }: ListOpti
       .flat()
       .sort((a, b) => (a.job.id < b.job.id ? 1 : -1))
       .slice(0, limit);
-    if (json) for (const record of records) printJson(present(store, record));
-    else printRecords(records);
+    const jobs = await Promise.all(records.map((record) => present(store, record)));
+    if (json) for (const job of jobs) printJson(job);
+    else printJobs(jobs);
   });
 }
 
@@ -125,17 +126,29 @@ async function newestOf(
   return found;
 }
 
-function printRecords(records: JobRecord[]): void {
+function printJobs(jobs: PresentedJob[]): void {
   printTable(
-    ['JOB', 'PHASE', 'CREATED', 'CLIENT', 'BYTES', 'DOCUMENT_SHA256', 'CUSTOMER_REFERENCE'],
-    records.map(({ job, outcome }) => [
+    [
+      'JOB',
+      'PHASE',
+      'CREATED',
+      'SEALED',
+      'CLIENT',
+      'BYTES',
+      'PURPOSE',
+      'DOCUMENT_SHA256',
+      'CUSTOMER_REFERENCE',
+    ],
+    jobs.map((job) => [
       job.id,
-      PHASE_OF[outcome?.kind ?? 'waiting'],
-      toTimestamp(job.acceptedAt),
-      job.clientId,
-      String(job.content?.document.bytes ?? ''),
-      `${documentSha256(job).slice(0, 12)}…`,
-      job.customerReference ?? '',
+      job.phase,
+      job.created_at,
+      job.sealed_at ?? '',
+      job.client,
+      String('bytes' in job.document ? job.document.bytes : ''),
+      job.purpose ?? '',
+      job.document_sha256,
+      job.customer_reference ?? '',
     ]),
   );
 }
@@ -151,8 +164,9 @@ async function show(jobId: string, { config, receipt, json }: ShowOptions): Prom
     const record = await store.job(jobId);
     if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
     if (!receipt) {
-      if (json) printJson(present(store, record));
-      else printFields(present(store, record));
+      const job = await present(store, record);
+      if (json) printJson(job);
+      else printFields(job);
       return;
     }
     if (record.outcome?.kind !== 'sealed')
@@ -161,12 +175,15 @@ async function show(jobId: string, { config, receipt, json }: ShowOptions): Prom
   });
 }
 
+type PresentedJob = Awaited<ReturnType<typeof present>>;
+
 /** SealJob of the API, with what only an administrator sees. */
-function present({ identity }: Store, { job, outcome }: JobRecord) {
+async function present(store: Store, { job, outcome }: JobRecord) {
+  const batch = outcome?.kind === 'sealed' ? await store.batchOf(outcome.leafIndex) : undefined;
   return {
     id: job.id,
     phase: PHASE_OF[outcome?.kind ?? 'waiting'],
-    environment: environmentId(identity.environment),
+    environment: environmentId(store.identity.environment),
     trace_id: job.traceId,
     client: job.clientId,
     organization: job.organization,
@@ -176,11 +193,13 @@ function present({ identity }: Store, { job, outcome }: JobRecord) {
     customer_reference: job.customerReference,
     preserve_metadata: job.preserveMetadata,
     source: job.source,
+    document_sha256: documentSha256(job),
     document: job.content?.document ?? { sha256: job.checksumSha256 },
     scan: job.content?.scan,
     sealed_document: job.content?.sealedDocument,
     capabilities: job.capabilities,
     created_at: toTimestamp(job.acceptedAt),
+    ...(batch && { sealed_at: toTimestamp(batch.sealedAt) }),
     ...(outcome?.kind === 'sealed' && { leaf_index: outcome.leafIndex }),
     ...(outcome?.kind === 'failed' && {
       error: { code: outcome.failure.code, message: outcome.failure.message },

@@ -12,14 +12,14 @@ import { askForBody, discard, requireMediaType } from './body.ts';
 import type { CreateOptions } from './create.ts';
 import { ERROR_KINDS, errorBody } from './errors.ts';
 import { requestIds } from './observe.ts';
-import { presentJob } from './present.ts';
+import { presentJob, sealedAtOf, withSealedAt } from './present.ts';
 import { setRateLimit } from './rate-limit.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 import { callerOf, type Middleware, type RequestContext } from './state.ts';
 import { refuseQuery, submissionOfDigests } from './submission.ts';
 
 export interface BatchOptions extends CreateOptions, AnswerOptions {
-  store: CreateOptions['store'] & Pick<Store, 'identity' | 'batchOf' | 'tile'>;
+  store: CreateOptions['store'] & Pick<Store, 'identity' | 'tile'>;
   batches: Slots;
   logger: Logger;
 }
@@ -196,11 +196,11 @@ class BatchRequest {
       const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
       return said(acceptedLine(line, { ...accepted, answer }, { retry_after: RETRY_AFTER_SECONDS }));
     }
-    if (!withReceipt) return said(acceptedLine(line, accepted));
     return async () => {
       try {
-        const receipt = await readReceipt(store, job, outcome.leafIndex);
-        return acceptedLine(line, accepted, { receipt });
+        const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
+        const receipt = withReceipt && (await readReceipt(store, job, outcome.leafIndex));
+        return acceptedLine(line, { ...accepted, answer }, { ...(receipt && { receipt }) });
       } catch (error) {
         return this.#refusal(line, error);
       }

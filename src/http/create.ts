@@ -4,7 +4,7 @@ import type { Sealer } from '../sealer.ts';
 import { type AcceptanceOptions, type Accepted, type Asked, acceptOnce } from './acceptance.ts';
 import { readIdempotencyKey } from './idempotency.ts';
 import { preferredWaitMs } from './prefer.ts';
-import { jobUrl, presentJob } from './present.ts';
+import { jobUrl, presentJob, sealedAtOf, withSealedAt } from './present.ts';
 import { withAllowance } from './rate-limit.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
@@ -61,7 +61,7 @@ async function answerSettled(
     ctx.remove('Location');
     throw failureOf(outcome.failure);
   }
-  if (outcome) return answerJob(ctx, answer);
+  if (outcome) return answerJob(ctx, withSealedAt(answer, await sealedAtOf(options.store, outcome)));
   ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));
   const phase = options.sealer.phase({ job });
   answerJob(ctx, JSON.stringify(presentJob({ job }, phase, options.site)));

@@ -5,7 +5,7 @@ import { readReceipt } from '../receipts.ts';
 import type { Sealer } from '../sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './list-query.ts';
-import { presentJob, type Site } from './present.ts';
+import { presentJob, type Site, sealedAtOf } from './present.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
 
 export interface JobsOptions {
@@ -23,7 +23,8 @@ export function getJob({ store, sealer, site }: JobsOptions): Middleware {
     const record = await visibleJob(ctx, store);
     if (!record.outcome) ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));
     ctx.type = JSON_TYPE;
-    ctx.body = JSON.stringify(presentJob(record, sealer.phase(record), site));
+    const sealedAt = await sealedAtOf(store, record.outcome);
+    ctx.body = JSON.stringify(presentJob(record, sealer.phase(record), site, sealedAt));
   };
 }
 
@@ -57,9 +58,12 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
   return async (ctx) => {
     const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
     const { records, next } = await store.list(query);
-    const jobs = records
-      .map((record) => presentJob(record, sealer.phase(record), site))
-      .filter((job) => phase === undefined || job.phase === phase);
+    const all = await Promise.all(
+      records.map(async (record) =>
+        presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
+      ),
+    );
+    const jobs = all.filter((job) => phase === undefined || job.phase === phase);
     ctx.type = JSON_TYPE;
     ctx.body = JSON.stringify({ jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) });
   };

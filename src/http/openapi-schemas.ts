@@ -91,14 +91,13 @@ const sealJobProperties: Record<string, Schema> = {
       'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` when an endpoint will be told.',
   },
   created_at: time,
+  document_sha256: { ...digest(256), description: 'Of the document; of one at a URL, as it was declared.' },
+  purpose: { ...purpose, description: 'As it was given.' },
+  customer_reference: { ...customerReference, description: 'As it was given.' },
   error: { $ref: '#/components/schemas/Error' },
+  sealed_at: { ...time, description: 'Once the job is completed.' },
 };
 const sealJob = object(SEAL_JOB_REQUIRED, sealJobProperties);
-/** `data` of a webhook. */
-export const jobEvent = object(SEAL_JOB_REQUIRED, {
-  ...sealJobProperties,
-  customer_reference: { ...customerReference, description: 'As it was given.' },
-});
 
 const digests = object(['sha256', 'sha512', 'bytes'], {
   sha256: digest(256),

@@ -11,7 +11,7 @@ import {
   SCOPED,
   secured,
 } from './openapi-parts.ts';
-import { jobEvent, jobId, object, type Schema, time } from './openapi-schemas.ts';
+import { jobId, object, type Schema, time } from './openapi-schemas.ts';
 
 const FOUND: ErrorCode[] = [...SCOPED, 'webhook_endpoint_not_found'];
 const WITH_BODY: ErrorCode[] = [
@@ -184,7 +184,7 @@ export const WEBHOOK_SCHEMAS: Record<string, Schema> = {
   WebhookEvent: object(['type', 'timestamp', 'data'], {
     type: { type: 'string', enum: WEBHOOK_EVENTS },
     timestamp: { ...time, description: 'When the job ended.' },
-    data: jobEvent,
+    data: ref('SealJob'),
   }),
 };
 

@@ -108,7 +108,7 @@ export function openDeliverer(
     ...options,
     store,
     ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
-    present: (record) => presentEvent(record, { environment, publicUrl }),
+    present: (record, endedAt) => presentEvent(record, endedAt, { environment, publicUrl }),
     clock: systemClock,
     logger,
     onFatal,

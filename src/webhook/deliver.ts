@@ -24,8 +24,8 @@ export interface DelivererOptions extends LaneLimits, Waits {
   probeIntervalMs: number;
   /** How long dead letters are kept. */
   deadLetterMs: number;
-  /** `data` of an event: the job as the API shows it. */
-  present(record: JobRecord): object;
+  /** `data` of an event: the job as the API shows it, and when it ended, milliseconds since the epoch. */
+  present(record: JobRecord, endedAt: number): object;
   clock: Clock;
   logger: Logger;
   /** Told when the store can no longer be read or written. */
@@ -306,7 +306,7 @@ export class Deliverer {
     if (type !== 'webhook.test') {
       const record = await store.job(webhookId.replace(/^msg_/, 'job_'));
       assert(record?.outcome, `${webhookId} is about a job that has not ended`);
-      data = present(record);
+      data = present(record, occurredAt);
     }
     return Buffer.from(JSON.stringify({ type, timestamp: toTimestamp(occurredAt), data }));
   }

@@ -117,8 +117,9 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
       organization: 'acme',
       environment: 'env_sandbox',
     });
-    const { document_sha256, job_id, evidence } = JSON.parse(read('b.pdf.receipt.json'));
-    t.match(await list('--document-sha256', document_sha256.toUpperCase()), [{ id: job_id }]);
+    const { document_sha256, job_id, sealed_at, evidence } = JSON.parse(read('b.pdf.receipt.json'));
+    const named = await list('--document-sha256', document_sha256.toUpperCase());
+    t.match(named, [{ id: job_id, document_sha256, sealed_at }]);
     t.equal((await list('--customer-reference', '\u001b[31m"7"')).length, 2);
     t.strictSame([(await list('--limit', '3')).length, (await list('--client', 'nobody')).length], [3, 0]);
     t.strictSame(
@@ -128,6 +129,10 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     const table = (await admin('jobs', 'list')).stdout;
     t.match(table, /^JOB .*\n(job_\w+ +completed .*\n){4}$/);
     t.match(table, '\\u001b[31m"7"', 'controls are shown, not obeyed');
+    t.ok(
+      table.includes(`${job_id} completed`) && table.includes(document_sha256),
+      'a document finds its line',
+    );
 
     t.match(JSON.parse((await admin('jobs', 'show', '--json', job_id)).stdout), {
       id: job_id,

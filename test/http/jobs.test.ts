@@ -38,6 +38,28 @@ t.test('unknown, malformed and invisible jobs are the same', async (t) => {
   t.match([...answers][0], 'job_not_found');
 });
 
+t.test('a job says which document it is of, and when that was sealed', async (t) => {
+  const fields = { purpose: 'invoice', customer_reference: 'R-1 ü' };
+  const sha256 = createHash('sha256').update(pdfOf('named')).digest('hex');
+  const said = { document_sha256: sha256, ...fields };
+  const headers = { 'Idempotency-Key': 'named-document' };
+  const create = () => client.seal(pdfOf('named'), { mode: 'blocking', ...fields }, headers);
+  const created = await create();
+  const { sealed_at } = (await client.get(`/v1/jobs/${created.json<JobBody>().id}/receipt.json`)).json<{
+    sealed_at: string;
+  }>();
+  t.match(created.json(), { ...said, sealed_at });
+  t.equal((await create()).text, created.text, 'a repeat says the same');
+  const { id } = created.json<JobBody>();
+  t.strictSame((await client.get(`/v1/jobs/${id}`)).json(), created.json());
+  const { jobs } = (await client.get('/v1/jobs?limit=1')).json<{ jobs: object[] }>();
+  t.strictSame(jobs, [created.json()]);
+
+  const queued = (await client.seal(pdfOf('nameless'))).json<object>();
+  t.match(queued, { document_sha256: /^[0-9a-f]{64}$/ });
+  for (const absent of ['purpose', 'customer_reference', 'sealed_at']) t.notOk(absent in queued, absent);
+});
+
 t.test('the receipt', async (t) => {
   const { id } = await seal(client, 'receipt');
   const path = `/v1/jobs/${id}/receipt.json`;
