@@ -14,7 +14,7 @@ import { callerOf, type RequestContext } from './state.ts';
 import { probe, type Submission, type SubmissionOptions, type Submit } from './submission.ts';
 
 export interface AcceptanceOptions extends SubmissionOptions {
-  store: Pick<Store, 'idempotency' | 'job'>;
+  store: Pick<Store, 'idempotency' | 'job' | 'batchOf'>;
   sealer: Pick<Sealer, 'admit' | 'accept'>;
   reservations: Reservations;
   site: Site;
@@ -42,7 +42,8 @@ export interface Asked {
  * Makes a job of a create, whatever form that has. Throws ServiceError.
  *
  * Holds the idempotency key while its first request is received, so that one of two racing requests is told to wait.
- * Repeats of what is accepted bring no new work: any number of them is answered, even while new work is refused.
+ * Every request counts against the rate of its client, repeats too: each is received and hashed. But repeats of what is accepted are
+ * answered even while new work is refused.
  */
 export async function acceptOnce(
   ctx: RequestContext,
@@ -112,6 +113,7 @@ async function repeat(
   { submit, allowance }: Asked,
   options: AcceptanceOptions,
 ): Promise<Accepted> {
+  allowance.takeRequest();
   // Scanned and copied when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
   const intake = { ...options.intake, scanner: undefined, copies: undefined };
   const { request, documentSha256 } = await submit(ctx, { ...options, intake });
@@ -156,7 +158,7 @@ function contentOf(submission: Submission): Pick<Job, 'content' | 'checksumSha25
   return { content: submission.source === 'upload' ? submission.received.content : submission.content };
 }
 
-/** Fixed before the job is on disk: nothing in the body of a completed job depends on how it is sealed. */
+/** Fixed before the job is on disk: of a completed job nothing is missing but when it was sealed. */
 function answerTo(job: Job, site: Site): string {
   const presented =
     job.mode === 'blocking'

@@ -180,15 +180,21 @@ t.test('a blocking create that fails after all gives back what it took', async (
   t.match(await counts(), [{ jobs: 1 }]);
 });
 
-t.test('repeats of what was accepted are free, even with nothing left', async (t) => {
-  const { client } = await openLimited({ rate: rate(2), quotas: { default: daily(1) } });
+t.test('repeats of what was accepted take nothing of the quota, but of the rate', async (t) => {
+  const { client } = await openLimited({ rate: rate(4), quotas: { default: daily(1) } });
   const key = { 'Idempotency-Key': 'repeated-1' };
   const accepted = await client.seal(pdfOf('a'), { purpose: 'p' }, key);
-  for (let n = 0; n < 5; n++) {
+  for (const left of [2, 1, 0]) {
     const again = await client.seal(pdfOf('a'), { purpose: 'p' }, key);
     t.equal(again.text, accepted.text);
-    t.match(headersOf(again), [/"client";q=2;w=60, /, /"client";r=1;.*"purpose";r=0;/, null]);
+    t.match(headersOf(again), [
+      /"client";q=4;w=60, /,
+      new RegExp(`"client";r=${left};.*"purpose";r=0;`),
+      null,
+    ]);
   }
+  t.equal(codeOf(await client.seal(pdfOf('a'), { purpose: 'p' }, key)), '429 rate_limit_exceeded');
+  time.now += 60_000;
   t.equal(codeOf(await client.seal(pdfOf('b'), { mode: 'blocking' }, key)), '409 idempotency_key_reused');
   t.equal(codeOf(await client.seal(pdfOf('b'))), '429 quota_exceeded');
 });
