@@ -24,6 +24,7 @@ export class Endpoints {
   readonly #databases: Databases;
   readonly #trail: TrailRecords;
   #snapshot: Snapshot | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(databases: Databases, trail: TrailRecords) {
     this.#databases = databases;
@@ -78,8 +79,15 @@ export class Endpoints {
     );
   }
 
-  /** Writes what `decide` says, or nothing and false; decides anew when another process was faster. */
+  /** Changes of this process take turns: decided at once, all but one would find their revision taken, and decide again and again. */
   async #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
+    const written = this.#turn.then(() => this.#write(act, decide));
+    this.#turn = written.catch(() => {});
+    return written;
+  }
+
+  /** Writes what `decide` says, or nothing and false; decides anew when another process was faster. */
+  async #write(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
     const { endpointRevisions: database } = this.#databases;
     for (;;) {
       const revision = this.revision + 1;

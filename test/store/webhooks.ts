@@ -61,6 +61,27 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     },
   );
 
+  t.test('of many changes at the same moment each is decided once, in the order they came in', async (t) => {
+    const { store } = await makeStore(t);
+    const [busy, other] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
+    for (const endpoint of [busy, other]) await store.webhooks.addEndpoint(endpoint, 5, null);
+    const decided: string[] = [];
+    const change = ({ id }: NewEndpoint) =>
+      store.webhooks.changeEndpoint(
+        id,
+        (one) => {
+          decided.push(one.clientId);
+          return one;
+        },
+        null,
+      );
+    const flood = Array.from({ length: 40 }, () => change(busy));
+    await change(other);
+    t.equal(decided.length, 41);
+    t.equal(decided.at(-1), 'claims');
+    await Promise.all(flood);
+  });
+
   t.test('what ends a job queues what its client is told, in the same transaction', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS + 5);
     const all = sampleEndpoint();
