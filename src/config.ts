@@ -48,6 +48,7 @@ export interface Config {
     readonly uploadsMax: number;
     readonly uploadsPerClientMax: number;
     readonly batchesMax: number;
+    readonly downloadsMax: number;
   };
   readonly admin: { readonly listen: ListenAddress };
   readonly health: { readonly canaryIntervalMs: number };
@@ -241,6 +242,7 @@ function toConfig(tables: ConfigTables, file: string): Omit<Config, 'sha256'> {
       uploadsMax: http.uploads_max,
       uploadsPerClientMax: http.uploads_per_client_max,
       batchesMax: http.batches_max,
+      downloadsMax: http.downloads_max,
     },
     admin: { listen: toAdminAddress(tables.admin.listen, stateDir, folder) },
     health: { canaryIntervalMs: tables.health.canary_interval },

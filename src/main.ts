@@ -185,6 +185,7 @@ async function serve(config: Config): Promise<void> {
     uploadsMax: config.http.uploadsMax,
     uploadsPerClientMax: config.http.uploadsPerClientMax,
     batchesMax: config.http.batchesMax,
+    downloadsMax: config.http.downloadsMax,
     blockingTimeoutMs: config.blocking.timeoutMs,
     webhookPolicy: new TargetPolicy(config.webhooks.allow),
     logPublic: config.log.public,

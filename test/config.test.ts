@@ -36,7 +36,7 @@ t.test('the shipped files load', async (t) => {
     scan: { clamd: { path: '/run/clamav/clamd.ctl' }, connectionsMax: 64, encrypted: 'refuse' },
     organizations: { acme: { partners: ['beta'] } },
     policies: {
-      rate: { requests: Number.POSITIVE_INFINITY, windowMs: 60_000 },
+      rate: { requests: 12_000, windowMs: 60_000 },
       quotas: { default: { jobs: Number.POSITIVE_INFINITY, windowMs: 86_400_000 } },
       clients: { invoices: { rate: { requests: 6000 }, quotas: { default: { jobs: 1_000_000 } } } },
     },

@@ -103,10 +103,15 @@ const timestampKeys = z
   .array(partition, { error: 'one [[timestamp.keys]] table for each key of the built-in authority' })
   .max(16, { error: 'at most 16 [[timestamp.keys]] tables' });
 
-const rate = table({
-  requests: count('requests of one client in each window', 1_000_000).prefault('unlimited'),
-  window: duration('the time in which as many requests come back', '1s', '1h').prefault('1m'),
-});
+/** A whole batch of digests and some more; and no more than 200 jobs a second for long. */
+const REQUESTS_DEFAULT = 12_000;
+
+function rate(requestsDefault: number | 'unlimited') {
+  return table({
+    requests: count('requests of one client in each window', 1_000_000).prefault(requestsDefault),
+    window: duration('the time in which as many requests come back', '1s', '1h').prefault('1m'),
+  });
+}
 
 const quotas = z.record(
   text('a purpose of 1 to 128 characters, or default: [quotas.default]', /^.{1,128}$/su),
@@ -147,11 +152,12 @@ export const configSchema = table({
     uploads_max: integer('uploads received at the same time', 1, 65_536).prefault(1024),
     uploads_per_client_max: integer('uploads of one client at the same time', 1, 65_536).prefault(512),
     batches_max: integer('batches received at the same time', 1, 1_024).prefault(16),
+    downloads_max: integer('copies of documents sent at the same time', 1, 65_536).prefault(64),
   }).prefault({}),
   limits: table({
     document_bytes_max: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
     queue_jobs_max: integer('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
-    rate: rate.prefault({}),
+    rate: rate(REQUESTS_DEFAULT).prefault({}),
   }).prefault({}),
   admin: table({
     listen: key(
@@ -166,7 +172,7 @@ export const configSchema = table({
   clients: z
     .record(
       text('the name of a client in lower case, digits and dashes: [clients.invoices]', NAME_PATTERN),
-      table({ rate: rate.optional(), quotas: quotas.prefault({}) }),
+      table({ rate: rate('unlimited').optional(), quotas: quotas.prefault({}) }),
       { error: 'a table for each client with limits of its own: [clients.invoices.rate]' },
     )
     .prefault({}),

@@ -19,7 +19,7 @@ import { getJob, getReceipt, listJobs } from './jobs.ts';
 import { getCheckpoint, getTile } from './log.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
-import { limitRate } from './rate-limit.ts';
+import { limitAtOnce, limitRate } from './rate-limit.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
 import {
@@ -50,8 +50,10 @@ export interface AppParts {
   limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
-  /** Batches received at the same time; of one client half as many. */
+  /** Batches received at the same time. */
   batchesMax: number;
+  /** Copies of documents sent at the same time. */
+  downloadsMax: number;
   blockingTimeoutMs: number;
   /** What webhook endpoints may be at. */
   webhookPolicy: WebhooksOptions['policy'];
@@ -97,6 +99,9 @@ export function createApp(parts: AppParts): App {
 
 type ApiRouter = Router<RequestState>;
 
+/** They take turns, one flush of the disk for each. */
+const WEBHOOK_CHANGES_MAX = 32;
+
 function routesOf(parts: AppParts): ApiRouter {
   const { store, sealer, clock, organizations, publicUrl } = parts;
   const { environment } = store.identity;
@@ -109,7 +114,11 @@ function routesOf(parts: AppParts): ApiRouter {
     store,
     copies: parts.copies,
     retentionMs: parts.documentRetentionMs,
-    downloadsMax: parts.uploadsMax,
+    downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
+    patience: {
+      idleTimeoutMs: parts.intake.bodyIdleTimeoutMs,
+      bytesPerSecondMin: parts.intake.bodyBytesPerSecondMin,
+    },
     clock,
     logger: parts.logger,
   };
@@ -163,19 +172,22 @@ function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware
   const all = '/v1/webhook-endpoints';
   const one = `${all}/:endpoint_id`;
   // Each change is on record for ever, in the audit trail and in the log: no client is to make them without end.
-  const limited = limitRate(parts.limits);
-  router.post(all, mayManage, limited, createEndpoint(webhooks));
+  const limited = [
+    limitRate(parts.limits),
+    limitAtOnce(new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX })),
+  ];
+  router.post(all, mayManage, ...limited, createEndpoint(webhooks));
   router.get(all, mayManage, listEndpoints(webhooks));
   router.get(one, mayManage, getEndpoint(webhooks));
-  router.patch(one, mayManage, limited, changeEndpoint(webhooks));
-  router.delete(one, mayManage, limited, deleteEndpoint(webhooks));
-  router.post(`${one}/rotate-secret`, mayManage, limited, rotateSecret(webhooks));
-  router.post(`${one}/enable`, mayManage, limited, enableEndpoint(webhooks));
-  router.post(`${one}/disable`, mayManage, limited, disableEndpoint(webhooks));
-  router.post(`${one}/test`, mayManage, limited, testEndpoint(webhooks));
+  router.patch(one, mayManage, ...limited, changeEndpoint(webhooks));
+  router.delete(one, mayManage, ...limited, deleteEndpoint(webhooks));
+  router.post(`${one}/rotate-secret`, mayManage, ...limited, rotateSecret(webhooks));
+  router.post(`${one}/enable`, mayManage, ...limited, enableEndpoint(webhooks));
+  router.post(`${one}/disable`, mayManage, ...limited, disableEndpoint(webhooks));
+  router.post(`${one}/test`, mayManage, ...limited, testEndpoint(webhooks));
   router.get(`${one}/deliveries`, mayManage, listDeliveries(webhooks));
   router.get(`${one}/dead-letters`, mayManage, listDeadLetters(webhooks));
-  router.post(`${one}/replay`, mayManage, limited, replayDeadLetters(webhooks));
+  router.post(`${one}/replay`, mayManage, ...limited, replayDeadLetters(webhooks));
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {

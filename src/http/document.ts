@@ -2,20 +2,23 @@ import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import type { Slots } from '../base/slots.ts';
 import { type Copies, readVerified } from '../copy/copies.ts';
 import type { DocumentDigests, JobRecord } from '../job/job.ts';
+import type { Patience } from '../net/body.ts';
 import type { Store, StoredCopy } from '../store/store.ts';
 import { visibleJob } from './jobs.ts';
 import { requestIds } from './observe.ts';
-import type { Middleware, RequestContext } from './state.ts';
+import { callerOf, type Middleware, type RequestContext } from './state.ts';
 
 export interface DocumentRouteOptions {
   store: Pick<Store, 'job' | 'copy'>;
   copies: Pick<Copies, 'file'>;
   /** How long after a job was accepted its copy is served. */
   retentionMs: number;
-  /** Copies that are sent at the same time. */
-  downloadsMax: number;
+  downloads: Slots;
+  /** How slowly a copy may be taken. */
+  patience: Patience;
   clock: Clock;
   logger: Logger;
 }
@@ -24,28 +27,24 @@ const RETRY_AFTER_SECONDS = 1;
 
 /** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), to whom the receipt is given. */
 export function getDocument(options: DocumentRouteOptions): Middleware {
-  let downloads = 0;
   return async (ctx) => {
     const record = await visibleJob(ctx, options.store);
     const { digests, copy } = await requireCopy(record, options);
     describe(ctx, record.job.id, digests);
     if (ctx.method === 'HEAD') return;
-    if (downloads >= options.downloadsMax) throw tooManyDownloads();
-    downloads += 1;
-    const done = () => {
-      downloads -= 1;
-    };
+    const leave = options.downloads.take(callerOf(ctx).viewer.clientId);
     ctx.set('Content-Digest', ctx.response.get('Repr-Digest'));
     const file = options.copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes);
     try {
-      ctx.body = await bodyOf(readVerified(file, digests.sha256));
+      const chunks = inTime(readVerified(file, digests.sha256), options.patience, () => ctx.res.destroy());
+      ctx.body = await bodyOf(chunks);
       ctx.length = digests.bytes;
     } catch (error) {
-      done();
+      leave();
       throw error;
     }
     ctx.body
-      .once('close', done)
+      .once('close', leave)
       .once('error', (err: Error) =>
         options.logger.error({ ...requestIds(ctx), err }, 'a copy cannot be read'),
       );
@@ -108,7 +107,19 @@ async function bodyOf(chunks: AsyncGenerator<Buffer>): Promise<Readable> {
   return Readable.from(all(), { objectMode: false });
 }
 
-function tooManyDownloads(): ServiceError {
-  const message = 'The service is sending as many documents as it can. Repeat the request later.';
-  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+/** Passes the chunks on; `giveUp` is called when one is not taken in the time that the slowest reader may need for it. */
+async function* inTime(
+  chunks: AsyncGenerator<Buffer>,
+  { idleTimeoutMs, bytesPerSecondMin = 0 }: Patience,
+  giveUp: () => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    const slowestMs = bytesPerSecondMin === 0 ? 0 : (1000 * chunk.length) / bytesPerSecondMin;
+    const stalled = setTimeout(giveUp, idleTimeoutMs + slowestMs);
+    try {
+      yield chunk;
+    } finally {
+      clearTimeout(stalled);
+    }
+  }
 }

@@ -249,10 +249,7 @@ export const WEBHOOK_PATHS: Record<string, object> = {
   },
   ...simple('enable', 'enableWebhookEndpoint', 'Send to it again', 200, 'WebhookEndpoint'),
   ...simple('disable', 'disableWebhookEndpoint', 'Send and queue nothing', 200, 'WebhookEndpoint'),
-  ...simple('test', 'testWebhookEndpoint', 'Send a message of type `webhook.test`', 202, 'WebhookTest', [
-    ...FOUND,
-    'queue_full',
-  ]),
+  ...simple('test', 'testWebhookEndpoint', 'Send a message of type `webhook.test`', 202, 'WebhookTest'),
   ...list(
     'deliveries',
     'listWebhookDeliveries',
@@ -314,7 +311,7 @@ function limitedJson(schema: string, description: string): object {
 }
 
 function limitedFailures(codes: ErrorCode[]): object {
-  return failures([...codes, 'rate_limit_exceeded'], rateLimitHeaders);
+  return failures([...codes, 'rate_limit_exceeded', 'too_many_requests', 'queue_full'], rateLimitHeaders);
 }
 
 function simple(

@@ -61,6 +61,7 @@ const TIMESTAMP_FAILURES: ErrorCode[] = [
   'body_too_large',
   'unsupported_media_type',
   'rate_limit_exceeded',
+  'too_many_requests',
   'queue_full',
 ];
 
@@ -255,6 +256,7 @@ const getDocumentCopy = {
       'document_not_ready',
       'document_unavailable',
       'document_expired',
+      'too_many_requests',
       'queue_full',
     ]),
   },

@@ -1,4 +1,5 @@
 import { type List, serializeList } from 'structured-headers';
+import type { Slots } from '../base/slots.ts';
 import { Allowance } from '../limits/allowance.ts';
 import type { Limits, Standing } from '../limits/limits.ts';
 import { callerOf, type Middleware, type RequestContext } from './state.ts';
@@ -35,6 +36,18 @@ export function limitRate(limits: Limits): Middleware {
     } finally {
       const rate = limits.rate(clientId);
       setRateLimit(ctx, rate ? [rate] : []);
+    }
+  };
+}
+
+/** Bounds how many requests are under way at once, where they are short and no body holds a place for long. */
+export function limitAtOnce(slots: Slots): Middleware {
+  return async (ctx, next) => {
+    const leave = slots.take(callerOf(ctx).viewer.clientId);
+    try {
+      await next();
+    } finally {
+      leave();
     }
   };
 }

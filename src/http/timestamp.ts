@@ -1,8 +1,9 @@
 import { ServiceError } from '../base/errors.ts';
+import { Slots } from '../base/slots.ts';
 import { IncomingBody } from '../net/body.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { askForBody, requireMediaType } from './body.ts';
-import type { Middleware, RequestContext } from './state.ts';
+import { callerOf, type Middleware, type RequestContext } from './state.ts';
 
 export interface TimestampOptions {
   authority: Pick<BuiltInAuthority, 'answerQuery'>;
@@ -18,29 +19,23 @@ export const QUERIES_MAX = 16;
 
 const QUERY_TYPE = 'application/timestamp-query';
 const REPLY_TYPE = 'application/timestamp-reply';
-const RETRY_AFTER_SECONDS = 1;
 
 /**
  * `POST /v1/timestamp`: the built-in authority by HTTP (RFC 3161, section 3.4). A query that arrived is answered with 200 and
  * a TimeStampResp, also when that rejects it; whatever fails before is told with the error envelope.
  */
 export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOptions): Middleware {
-  let stamping = 0;
+  const slots = new Slots({ of: 'time-stamp queries', max: QUERIES_MAX });
   return async (ctx) => {
     requireMediaType(ctx, [QUERY_TYPE], `Content-Type must be ${QUERY_TYPE}, with the query in DER.`);
     const query = await readQuery(ctx, bodyTimeoutMs);
-    if (stamping >= QUERIES_MAX) {
-      const message =
-        'The time-stamp authority has as many queries as it can take. Repeat the request later.';
-      throw new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
-    }
-    stamping += 1;
+    const leave = slots.take(callerOf(ctx).viewer.clientId);
     try {
       // koa would write any other Uint8Array as JSON.
       ctx.body = Buffer.from(await authority.answerQuery(query));
       ctx.type = REPLY_TYPE;
     } finally {
-      stamping -= 1;
+      leave();
     }
   };
 }

@@ -10,10 +10,13 @@ import { metadata, onePage, pdfFile } from '../support/pdfFile.ts';
 import { slowUpload } from '../support/slowUpload.ts';
 import { openSource, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
+import { Wire } from '../support/wire.ts';
 
 const WITH_XMP = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }));
 const WITHOUT_XMP = Buffer.from(pdfFile(onePage()));
 const SIGNED = Buffer.from(pdfFile({ ...onePage(), 5: '<< /Type /Sig /ByteRange [0 1 2 3] >>' }));
+
+const LARGE_BYTES = 24 * 2 ** 20;
 
 const digestsOf = (data: Buffer) => ({
   sha256: createHash('sha256').update(data).digest('hex'),
@@ -202,6 +205,32 @@ t.test('the document of a source_url has a copy, too', async (t) => {
   const kept = await create('/signed.pdf', SIGNED, { preserve_metadata: true });
   t.equal(kept.json<JobBody>().phase, 'completed');
   t.equal(files().length, length);
+});
+
+t.test('downloads that nobody reads hold a share of the places, and not for ever', async (t) => {
+  const app = await openTestApp(t, {
+    compliance: true,
+    documentBytesMax: 64 * 2 ** 20,
+    bodyIdleTimeoutMs: 1_000,
+    app: { downloadsMax: 4 },
+  });
+  // More than sockets hold.
+  const content = `<< /Length ${LARGE_BYTES} >>\nstream\n${' '.repeat(LARGE_BYTES)}\nendstream`;
+  const { path } = await sealed(app, Buffer.from(pdfFile({ ...onePage(), 5: content })));
+  const wires = [1, 2].map(() => new Wire(app.server.port));
+  for (const wire of wires) {
+    wire.send(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\n\r\n`);
+    await wire.until(/^HTTP\/1\.1 200/);
+    wire.socket.pause();
+  }
+  const refused = await app.client.get(path);
+  t.equal(refused.status, 429);
+  t.match(refused.json<Envelope>().error, { code: 'too_many_requests', message: /2 downloads under way/ });
+  const colleague = app.client.as(await app.issue({ clientId: 'colleague' }));
+  const shared = await sealed({ ...app, client: colleague }, WITH_XMP);
+  t.equal((await colleague.get(shared.path)).status, 200, 'another client finds a place');
+  await until('a place again', async () => (await app.client.get(path)).status === 200);
+  for (const wire of wires) wire.destroy();
 });
 
 t.test('without compliance mode nothing is kept', async (t) => {

@@ -134,7 +134,7 @@ t.test('a query that does not arrive, or byte by byte, is not waited for', async
   }
 });
 
-t.test('only so many are stamped at once', async (t) => {
+t.test('only so many are stamped at once, and one client does not get all places', async (t) => {
   let asked = 0;
   const counted = {
     answerQuery: (query: Uint8Array) => {
@@ -142,14 +142,21 @@ t.test('only so many are stamped at once', async (t) => {
       return authority.answerQuery(query);
     },
   };
-  const { client } = await openTestApp(t, { app: { authority: counted } });
+  const { client, issue } = await openTestApp(t, { app: { authority: counted } });
   const pid = pidOf(partitions);
   process.kill(pid, 'SIGSTOP');
-  const held = Array.from({ length: QUERIES_MAX }, () => ask(client, QUERY));
-  await until('all of them with the authority', () => asked === QUERIES_MAX);
+  const held = Array.from({ length: QUERIES_MAX / 2 }, () => ask(client, QUERY));
+  await until('its share with the authority', () => asked === QUERIES_MAX / 2);
   const refused = await ask(client, QUERY);
-  t.equal(codeOf(refused), '503 queue_full');
+  t.equal(codeOf(refused), '429 too_many_requests');
   t.ok(Number(refused.headers.get('Retry-After')) > 0);
+  for (let clients = 1; asked < QUERIES_MAX; clients += 1) {
+    const before = asked;
+    held.push(ask(client.as(await issue({ clientId: `other-${clients}` })), QUERY));
+    await until('another client has a place', () => asked === before + 1);
+  }
+  const last = client.as(await issue({ clientId: 'last' }));
+  t.equal(codeOf(await ask(last, QUERY)), '503 queue_full');
   t.equal(
     (await client.seal(pdfOf('meanwhile'), { mode: 'blocking' })).status,
     202,

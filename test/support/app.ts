@@ -137,6 +137,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     uploadsMax: 64,
     uploadsPerClientMax: 32,
     batchesMax: 4,
+    downloadsMax: 8,
     blockingTimeoutMs: 10_000,
     webhookPolicy: new TargetPolicy(['https://*', '127.0.0.0/8']),
     logPublic: false,
