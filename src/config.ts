@@ -138,6 +138,8 @@ export interface RemoteConfig {
 /** `files: 'unused'` for commands that never sign nor stamp: modules, PINs and roots need not be there. */
 export interface LoadOptions {
   files?: 'needed' | 'unused';
+  /** Told, a line for each, what is wrong with files that a start can do without. */
+  tell?(line: string): void;
 }
 
 /**
@@ -147,7 +149,7 @@ export interface LoadOptions {
 export function loadConfig(file: string, options: LoadOptions = {}): Config {
   const text = readText(file);
   const config = parseConfig(text, file);
-  if (options.files !== 'unused') checkFiles(config, config.tables, text);
+  if (options.files !== 'unused') checkFiles(config, config.tables, text, options.tell ?? (() => {}));
   return config;
 }
 

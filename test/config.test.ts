@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { OperatorError } from '../src/base/errors.ts';
@@ -448,6 +448,26 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
   t.throws(() => reload(second.config), { message: /c\.toml:4: lag: unknown key/ });
 });
 
+t.test('a PIN file that cannot be read is only told of while the others meet the quorum', async (t) => {
+  const [head = '', partition = ''] = MINIMAL.split('[[kms.partitions]]');
+  const all = ['pin', 'second', 'third'].map((pin) =>
+    partition.replace('"pin"', `"${pin}"`).replace('"one"', `"${pin}"`),
+  );
+  const text = `${head}[kms]\nquorum = 2\n${all.map((one) => `[[kms.partitions]]${one}`).join('')}`;
+  const dir = t.testdir({ 'c.toml': text, 'module.so': '', second: '1', third: '1' });
+  const lines: string[] = [];
+  loadConfig(join(dir, 'c.toml'), { tell: (line) => void lines.push(line) });
+  t.match(lines, [/c\.toml:\d+: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(no such file/]);
+  t.equal(lines.length, 1);
+  rmSync(join(dir, 'third'));
+  const told = messageOf(() => loadConfig(join(dir, 'c.toml')));
+  t.match(
+    told,
+    /partitions\[0\]\.pin_file[\s\S]*partitions\[2\]\.pin_file/,
+    'with two of them there is no start',
+  );
+});
+
 t.test('a PIN from a systemd credential', async (t) => {
   const text = MINIMAL.replace('pin_file = "pin"', 'pin_credential = "hsm-pin"');
   const dir = t.testdir({ 'c.toml': text, 'module.so': '', credentials: { 'hsm-pin': '1234' } });
@@ -459,7 +479,13 @@ t.test('a PIN from a systemd credential', async (t) => {
   );
   process.env.CREDENTIALS_DIRECTORY = join(dir, 'credentials');
   t.teardown(() => delete process.env.CREDENTIALS_DIRECTORY);
-  t.equal(loadConfig(file).kms.partitions[0]?.pinFile, join(dir, 'credentials/hsm-pin'));
+  t.match(loadConfig(file).kms.partitions[0], {
+    pinFile: join(dir, 'credentials/hsm-pin'),
+    pinSource: 'credential hsm-pin',
+  });
+  const ofUnit = parseConfig(text.replace('hsm-pin', 'pin_eu-west'), file);
+  const pinSource = `${join(dir, `${ofUnit.environment}.pins`, 'eu-west')} (credential pin_eu-west)`;
+  t.match(ofUnit.kms.partitions[0], { pinSource }, 'where the package has it');
   writeFileSync(join(dir, 'c.toml'), text.replace('hsm-pin', '../hsm-pin'));
   t.match(
     messageOf(() => loadConfig(file)),

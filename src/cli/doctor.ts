@@ -1,10 +1,10 @@
 import { Command } from 'commander';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { type Config, loadConfig } from '../config.ts';
+import { type Config, type LoadOptions, loadConfig } from '../config.ts';
 import { checkCertificates } from './doctor/certificates.ts';
 import { askDaemon } from './doctor/daemon.ts';
-import { bad, type Diagnosis, good } from './doctor/diagnosis.ts';
+import { bad, type Diagnosis, good, warning } from './doctor/diagnosis.ts';
 import { checkFiles } from './doctor/files.ts';
 import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
 import { checkStore } from './doctor/store.ts';
@@ -56,11 +56,14 @@ const SUMMARIES = {
 /** As they are found: a token can take its time. */
 export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   yield checkNode();
-  const config = tryConfig(file, 'needed');
+  const lacking: string[] = [];
+  const config = tryConfig(file, { files: 'needed', tell: (line) => void lacking.push(line) });
   if ('check' in config) yield config;
+  else if (lacking.length > 0)
+    yield warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
   else yield good('config', config.file);
   // What does not need modules and PINs can be looked at all the same.
-  const usable = 'check' in config ? tryConfig(file, 'unused') : config;
+  const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
   if ('check' in usable) return;
   yield* checkFiles(usable);
   const { diagnoses: ofStore, keys = [] } = await checkStore(usable);
@@ -77,9 +80,9 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   yield checkLimits(usable, status?.pid ?? 'self');
 }
 
-function tryConfig(file: string, files: 'needed' | 'unused'): Config | Diagnosis {
+function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {
   try {
-    return loadConfig(file, { files });
+    return loadConfig(file, options);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return bad('config', error.message, 'correct it; every key is explained in production.toml');

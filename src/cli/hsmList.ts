@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
-import { isPinRefusal } from '../kms/failure.ts';
 import { inspectKey, type KeyInspection } from '../kms/keys.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { certificateFile } from '../tsa/installed.ts';
@@ -42,35 +41,27 @@ export function listCommand(): Command {
   );
 }
 
-/** One after the other: keys of one token would count wrong PINs together. */
 async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
   const config = loadConfig(file);
   const roots = config.timestamp.keys
     .map(rootBeside)
     .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
     .map((token) => ({ purpose: 'root' as const, token }));
-  const refusedPinFiles = new Set<string>();
   const reports: KeyReport[] = [];
   for (const wanted of [...(await keysInService(config)), ...roots]) {
-    reports.push(await inspect(wanted, refusedPinFiles));
+    reports.push(await inspect(wanted));
   }
   if (json) for (const report of reports) printJson(present(report));
   else printReports(reports);
   if (reports.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
 }
 
-async function inspect(wanted: WantedKey, refusedPinFiles: Set<string>): Promise<KeyReport> {
-  const { pinFile } = wanted.token;
-  if (refusedPinFiles.has(pinFile)) {
-    const detail = `${kmsKeyId(wanted.token)}: not looked at, because the PIN in ${pinFile} was refused already`;
-    return { ...wanted, state: 'pin_refused', detail };
-  }
+async function inspect(wanted: WantedKey): Promise<KeyReport> {
   try {
     return { ...wanted, ...judge(wanted, await inspectKey(wanted.token)) };
   } catch (error) {
     const failure = failureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
-    if (isPinRefusal(failure.code)) refusedPinFiles.add(pinFile);
     return failure.code === 'key_not_found'
       ? {
           ...wanted,

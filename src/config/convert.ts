@@ -77,6 +77,9 @@ export function toPartition(
     ...(table.token_serial !== undefined && { tokenSerial: table.token_serial }),
     keyLabel: table.key_label,
     pinFile: secretFile(table.pin_file, table.pin_credential, environment, folder),
+    ...(table.pin_credential !== undefined && {
+      pinSource: describeCredential(table.pin_credential, environment, folder),
+    }),
     ...(table.environment !== undefined && { environment: table.environment }),
   };
 }
@@ -85,6 +88,14 @@ export function toClockSource({ trust, program }: ConfigTables['clock'], folder:
   return trust === 'system'
     ? { trust }
     : { trust, program: resolve(folder, program ?? CLOCK_PROGRAMS[trust]) };
+}
+
+/** The unit of the package makes `pin_<name>` from the file `<name>` of a folder (LoadCredential=); its copy goes with the process. */
+function describeCredential(credential: string, environment: string, folder: string): string {
+  const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
+  return name === undefined
+    ? `credential ${credential}`
+    : `${join(folder, `${environment}.pins`, name)} (credential ${credential})`;
 }
 
 /** Where systemd keeps the credentials of the daemon's unit while it runs; readable to root. */

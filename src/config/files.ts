@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
+import { meetsQuorum, type QuorumPolicy } from '../log/quorum.ts';
 import type { TlsFiles } from '../net/tls.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
 import type { ConfigTables } from './schema.ts';
@@ -11,7 +12,7 @@ import { fault, type KeyPath } from './toml.ts';
 interface Config {
   readonly file: string;
   readonly http: { readonly tls?: TlsFiles };
-  readonly kms: { readonly partitions: readonly PartitionOptions[] };
+  readonly kms: { readonly quorum: QuorumPolicy; readonly partitions: readonly PartitionOptions[] };
   readonly timestamp: {
     readonly authorities: readonly string[];
     readonly keys: readonly PartitionOptions[];
@@ -34,40 +35,61 @@ interface NamedFile {
   expected: string;
 }
 
-/** Throws OperatorError with a line for each file that is named and cannot be read. */
-export function checkFiles(config: Config, tables: ConfigTables, text: string): void {
+/**
+ * Throws OperatorError with a line for each file that is named and cannot be read. Only told, a line for each, is what a start can do
+ * without: PIN files, as long as the partitions whose files can be read meet the quorum.
+ */
+export function checkFiles(
+  config: Config,
+  tables: ConfigTables,
+  text: string,
+  tell: (line: string) => void,
+): void {
+  const { kms, timestamp } = config;
+  const faultsOf = (files: NamedFile[]) => files.flatMap((named) => faultOf(named, config.file, text));
+  const pins = [
+    { ...kms, files: pinFiles(['kms', 'partitions'], tables.kms.partitions, kms.partitions) },
+    {
+      quorum: { needed: 1 },
+      partitions: timestamp.keys,
+      files: pinFiles(['timestamp', 'keys'], tables.timestamp.keys, timestamp.keys),
+    },
+  ].map(({ quorum, partitions, files }) => {
+    const usable = partitions.filter((_, index) => faultsOf(files.slice(index, index + 1)).length === 0);
+    return { faults: faultsOf(files), suffice: meetsQuorum(quorum, usable) };
+  });
   const files = [
-    ...tokenFiles(['kms', 'partitions'], tables.kms.partitions, config.kms.partitions),
-    ...tokenFiles(['timestamp', 'keys'], tables.timestamp.keys, config.timestamp.keys),
+    ...moduleFiles(['kms', 'partitions'], kms.partitions),
+    ...moduleFiles(['timestamp', 'keys'], timestamp.keys),
     ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
     ...tlsFiles(config, tables),
     ...caFiles(config),
     ...clockFiles(config),
   ];
-  const faults = files.flatMap(({ path, file, expected }) => {
-    const why = unreadable(file);
-    return why === undefined
-      ? []
-      : [fault(config.file, text, path, `cannot read ${file} (${why})`, expected)];
-  });
-  if (faults.length > 0) throw new OperatorError(faults.join('\n'), { code: 'invalid_config' });
+  const fatal = [...pins.flatMap(({ faults, suffice }) => (suffice ? [] : faults)), ...faultsOf(files)];
+  if (fatal.length > 0) throw new OperatorError(fatal.join('\n'), { code: 'invalid_config' });
+  for (const { faults } of pins) for (const line of faults) tell(line);
 }
 
-function tokenFiles(
+function faultOf({ path, file, expected }: NamedFile, configFile: string, text: string): string[] {
+  const why = unreadable(file);
+  return why === undefined ? [] : [fault(configFile, text, path, `cannot read ${file} (${why})`, expected)];
+}
+
+function moduleFiles(list: KeyPath, tokens: readonly PartitionOptions[]): NamedFile[] {
+  const expected = 'the PKCS#11 module, readable to this user';
+  return tokens.map(({ module }, index) => ({ path: [...list, index, 'module'], file: module, expected }));
+}
+
+/** One for each token. */
+function pinFiles(
   list: KeyPath,
   tables: ConfigTables['kms']['partitions'],
   tokens: readonly PartitionOptions[],
 ): NamedFile[] {
-  return tokens.flatMap(({ module, pinFile }, index) => {
-    const pinKey = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
-    return [
-      {
-        path: [...list, index, 'module'],
-        file: module,
-        expected: 'the PKCS#11 module, readable to this user',
-      },
-      { path: [...list, index, pinKey], file: pinFile, expected: PIN_EXPECTED[pinKey] },
-    ];
+  return tokens.map(({ pinFile }, index) => {
+    const key = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
+    return { path: [...list, index, key], file: pinFile, expected: PIN_EXPECTED[key] };
   });
 }
 

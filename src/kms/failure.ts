@@ -44,11 +44,18 @@ const PIN_REFUSALS = new Set([
   'CKR_PIN_LEN_RANGE',
   'CKR_PIN_EXPIRED',
   'CKR_PIN_LOCKED',
+  // Ours: it was judged before, for another key of the token.
+  'pin_refused',
 ]);
 
 /** The token judged the PIN, so another attempt with the same one brings the token nearer to being locked. */
 export function isPinRefusal(code: string): boolean {
   return PIN_REFUSALS.has(code);
+}
+
+/** Neither the token nor the key is at fault: only the PIN, or the file that holds it. */
+export function isPinTrouble({ code }: SignerFailure): boolean {
+  return isPinRefusal(code) || code.startsWith('pin_file_') || code === 'CKR_USER_PIN_NOT_INITIALIZED';
 }
 
 export function stateAfter(failure: SignerFailure): PartitionState {
@@ -71,7 +78,7 @@ const REMEDIES: Record<string, string> = {
   key_unsupported:
     'the key must be Ed25519, ECDSA on P-256, or RSA of 3072 bits where certificates are concerned',
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
-  pin_file_unreadable: 'check kms.partitions.pin_file and who may read it',
+  pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',
   pin_file_exposed: 'take access from others: chmod o= on the PIN file',
   pin_file_invalid: 'it must hold the PIN and nothing else',
 };
@@ -80,13 +87,16 @@ const PIN_REMEDY =
   'correct the PIN file before anything else: the PIN was tried once, and each start and command tries it again';
 
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
-export function remedyFor(failure: SignerFailure): string | undefined {
-  return isPinRefusal(failure.code) ? PIN_REMEDY : REMEDIES[failure.code];
+export function remedyFor({ code }: Pick<SignerFailure, 'code'>): string | undefined {
+  return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
 }
+
+const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';
 
 /** One line for an administrator: which partition, what is wrong, what to do. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
   const name = token.tokenLabel === undefined ? `serial ${token.tokenSerial}` : `"${token.tokenLabel}"`;
   const remedy = remedyFor(failure) ?? 'check that the token is connected and its module configured';
-  return `HSM partition ${region} (token ${name}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}`;
+  const restart = isPinTrouble(failure) && token.pinSource !== undefined ? RESTART : '';
+  return `HSM partition ${region} (token ${name}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;
 }

@@ -3,6 +3,7 @@ import type { LogKey } from '../log/keys.ts';
 import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './algorithm.ts';
 import { describeFailure, SignerFailure } from './failure.ts';
 import type { PartitionOptions } from './partitions.ts';
+import { logInOnce } from './pinAttempts.ts';
 import { probeMessage } from './probe.ts';
 import type { KeyProtection, TokenAccess } from './protocol.ts';
 import { SignerProcess } from './signerProcess.ts';
@@ -78,7 +79,7 @@ async function withSigner<Result>(
   const signer = new SignerProcess(options, options.region, () => {});
   try {
     await signer.connect(options, access, START_TIMEOUT_MS);
-    await signer.logIn(START_TIMEOUT_MS);
+    await logInOnce(options, () => signer.logIn(START_TIMEOUT_MS));
     return await use(signer);
   } catch (cause) {
     if (!(cause instanceof SignerFailure)) throw cause;

@@ -1,6 +1,11 @@
+import { accessSync, constants } from 'node:fs';
 import pkcs11 from 'pkcs11js';
+import { systemReason } from '../base/systemReason.ts';
 import { SignerFailure } from './failure.ts';
 import type { TokenOptions } from './protocol.ts';
+
+/** Enough to find a typing error; a shared HSM may have hundreds. */
+const TOKENS_NAMED_MAX = 16;
 
 /** What a PKCS#11 function returned; undefined for any other failure. The binding wraps the errors of most functions only. */
 export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
@@ -9,16 +14,41 @@ export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
   return isBare ? new pkcs11.Pkcs11Error(error.message) : undefined;
 }
 
-/** The vendor's library, loaded and initialised. Throws SignerFailure `module_unusable`, or a Pkcs11Error. */
-export function loadModule(path: string): pkcs11.PKCS11 {
+/** The vendor's library, loaded and initialised. Throws SignerFailure `module_unusable`, or of what the library refuses. */
+export function loadModule({ module: path, environment = {} }: TokenOptions): pkcs11.PKCS11 {
   const module = new pkcs11.PKCS11();
   try {
     module.load(path);
   } catch (error) {
-    throw new SignerFailure('module_unusable', `cannot load the PKCS#11 module: ${(error as Error).message}`);
+    throw new SignerFailure(
+      'module_unusable',
+      `cannot load the PKCS#11 module ${path}: ${(error as Error).message}`,
+    );
   }
-  module.C_Initialize();
+  try {
+    module.C_Initialize();
+  } catch (error) {
+    const refusal = asPkcs11Error(error);
+    if (refusal === undefined) throw error;
+    throw new SignerFailure(refusal.message, `the module refuses to start: ${describeSettings(environment)}`);
+  }
   return module;
+}
+
+/** A module that finds its own files missing says no more than CKR_GENERAL_ERROR: they are what its variables name. */
+function describeSettings(environment: Readonly<Record<string, string>>): string {
+  const named = Object.entries(environment).filter(([, value]) => value.startsWith('/'));
+  if (named.length === 0) return 'it may miss its configuration, which a variable in `environment` names';
+  const faults = named.flatMap(([name, path]) => {
+    try {
+      accessSync(path, constants.R_OK);
+      return [];
+    } catch (error) {
+      return [`${name} names ${path}, which cannot be read (${systemReason(error)})`];
+    }
+  });
+  if (faults.length > 0) return faults.join('; ');
+  return `check what stands in ${named.map(([, path]) => path).join(', ')}: folders it names may be missing, or closed to this user`;
 }
 
 /**
@@ -47,8 +77,13 @@ export function findToken(
       (tokenLabel === undefined || info.label.trimEnd() === tokenLabel),
   );
   if (found === undefined) {
-    const hint = unreadable === undefined ? '' : `, and one that cannot be read (${unreadable})`;
-    throw new SignerFailure('token_not_found', `the module has no such token${hint}`);
+    const present = tokens.filter(({ info }) => (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0);
+    const names = present.map(
+      ({ info }) => `${JSON.stringify(info.label.trimEnd())} (serial ${info.serialNumber.trimEnd()})`,
+    );
+    const others = unreadable === undefined ? [] : [`one that cannot be read (${unreadable})`];
+    const there = [...names, ...others].slice(0, TOKENS_NAMED_MAX).join(', ') || 'none at all';
+    throw new SignerFailure('token_not_found', `the module has no such token; there is ${there}`);
   }
   if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
   return { slot: found.slot, hasLogin: (found.info.flags & pkcs11.CKF_LOGIN_REQUIRED) !== 0 };

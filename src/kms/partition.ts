@@ -3,7 +3,15 @@ import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import { type HeldKey, type VerifySignature, verifierOf } from './algorithm.ts';
-import { isPinRefusal, type PartitionState, SignerFailure, stateAfter, toSignerFailure } from './failure.ts';
+import {
+  isPinRefusal,
+  type PartitionState,
+  remedyFor,
+  SignerFailure,
+  stateAfter,
+  toSignerFailure,
+} from './failure.ts';
+import { logInOnce } from './pinAttempts.ts';
 import { pinFileVersion } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
 import type { TokenOptions } from './protocol.ts';
@@ -226,7 +234,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const timeoutMs = this.#stepTimeoutMs();
     await signer.connect(this.#token, 'read', timeoutMs);
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
-    await signer.logIn(this.#times.startTimeoutMs);
+    await logInOnce(this.#token, () => signer.logIn(this.#times.startTimeoutMs));
     const found = await signer.findKey(timeoutMs);
     if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
       throw new SignerFailure(
@@ -306,10 +314,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#state = state;
     if (failure !== undefined) this.#lastError = failure.code;
     if (unchanged) return;
-    const record = { state, code: failure?.code, detail: failure?.detail };
+    const remedy = failure && remedyFor(failure);
+    const record = { state, code: failure?.code, detail: failure?.detail, remedy };
     if (state === 'ready') this.#logger.info({ event: 'partition_back', state }, 'HSM partition ready');
     else if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
-    else if (state === 'unavailable')
+    else if (remedy === undefined && state === 'unavailable')
       this.#logger.warn(
         { event: 'partition_lost', ...record },
         'HSM partition unavailable, its signer is replaced',

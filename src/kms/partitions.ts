@@ -4,7 +4,7 @@ import { OperatorError, ServiceError } from '../base/errors.ts';
 import type { SignatureAlgorithm } from '../log/keys.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import type { HeldKey, KeyAlgorithm } from './algorithm.ts';
-import { describeFailure, remedyFor } from './failure.ts';
+import { describeFailure, isPinTrouble, remedyFor } from './failure.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import type { TokenOptions } from './protocol.ts';
 
@@ -50,8 +50,9 @@ const RETRY_AFTER_SECONDS = 5;
 
 /**
  * Starts every partition and resolves when each is ready or has failed its first start. Throws OperatorError, and leaves
- * nothing running, for what only an administrator can mend: a changed or lost key, a refused PIN, a missing module. A
- * token that cannot be reached is reported and retried, even if it is every one of them.
+ * nothing running, for what only an administrator can mend: a changed or lost key, a missing module; a PIN that is refused,
+ * missing or exposed, where the partitions without such trouble are below the quorum. A token that cannot be reached is
+ * reported and retried, even if it is every one of them.
  */
 export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>(
   options: PartitionsOptions<Algorithm>,
@@ -61,14 +62,18 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
   const members = startMembers(options, [], changes);
   const opened = new Partitions(members, options.quorum, changes);
   const failures = await Promise.all(members.map((member) => member.started));
-  const errors = options.partitions.flatMap((token, index) => {
-    const failure = failures[index];
-    const mendable = failure !== undefined && remedyFor(failure) !== undefined;
-    return mendable ? [describeFailure(token.region, token, failure)] : [];
+  const lasting = members.flatMap(({ key }, index) => {
+    const [token, failure] = [options.partitions[index], failures[index]];
+    const isLasting = token !== undefined && failure !== undefined && remedyFor(failure) !== undefined;
+    return isLasting ? [{ key, token, failure }] : [];
   });
-  if (errors.length > 0) {
+  const others = members.map(({ key }) => key).filter((key) => !lasting.some((one) => one.key === key));
+  const canDoWithout =
+    lasting.every(({ failure }) => isPinTrouble(failure)) && meetsQuorum(options.quorum, others);
+  if (lasting.length > 0 && !canDoWithout) {
     await opened.close();
-    throw new OperatorError(errors.join('\n'));
+    const lines = lasting.map(({ token, failure }) => describeFailure(token.region, token, failure));
+    throw new OperatorError(lines.join('\n'));
   }
   return opened;
 }

@@ -1,5 +1,6 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { systemReason } from '../base/systemReason.ts';
 import { SignerFailure } from './failure.ts';
 
 /** More than any token's ulMaxPinLen; keeps a wrong path from being read whole. */
@@ -12,34 +13,37 @@ export interface Pin {
 }
 
 /**
- * The PIN in `path`, without its final line break. Throws SignerFailure `pin_file_unreadable`, `pin_file_exposed` (others
- * than owner and group have any access) or `pin_file_invalid`. Only the signer calls this: the PIN never enters the
- * process that talks to the network.
+ * The PIN in `path`, without its final line break; `source` names the file to administrators. Throws SignerFailure
+ * `pin_file_unreadable`, `pin_file_exposed` (others than owner and group have any access) or `pin_file_invalid`. Only the signer
+ * calls this: the PIN never enters the process that talks to the network.
  */
-export function readPin(path: string): Pin {
+export function readPin(path: string, source = path): Pin {
   // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
-  const file = openOrFail(path);
+  const file = openOrFail(path, source);
   try {
     const stats = fstatSync(file, { bigint: true });
     if (!stats.isFile() || stats.size > PIN_FILE_BYTES_MAX) {
-      throw new SignerFailure('pin_file_invalid', `the PIN file ${path} is not a small regular file`);
+      throw new SignerFailure('pin_file_invalid', `the PIN file ${source} is not a small regular file`);
     }
     if ((stats.mode & 0o007n) !== 0n) {
-      throw new SignerFailure('pin_file_exposed', `the PIN file ${path} is open to others`);
+      throw new SignerFailure('pin_file_exposed', `the PIN file ${source} is open to others`);
     }
     const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    if (value === '') throw new SignerFailure('pin_file_invalid', `the PIN file ${path} is empty`);
+    if (value === '') throw new SignerFailure('pin_file_invalid', `the PIN file ${source} is empty`);
     return { value, version: versionOf(stats) };
   } finally {
     closeSync(file);
   }
 }
 
-function openOrFail(path: string): number {
+function openOrFail(path: string, source: string): number {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    throw new SignerFailure('pin_file_unreadable', `cannot open the PIN file: ${(error as Error).message}`);
+    throw new SignerFailure(
+      'pin_file_unreadable',
+      `cannot open the PIN file ${source} (${systemReason(error)})`,
+    );
   }
 }
 

@@ -9,6 +9,8 @@ export interface TokenOptions {
   keyLabel: string;
   /** File with the user PIN and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
+  /** What an administrator writes the PIN to, in words, where the service manager makes that file from something else. */
+  pinSource?: string;
   /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The child gets nothing else from ours. */
   environment?: Record<string, string>;
 }

@@ -93,6 +93,7 @@ export class Token {
   readonly #session: Buffer;
   readonly #keyLabel: string;
   readonly #pinFile: string;
+  readonly #pinSource: string;
   /** What keeps a key in this token. */
   readonly #protection: typeof PROTECTION;
 
@@ -100,18 +101,19 @@ export class Token {
     module: pkcs11.PKCS11,
     session: Buffer,
     hasLogin: boolean,
-    { keyLabel, pinFile }: TokenOptions,
+    { keyLabel, pinFile, pinSource = pinFile }: TokenOptions,
   ) {
     this.#module = module;
     this.#session = session;
     this.#keyLabel = keyLabel;
     this.#pinFile = pinFile;
+    this.#pinSource = pinSource;
     this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
   /** Loads the module, finds the token and opens the session, without a PIN. Writable only to make keys. */
   static open(options: TokenOptions, access: TokenAccess): Token {
-    const module = loadModule(options.module);
+    const module = loadModule(options);
     const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
@@ -120,13 +122,17 @@ export class Token {
 
   /** One attempt at the PIN. */
   logIn(): void {
-    const pin = readPin(this.#pinFile);
+    const pin = readPin(this.#pinFile, this.#pinSource);
     try {
       this.#module.C_Login(this.#session, pkcs11.CKU_USER, pin.value);
     } catch (error) {
       const refusal = asPkcs11Error(error);
       if (refusal === undefined || !isPinRefusal(refusal.message)) throw error;
-      throw new SignerFailure(refusal.message, `the token refused the PIN in ${this.#pinFile}`, pin.version);
+      throw new SignerFailure(
+        refusal.message,
+        `the token refused the PIN in ${this.#pinSource}`,
+        pin.version,
+      );
     }
   }
 

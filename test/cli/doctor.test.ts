@@ -117,6 +117,12 @@ const CASES: Case[] = [
     most: 2,
   },
   {
+    name: 'a PIN file that is not there, of a partition that the quorum can do without',
+    breaks: away(({ partitions }) => item(partitions, 1).pinFile),
+    says: { check: 'config', verdict: 'warning', detail: /pin_file: cannot read/, remedy: /quorum/ },
+    most: 3,
+  },
+  {
     name: 'a PIN that is wrong, tried once for both keys of its token',
     breaks: (sandbox) => {
       const pin = readFileSync(pinFile(sandbox), 'utf8');

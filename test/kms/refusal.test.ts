@@ -1,6 +1,6 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { initKey } from '../../src/kms/keys.ts';
+import { initKey, readKey } from '../../src/kms/keys.ts';
 import {
   behindFaulty,
   buildFaultyModule,
@@ -56,15 +56,17 @@ t.test('a token that is slow to refuse a PIN is not asked twice', async (t) => {
   t.equal(refusedLogins(token), 1);
 });
 
-t.test('a wrong PIN, a changed or a lost key, a missing module refuse the start', async (t) => {
+t.test('a changed or a lost key, a missing module, too many wrong PINs refuse the start', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519');
   const [first, second] = [item(site.tokens, 0), item(site.tokens, 1)];
   const names = /region-1.*token "vault-1".*key "log"/;
   const pin = readFileSync(second.pinFile);
 
   writeFileSync(second.pinFile, 'wrong-pin');
-  await t.rejects(site.open(), { name: 'OperatorError', message: /CKR_PIN_INCORRECT/ });
-  await t.rejects(site.open(), { message: names });
+  const both = { quorum: { needed: 2 } };
+  await t.rejects(site.open(both), { name: 'OperatorError', message: /CKR_PIN_INCORRECT/ });
+  await t.rejects(site.open(both), { message: names });
+  await t.rejects(site.open(both), { message: /pin_refused/ }, 'not tried again');
   writeFileSync(second.pinFile, pin);
 
   await t.rejects(site.open({ partitions: [first, { ...second, module: '/nonexistent.so' }] }), {
@@ -78,6 +80,95 @@ t.test('a wrong PIN, a changed or a lost key, a missing module refuse the start'
   await t.rejects(site.open(), { name: 'OperatorError', message: /key_changed.*restore/ });
   destroyKey(first);
   await t.rejects(site.open(), { message: /region-0.*key_not_found.*\n.*region-1.*key_changed/ }, 'says all');
+});
+
+t.test('with a quorum of 2 of 3, PIN trouble of one is its own, of two refuses the start', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ed25519', 'ecdsa-p256');
+  const lib = buildFaultyModule(t.testdirName);
+  const tokens = site.tokens.map((token) => behindFaulty(token, lib));
+  const { pinFile } = item(tokens, 0);
+  const pin = readFileSync(pinFile);
+  const open = () => site.open({ partitions: tokens, quorum: { needed: 2 } });
+  const mend = () => {
+    rmSync(pinFile, { force: true });
+    writeFileSync(pinFile, pin, { mode: 0o600 });
+  };
+  for (const { what, code, breaks } of [
+    { what: 'missing', code: 'pin_file_unreadable', breaks: () => rmSync(pinFile) },
+    { what: 'exposed', code: 'pin_file_exposed', breaks: () => chmodSync(pinFile, 0o644) },
+    { what: 'empty', code: 'pin_file_invalid', breaks: () => writeFileSync(pinFile, '') },
+    { what: 'wrong', code: 'CKR_PIN_INCORRECT', breaks: () => writeFileSync(pinFile, 'wrong-pin') },
+  ]) {
+    breaks();
+    const partitions = await open();
+    t.ok(partitions.canSign(), what);
+    t.strictSame(await signers(partitions), ['region-1', 'region-2'], what);
+    // A child that is slow to start, on a busy machine, says so in between.
+    await until(what, () => partitions.status()[0]?.lastError === code);
+    t.match(site.log(), new RegExp(`"level":50[^\\n]*"code":"${code}"[^\\n]*"remedy":`), `${what}: an alarm`);
+    mend();
+    await allReady(partitions);
+    t.strictSame(await signers(partitions), ['region-0', 'region-1', 'region-2'], 'by itself');
+    await partitions.close();
+  }
+  t.equal(refusedLogins(item(tokens, 0)), 1, 'the wrong PIN was tried once');
+
+  rmSync(pinFile);
+  writeFileSync(item(tokens, 1).pinFile, 'wrong-pin');
+  await t.rejects(open(), { message: /region-0.*pin_file_unreadable.*\n.*region-1.*CKR_PIN_INCORRECT/ });
+});
+
+t.test('a wrong PIN is shown to a token once, however many keys are on it', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
+  const names = ['log', 'log-2', 'log-3'];
+  const [, ...others] = names;
+  const more = await Promise.all(others.map((keyLabel) => initKey({ ...token, keyLabel }, 'ed25519')));
+  const options = {
+    partitions: names.map((keyLabel) => ({ ...token, keyLabel })),
+    keys: [...site.keys, ...more],
+  };
+  const pin = readFileSync(token.pinFile);
+  writeFileSync(token.pinFile, 'wrong-pin');
+  const refusal = await site.open(options).then(String, String);
+  const codes = Array.from(refusal.matchAll(/\((CKR_PIN_INCORRECT|pin_refused)\)/g), ([, code]) => code);
+  t.strictSame(codes.sort(), ['CKR_PIN_INCORRECT', 'pin_refused', 'pin_refused']);
+  t.equal(refusedLogins(token), 1);
+  writeFileSync(token.pinFile, pin);
+  const partitions = await site.open(options);
+  t.strictSame(statesOf(partitions), ['ready', 'ready', 'ready']);
+});
+
+t.test('what an administrator mistypes is answered with what there is', async (t) => {
+  const site = await makeSite(t, 'ed25519');
+  const token = item(site.tokens, 0);
+  const { tokenLabel: _, ...unlabelled } = token;
+  const away = { SOFTHSM2_CONF: `${token.pinFile}.none` };
+  const hollow = `${token.pinFile}.conf`;
+  writeFileSync(hollow, 'directories.tokendir = /nonexistent');
+  for (const [what, wrong, message] of [
+    ['label', { ...token, tokenLabel: 'volt-0' }, /there is "vault-0" \(serial [0-9a-f]{16}\)/],
+    ['serial', { ...unlabelled, tokenSerial: '1' }, /there is "vault-0"/],
+    [
+      'its file',
+      { ...token, environment: away },
+      /SOFTHSM2_CONF names \S+\.none, which cannot be read \(no such file/,
+    ],
+    [
+      'what that names',
+      { ...token, environment: { SOFTHSM2_CONF: hollow } },
+      /check what stands in \S+\.conf/,
+    ],
+    ['module', { ...token, module: '/nonexistent.so' }, /module \/nonexistent\.so/],
+    ['PIN file', { ...token, pinFile: '/nonexistent/pin' }, /PIN file \/nonexistent\/pin \(no such file/],
+    [
+      'credential',
+      { ...token, pinFile: '/nonexistent/pin', pinSource: '/etc/x.pins/eu (credential pin_eu)' },
+      /PIN file \/etc\/x\.pins\/eu \(credential pin_eu\).*restarted/,
+    ],
+  ] as const) {
+    await t.rejects(readKey(wrong), { name: 'OperatorError', message }, what);
+  }
 });
 
 t.test('a key changed or lost behind our back is not used, and used again once restored', async (t) => {

@@ -1,6 +1,7 @@
 import type { AdminStatus, HealthPart, PresentedPartition } from '../../admin/status.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
+import { remedyFor } from '../../kms/failure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { lockHolder } from '../../store/lock.ts';
 import { askAdministration, NobodyAnswers } from '../adminClient.ts';
@@ -84,7 +85,7 @@ function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis 
 const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
   withdrawn: 'a drill has it; it goes back by itself',
   pin_refused:
-    'write the right PIN into its PIN file: the daemon tries again once the file has changed, and not before',
+    'write the right PIN into its PIN file: the daemon tries again once the file has changed, and not before; where it is a credential, restart the daemon then',
   key_changed: 'mount the token this log was begun with, or restore it from the HSM’s backup',
   key_lost: 'restore the key from the HSM’s backup',
   starting: 'wait a moment',
@@ -100,6 +101,7 @@ function judgePartition(
   const detail = `${state} since ${since}${error ? ` (${error})` : ''}`;
   const remedy =
     REMEDIES[state] ??
+    remedyFor({ code: error ?? '' }) ??
     'check that the token is connected and its module configured; `pdfseal hsm list` asks it';
   const suffices = status.parts.find((part) => part.name === 'partitions')?.ready === true;
   return suffices ? warning(check, detail, remedy) : bad(check, detail, remedy);

@@ -1,6 +1,6 @@
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { isPinRefusal, remedyFor } from '../../kms/failure.ts';
+import { remedyFor } from '../../kms/failure.ts';
 import { inspectKey } from '../../kms/keys.ts';
 import type { EpochKey } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
@@ -9,15 +9,11 @@ import { bad, type Diagnosis, good } from './diagnosis.ts';
 
 const RECONNECT = 'check that the token is connected and its module configured';
 
-/**
- * Has every configured key sign, one after the other; only for when no daemon runs that knows better. A PIN that was refused is not
- * tried again for another key: some tokens lock after three.
- */
+/** Has every configured key sign, one after the other; only for when no daemon runs that knows better. */
 export async function probeTokens(config: Config, inForce: readonly EpochKey[]): Promise<Diagnosis[]> {
-  const refusedPinFiles = new Set<string>();
   const diagnoses: Diagnosis[] = [];
   for (const wanted of configuredKeys(config)) {
-    diagnoses.push(await probe(inEpoch(wanted, inForce), refusedPinFiles));
+    diagnoses.push(await probe(inEpoch(wanted, inForce)));
   }
   return diagnoses;
 }
@@ -32,11 +28,8 @@ function inEpoch(wanted: WantedKey, inForce: readonly EpochKey[]): WantedKey {
   return { purpose, token: { ...token, keyLabel: key.keyLabel } };
 }
 
-async function probe({ purpose, token }: WantedKey, refusedPinFiles: Set<string>): Promise<Diagnosis> {
+async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
   const check = `${purpose === 'log' ? 'partition' : 'time-stamping key'} ${kmsKeyId(token)}`;
-  if (refusedPinFiles.has(token.pinFile)) {
-    return bad(check, 'not looked at: its PIN was refused already', 'correct the PIN file first');
-  }
   try {
     const { algorithm, exposures } = await inspectKey(token);
     if (exposures.length === 0)
@@ -46,7 +39,6 @@ async function probe({ purpose, token }: WantedKey, refusedPinFiles: Set<string>
   } catch (error) {
     const failure = failureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
-    if (isPinRefusal(failure.code)) refusedPinFiles.add(token.pinFile);
     return bad(check, `${failure.detail} (${failure.code})`, remedyFor(failure) ?? RECONNECT);
   }
 }

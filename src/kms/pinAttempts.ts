@@ -1,0 +1,51 @@
+/**
+ * What tokens said of PINs, as long as this process lives. Several keys may be on one token, which counts refused log-ins of all
+ * of them together and locks itself after a few: so no PIN that it refused is shown to it again.
+ */
+import { isPinRefusal, SignerFailure, toSignerFailure } from './failure.ts';
+import { pinFileVersion } from './pinFile.ts';
+import type { TokenOptions } from './protocol.ts';
+
+/** By token: the version of the PIN file it refused. */
+const refused = new Map<string, string>();
+/** By token: the end of the queue, for two log-ins at once would be two attempts. */
+const turns = new Map<string, Promise<unknown>>();
+
+/**
+ * Logs in, after all who came before on the same token. Throws what `logIn` does, and SignerFailure `pin_refused` without calling
+ * it while the PIN file is the one that the token refused.
+ */
+export function logInOnce(token: TokenOptions, logIn: () => Promise<undefined>): Promise<undefined> {
+  const name = nameOf(token);
+  const turn = (turns.get(name) ?? Promise.resolve()).then(() => attempt(name, token, logIn));
+  turns.set(
+    name,
+    turn.catch(() => {}),
+  );
+  return turn;
+}
+
+async function attempt(
+  name: string,
+  token: TokenOptions,
+  logIn: () => Promise<undefined>,
+): Promise<undefined> {
+  const version = refused.get(name);
+  if (version !== undefined && version === (await pinFileVersion(token.pinFile))) {
+    const detail = `the PIN in ${token.pinSource ?? token.pinFile} was refused already, and is not tried again`;
+    throw new SignerFailure('pin_refused', detail, version);
+  }
+  try {
+    return await logIn();
+  } catch (error) {
+    const failure = toSignerFailure(error);
+    if (isPinRefusal(failure.code) && failure.pinFileVersion !== undefined) {
+      refused.set(name, failure.pinFileVersion);
+    }
+    throw failure;
+  }
+}
+
+function nameOf({ module, tokenLabel, tokenSerial, pinFile, environment }: TokenOptions): string {
+  return JSON.stringify([module, tokenLabel, tokenSerial, pinFile, environment]);
+}
