@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
 import { stackWanted } from '../base/env.ts';
-import { OperatorError, ServiceError } from '../base/errors.ts';
+import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../http/errors.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
@@ -27,6 +27,27 @@ export const FAILURES = {
   failed: 'Do what the message says.',
   internal_error: 'Report it, with what PDFSEAL_STACK=1 in the environment makes it say.',
 } as const satisfies Record<string, string>;
+
+const CORRECT = 'Correct the command as the message says, and repeat it.';
+const REPEAT = 'Repeat the command later: nothing is sealed twice.';
+
+/** Codes of the API, where the status does not say what is to be done about a command. The API's own remedies speak of requests. */
+const OF_API: Partial<Record<ErrorCode, string>> = {
+  authentication_required: 'Name the API key: --key-file, or PDFSEAL_API_KEY in the environment.',
+  invalid_api_key:
+    'Check the key and its environment; `pdfseal keys list` shows whether it expired or was revoked.',
+  insufficient_scope: 'Take a key with the scope that the message names: `pdfseal keys issue --scopes`.',
+  source_not_allowed: 'List its origin in sources.allow of the configuration.',
+  webhook_url_not_allowed:
+    'List its origin, or its network if it is not a public one, in webhooks.allow of the configuration.',
+  too_many_webhook_endpoints: 'Remove one with `pdfseal webhooks remove`.',
+  webhook_endpoint_not_found: 'See `pdfseal webhooks list`.',
+  job_not_found: 'Check the id and the environment: `pdfseal jobs list`.',
+  partition_not_ready:
+    'Only a partition that signs can be taken out; `pdfseal doctor` says what is wrong with it.',
+  below_quorum: 'Mend the other partitions first, or say --below-quorum: sealing may stop meanwhile.',
+  storage_full: 'Make room on the disk of the store; `pdfseal status` shows how much is free.',
+};
 
 /** Says why a command failed, as text or as {@link Failure}; the status it ends with. */
 export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitStatus {
@@ -78,8 +99,13 @@ function codeOf({ code, cause }: OperatorError): string {
   return SYSTEM_CODES[behind] ?? (/^[a-z][a-z_]+$/.test(behind) ? behind : 'failed');
 }
 
-function remedyOf(code: string): string {
-  const ofService = ERROR_CODES.find((known) => known === code);
-  if (ofService !== undefined) return ERROR_KINDS[ofService].remedy;
-  return Object.hasOwn(FAILURES, code) ? FAILURES[code as keyof typeof FAILURES] : FAILURES.failed;
+/** In terms of what the caller of a command uses. */
+export function remedyOf(code: string): string {
+  if (Object.hasOwn(FAILURES, code)) return FAILURES[code as keyof typeof FAILURES];
+  const ofApi = ERROR_CODES.find((known) => known === code);
+  if (ofApi === undefined) return FAILURES.failed;
+  return OF_API[ofApi] ?? (ERROR_KINDS[ofApi].status >= TOO_MANY_REQUESTS ? REPEAT : CORRECT);
 }
+
+/** From here on the statuses say that the same request may succeed later. */
+const TOO_MANY_REQUESTS = 429;

@@ -6,6 +6,8 @@ import { OperatorError } from '../base/errors.ts';
 import { hashApiKey, newApiKey } from '../job/apikey.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Credential, SCOPES, type Scope, type Store } from '../store/store.ts';
+import { auditedEndpoint, disabled } from '../webhook/endpoints.ts';
+import { presentEndpoint } from '../webhook/present.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from './options.ts';
 import { note, print, printJson, printTable } from './terminal.ts';
@@ -93,7 +95,10 @@ export function keysCommand(): Command {
   explain(
     command
       .command('revoke')
-      .description('Ends a key for good, at once.')
+      .description(
+        'Ends a key for good, at once. Webhook endpoints belong to its client and outlive it, so they are listed; those that the key could ' +
+          'manage and no live key of the client can are disabled, and so are all of a client without a live key.',
+      )
       .argument('<key_id>', 'id of the key, key_…')
       .addOption(configOption())
       .addOption(jsonOption())
@@ -179,9 +184,48 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
     const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
     const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
     if (found.revokedAt === undefined) await store.putCredential(revoked, act);
-    if (json) printJson(present(revoked));
-    else note(`${keyId} of client ${found.clientId} is revoked`);
+    // If we stop here, the same command goes on.
+    const endpoints = await disableUnmanaged(store, found);
+    if (json) {
+      printJson({ ...present(revoked), webhook_endpoints: endpoints.map(({ shown }) => shown) });
+      return;
+    }
+    note(`${keyId} of client ${found.clientId} is revoked`);
+    for (const { shown, wasDisabled } of endpoints) {
+      const what = wasDisabled
+        ? `is disabled, for no live key of the client can manage it: pdfseal webhooks enable ${shown.id}`
+        : shown.status === 'enabled'
+          ? `goes on being told: pdfseal webhooks disable ${shown.id}`
+          : 'was disabled already';
+      note(`webhook endpoint ${shown.id} (${shown.url}) ${what}`);
+    }
   });
+}
+
+interface Left {
+  shown: ReturnType<typeof presentEndpoint>;
+  /** Now, and not before. */
+  wasDisabled: boolean;
+}
+
+/** The webhook endpoints of the client of a revoked key, after those were disabled that nobody answers for any more. */
+async function disableUnmanaged(store: Store, { clientId, scopes }: Credential): Promise<Left[]> {
+  const now = systemClock();
+  const live = (await store.credentials()).filter(
+    (one) => one.clientId === clientId && stateOf(one, now) === 'active',
+  );
+  const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
+  const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
+  const left: Left[] = [];
+  for (const endpoint of await store.webhooks.endpoints(clientId)) {
+    const wasDisabled = isUnmanaged && endpoint.disabled === undefined;
+    const act = actOfProcess('command', 'webhook.disable', auditedEndpoint(endpoint));
+    const changed = wasDisabled
+      ? await store.webhooks.changeEndpoint(endpoint.id, disabled(now), act)
+      : endpoint;
+    if (changed !== undefined) left.push({ shown: presentEndpoint(changed, now), wasDisabled });
+  }
+  return left;
 }
 
 type Holder = Pick<Credential, 'clientId' | 'organization' | 'scopes'>;

@@ -1,13 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
 import { actOfProcess } from '../audit.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
 import type { ActName } from '../manifest/auditRecord.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
-import { type Delivery, WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../store/webhooks.ts';
+import { WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../store/webhooks.ts';
 import {
   auditedEndpoint,
   disabled,
@@ -33,6 +31,8 @@ import {
 } from './options.ts';
 import { note, print, printFields, printJson, printTable } from './terminal.ts';
 import { forPeople } from './times.ts';
+import { findEndpoint, noEndpoint } from './webhookEndpoint.ts';
+import { testEndpoint } from './webhookTest.ts';
 
 interface CommonOptions {
   config: string;
@@ -40,9 +40,6 @@ interface CommonOptions {
 }
 
 const LIMIT_DEFAULT = 50;
-/** How long a test message is waited for: longer than an attempt may take. */
-const TEST_MS_MAX = 20_000;
-const TEST_LOOK_MS = 200;
 
 export function webhooksCommand(): Command {
   const command = new Command('webhooks').description(
@@ -74,7 +71,7 @@ export function webhooksCommand(): Command {
     command,
     'test',
     'Has the running daemon send a message of type webhook.test, and says how that went.',
-  ).action(test);
+  ).action(testEndpoint);
   addDeliveries(command);
   return command;
 }
@@ -223,39 +220,6 @@ async function remove(id: string, { config, json }: CommonOptions): Promise<void
   });
 }
 
-async function test(id: string, { config, json }: CommonOptions): Promise<void> {
-  await withStore(config, 'write', async (store, { webhooks }) => {
-    await findEndpoint(store, id);
-    const webhookId = (await store.webhooks.test(id)) ?? '';
-    if (!json) print(webhookId);
-    const reason = await outcomeOf(store, id, webhookId, webhooks);
-    if (json)
-      printJson({ id, webhook_id: webhookId, delivered: reason === undefined, reason: reason ?? null });
-    if (reason !== undefined) throw new OperatorError(`${id} was not told: ${reason}`);
-    if (!json) note(`${id} was told`);
-  });
-}
-
-/** Waits for the first attempt; undefined when that was a success, otherwise why it was none. */
-async function outcomeOf(
-  store: Store,
-  endpointId: string,
-  webhookId: string,
-  { backlogMax }: Config['webhooks'],
-): Promise<string | undefined> {
-  const everything = { limit: 2 * backlogMax };
-  const isIt = (one: Delivery) => one.webhookId === webhookId;
-  const giveUpAt = systemClock() + TEST_MS_MAX;
-  while (systemClock() < giveUpAt) {
-    await sleep(TEST_LOOK_MS);
-    const waiting = (await store.webhooks.pending(endpointId, everything)).find(isIt);
-    if (waiting?.attempts === 0) continue;
-    const dead = waiting ?? (await store.webhooks.deadLetters(endpointId, everything)).find(isIt);
-    return dead?.failure?.reason;
-  }
-  return 'it still waits. Does pdfseald run, and is the endpoint enabled? Others may be due before it';
-}
-
 interface DeliveriesOptions extends CommonOptions {
   dead?: true;
   limit: number;
@@ -319,18 +283,6 @@ async function applied(
   const changed = await store.webhooks.changeEndpoint(id, make, act);
   if (changed === undefined) throw noEndpoint(id);
   return changed;
-}
-
-async function findEndpoint(store: Store, id: string): Promise<WebhookEndpoint> {
-  const endpoint = await store.webhooks.endpoint(id);
-  if (endpoint === undefined) throw noEndpoint(id);
-  return endpoint;
-}
-
-function noEndpoint(id: string): OperatorError {
-  return new OperatorError(`there is no webhook endpoint ${id}; see \`pdfseal webhooks list\``, {
-    code: 'not_found',
-  });
 }
 
 type Shown = Parameters<typeof presentEndpoint>[0];

@@ -4,7 +4,7 @@ import { connect, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { formatAddress, type ListenAddress } from './address.ts';
+import { formatAddress, type HostPort, type ListenAddress } from './address.ts';
 
 /** A socket that somebody listens on already, such as the service manager. */
 export interface InheritedSocket {
@@ -32,9 +32,26 @@ export async function listenAt(
     await startListening(server, at);
   } catch (cause) {
     const where = 'fd' in at ? `the inherited descriptor ${at.fd}` : formatAddress(at);
-    throw new OperatorError(`${key}: cannot listen on ${where} (${systemReason(cause)})`, { cause });
+    const remedy = remedyOf(cause, at);
+    throw new OperatorError(
+      `${key}: cannot listen on ${where} (${systemReason(cause)})${remedy === undefined ? '' : `; ${remedy}`}`,
+      { cause },
+    );
   }
 }
+
+function remedyOf(cause: unknown, at: ListenAddress | InheritedSocket): string | undefined {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  return 'port' in at ? REMEDIES[code]?.(at) : undefined;
+}
+
+const REMEDIES: Readonly<Record<string, (at: HostPort) => string>> = {
+  EADDRINUSE: ({ port }) =>
+    `another program has that port (\`ss -ltnp sport = :${port}\` names it): stop that, or choose another`,
+  EADDRNOTAVAIL: () => 'this machine has no such address: `ip address` lists those it has',
+  EACCES: () =>
+    'ports below 1024 are for root: choose a higher one, or let systemd listen (pdfseald@.socket)',
+};
 
 async function prepareSocket(path: string): Promise<void> {
   if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {

@@ -79,6 +79,6 @@ t.test('a port that is taken', async (t) => {
   t.teardown(() => server.close());
   const taken = openAdminListener(() => {}, { host: '127.0.0.1', port }, logger);
   await t.rejects(taken, {
-    message: `admin.listen: cannot listen on 127.0.0.1:${port} (address already in use)`,
+    message: `admin.listen: cannot listen on 127.0.0.1:${port} (address already in use); another program has that port (\`ss -ltnp sport = :${port}\` names it): stop that, or choose another`,
   });
 });

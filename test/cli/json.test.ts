@@ -3,9 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
-import type { FAILURES } from '../../src/cli/failure.ts';
+import { FAILURES, remedyOf } from '../../src/cli/failure.ts';
 import { withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { ERROR_CODES } from '../../src/http/errors.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 
@@ -150,12 +151,17 @@ t.test('a failure is one object on standard error, with the status it has withou
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
   const config = ['--config', sandbox.configFile];
+  const other = await openSandbox();
+  t.teardown(() => other.close());
+  const made = ['--config', other.configFile];
   const cases: [args: string[], status: number, code: keyof typeof FAILURES, message: RegExp][] = [
     [['keys', 'lis'], 64, 'wrong_usage', /^unknown command 'lis' \(Did you mean list\?\)$/],
     [['keys', 'list'], 64, 'wrong_usage', /^required option '--config <file>' not specified$/],
     [['keys', 'list', '--config', '/nowhere.toml'], 1, 'no_such_file', /cannot read the config file/],
     [['status', ...config], 1, 'no_daemon', /no pdfseald answers/],
     [['hsm', 'drill', ...config, '--partition', 'eu'], 1, 'no_daemon', /no pdfseald answers/],
+    [['keys', 'revoke', 'key_1', ...made], 1, 'not_found', /there is no key key_1/],
+    [['webhooks', 'show', 'we_1', ...made], 1, 'not_found', /there is no webhook endpoint we_1/],
     [['verify', '/nowhere', '/nowhere', '--trust', '/nowhere'], 2, 'no_such_file', /cannot read \/nowhere/],
   ];
   for (const [args, status, code, message] of cases) {
@@ -164,6 +170,9 @@ t.test('a failure is one object on standard error, with the status it has withou
     t.match([plain.status, json.status, json.stdout], [status, status, ''], name);
     t.match(JSON.parse(json.stderr), { error: { code, message, remedy: /^[\s\S]{10,}/ } }, name);
     t.notMatch(plain.stderr, /^ {4}at /m, 'no stack');
+  }
+  for (const code of [...ERROR_CODES, ...Object.keys(FAILURES)]) {
+    t.notMatch(remedyOf(code), /\/v1\/|header|request|Idempotency|Retry-After|form|administrator/, code);
   }
   writeFileSync(sandbox.configFile, 'environment = 7\n');
   const { stderr } = await sandbox.pdfseal(['keys', 'list', ...config, '--json']);

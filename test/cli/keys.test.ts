@@ -2,7 +2,7 @@ import t from 'tap';
 import { openSandbox, type RunResult } from '../support/sandbox.ts';
 
 t.test('API keys, in the running daemon', async (t) => {
-  const sandbox = await openSandbox();
+  const sandbox = await openSandbox({ tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
   t.teardown(() => sandbox.close());
   await sandbox.start();
   const keys = (...args: string[]): Promise<RunResult> =>
@@ -59,6 +59,42 @@ t.test('API keys, in the running daemon', async (t) => {
     t.strictSame(await listed(id), before, 'and does not move the time');
     t.match(await keys('rotate', id), { status: 1, stderr: /is revoked: issue a new key/ });
   });
+
+  await t.test(
+    'revoke: endpoints of the client are shown, and disabled where nobody manages them',
+    async (t) => {
+      const scopes = ['--scopes', 'jobs:create,webhooks:manage'];
+      const hook = ['--url', 'http://127.0.0.1:9/', '--config', sandbox.configFile, '--json'];
+      const add = async (client: string) =>
+        parse(await sandbox.pdfseal(['webhooks', 'add', '--client', client, ...hook]));
+      const revoke = async ({ id }: { id: string }) => parse(await keys('revoke', id, '--json'));
+
+      const [first, second] = [
+        await issue('--client', 'hooked', ...scopes),
+        await issue('--client', 'hooked', ...scopes),
+      ];
+      const plain = await issue('--client', 'hooked');
+      const { id } = await add('hooked');
+      t.match(
+        await revoke(first),
+        { webhook_endpoints: [{ id, status: 'enabled' }] },
+        'another key manages it',
+      );
+      const last = await keys('revoke', second.id);
+      t.match(last.stderr, new RegExp(`${id} \\(http://127\\.0\\.0\\.1:9/\\) is disabled, for no live key`));
+      t.match(await revoke(second), { webhook_endpoints: [{ id, status: 'disabled' }] });
+      t.match(await revoke(plain), { webhook_endpoints: [{ id, status: 'disabled' }] });
+
+      const [old, next] = [await issue('--client', 'plain'), await issue('--client', 'plain')];
+      await add('plain');
+      t.match(await revoke(old), { webhook_endpoints: [{ status: 'enabled' }] }, 'it never managed any');
+      t.match(
+        await revoke(next),
+        { webhook_endpoints: [{ status: 'disabled' }] },
+        'the last key of the client',
+      );
+    },
+  );
 
   await t.test('rotate: both keys live for the overlap', async (t) => {
     const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--expires', '30d');

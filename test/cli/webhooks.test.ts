@@ -77,6 +77,11 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
 
   await t.test('disable and enable', async (t) => {
     await run('disable', id);
+    t.match(await webhooks('test', id), {
+      status: 1,
+      stderr: /is disabled since [\s\S]*webhooks enable we_/,
+    });
+    t.equal((await show(id)).deliveries.pending, 0, 'nothing waits for a daemon that will not send it');
     t.notOk((await seal()).capabilities.includes('webhook.job.completed'));
     t.match(await show(id), { status: 'disabled', disabled_reason: 'request' });
     await run('enable', id);
