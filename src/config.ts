@@ -85,6 +85,7 @@ export interface Config {
     readonly caFile?: string;
     readonly concurrentMax: number;
     readonly answerTimeoutMs: number;
+    readonly bytesPerSecondMin: number;
     readonly retryDelayMs: number;
     readonly giveUpAfterMs: number;
   };
@@ -302,6 +303,7 @@ function toSources(table: ConfigTables['sources'], folder: string): Config['sour
     ...(table.ca_file !== undefined && { caFile: resolve(folder, table.ca_file) }),
     concurrentMax: table.concurrent_max,
     answerTimeoutMs: table.answer_timeout,
+    bytesPerSecondMin: table.rate_min,
     retryDelayMs: table.retry_delay,
     giveUpAfterMs: table.give_up_after,
   };

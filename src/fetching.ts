@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import { BrokenInvariant } from './base/assert.ts';
+import { assert, BrokenInvariant } from './base/assert.ts';
 import type { Clock } from './base/clock.ts';
 import { type ErrorCode, ServiceError } from './base/errors.ts';
+import { Slots } from './base/slots.ts';
 import {
   type DocumentOptions,
   DocumentPass,
@@ -22,9 +23,9 @@ export interface FetchingOptions {
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
-  /** How slow a source may be. */
+  /** How slow a source may be: with the largest document it also bounds how long one fetch takes. */
   patience: Patience;
-  /** Documents fetched at the same time. */
+  /** Documents fetched at the same time, of one client half as many. */
   concurrentMax: number;
   /** The first pause after a failure that may pass; each further one is twice as long. */
   retryDelayMs: number;
@@ -62,6 +63,8 @@ interface Task {
 }
 
 const RETRY_DELAY_MS_MAX = 300_000;
+/** Sources that are asked with HEAD at the same time, half as many for one client; each takes `answerTimeoutMs` at most. */
+const PROBES_MAX = 256;
 
 /**
  * Turns accepted jobs from URLs into received ones: each document is fetched, once if all goes well, and streamed through what an
@@ -71,11 +74,15 @@ export class Fetching {
   readonly #options: FetchingOptions;
   readonly #stop = new AbortController();
   readonly #pauses = new Set<NodeJS.Timeout>();
-  readonly #running = new Map<Task, Promise<void>>();
-  #queue: Task[] = [];
+  readonly #running = new Set<Promise<void>>();
+  /** What waits for its turn: of each client the oldest first, and the clients in turn. */
+  readonly #queues = new Map<string, Task[]>();
+  readonly #places: Slots;
+  readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
 
   constructor(options: FetchingOptions) {
     this.#options = options;
+    this.#places = new Slots({ of: 'fetches', max: options.concurrentMax });
   }
 
   /** Takes up what an earlier process left. Called once. */
@@ -90,10 +97,12 @@ export class Fetching {
 
   /**
    * Asks a source what it has, before a job is accepted. Throws ServiceError `checksum_mismatch` or `document_too_large` when it
-   * says that it has something else, `source_unreachable` or `source_not_allowed` when it cannot be asked.
+   * says that it has something else, `source_unreachable` or `source_not_allowed` when it cannot be asked, `too_many_requests`
+   * or `queue_full` when too many are asked already.
    */
-  async probe(sourceUrl: string, checksumSha256: string): Promise<void> {
+  async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
     const { source, document, logger } = this.#options;
+    const leave = this.#probes.take(clientId);
     try {
       const { sha256, bytes = 0 } = await source.probe(sourceUrl, this.#stop.signal);
       if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
@@ -102,6 +111,8 @@ export class Fetching {
     } catch (error) {
       if (error instanceof ServiceError) logger.info(describe(error, sourceUrl), 'a source was refused');
       throw error;
+    } finally {
+      leave();
     }
   }
 
@@ -112,44 +123,59 @@ export class Fetching {
   }
 
   status(): FetchingStatus {
-    return { underWay: this.#running.size, queued: this.#queue.length, paused: this.#pauses.size };
+    const queued = [...this.#queues.values()].reduce((sum, { length }) => sum + length, 0);
+    return { underWay: this.#running.size, queued, paused: this.#pauses.size };
   }
 
   /** Breaks off; what was under way is fetched anew after the next start. */
   async close(): Promise<void> {
     this.#stop.abort(shuttingDown());
     for (const pause of this.#pauses) clearTimeout(pause);
-    await Promise.all(this.#running.values());
+    await Promise.all(this.#running);
   }
 
   #add(task: Task): void {
-    this.#queue.push(task);
+    const { clientId } = task.job;
+    const queue = this.#queues.get(clientId);
+    if (queue) queue.push(task);
+    else this.#queues.set(clientId, [task]);
     this.#fill();
   }
 
   #fill(): void {
-    while (this.#running.size < this.#options.concurrentMax && !this.#stop.signal.aborted) {
-      const task = this.#next();
-      if (task === undefined) return;
+    while (!this.#stop.signal.aborted) {
+      const clientId = this.#nextClient();
+      const leave = clientId === undefined ? undefined : this.#places.tryTake(clientId);
+      if (clientId === undefined || leave === undefined) return;
+      const task = this.#shift(clientId);
       const run = this.#run(task)
         .catch((error) => this.#options.onFatal(error))
         .finally(() => {
-          this.#running.delete(task);
+          leave();
+          this.#running.delete(run);
           this.#fill();
         });
-      this.#running.set(task, run);
+      this.#running.add(run);
     }
   }
 
-  /** Of the client with the fewest documents under way the oldest, so that none waits for another's slow source. */
-  #next(): Task | undefined {
-    const underWay = Map.groupBy(this.#running.keys(), ({ job }) => job.clientId);
-    const loadOf = ({ job }: Task) => underWay.get(job.clientId)?.length ?? 0;
-    const [first] = this.#queue;
-    if (first === undefined) return undefined;
-    const next = this.#queue.reduce((best, task) => (loadOf(task) < loadOf(best) ? task : best), first);
-    this.#queue = this.#queue.filter((task) => task !== next);
+  /** Whoever has the fewest documents under way: if it may have no place now, nobody may. */
+  #nextClient(): string | undefined {
+    let next: string | undefined;
+    for (const id of this.#queues.keys()) {
+      if (next === undefined || this.#places.held(id) < this.#places.held(next)) next = id;
+    }
     return next;
+  }
+
+  /** The client's oldest task; the client itself is last in turn from now on. */
+  #shift(clientId: string): Task {
+    const queue = this.#queues.get(clientId);
+    const task = queue?.shift();
+    assert(queue && task, 'a client without tasks is in no turn');
+    this.#queues.delete(clientId);
+    if (queue.length > 0) this.#queues.set(clientId, queue);
+    return task;
   }
 
   async #run(task: Task): Promise<void> {

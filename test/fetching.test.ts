@@ -5,6 +5,7 @@ import type { Receipt } from '../src/manifest/receipt.ts';
 import { openTestApp, pdfOf, type TestApp, type TestOptions } from './support/app.ts';
 import { startClamd, VIRUS, VIRUS_NAME } from './support/clamd.ts';
 import type { Answer, Client, Envelope, JobBody } from './support/client.ts';
+import { HOSTILITIES, hostilityOf, openHostile } from './support/hostile.ts';
 import { isAvailable, startScanner } from './support/scanning.ts';
 import {
   either,
@@ -357,18 +358,58 @@ t.test('few are fetched at a time, and no client waits behind all of another', a
       });
     }),
   );
-  const { client, issue } = await openSourceApp(t, { sources: { concurrentMax: 2 } });
+  const { client, issue } = await openSourceApp(t, { sources: { concurrentMax: 4 } });
   const other = client.as(await issue({ clientId: 'acme-app' }));
   const greedy: Answer[] = [];
   for (let n = 0; n < 4; n++) greedy.push(await create(client, `${source.origin}/greedy`));
   const modest = await create(other, `${source.origin}/modest`);
-  await until('two are fetched', () => held.length === 2);
+  await until('three are fetched', () => held.length === 3);
+  t.equal(source.requests.at(-1), 'GET /modest', 'a greedy client has half of the places, and leaves one');
   held.shift()?.();
-  await until('the next is fetched', () => held.length === 2);
-  t.equal(source.requests.at(-1), 'GET /modest');
+  await until('the next is fetched', () => held.length === 3);
   const releasing = setInterval(() => held.shift()?.(), 5);
   t.teardown(() => clearInterval(releasing));
   for (const answer of greedy) t.match(await ended(client, answer), { phase: 'completed' });
   t.match(await ended(other, modest), { phase: 'completed' });
-  t.equal(most, 2);
+  t.equal(most, 3);
+});
+
+t.test('hostile sources hold the share of their client alone, and no stop', async (t) => {
+  const { client, issue, fetching, store, fatal } = await openSourceApp(t, { sources: { concurrentMax: 8 } });
+  const servers = await Promise.all(HOSTILITIES.map((one) => openHostile(t, one, { toGet: true })));
+  for (const { host } of servers) {
+    const answer = await create(client, `http://${host}/a.pdf`);
+    t.equal(answer.status, 202);
+  }
+  await until('they hold what they may', () => fetching.status().underWay === 4);
+  const source = await openSource(t, serving(DOCUMENT));
+  const other = client.as(await issue({ clientId: 'acme-app' }));
+  const sealed = await create(other, source.origin, DOCUMENT, { mode: 'blocking' });
+  t.match(sealed.json(), { phase: 'completed' });
+  await fetching.close();
+  for (const server of servers) await server.left();
+  t.same(fatal, []);
+  t.equal(await store.waitingCount(), HOSTILITIES.length, 'they are fetched after the next start');
+});
+
+t.test('sources that do not answer to HEAD keep nobody else from anything', async (t) => {
+  const app = await openSourceApp(t, { app: { uploadsMax: 2 }, sources: { answerTimeoutMs: 60_000 } });
+  const silent = await openHostile(t, hostilityOf('says nothing'));
+  const { client, issue, fetching } = app;
+  const asked = Array.from({ length: 130 }, () => create(client, `http://${silent.host}/`));
+  const refused = await Promise.race(asked);
+  t.equal(codeOf(refused), '429 too_many_requests', 'a client has a share of requests to sources');
+  await until('it is used', () => silent.connections() === 128);
+  const other = client.as(await issue({ clientId: 'acme-app' }));
+  const source = await openSource(t, serving(DOCUMENT));
+  const hosted = await create(other, source.origin, DOCUMENT, { mode: 'blocking' });
+  t.match(hosted.json(), { phase: 'completed' });
+  for (const uploading of [client, other]) {
+    const uploaded = await uploading.seal(DOCUMENT, { mode: 'blocking' });
+    t.match(uploaded.json(), { phase: 'completed' });
+  }
+  await fetching.close();
+  const codes = (await Promise.all(asked)).map(codeOf);
+  t.equal(codes.filter((code) => code === '503 shutting_down').length, 128);
+  await silent.left();
 });

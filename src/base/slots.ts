@@ -32,7 +32,7 @@ export class Slots {
     const give = this.tryTake(clientId);
     if (give) return give;
     const { of, max, perClientMax, code } = this.#options;
-    const own = this.#held(clientId);
+    const own = this.held(clientId);
     if (own >= perClientMax || this.#total < max) {
       const message = `This client has ${own} ${of} under way, as many as it may have now. Repeat the request when one has ended.`;
       throw new ServiceError(code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
@@ -43,7 +43,7 @@ export class Slots {
 
   /** Like {@link take}; undefined where no slot is to be had now. For work that can wait. */
   tryTake(clientId: string): (() => void) | undefined {
-    if (this.#total >= this.#options.max || this.#held(clientId) >= this.#shareOf(clientId)) return undefined;
+    if (this.#total >= this.#options.max || this.held(clientId) >= this.#shareOf(clientId)) return undefined;
     this.#count(clientId, 1);
     let isHeld = true;
     return () => {
@@ -52,7 +52,8 @@ export class Slots {
     };
   }
 
-  #held(clientId: string): number {
+  /** How many slots a client holds now. */
+  held(clientId: string): number {
     return this.#perClient.get(clientId) ?? 0;
   }
 
@@ -64,7 +65,7 @@ export class Slots {
   }
 
   #count(clientId: string, change: 1 | -1): void {
-    const own = this.#held(clientId) + change;
+    const own = this.held(clientId) + change;
     if (own === 0) this.#perClient.delete(clientId);
     else this.#perClient.set(clientId, own);
     this.#total += change;

@@ -231,8 +231,9 @@ export const configSchema = table({
   sources: table({
     allow: allowList.prefault([]),
     ca_file: path("a PEM file with certificate authorities to trust beside Node's own").optional(),
-    concurrent_max: integer('documents fetched at the same time', 1, 1024).prefault(8),
+    concurrent_max: integer('documents fetched at the same time', 1, 1024).prefault(16),
     answer_timeout: duration('how long a source may take to answer', '100ms', '5m').prefault('10s'),
+    rate_min: size('what must arrive of a document per second', '1KiB', '1GiB').prefault('16KiB'),
     retry_delay: duration('the pause after a first failure', '10ms', '5m').prefault('2s'),
     give_up_after: duration('how long a document is tried to be fetched', '1s', '30d').prefault('1h'),
   }).prefault({}),

@@ -45,6 +45,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'body_too_large',
   'unsupported_media_type',
   'too_many_uploads',
+  'too_many_requests',
   'rate_limit_exceeded',
   'quota_exceeded',
   'kms_partition_unavailable',

@@ -85,23 +85,15 @@ async function reference(ctx: RequestContext, { intake }: SubmissionOptions): Pr
   return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
 }
 
-/**
- * Asks the source what it has, before a job is accepted; throws ServiceError. A source that is asked takes a place among the uploads: it holds a connection too, and one client
- * is not to hold all.
- */
+/** Asks the source what it has, before a job is accepted. Throws ServiceError. */
 export async function probe(
   ctx: RequestContext,
   sourceUrl: string,
   documentSha256: string,
-  { slots, sources }: SubmissionOptions,
+  { sources }: SubmissionOptions,
 ): Promise<void> {
-  const leave = slots.take(callerOf(ctx).viewer.clientId);
-  try {
-    await sources.probe(sourceUrl, documentSha256);
-    await callerOf(ctx).confirm();
-  } finally {
-    leave();
-  }
+  await sources.probe(callerOf(ctx).viewer.clientId, sourceUrl, documentSha256);
+  await callerOf(ctx).confirm();
 }
 
 const form: Submit = (ctx, options, onPurpose) => {

@@ -77,7 +77,7 @@ export async function openFetching(
   shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'>,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
-  const { allow, caFile, answerTimeoutMs, ...limits } = config.sources;
+  const { allow, caFile, answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
   const fetching = new Fetching({
     ...shared,
     ...limits,
@@ -86,10 +86,7 @@ export async function openFetching(
       answerTimeoutMs,
       ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
     }),
-    patience: {
-      idleTimeoutMs: config.http.bodyIdleTimeoutMs,
-      bytesPerSecondMin: config.http.bodyBytesPerSecondMin,
-    },
+    patience: { idleTimeoutMs: config.http.bodyIdleTimeoutMs, bytesPerSecondMin },
     clock: systemClock,
   });
   parts.defer(() => fetching.close());

@@ -27,7 +27,7 @@ t.test('what was accepted is fetched, whatever becomes of the daemon meanwhile',
   const sandbox = await openSandbox({
     init: false,
     tables: {
-      sources: 'allow = ["127.0.0.1"]\nca_file = "sources.pem"\nretry_delay = "50ms"\nconcurrent_max = 2',
+      sources: 'allow = ["127.0.0.1"]\nca_file = "sources.pem"\nretry_delay = "50ms"\nconcurrent_max = 4',
     },
   });
   t.teardown(() => sandbox.close());

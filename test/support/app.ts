@@ -49,6 +49,7 @@ export interface TestApp {
   store: Store;
   partitions: Signing;
   sealer: Sealer;
+  fetching: Fetching;
   server: HttpServer;
   /** With a key of `acme-web` of the organisation `acme`, which may do everything. */
   client: Client;
@@ -176,7 +177,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());
   const log = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { site, store, partitions, sealer, server, client, log, fatal, documentsDir, issue };
+  return { site, store, partitions, sealer, fetching, server, client, log, fatal, documentsDir, issue };
 }
 
 /** A small document that passes for a PDF, different for every `text`; `bytes` long, if that is more than it needs. */

@@ -226,16 +226,26 @@ export interface HostileServer {
   left(): Promise<void>;
 }
 
-/** On the loopback; closed with the test. */
-export async function openHostile(t: Test, { name, stage, serve }: Hostility): Promise<HostileServer> {
+const NO_HEAD = 'HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n';
+
+/** On the loopback; closed with the test. With `toGet` HEAD is answered in order: it is not supported. */
+export async function openHostile(
+  t: Test,
+  { name, stage, serve }: Hostility,
+  { toGet = false } = {},
+): Promise<HostileServer> {
   const sockets = new Set<Socket>();
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
     sockets.add(socket);
     socket.on('error', () => {}).once('close', () => sockets.delete(socket));
-    socket.once('data', () => stage !== 'connection' && serve(socket)).resume();
-    if (stage === 'connection') serve(socket);
+    const begin = (asked: Buffer) => {
+      if (toGet && asked.toString().startsWith('HEAD')) socket.end(NO_HEAD);
+      else if (toGet || stage !== 'connection') serve(socket);
+    };
+    socket.once('data', begin).resume();
+    if (!toGet && stage === 'connection') serve(socket);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
