@@ -10,7 +10,7 @@
 
 #include "x86_kernels.h"
 
-#pragma GCC target("sha,avx512f,avx512bw,avx512vl,avx512vbmi2,avx2,bmi,bmi2")
+#pragma GCC target("sha,avx512f,avx512bw,avx512vl,avx512vbmi2,avx2,bmi,bmi2,prefer-vector-width=128")
 #include <immintrin.h>
 #pragma GCC diagnostic ignored "-Wuninitialized"  // as in x86_avx512.cc
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -23,27 +23,18 @@
 namespace pdfseal {
 namespace {
 
-struct FourStrides : Wide64 {
-  static constexpr std::size_t kStrides = 4;
-  static PDFSEAL_INLINE Word nextWords(Word a, Word b) { return _mm512_alignr_epi8(b, a, 8); }
-  static PDFSEAL_INLINE Word repeat(const std::uint64_t* two) { return _mm512_broadcast_i32x4(load128(two)); }
-  static PDFSEAL_INLINE Word load(const std::uint8_t* data, std::size_t last) {
-    auto part = [&](std::size_t i) { return load128(data + kStrideBytes * (i < last ? i : last)); };
-    Word x = _mm512_castsi128_si512(part(0));
-    x = _mm512_inserti32x4(x, part(1), 1);
-    x = _mm512_inserti32x4(x, part(2), 2);
-    x = _mm512_inserti32x4(x, part(3), 3);
-    return _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(byteSwap64()));
+struct Vl {
+  static PDFSEAL_INLINE __m128i exclusiveOr(__m128i a, __m128i b, __m128i c) {
+    return _mm_ternarylogic_epi64(a, b, c, kExclusiveOr);
   }
-
- private:
-  static PDFSEAL_INLINE __m128i load128(const void* from) {
-    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  template <int n>
+  static PDFSEAL_INLINE __m128i rotateRight(__m128i x) {
+    return _mm_ror_epi64(x, n);
   }
 };
 
 void both(Chain& chain, const std::uint8_t* data, std::size_t strides) {
-  interleavedBoth<FourStrides>(chain, data, strides);
+  Interleaved<Vl>().advance(chain, data, strides);
 }
 
 constexpr LaneFunction kLanesBoth[] = {

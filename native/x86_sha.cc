@@ -13,7 +13,7 @@
 
 #include "x86_kernels.h"
 
-#pragma GCC target("sha,avx2,bmi,bmi2")
+#pragma GCC target("sha,avx2,bmi,bmi2,prefer-vector-width=128")
 #include <immintrin.h>
 
 #include "x86_both.h"
@@ -22,42 +22,16 @@
 namespace pdfseal {
 namespace {
 
-struct TwoStrides {
-  using Word = __m256i;
-  static constexpr std::size_t kStrides = 2;
-  static PDFSEAL_INLINE Word add(Word a, Word b) { return _mm256_add_epi64(a, b); }
-  static PDFSEAL_INLINE Word exclusiveOr(Word a, Word b, Word c) { return a ^ b ^ c; }
+struct Avx {
+  static PDFSEAL_INLINE __m128i exclusiveOr(__m128i a, __m128i b, __m128i c) { return a ^ b ^ c; }
   template <int n>
-  static PDFSEAL_INLINE Word rotateRight(Word x) {
-    return _mm256_srli_epi64(x, n) | _mm256_slli_epi64(x, 64 - n);
-  }
-  template <int n>
-  static PDFSEAL_INLINE Word shiftRight(Word x) {
-    return _mm256_srli_epi64(x, n);
-  }
-  static PDFSEAL_INLINE Word nextWords(Word a, Word b) { return _mm256_alignr_epi8(b, a, 8); }
-  static PDFSEAL_INLINE Word repeat(const std::uint64_t* two) {
-    return _mm256_broadcastsi128_si256(load128(two));
-  }
-  static PDFSEAL_INLINE void store(std::uint64_t* to, Word x) {
-    _mm256_store_si256(reinterpret_cast<Word*>(to), x);
-  }
-  static PDFSEAL_INLINE Word load(const std::uint8_t* data, std::size_t last) {
-    const __m256i swap =
-        _mm256_set_epi64x(0x08090a0b0c0d0e0f, 0x0001020304050607, 0x08090a0b0c0d0e0f, 0x0001020304050607);
-    const std::uint8_t* second = data + (last > 0 ? kStrideBytes : 0);
-    return _mm256_shuffle_epi8(
-        _mm256_inserti128_si256(_mm256_castsi128_si256(load128(data)), load128(second), 1), swap);
-  }
-
- private:
-  static PDFSEAL_INLINE __m128i load128(const void* from) {
-    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  static PDFSEAL_INLINE __m128i rotateRight(__m128i x) {
+    return _mm_srli_epi64(x, n) | _mm_slli_epi64(x, 64 - n);
   }
 };
 
 void both(Chain& chain, const std::uint8_t* data, std::size_t strides) {
-  interleavedBoth<TwoStrides>(chain, data, strides);
+  Interleaved<Avx>().advance(chain, data, strides);
 }
 
 constexpr LaneFunction kLanes512[] = {
