@@ -136,9 +136,12 @@ export interface RemoteConfig {
   readonly tlsCaFile?: string;
 }
 
-/** `files: 'unused'` for commands that never sign nor stamp: modules, PINs and roots need not be there. */
+/**
+ * `files: 'unused'` for commands that never sign nor stamp: modules, PINs and roots need not be there. `by_hand`: only credentials need
+ * not, which systemd hands out with a start.
+ */
 export interface LoadOptions {
-  files?: 'needed' | 'unused';
+  files?: 'needed' | 'unused' | 'by_hand';
   /** Told, a line for each, what is wrong with files that a start can do without. */
   tell?(line: string): void;
 }
@@ -150,7 +153,8 @@ export interface LoadOptions {
 export function loadConfig(file: string, options: LoadOptions = {}): Config {
   const text = readText(file);
   const config = parseConfig(text, file);
-  if (options.files !== 'unused') checkFiles(config, config.tables, text, options.tell ?? (() => {}));
+  const { files = 'needed', tell = () => {} } = options;
+  if (files !== 'unused') checkFiles(config, { text, tell, credentials: files === 'needed' });
   return config;
 }
 

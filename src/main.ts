@@ -9,6 +9,7 @@ import { notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger, refuseStart } from './base/logger.ts';
 import { packageVersion } from './base/version.ts';
+import { checkConfig } from './cli/checkConfig.ts';
 import { assertAgreement } from './config/agreement.ts';
 import { LiveConfig } from './config/reload.ts';
 import { type Config, loadConfig } from './config.ts';
@@ -58,9 +59,11 @@ async function main(): Promise<void> {
   if (values.version) return void process.stdout.write(`${packageVersion()}\n`);
   if (values.config === undefined)
     throw new OperatorError(`name the config file with --config FILE\n\n${USAGE}`);
-  const config = loadConfig(values.config);
-  if (values['check-config']) return void process.stdout.write(`${config.file}: good\n`);
-  await serve(config);
+  if (values['check-config']) {
+    process.exitCode = (await checkConfig(values.config)) ? 0 : 1;
+    return;
+  }
+  await serve(loadConfig(values.config));
 }
 
 /** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. */

@@ -12,7 +12,7 @@ import { note, print, printJson } from './terminal.ts';
 
 export function configCommand(): Command {
   const command = new Command('config').description(
-    'The configuration of an environment. Whether a file is good, and all that is wrong with it, says `pdfseald --check-config`.',
+    'The configuration of an environment. Whether a file is good, and all that is wrong with it, says `pdfseal check-config`.',
   );
   explain(
     command

@@ -7,13 +7,14 @@ import { askDaemon } from './doctor/daemon.ts';
 import { bad, type Diagnosis, good, warning } from './doctor/diagnosis.ts';
 import { checkFiles } from './doctor/files.ts';
 import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
+import { showDiagnosis } from './doctor/show.ts';
 import { checkStore } from './doctor/store.ts';
 import { checkTls } from './doctor/tls.ts';
 import { probeTokens } from './doctor/tokens.ts';
 import { EXIT } from './exit.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
-import { marked, print, printJson } from './terminal.ts';
+import { print, printJson } from './terminal.ts';
 
 export function doctorCommand(): Command {
   return explain(
@@ -40,7 +41,7 @@ async function diagnose({ config: file, json }: { config: string; json?: true })
   for await (const diagnosis of diagnosesOf(file)) {
     verdicts.add(diagnosis.verdict);
     if (json) printJson(diagnosis);
-    else show(diagnosis);
+    else showDiagnosis(diagnosis);
   }
   const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
   process.exitCode = worst;
@@ -87,11 +88,4 @@ function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {
     if (!(error instanceof OperatorError)) throw error;
     return bad('config', error.message, 'correct it; every key is explained in production.toml');
   }
-}
-
-function show({ check, verdict, detail, remedy }: Diagnosis): void {
-  const [first = '', ...others] = detail.split('\n');
-  process.stdout.write(`${marked(verdict, `${check}: ${first}`)}\n`);
-  for (const line of others) print(`    ${line}`);
-  if (remedy !== undefined && remedy !== '') print(`    → ${remedy}`);
 }

@@ -26,6 +26,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./config.ts')).configCommand(),
   },
   {
+    name: 'check-config',
+    summary: 'say whether the daemon would start with a configuration',
+    load: async () => (await import('./checkConfig.ts')).checkConfigCommand(),
+  },
+  {
     name: 'doctor',
     summary: 'check an installation part by part, and say what to do',
     load: async () => (await import('./doctor.ts')).doctorCommand(),

@@ -21,6 +21,7 @@ interface Config {
   readonly sources: { readonly caFile?: string };
   readonly webhooks: { readonly caFile?: string };
   readonly clock: ClockSource;
+  readonly tables: ConfigTables;
 }
 
 interface Remote {
@@ -33,20 +34,29 @@ interface NamedFile {
   path: KeyPath;
   file: string;
   expected: string;
+  /** Handed out by systemd. */
+  isCredential?: boolean;
+}
+
+interface FileCheck {
+  /** Of the configuration, for the numbers of its lines. */
+  text: string;
+  /** Told, a line for each, what a start can do without. */
+  tell(line: string): void;
+  /** Whether credentials are to be there. */
+  credentials: boolean;
 }
 
 /**
  * Throws OperatorError with a line for each file that is named and cannot be read. Only told, a line for each, is what a start can do
  * without: PIN files, as long as the partitions whose files can be read meet the quorum.
  */
-export function checkFiles(
-  config: Config,
-  tables: ConfigTables,
-  text: string,
-  tell: (line: string) => void,
-): void {
-  const { kms, timestamp } = config;
-  const faultsOf = (files: NamedFile[]) => files.flatMap((named) => faultOf(named, config.file, text));
+export function checkFiles(config: Config, { text, tell, credentials }: FileCheck): void {
+  const { kms, timestamp, tables } = config;
+  const faultsOf = (files: NamedFile[]) =>
+    files
+      .filter(({ isCredential = false }) => credentials || !isCredential)
+      .flatMap((named) => faultOf(named, config.file, text));
   const pins = [
     { ...kms, files: pinFiles(['kms', 'partitions'], tables.kms.partitions, kms.partitions) },
     {
@@ -89,7 +99,8 @@ function pinFiles(
 ): NamedFile[] {
   return tokens.map(({ pinFile }, index) => {
     const key = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
-    return { path: [...list, index, key], file: pinFile, expected: PIN_EXPECTED[key] };
+    const isCredential = key === 'pin_credential';
+    return { path: [...list, index, key], file: pinFile, expected: PIN_EXPECTED[key], isCredential };
   });
 }
 
@@ -120,7 +131,14 @@ function tlsFiles({ http: { tls } }: Config, tables: ConfigTables): NamedFile[] 
   return Object.entries(files).flatMap(([name, file]) =>
     file === undefined
       ? []
-      : [{ path: ['http', 'tls', name], file, expected: 'a PEM file, readable to this user' }],
+      : [
+          {
+            path: ['http', 'tls', name],
+            file,
+            expected: 'a PEM file, readable to this user',
+            isCredential: name === 'key_credential',
+          },
+        ],
   );
 }
 

@@ -18,22 +18,42 @@ export interface Pin {
  * calls this: the PIN never enters the process that talks to the network.
  */
 export function readPin(path: string, source = path): Pin {
+  return withPinFile(path, source, (file, version) => {
+    const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    if (value === '') throw emptyFile(source);
+    return { value, version };
+  });
+}
+
+/** Throws what {@link readPin} would, as far as that can be told without reading it. */
+export function inspectPinFile(path: string, source = path): void {
+  withPinFile(path, source, () => {});
+}
+
+function withPinFile<Result>(
+  path: string,
+  source: string,
+  use: (file: number, version: string) => Result,
+): Result {
   // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
   const file = openOrFail(path, source);
   try {
     const stats = fstatSync(file, { bigint: true });
+    if (stats.size === 0n && stats.isFile()) throw emptyFile(source);
     if (!stats.isFile() || stats.size > PIN_FILE_BYTES_MAX) {
       throw new SignerFailure('pin_file_invalid', `the PIN file ${source} is not a small regular file`);
     }
     if ((stats.mode & 0o007n) !== 0n) {
       throw new SignerFailure('pin_file_exposed', `the PIN file ${source} is open to others`);
     }
-    const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    if (value === '') throw new SignerFailure('pin_file_invalid', `the PIN file ${source} is empty`);
-    return { value, version: versionOf(stats) };
+    return use(file, versionOf(stats));
   } finally {
     closeSync(file);
   }
+}
+
+function emptyFile(source: string): SignerFailure {
+  return new SignerFailure('pin_file_invalid', `the PIN file ${source} is empty`);
 }
 
 function openOrFail(path: string, source: string): number {

@@ -1,7 +1,7 @@
 /** What the daemon takes on its command line, and how it ends: for its help and its manual page. */
 export const OPTIONS: readonly [flags: string, meaning: string][] = [
   ['--config FILE', 'the configuration (TOML); see config/production.toml'],
-  ['--check-config', 'say whether the configuration is good, and exit'],
+  ['--check-config', 'say whether it would start with the configuration, as this user, and exit'],
   ['--version', 'print the version, and exit'],
   ['--help', 'print this, and exit'],
 ];

@@ -125,6 +125,7 @@ async function openAsExpected({ path, expected, readOnly, repairing, schema }: E
 function olderStore(path: string, schema: number, own: number): OperatorError {
   return new OperatorError(
     `${path} was made by an older pdfseald (store schema ${schema}, this program writes ${own}): start the daemon, which migrates it; a backup is restored by the version that made it`,
+    { code: 'older_store' },
   );
 }
 

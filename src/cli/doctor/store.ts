@@ -44,6 +44,10 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       const remedy = 'run `pdfseal check`: its last line says what mends it';
       return { diagnoses: [bad('store', String(error), remedy)] };
     }
+    if (error.code === 'older_store')
+      return {
+        diagnoses: [warning('store', error.message, 'start the daemon: it keeps a copy of it as it was')],
+      };
     const remedy =
       'see "Disaster recovery" in the README; a store is made by `pdfseal init` and never overwritten';
     const disk = await checkDiskOf(config);

@@ -1,0 +1,24 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+/** It answers from memory; one that does not is in trouble of its own. */
+const ANSWER_MS_MAX = 5_000;
+
+/** Whether systemd runs this machine (sd_booted(3)). */
+export function hasSystemd(): boolean {
+  return existsSync('/run/systemd/system');
+}
+
+/**
+ * What systemctl(1) says of a unit: `enabled`, `disabled`, … or `active`, `inactive`, …; undefined where systemd does not run this
+ * machine, or does not answer.
+ */
+export function unitState(question: 'is-enabled' | 'is-active', unit: string): string | undefined {
+  if (!hasSystemd()) return undefined;
+  const { stdout } = spawnSync('systemctl', [question, unit], {
+    env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
+    encoding: 'utf8',
+    timeout: ANSWER_MS_MAX,
+  });
+  return stdout?.trim().split('\n')[0] || undefined;
+}
