@@ -45,6 +45,8 @@ export interface Config {
     readonly headerTimeoutMs: number;
     readonly bodyIdleTimeoutMs: number;
     readonly bodyBytesPerSecondMin: number;
+    readonly connectionsMax: number;
+    readonly connectionsPerAddressMax: number;
     readonly uploadsMax: number;
     readonly uploadsPerClientMax: number;
     readonly batchesMax: number;
@@ -246,6 +248,8 @@ function toConfig(tables: ConfigTables, file: string): Omit<Config, 'sha256'> {
       headerTimeoutMs: http.header_timeout,
       bodyIdleTimeoutMs: http.body_idle_timeout,
       bodyBytesPerSecondMin: http.body_rate_min,
+      connectionsMax: http.connections_max,
+      connectionsPerAddressMax: http.connections_per_address_max,
       uploadsMax: http.uploads_max,
       uploadsPerClientMax: http.uploads_per_client_max,
       batchesMax: http.batches_max,

@@ -185,6 +185,8 @@ async function serve(config: Config): Promise<void> {
     publicUrl: config.http.publicUrl,
     organizations: () => live.current.organizations,
     limits,
+    connectionsMax: config.http.connectionsMax,
+    connectionsPerAddressMax: config.http.connectionsPerAddressMax,
     uploadsMax: config.http.uploadsMax,
     uploadsPerClientMax: config.http.uploadsPerClientMax,
     batchesMax: config.http.batchesMax,
@@ -200,6 +202,7 @@ async function serve(config: Config): Promise<void> {
     logger,
     onFatal,
     onRequest: (request) => metrics.request(request),
+    onUnlogged: () => metrics.unlogged(),
   });
   const tls = openTlsOf(config, logger, parts);
   const canary = await openHealth(

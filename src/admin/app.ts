@@ -44,7 +44,8 @@ export function createAdminApp(parts: AdminParts): RequestListener {
   const koa = new Koa<RequestState>();
   koa.on('error', (error) => logger.debug({ err: error }, 'the administration’s caller went away'));
   // Probes and scrapes come every few seconds.
-  koa.use(observe({ info: logger.debug.bind(logger) }));
+  const line = (fields: object) => logger.debug(fields, 'request');
+  koa.use(observe({ write: line, writeStranger: line }));
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(router.routes());

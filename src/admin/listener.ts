@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { Logger } from 'pino';
+import { RequestLog } from '../http/requestLog.ts';
 import { answerTransportFailures } from '../http/transport.ts';
 import type { ListenAddress } from '../net/address.ts';
 import { listenAt } from '../net/listen.ts';
@@ -32,7 +33,7 @@ export async function openAdminListener(
   });
   server.maxConnections = CONNECTIONS_MAX;
   server.on('request', handle);
-  answerTransportFailures(server, logger);
+  answerTransportFailures(server, new RequestLog(logger));
   await listenAt(server, address, 'admin.listen');
   return {
     async close() {

@@ -81,6 +81,11 @@ export class Metrics implements SealerObserver {
     'Requests to the API that failed, by error code',
     ['code'],
   );
+  readonly #unlogged = this.#counter(
+    'pdfseal_http_unlogged_requests_total',
+    'Requests without a good API key that were counted instead of logged',
+    [],
+  );
   readonly #refusals = this.#counter(
     'pdfseal_limit_refusals_total',
     `Creates refused for a limit of their client, rate or quota; of ${CLIENTS_MAX} clients by name`,
@@ -161,6 +166,10 @@ export class Metrics implements SealerObserver {
     const known = METHODS.includes(method) ? method : '(other)';
     this.#requestTime.observe({ method: known, route, status }, durationMs / 1000);
     if (errorCode !== undefined) this.#errors.inc({ code: errorCode });
+  }
+
+  unlogged(): void {
+    this.#unlogged.inc();
   }
 
   refused(clientId: string, limit: 'rate' | 'quota'): void {

@@ -149,6 +149,8 @@ export const configSchema = table({
     header_timeout: duration('how long request headers may take', '1s', '5m').prefault('10s'),
     body_idle_timeout: duration('how long an upload may pause', '1s', '10m').prefault('30s'),
     body_rate_min: size('what must arrive of an upload per second', '0B', '1GiB').prefault('1KiB'),
+    connections_max: integer('open connections', 16, 65_536).prefault(8_192),
+    connections_per_address_max: integer('open connections of one address', 1, 65_536).prefault(1_024),
     uploads_max: integer('uploads received at the same time', 1, 65_536).prefault(1024),
     uploads_per_client_max: integer('uploads of one client at the same time', 1, 65_536).prefault(512),
     batches_max: integer('batches received at the same time', 1, 1_024).prefault(16),

@@ -11,6 +11,7 @@ import { type AnswerOptions, answerErrors } from './answer.ts';
 import { type AuthOptions, requireKey } from './auth.ts';
 import { createDigestBatch } from './batch.ts';
 import { linger } from './body.ts';
+import { Connections } from './connections.ts';
 import { type CreateOptions, createDigestJob, createSealJob } from './create.ts';
 import { type DocumentRouteOptions, getDocument } from './document.ts';
 import { serveErrorIndex, serveErrorPage } from './error-pages.ts';
@@ -20,6 +21,7 @@ import { getCheckpoint, getTile } from './log.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { limitAtOnce, limitRate } from './rate-limit.ts';
+import { RequestLog } from './requestLog.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
 import {
@@ -71,30 +73,41 @@ export interface AppParts {
   onFatal: AnswerOptions['onFatal'];
   /** Told of every request that was answered; must not throw. */
   onRequest?(request: AnsweredRequest): void;
+  /** Told of every request that left no line in the log; must not throw. */
+  onUnlogged?(): void;
+  connectionsMax: number;
+  connectionsPerAddressMax: number;
 }
 
 /** The API as a request listener; `lifecycle.draining` makes it refuse what is new. */
 export interface App {
   handle: RequestListener;
   lifecycle: { draining: boolean };
+  log: RequestLog;
+  connections: Connections;
 }
 
 /** Puts the API together. What is used first sees a request first and its answer last. */
 export function createApp(parts: AppParts): App {
   const { logger } = parts;
   const lifecycle = { draining: false };
-  const router = routesOf(parts);
+  const log = new RequestLog(logger, parts.onUnlogged);
+  const connections = new Connections({
+    max: parts.connectionsMax,
+    perAddressMax: parts.connectionsPerAddressMax,
+  });
+  const router = routesOf(parts, connections);
   const koa = new Koa<RequestState>();
   // Only a connection that broke under an answer ends up here; the request's own line tells of it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
-  koa.use(observe(logger, parts.onRequest));
+  koa.use(observe(log, parts.onRequest));
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
   koa.use(soundTarget);
   koa.use(router.routes());
   koa.use(refuseUnrouted(router, 'See /v1/openapi.json.'));
-  return { handle: koa.callback(), lifecycle };
+  return { handle: koa.callback(), lifecycle, log, connections };
 }
 
 type ApiRouter = Router<RequestState>;
@@ -102,11 +115,12 @@ type ApiRouter = Router<RequestState>;
 /** They take turns, one flush of the disk for each. */
 const WEBHOOK_CHANGES_MAX = 32;
 
-function routesOf(parts: AppParts): ApiRouter {
+function routesOf(parts: AppParts, connections: Connections): ApiRouter {
   const { store, sealer, clock, organizations, publicUrl } = parts;
   const { environment } = store.identity;
   const site = { environment, publicUrl };
-  const auth: AuthOptions = { store, environment, organizations, clock };
+  const onAccepted: AuthOptions['onAccepted'] = (socket) => connections.know(socket);
+  const auth: AuthOptions = { store, environment, organizations, clock, onAccepted };
   const mayRead = requireKey(auth, 'jobs:read');
   const mayReadLog = parts.logPublic ? pass : requireKey(auth);
   const jobs = { store, sealer, site };

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { hashApiKey, isApiKey } from '../job/apikey.ts';
@@ -10,6 +11,8 @@ export interface AuthOptions {
   /** For each organisation, those that see its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
+  /** Told of every connection that brings a live key. */
+  onAccepted?(socket: Socket): void;
 }
 
 const CHALLENGE = 'Bearer realm="pdfseald"';
@@ -23,6 +26,7 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
     const keyHash = keyHashOf(ctx, options.environment);
     const credential = await requireLive(ctx, keyHash, options);
     const confirm = async () => void (await requireLive(ctx, keyHash, options));
+    options.onAccepted?.(ctx.req.socket);
     ctx.state.caller = { ...callerOf(credential, options), confirm };
     if (scope && !credential.scopes.includes(scope)) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
-import type { Logger } from 'pino';
 import type { ErrorCode } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
+import type { RequestLines } from './requestLog.ts';
 import type { Middleware, RequestContext } from './state.ts';
 import { traceIdOf } from './trace.ts';
 
@@ -21,10 +21,7 @@ export interface AnsweredRequest {
 }
 
 /** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */
-export function observe(
-  logger: Pick<Logger, 'info'>,
-  onRequest?: (request: AnsweredRequest) => void,
-): Middleware {
+export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest) => void): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
     const { req, state } = ctx;
@@ -48,19 +45,18 @@ export function observe(
       durationMs,
       ...(errorCode && { errorCode }),
     });
-    logger.info(
-      {
-        ...requestIds(ctx),
-        method: ctx.method,
-        route,
-        status: ctx.status,
-        duration_ms: Math.round(durationMs * 10) / 10,
-        bytes_in: bytesSinceLastRequest(req.socket),
-        ...(errorCode && { error_code: errorCode }),
-        ...(req.socket.destroyed && { client_gone: true }),
-      },
-      'request',
-    );
+    const line = {
+      ...requestIds(ctx),
+      method: ctx.method,
+      route,
+      status: ctx.status,
+      duration_ms: Math.round(durationMs * 10) / 10,
+      bytes_in: bytesSinceLastRequest(req.socket),
+      ...(errorCode && { error_code: errorCode }),
+      ...(req.socket.destroyed && { client_gone: true }),
+    };
+    if (state.caller) log.write(line);
+    else log.writeStranger(line, req.socket.remoteAddress);
   };
 }
 

@@ -25,7 +25,6 @@ export interface ServerOptions {
 }
 
 const HEAD_BYTES_MAX = 16 * 1024;
-const CONNECTIONS_MAX = 16_384;
 /** Longer than the 60 s after which common proxies let go of a connection, so that it is they who close it. */
 const KEEP_ALIVE_MS = 65_000;
 
@@ -84,7 +83,7 @@ export async function listen(app: App, options: ServerOptions): Promise<HttpServ
 }
 
 function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOptions): Server {
-  const { headerTimeoutMs, silenceMsMax, logger } = options;
+  const { headerTimeoutMs, silenceMsMax } = options;
   const http: HttpOptions = {
     maxHeaderSize: HEAD_BYTES_MAX,
     headersTimeout: headerTimeoutMs,
@@ -98,11 +97,11 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
   const server = tls ? tlsServer(http, tls, options) : createServer(http);
   // All headers that fit are seen: a header past a count would vanish silently.
   server.maxHeadersCount = 0;
-  server.maxConnections = CONNECTIONS_MAX;
   server.timeout = silenceMsMax;
   // Not answered here: the body is asked for once nothing speaks against the request. Other expectations are ignored.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, app.handle);
-  answerTransportFailures(server, logger);
+  answerTransportFailures(server, app.log);
+  app.connections.watch(server);
   return server;
 }
 

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Logger } from 'pino';
 import type { ErrorCode } from '../base/errors.ts';
 import { ERROR_KINDS, encodeEnvelope } from './errors.ts';
 import { newRequestId } from './observe.ts';
+import type { RequestLog } from './requestLog.ts';
 
 /** How long a client may take to read a refusal and hang up. */
 const LINGER_MS_MAX = 2_000;
@@ -33,7 +34,7 @@ const TUNNEL: Refusal = {
 };
 
 /** Answers what never becomes a request: with the envelope too, written straight to the socket. */
-export function answerTransportFailures(server: Server, logger: Logger): void {
+export function answerTransportFailures(server: Server, log: RequestLog): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   const faulty = new WeakSet<Duplex>();
   const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
@@ -48,14 +49,14 @@ export function answerTransportFailures(server: Server, logger: Logger): void {
     const refusal = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
     // What came before the fault is answered first: else the refusal would pass for the answer to it.
-    else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, logger));
+    else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, log));
     else if (isOpen && answer.headersSent) socket.destroy();
-    else refuse(socket, refusal, logger);
+    else refuse(socket, refusal, log);
   });
-  server.on('connect', (_req, socket) => refuse(socket, TUNNEL, logger));
+  server.on('connect', (_req, socket) => refuse(socket, TUNNEL, log));
 }
 
-function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, logger: Logger): void {
+function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, log: RequestLog): void {
   if (!socket.writable) return;
   const requestId = newRequestId();
   const traceId = randomBytes(16).toString('hex');
@@ -76,10 +77,8 @@ function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, logger
   socket.on('error', () => {});
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   lingerOn(socket);
-  logger.info(
-    { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code },
-    'request',
-  );
+  const line = { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code };
+  log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
 }
 
 /** Reads on without looking, so that unread bytes do not reset the connection before the refusal is read. */

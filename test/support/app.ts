@@ -135,6 +135,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     publicUrl: PUBLIC_URL,
     organizations: () => ({ acme: { partners: ['beta'] } }),
     limits,
+    connectionsMax: 1_024,
+    connectionsPerAddressMax: 512,
     uploadsMax: 64,
     uploadsPerClientMax: 32,
     batchesMax: 4,
