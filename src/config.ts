@@ -13,7 +13,7 @@ import type { EngineChoice } from './hash/choose.ts';
 import type { PartitionOptions } from './kms/partitions.ts';
 import type { LimitPolicies } from './limits/policies.ts';
 import type { QuorumPolicy } from './log/quorum.ts';
-import type { ListenAddress } from './net/address.ts';
+import type { HostPort, ListenAddress, SocketPath } from './net/address.ts';
 import type { TlsFiles } from './net/tls.ts';
 import type { EncryptedPolicy } from './scan/documentScan.ts';
 import type { ClamdAddress } from './scan/session.ts';
@@ -52,7 +52,8 @@ export interface Config {
     readonly batchesMax: number;
     readonly downloadsMax: number;
   };
-  readonly admin: { readonly listen: ListenAddress };
+  /** It always has a socket; where another address is configured, that too. */
+  readonly admin: { readonly socket: SocketPath; readonly port?: HostPort };
   readonly health: { readonly canaryIntervalMs: number };
   readonly limits: { readonly documentBytesMax: number; readonly queueJobsMax: number };
   /** Rates and quotas of clients. */
@@ -255,7 +256,7 @@ function toConfig(tables: ConfigTables, file: string): Omit<Config, 'sha256'> {
       batchesMax: http.batches_max,
       downloadsMax: http.downloads_max,
     },
-    admin: { listen: toAdminAddress(tables.admin.listen, stateDir, folder) },
+    admin: toAdmin(tables.admin.listen, stateDir, folder),
     health: { canaryIntervalMs: tables.health.canary_interval },
     limits: { documentBytesMax: limits.document_bytes_max, queueJobsMax: limits.queue_jobs_max },
     policies: toPolicies(tables),
@@ -296,13 +297,10 @@ function toConfig(tables: ConfigTables, file: string): Omit<Config, 'sha256'> {
   };
 }
 
-function toAdminAddress(
-  listen: ConfigTables['admin']['listen'],
-  stateDir: string,
-  folder: string,
-): ListenAddress {
-  if (listen === undefined) return { path: join(stateDir, 'admin.sock') };
-  return 'path' in listen ? { path: resolve(folder, listen.path) } : listen;
+function toAdmin(listen: ConfigTables['admin']['listen'], stateDir: string, folder: string): Config['admin'] {
+  const socket = { path: join(stateDir, 'admin.sock') };
+  if (listen === undefined) return { socket };
+  return 'path' in listen ? { socket: { path: resolve(folder, listen.path) } } : { socket, port: listen };
 }
 
 function toSources(table: ConfigTables['sources'], folder: string): Config['sources'] {

@@ -151,11 +151,12 @@ t.test('where clamd is', async (t) => {
 t.test('the administration', async (t) => {
   const at = (listen: string) =>
     parseConfig(`${MINIMAL}\n[admin]\nlisten = "${listen}"`, '/etc/c.toml').admin;
-  t.strictSame(parseConfig(MINIMAL, '/etc/c.toml').admin, { listen: { path: '/etc/state/admin.sock' } });
-  t.strictSame(at('unix:/run/a.sock'), { listen: { path: '/run/a.sock' } });
-  t.strictSame(at('unix:a.sock'), { listen: { path: '/etc/a.sock' } });
-  t.strictSame(at('127.3.2.1:1'), { listen: { host: '127.3.2.1', port: 1 } });
-  t.strictSame(at('[::1]:8401'), { listen: { host: '::1', port: 8401 } });
+  t.strictSame(parseConfig(MINIMAL, '/etc/c.toml').admin, { socket: { path: '/etc/state/admin.sock' } });
+  t.strictSame(at('unix:/run/a.sock'), { socket: { path: '/run/a.sock' } });
+  t.strictSame(at('unix:a.sock'), { socket: { path: '/etc/a.sock' } });
+  const socket = { path: '/etc/state/admin.sock' };
+  t.strictSame(at('127.3.2.1:1'), { socket, port: { host: '127.3.2.1', port: 1 } });
+  t.strictSame(at('[::1]:8401'), { socket, port: { host: '::1', port: 8401 } });
   for (const open of [
     '0.0.0.0:1',
     '[::]:1',

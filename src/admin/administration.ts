@@ -2,8 +2,9 @@ import type { Logger } from 'pino';
 import type { Canary } from '../canary.ts';
 import type { AnswerOptions } from '../http/answer.ts';
 import type { AuthOptions } from '../http/auth.ts';
-import type { ListenAddress } from '../net/address.ts';
+import type { HostPort, ListenAddress, SocketPath } from '../net/address.ts';
 import type { Signing } from '../signing.ts';
+import type { Credential, Scope, Store } from '../store/store.ts';
 import { createAdminApp } from './app.ts';
 import { Drills } from './drills.ts';
 import { type AdminListener, openAdminListener } from './listener.ts';
@@ -11,16 +12,18 @@ import type { Metrics } from './metrics.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
 
 export interface AdministrationOptions {
-  listen: ListenAddress;
+  listen: { readonly socket: SocketPath; readonly port?: HostPort };
   status: Omit<StatusSources, 'drills' | 'partitions' | 'canary'>;
   partitions: Signing;
   canary: Canary;
   metrics: Metrics;
-  /** Asked for on an address that any user of the machine can reach. */
-  auth: AuthOptions;
+  /** Whose API keys count where the kernel does not tell who asks. */
+  auth: AuthOptions & { store: Pick<Store, 'credentials'> };
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
 }
+
+const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Puts the administration together and listens. Throws OperatorError when the address cannot be used. */
 export async function openAdministration(options: AdministrationOptions): Promise<AdminListener> {
@@ -28,23 +31,29 @@ export async function openAdministration(options: AdministrationOptions): Promis
   const { clock } = options.status;
   const drills = new Drills({ partitions, trail: options.status.store.trail, clock, logger, onFatal });
   const status = new StatusReader({ ...options.status, partitions, canary, drills });
-  const isForAnyone = !('path' in listen);
-  const app = createAdminApp({
-    status,
-    metrics,
-    canary,
-    drills,
-    auth: isForAnyone ? auth : undefined,
-    clock,
-    logger,
-    onFatal,
+  const parts = { status, metrics, canary, drills, auth, clock, logger, onFatal };
+  const open = (forAnyone: boolean, at: ListenAddress) =>
+    openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
+  await using opened = new AsyncDisposableStack();
+  opened.adopt(await open(false, listen.socket), (listener) => listener.close());
+  if (listen.port !== undefined) {
+    opened.adopt(await open(true, listen.port), (listener) => listener.close());
+    await warnOfNoReader(options);
+  }
+  opened.defer(() => {
+    drills.close();
+    status.close();
   });
-  const listener = await openAdminListener(app, listen, logger);
-  return {
-    async close() {
-      drills.close();
-      status.close();
-      await listener.close();
-    },
-  };
+  const all = opened.move();
+  return { close: () => all.disposeAsync() };
+}
+
+/** Until keys were asked for there, whoever scraped it had none. */
+async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<void> {
+  const credentials = await auth.store.credentials();
+  const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));
+  if (credentials.some(mayRead)) return;
+  logger.warn(
+    'admin.listen is an address that any user of this machine reaches, and no API key has the scope admin:read: /metrics and /status are told to nobody there',
+  );
 }

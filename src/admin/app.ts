@@ -14,6 +14,7 @@ import { serveErrorIndex, serveErrorPage } from '../http/error-pages.ts';
 import { observe } from '../http/observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
+import { isLoopback } from '../net/address.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
@@ -26,8 +27,9 @@ export interface AdminParts {
   metrics: Pick<Metrics, 'text'>;
   canary: Pick<Canary, 'sing'>;
   drills: Drills;
-  /** Who may change something. Absent on a Unix socket: whoever may open that may do everything. */
-  auth?: AuthOptions | undefined;
+  auth: AuthOptions;
+  /** Whether any user of the machine can ask, as on an address, and not only those who may open a socket. */
+  forAnyone: boolean;
   clock: Clock;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
@@ -48,24 +50,29 @@ export function createAdminApp(parts: AdminParts): RequestListener {
   koa.use(observe({ write: line, writeStranger: line }));
   koa.use(linger);
   koa.use(answerErrors(parts));
+  if (parts.forAnyone) koa.use(refuseOtherHosts);
   koa.use(router.routes());
   koa.use(refuseUnrouted(router, 'See /openapi.json.'));
   return koa.callback();
 }
 
 function routesOf(parts: AdminParts): Router<RequestState> {
-  const { status, metrics, canary, drills, auth, clock } = parts;
-  const mayChange: Middleware = auth ? requireKey(auth, 'admin') : (_ctx, next) => next();
+  const { status, metrics, canary, drills, clock, forAnyone } = parts;
+  const mayRead = readersOf(parts);
+  const mayChange = requireIdentity(parts);
   const description = JSON.stringify(describeAdministration());
   const router = new Router<RequestState>({ sensitive: true, strict: true });
   router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
   router.get('/readyz', async (ctx) => {
     const { ready, parts } = await status.read();
-    answer(ctx, ready ? 200 : 503, { ready, parts });
+    // Load balancers have no key, and look at no more than the status.
+    const isTold = !forAnyone || ctx.headers.authorization !== undefined;
+    const answerIt = async () => answer(ctx, ready ? 200 : 503, { ready, parts: isTold ? parts : [] });
+    await (isTold ? mayRead(ctx, answerIt) : answerIt());
   });
-  router.get('/status', async (ctx) => answer(ctx, 200, await status.read()));
-  router.get('/quotas', (ctx) => answer(ctx, 200, status.quotas()));
-  router.get('/metrics', async (ctx) => {
+  router.get('/status', mayRead, async (ctx) => answer(ctx, 200, await status.read()));
+  router.get('/quotas', mayRead, (ctx) => answer(ctx, 200, status.quotas()));
+  router.get('/metrics', mayRead, async (ctx) => {
     ctx.type = METRICS_TYPE;
     ctx.body = await metrics.text(await status.read());
   });
@@ -95,6 +102,27 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     return partitions.members.find((member) => member.name === name);
   }
 }
+
+/** A socket has readers of its own: those who may open it. */
+function readersOf({ forAnyone, auth }: AdminParts): Middleware {
+  return forAnyone ? requireKey(auth, 'admin:read') : (_ctx, next) => next();
+}
+
+/** What is changed is on record with who changed it: by the kernel's word who opened the socket, or by an API key. */
+function requireIdentity({ auth }: AdminParts): Middleware {
+  const byKey = requireKey(auth, 'admin');
+  return (ctx, next) => (peerOf(ctx.req.socket)?.uid === undefined ? byKey(ctx, next) : next());
+}
+
+/** A page in a browser on this machine gets here by a name that resolves to loopback; its requests are for that name. */
+const refuseOtherHosts: Middleware = (ctx, next) => {
+  const host = URL.parse(`http://${ctx.req.headers.host}`)?.hostname.replaceAll(/[[\]]/g, '');
+  if (host !== undefined && (host === 'localhost' || isLoopback(host))) return next();
+  throw new ServiceError(
+    'invalid_request',
+    'The header Host must name a loopback address or localhost, as admin.listen does.',
+  );
+};
 
 function answer(ctx: RequestContext, code: number, body: unknown): void {
   ctx.status = code;

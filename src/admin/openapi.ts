@@ -6,14 +6,8 @@ import { ANSWERS } from './status.ts';
 
 /** It answers while the service is being stopped, too. */
 const ANY = ANY_REQUEST.filter((code) => code !== 'shutting_down');
-const CHANGE: ErrorCode[] = [
-  ...ANY,
-  'authentication_required',
-  'invalid_api_key',
-  'insufficient_scope',
-  'unknown_parameter',
-  'duplicate_parameter',
-];
+const READ: ErrorCode[] = [...ANY, 'authentication_required', 'invalid_api_key', 'insufficient_scope'];
+const CHANGE: ErrorCode[] = [...READ, 'unknown_parameter', 'duplicate_parameter'];
 
 /** The live description of the administration, OpenAPI 3.1. `test/support/openapi.ts` holds every answer to it. */
 export function describeAdministration(): object {
@@ -26,7 +20,7 @@ export function describeAdministration(): object {
       title: 'pdfseald, administration',
       version: '1.0.0',
       description:
-        'How the daemon is, and drills. On a Unix socket whoever may open it may do all of this; on a loopback address what changes something takes an API key with the scope `admin`. Ignore members you do not know.',
+        'How the daemon is, and drills. On a Unix socket whoever may open it may read. On a loopback address that takes an API key with the scope `admin:read`, and `Host` must name that address. What changes something takes an identity: a user whom the kernel names, or an API key with the scope `admin`. Ignore members you do not know.',
     },
     servers: [{ url: '/' }],
     paths: {
@@ -90,9 +84,10 @@ const getHealth = {
 const getReadiness = {
   operationId: 'getReadiness',
   summary: 'Whether documents are sealed, part by part',
+  ...secured('admin:read'),
   responses: {
     200: json('Readiness', 'Every part is ready.'),
-    ...failures(ANY),
+    ...failures(READ),
     503: json('Readiness', 'At least one is not; its `remedy` says what to do.'),
   },
 };
@@ -100,22 +95,25 @@ const getReadiness = {
 const getStatus = {
   operationId: 'getStatus',
   summary: 'Everything that `pdfseal status` and `doctor` show',
-  responses: { 200: json('Status', 'How things stand.'), ...failures(ANY) },
+  ...secured('admin:read'),
+  responses: { 200: json('Status', 'How things stand.'), ...failures(READ) },
 };
 
 const getQuotas = {
   operationId: 'getQuotas',
   summary: 'What each client has used of its rate and its quotas',
+  ...secured('admin:read'),
   responses: {
     200: json('Quotas', 'Clients with limits of their own, and all that used something of one; by name.'),
-    ...failures(ANY),
+    ...failures(READ),
   },
 };
 
 const getMetrics = {
   operationId: 'getMetrics',
   summary: 'Metrics for Prometheus',
-  responses: { 200: file('text/plain', 'The text format, version 0.0.4.'), ...failures(ANY) },
+  ...secured('admin:read'),
+  responses: { 200: file('text/plain', 'The text format, version 0.0.4.'), ...failures(READ) },
 };
 
 const singCanary = {

@@ -2,12 +2,20 @@ import { request } from 'node:http';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { formatAddress, type ListenAddress } from '../net/address.ts';
+import { formatAddress, type SocketPath } from '../net/address.ts';
 
 /** Nothing listens there: no daemon runs, or not with this configuration. */
 export class NobodyAnswers extends OperatorError {
   override readonly name = 'NobodyAnswers';
 }
+
+const WHO_MAY =
+  'run it as root or as the user of the daemon, or set PDFSEAL_API_KEY to an API key with the scope admin';
+const REMEDIES: Record<string, string> = {
+  authentication_required: WHO_MAY,
+  invalid_api_key: WHO_MAY,
+  insufficient_scope: WHO_MAY,
+};
 
 /** A refusal by the daemon, in its own words. */
 export class AdminRefusal extends OperatorError {
@@ -15,7 +23,7 @@ export class AdminRefusal extends OperatorError {
   declare readonly code: string;
 
   constructor(code: string, message: string) {
-    super(`${code}: ${message}`, { code });
+    super(`${code}: ${message}`, { code, ...(code in REMEDIES && { remedy: REMEDIES[code] }) });
   }
 }
 
@@ -28,7 +36,7 @@ const ANSWER_BYTES_MAX = 4 << 20;
  * not be opened.
  */
 export async function askAdministration<Answer>(
-  address: ListenAddress,
+  address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
 ): Promise<Answer> {
@@ -40,16 +48,22 @@ export async function askAdministration<Answer>(
 }
 
 function send(
-  address: ListenAddress,
+  address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
 ): Promise<{ status: number; text: string }> {
-  const at = 'path' in address ? { socketPath: address.path } : address;
   const silenceMsMax = SILENCE_MS_MAX[method];
-  const apiKey = 'path' in address ? undefined : apiKeyFromEnvironment();
+  const apiKey = apiKeyFromEnvironment();
   const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
   return new Promise((resolve, reject) => {
-    const asked = request({ ...at, method, path, headers, agent: false, timeout: silenceMsMax });
+    const asked = request({
+      socketPath: address.path,
+      method,
+      path,
+      headers,
+      agent: false,
+      timeout: silenceMsMax,
+    });
     asked.once('timeout', () => asked.destroy(new Error(`it is silent for ${silenceMsMax / 1000} s`)));
     asked.once('error', (cause) => reject(unreachable(address, cause)));
     asked.once('response', (response) => {
@@ -68,7 +82,7 @@ function send(
   });
 }
 
-function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): OperatorError {
+function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): OperatorError {
   const where = formatAddress(address);
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
     return new NobodyAnswers(`no pdfseald answers at ${where}`, {
@@ -78,7 +92,7 @@ function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): Oper
     });
   }
   if (cause.code === 'EACCES') {
-    const remedy = 'run this as root, as the daemon’s user, or as a member of its group';
+    const remedy = 'run this as root, as the daemon’s user, or as a member of the socket’s group';
     const message = `cannot open ${where} (${systemReason(cause)})`;
     return new OperatorError(message, { cause, code: 'permission_denied', remedy });
   }
@@ -87,7 +101,7 @@ function unreachable(address: ListenAddress, cause: NodeJS.ErrnoException): Oper
   return new OperatorError(message, { cause, code: 'daemon_silent', remedy });
 }
 
-function parse(text: string, address: ListenAddress): unknown {
+function parse(text: string, address: SocketPath): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {

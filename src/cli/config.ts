@@ -59,7 +59,7 @@ function present({ path, value, source, changed }: Setting) {
 /** In what the running daemon goes by something else; nothing where none runs. */
 async function differences(config: Config): Promise<string[]> {
   try {
-    const { config: loaded } = await askAdministration<AdminStatus>(config.admin.listen, 'GET', '/status');
+    const { config: loaded } = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
     return loadedOtherwise(loaded, config.sha256);
   } catch (error) {
     if (error instanceof NobodyAnswers) return [];

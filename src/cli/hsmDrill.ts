@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import type { AdminStatus, PresentedPartition, PresentedRun } from '../admin/status.ts';
 import { OperatorError } from '../base/errors.ts';
 import { loadConfig } from '../config.ts';
-import type { ListenAddress } from '../net/address.ts';
+import type { SocketPath } from '../net/address.ts';
 import { askAdministration } from './adminClient.ts';
 import { EXIT } from './exit.ts';
 import { explain } from './help.ts';
@@ -68,34 +68,34 @@ interface Report {
 }
 
 async function drill(options: DrillOptions): Promise<void> {
-  const { listen } = loadConfig(options.config, { files: 'unused' }).admin;
-  const report = await carryOut(listen, options);
+  const { socket } = loadConfig(options.config, { files: 'unused' }).admin;
+  const report = await carryOut(socket, options);
   if (options.json) printJson(report);
   else for (const line of describe(report)) print(line);
   if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
 }
 
-async function carryOut(listen: ListenAddress, options: DrillOptions): Promise<Report> {
+async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Report> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const startedAt = performance.now();
-  const { name } = await takeOut(listen, options);
+  const { name } = await takeOut(socket, options);
   const outAt = performance.now();
   note(`${name} is out; its process has ended`);
   const canaries: PresentedRun[] = [];
   try {
-    canaries.push(await sing(listen));
+    canaries.push(await sing(socket));
     await sleep(Math.max(0, options.for - LEAD_MS - (performance.now() - outAt)), undefined, {
       signal: interrupted.signal,
     }).catch(() => note('interrupted: it goes back now'));
-    if (await isOut(listen, name)) canaries.push(await sing(listen));
+    if (await isOut(socket, name)) canaries.push(await sing(socket));
   } finally {
-    await askAdministration(listen, 'POST', `/partitions/${encodeURIComponent(name)}/in`);
+    await askAdministration(socket, 'POST', `/partitions/${encodeURIComponent(name)}/in`);
   }
   const backAt = performance.now();
   note(`${name} is put back`);
-  await untilItSigns(listen, name);
+  await untilItSigns(socket, name);
   process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   return {
     partition: name,
@@ -107,28 +107,28 @@ async function carryOut(listen: ListenAddress, options: DrillOptions): Promise<R
   };
 }
 
-function takeOut(listen: ListenAddress, options: DrillOptions): Promise<PresentedPartition> {
+function takeOut(socket: SocketPath, options: DrillOptions): Promise<PresentedPartition> {
   const path = `/partitions/${encodeURIComponent(options.partition)}/out`;
   const query = `for=${options.for}ms&below_quorum=${options.belowQuorum === true}`;
-  return askAdministration<PresentedPartition>(listen, 'POST', `${path}?${query}`);
+  return askAdministration<PresentedPartition>(socket, 'POST', `${path}?${query}`);
 }
 
-function sing(listen: ListenAddress): Promise<PresentedRun> {
-  return askAdministration<PresentedRun>(listen, 'POST', '/canary');
+function sing(socket: SocketPath): Promise<PresentedRun> {
+  return askAdministration<PresentedRun>(socket, 'POST', '/canary');
 }
 
-async function isOut(listen: ListenAddress, name: string): Promise<boolean> {
-  const { partitions } = await askAdministration<AdminStatus>(listen, 'GET', '/status');
+async function isOut(socket: SocketPath, name: string): Promise<boolean> {
+  const { partitions } = await askAdministration<AdminStatus>(socket, 'GET', '/status');
   return partitions.members.some((member) => member.name === name && member.state === 'withdrawn');
 }
 
 /** Ready is what it says of itself; a canary with its signature is proof. */
-async function untilItSigns(listen: ListenAddress, name: string): Promise<void> {
+async function untilItSigns(socket: SocketPath, name: string): Promise<void> {
   const giveUpAt = performance.now() + RETURN_MS_MAX;
   for (;;) {
-    const { partitions } = await askAdministration<AdminStatus>(listen, 'GET', '/status');
+    const { partitions } = await askAdministration<AdminStatus>(socket, 'GET', '/status');
     const state = partitions.members.find((member) => member.name === name)?.state;
-    if (state === 'ready' && (await sing(listen)).signers.includes(name)) return;
+    if (state === 'ready' && (await sing(socket)).signers.includes(name)) return;
     if (performance.now() > giveUpAt) {
       throw new OperatorError(
         `${name} does not sign again after ${RETURN_MS_MAX / 1000} s: it is ${state}; see pdfseal doctor`,

@@ -83,7 +83,7 @@ async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
 
 async function ratesOf({ admin }: Config): Promise<Usage[]> {
   try {
-    const { clients } = await askAdministration<AdminQuotas>(admin.listen, 'GET', '/quotas');
+    const { clients } = await askAdministration<AdminQuotas>(admin.socket, 'GET', '/quotas');
     return clients.flatMap(({ client_id: client, rate }) =>
       rate === undefined ? [] : [{ client, kind: 'rate' as const, ...rate }],
     );

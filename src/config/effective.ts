@@ -21,7 +21,7 @@ export interface Setting {
 /** Defaults that other keys decide on. */
 const DERIVED: Readonly<Record<string, (config: Config) => unknown>> = {
   'http.public_url': ({ http }) => http.publicUrl,
-  'admin.listen': ({ admin }) => formatAddress(admin.listen),
+  'admin.listen': ({ admin }) => formatAddress(admin.socket),
   'log.witness_file': ({ log }) => log.witnessFile,
   'clock.program': ({ clock }) => (clock.trust === 'system' ? undefined : clock.program),
 };

@@ -140,7 +140,7 @@ export const configSchema = table({
   compliance_mode: flag('whether copies without XMP metadata are made of documents').prefault(false),
   http: table({
     listen: key(
-      'an address such as "127.0.0.1:8400", "[::1]:8400" or "unix:/run/pdfseal/seal.sock", or a list of them',
+      'an address such as "127.0.0.1:8400", "[::1]:8400" or "unix:/run/pdfseal-api/production/seal.sock", or a list of them',
       listenAddresses,
     ).prefault('127.0.0.1:8400'),
     clear_text_beyond_loopback: flag('whether other machines may speak to it without TLS').prefault(false),

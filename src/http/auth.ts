@@ -28,7 +28,7 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
     const confirm = async () => void (await requireLive(ctx, keyHash, options));
     options.onAccepted?.(ctx.req.socket);
     ctx.state.caller = { ...callerOf(credential, options), confirm };
-    if (scope && !credential.scopes.includes(scope)) {
+    if (scope && !allows(credential.scopes, scope)) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
       throw new ServiceError(
         'insufficient_scope',
@@ -37,6 +37,11 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
     }
     await next();
   };
+}
+
+/** Who may change something may look at it. */
+function allows(held: readonly Scope[], wanted: Scope): boolean {
+  return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
 }
 
 function keyHashOf(ctx: RequestContext, environment: string): string {

@@ -67,7 +67,7 @@ export async function openHealth(
   parts.adopt(
     await openAdministration({
       ...common,
-      listen: config.admin.listen,
+      listen: config.admin,
       status: {
         ...others,
         store,

@@ -316,7 +316,7 @@ export interface JobPage {
   next?: string;
 }
 
-export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin'] as const;
+export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin:read', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** An API key as the store knows it: never the key itself. */

@@ -47,6 +47,8 @@ t.test('metrics', async (t) => {
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   const clerkKey = await sandbox.issueKey('clerk');
+  const monitorKey = await sandbox.issueKey('prometheus', 'acme', '--scopes', 'admin:read');
+  const authorization = { Authorization: `Bearer ${monitorKey}` };
   await sandbox.start();
   const client = await Client.connect(sandbox.url, apiKey);
   const create = (url: string) =>
@@ -57,7 +59,7 @@ t.test('metrics', async (t) => {
   let text = '';
   let samples: Sample[] = [];
   const scrape = async () => {
-    ({ text } = await askAdminAt({ host: '127.0.0.1', port }, '/metrics'));
+    ({ text } = await askAdminAt({ host: '127.0.0.1', port }, '/metrics', 'GET', authorization));
     samples = parseMetrics(text);
   };
   const value = (name: string, labels: Record<string, string> = {}) => sampleOf(samples, name, labels);
@@ -117,7 +119,9 @@ t.test('metrics', async (t) => {
       const found = value(name) ?? Number.NaN;
       t.ok(found >= atLeast && found <= atMost, `${name} is ${found}`);
     }
-    const { clients } = (await askAdminAt({ host: '127.0.0.1', port }, '/quotas')).json<AdminQuotas>();
+    const { clients } = (
+      await askAdminAt({ host: '127.0.0.1', port }, '/quotas', 'GET', authorization)
+    ).json<AdminQuotas>();
     t.match(clients, [
       { client_id: 'clerk', rate: { limit: 2, used: 2, window_seconds: 3600 } },
       { client_id: 'quickstart', quotas: [{ name: 'letters', limit: 1, used: 1, resets_at: /Z$/ }] },
@@ -146,7 +150,7 @@ t.test('metrics', async (t) => {
       [],
     );
 
-    const prometheus = await startPrometheus(t, port);
+    const prometheus = await startPrometheus(t, port, monitorKey);
     for (const expression of expressionsOf(dashboard)) {
       if (MAY_BE_EMPTY.test(expression)) await prometheus.count(expression);
       else t.ok(await prometheus.count(expression), expression);

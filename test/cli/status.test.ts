@@ -45,7 +45,7 @@ t.test('a daemon that cannot be asked: why, and what to do', async (t) => {
 
   const folder = join(sandbox.dir, 'closed');
   mkdirSync(folder);
-  const at = (path: string): Config => ({ ...config, admin: { listen: { path } } });
+  const at = (path: string): Config => ({ ...config, admin: { socket: { path } } });
   const rude = createServer((socket) => socket.destroy()).listen(join(folder, 'a.sock'));
   t.teardown(() => rude.close());
   await once(rude, 'listening');

@@ -247,20 +247,38 @@ t.test('metrics, drills and who may ask for them', async (t) => {
   });
 });
 
-t.test('on a loopback address, changing something takes a key', async (t) => {
-  const port = await freePort();
-  const sandbox = await openSandbox({ code: 'dist', tables: { admin: `listen = "127.0.0.1:${port}"` } });
-  t.teardown(() => sandbox.close());
-  const [clerk, admin] = [
-    await sandbox.issueKey(),
-    await sandbox.issueKey('root', 'acme', '--scopes', 'admin'),
-  ];
-  await sandbox.start();
-  const at = { host: '127.0.0.1', port };
-  const sing = (headers: Record<string, string>) => askAdminAt(at, '/canary', 'POST', headers);
-  t.equal((await askAdminAt(at, '/healthz')).status, 200);
-  t.equal((await askAdminAt(at, '/metrics')).status, 200);
-  t.equal((await sing({})).status, 401);
-  t.equal((await sing({ Authorization: `Bearer ${clerk}` })).status, 403);
-  t.match((await sing({ Authorization: `Bearer ${admin}` })).json(), { verified: true });
-});
+t.test(
+  'on a loopback address, all but life and readiness takes a key, and the address for a host',
+  async (t) => {
+    const port = await freePort();
+    const sandbox = await openSandbox({ code: 'dist', tables: { admin: `listen = "127.0.0.1:${port}"` } });
+    t.teardown(() => sandbox.close());
+    const clerk = await sandbox.issueKey();
+    const monitor = await sandbox.issueKey('prometheus', 'acme', '--scopes', 'admin:read');
+    const admin = await sandbox.issueKey('root', 'acme', '--scopes', 'admin');
+    await sandbox.start();
+    const at = { host: '127.0.0.1', port };
+    const status = async (path: string, method: string, key?: string, more: Record<string, string> = {}) => {
+      const headers = { ...more, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
+      return (await askAdminAt(at, path, method, headers)).status;
+    };
+    t.equal(await status('/healthz', 'GET'), 200);
+    await until('it is ready', async () => (await status('/readyz', 'GET')) === 200);
+    t.same((await askAdminAt(at, '/readyz')).json(), { ready: true, parts: [] }, 'and no more');
+    for (const path of ['/status', '/quotas', '/metrics']) {
+      t.equal(await status(path, 'GET'), 401, path);
+      t.equal(await status(path, 'GET', clerk), 403, path);
+      t.equal(await status(path, 'GET', monitor), 200, path);
+      t.equal(await status(path, 'GET', admin), 200, path);
+    }
+    t.equal(await status('/canary', 'POST'), 401);
+    for (const key of [clerk, monitor]) t.equal(await status('/canary', 'POST', key), 403);
+    t.equal(await status('/canary', 'POST', admin), 200);
+    for (const Host of ['rebound.example.com', `rebound.example.com:${port}`, '192.0.2.1'])
+      t.equal(await status('/healthz', 'GET', admin, { Host }), 400, Host);
+    for (const Host of ['localhost', `127.0.0.1:${port}`, '[::1]'])
+      t.equal(await status('/healthz', 'GET', undefined, { Host }), 200, Host);
+    // Whoever may open the socket needs none of it: it is there all the same.
+    t.match(await sandbox.pdfseal(['status', '--config', sandbox.configFile]), { status: 0 });
+  },
+);

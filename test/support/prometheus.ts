@@ -40,16 +40,23 @@ export class Prometheus {
   }
 }
 
-/** `port` is where the administration of the daemon listens. */
-export async function startPrometheus(t: Test, port: number): Promise<Prometheus> {
+/** `port` is where the administration of the daemon listens, `apiKey` one with the scope admin:read. */
+export async function startPrometheus(t: Test, port: number, apiKey: string): Promise<Prometheus> {
   const dir = t.testdir();
   copyFileSync('config/prometheus-alerts.yml', join(dir, 'prometheus-alerts.yml'));
   const labels = { environment: 'sandbox' };
   const config = {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: ['prometheus-alerts.yml'],
-    scrape_configs: [{ job_name: 'pdfseald', static_configs: [{ targets: [`127.0.0.1:${port}`], labels }] }],
+    scrape_configs: [
+      {
+        job_name: 'pdfseald',
+        authorization: { credentials_file: 'api.key' },
+        static_configs: [{ targets: [`127.0.0.1:${port}`], labels }],
+      },
+    ],
   };
+  writeFileSync(join(dir, 'api.key'), apiKey);
   writeFileSync(join(dir, 'prometheus.json'), JSON.stringify(config));
   const listen = `127.0.0.1:${await freePort()}`;
   const child = spawn(

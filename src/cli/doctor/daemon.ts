@@ -19,9 +19,9 @@ export interface DaemonFindings {
 }
 
 export async function askDaemon(config: Config): Promise<DaemonFindings> {
-  const { listen } = config.admin;
+  const { socket } = config.admin;
   try {
-    const status = await askAdministration<AdminStatus>(listen, 'GET', '/status');
+    const status = await askAdministration<AdminStatus>(socket, 'GET', '/status');
     return {
       status,
       running: true,
@@ -31,7 +31,7 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
     if (!(error instanceof OperatorError)) throw error;
     const holder = lockHolder(config.lockFile);
     if (holder !== undefined) {
-      const detail = `process ${holder} has the state folder, but does not answer at ${formatAddress(listen)}: ${error.message}`;
+      const detail = `process ${holder} has the state folder, but does not answer at ${formatAddress(socket)}: ${error.message}`;
       const remedy = 'wait if it has just been started; else its log says why, and a restart may help';
       return { running: true, diagnoses: [bad('daemon', detail, remedy)] };
     }
