@@ -52,8 +52,11 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   for (const [name, line] of Object.entries(PROGRAMS))
     write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`, 0o755);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
+  for (const script of ['make-environment', 'adopt-environments'])
+    copy(join('systemd', script), join(home, script));
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
   copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
+  copy('systemd/journald.conf', join(tree, 'usr/lib/systemd/journald@pdfseald.conf.d/pdfseald.conf'));
   copy('systemd/sysusers.conf', join(tree, 'usr/lib/sysusers.d/pdfseald.conf'));
   copy('systemd/tmpfiles.conf', join(tree, 'usr/lib/tmpfiles.d/pdfseald.conf'));
   copy('systemd/examples', join(documents, 'examples/drop-ins'));

@@ -1,85 +1,24 @@
 /** Installs the bundle on a Debian that is really booted, without a network, and lives there what an administrator lives. */
-import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
-import { until as untilWithin } from '../support/until.ts';
-import { Machine } from './machine.ts';
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Machines are slow to boot while others work. */
-const until = (what: string, holds: () => boolean) => untilWithin(what, holds, 120);
-const PORTS = { sandbox: 8400, production: 8401 };
-const ENVIRONMENTS = Object.keys(PORTS) as (keyof typeof PORTS)[];
-
-const bundles = mkdtempSync(join(tmpdir(), 'pdfseald-bundles-'));
-t.teardown(() => rmSync(bundles, { recursive: true, force: true }));
-
-/** Builds a bundle; the path of its package. */
-function bundle(name: string, ...args: string[]): string {
-  const output = join(bundles, name);
-  execFileSync(process.execPath, ['systemd/bundle/bundle.ts', '--output', output, ...args], {
-    cwd: ROOT,
-    stdio: 'ignore',
-  });
-  const file = readdirSync(output).find((entry) => entry.endsWith('.deb'));
-  if (file === undefined) throw new Error('no package was built');
-  return join(output, file);
-}
+import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
 
 const first = bundle('first');
 const second = bundle('second');
-const newer = bundle('newer', '--version', '99.0.0');
+const newer = bundle('newer', ['--version', '99.0.0']);
 
-const machine = await Machine.boot();
+const site = await Installation.boot();
+const { machine, keys } = site;
 t.teardown(() => machine.close());
-const keys = new Map<string, string>();
-
-function install(file: string, ...options: string[]) {
-  copyFileSync(file, join(machine.root, 'srv/pdfseald.deb'));
-  return machine.run(`apt-get install --yes ${options.join(' ')} /srv/pdfseald.deb`);
-}
-
-function admin(environment: string, command: string): string {
-  return machine.must(
-    `setpriv --reuid=pdfseal --regid=pdfseal --clear-groups pdfseal ${command} --config /etc/pdfseal/${environment}.toml`,
-  );
-}
-
-/** Every job that was answered has a receipt, and each verifies with the document it is of. */
-function verifyAll(environment: keyof typeof PORTS): number {
-  const folder = `/srv/${environment}`;
-  machine.must(
-    `setpriv --reuid=pdfseal --regid=pdfseal --clear-groups pdfseal trust export --config /etc/pdfseal/${environment}.toml >${folder}/trust.json`,
-  );
-  const own = `${PORTS[environment]} ${keys.get(environment)} ${folder}`;
-  const count = Number(machine.must(`/usr/lib/pdfseald/bin/node /srv/verify.mjs ${own}`));
-  // The program says the same as the library.
-  machine.must(`cd ${folder}; job=$(tail -n 1 jobs)
-    curl -sf -H "Authorization: Bearer ${keys.get(environment)}" -o receipt.json http://127.0.0.1:${PORTS[environment]}/v1/jobs/$job/receipt.json
-    pdfseal verify $job.pdf receipt.json --trust trust.json`);
-  return count;
-}
-
-function show(environment: string, property: string): string {
-  return machine.must(`systemctl show --value --property=${property} pdfseald@${environment}`);
-}
-
-async function sealed(environment: string, more: number): Promise<void> {
-  const count = () => Number(machine.run(`wc -l </srv/${environment}/jobs`).stdout);
-  const before = count();
-  await until(`${more} more documents are sealed in ${environment}`, () => count() >= before + more);
-}
 
 t.test('two builds of one commit are the same bytes', async (t) => {
   t.ok(readFileSync(first).equals(readFileSync(second)));
 });
 
 t.test('it installs without a network, and nothing runs by itself', async (t) => {
-  const { status, stdout, stderr } = install(first);
+  const { status, stdout, stderr } = site.install(first);
   t.equal(status, 0, stderr);
   t.match(stdout, /Next, for an environment "production":/);
   t.equal(machine.run('systemctl is-enabled pdfseald@production').stdout.trim(), 'disabled');
@@ -92,25 +31,16 @@ t.test('it installs without a network, and nothing runs by itself', async (t) =>
 });
 
 t.test('two environments are made, start, and seal', async (t) => {
-  for (const environment of ENVIRONMENTS) {
-    for (const name of ['environment.sh', 'load.sh', 'verify.mjs'])
-      copyFileSync(join(ROOT, 'test/appliance', name), join(machine.root, 'srv', name));
-    machine.must(`sh /srv/environment.sh ${environment} ${PORTS[environment]}`);
-  }
+  const script = readFileSync(join(ROOT, 'test/appliance/environment.sh'), 'utf8');
+  for (const environment of ENVIRONMENTS) site.make(environment, script);
   // One keeps its port in systemd's hands, the other listens itself.
   machine.must(`mkdir -p /etc/systemd/system/pdfseald@production.socket.d
     printf '[Socket]\\nListenStream=\\nListenStream=127.0.0.1:${PORTS.production}\\n' >/etc/systemd/system/pdfseald@production.socket.d/port.conf
     systemctl daemon-reload
     systemctl enable --now pdfseald@production.socket pdfseald@sandbox.service pdfseald@production.service pdfseald.target`);
   for (const environment of ENVIRONMENTS) {
-    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
-    t.match(show(environment, 'StatusText'), /jobs wait/);
-    keys.set(environment, admin(environment, 'keys issue --client invoices --organization acme'));
-    machine.start(`sh /srv/load.sh ${PORTS[environment]} ${keys.get(environment)} /srv/${environment}`);
-    await until(
-      'a first document is sealed',
-      () => machine.run(`test -s /srv/${environment}/jobs`).status === 0,
-    );
+    await site.load(environment);
+    t.match(site.show(environment, 'StatusText'), /jobs wait/);
   }
   const exposure = machine.must(
     'systemd-analyze security --no-pager --threshold=10 pdfseald@production.service | tail -n 1',
@@ -139,7 +69,7 @@ t.test('the journal has every line with its priority, its id and what to search 
   const [job = ''] = machine.must('head -n 1 /srv/production/jobs').split('\n');
   const search = (...matches: string[]) =>
     machine
-      .must(`journalctl --output=json -u pdfseald@production ${matches.join(' ')}`)
+      .must(`journalctl --namespace=pdfseald --output=json -u pdfseald@production ${matches.join(' ')}`)
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, string>);
   t.match(search(`MESSAGE_ID=${EVENTS.started}`), [
@@ -157,31 +87,35 @@ t.test('the journal has every line with its priority, its id and what to search 
     PDFSEAL_STATUS: '202',
   });
   t.match(search(`PDFSEAL_REQUEST_ID=${requests[0]?.PDFSEAL_REQUEST_ID}`), [{ PDFSEAL_JOB_ID: job }]);
-  const explained = machine.must(`journalctl -x -u pdfseald@production MESSAGE_ID=${EVENTS.started}`);
+  const explained = machine.must(
+    `journalctl --namespace=pdfseald -x -u pdfseald@production MESSAGE_ID=${EVENTS.started}`,
+  );
   t.match(explained, 'It answers requests.');
 });
 
 t.test('a restart under load loses no request', async (t) => {
   machine.must('systemctl restart pdfseald@production');
-  await sealed('production', 3);
+  await site.sealed('production', 3);
   t.equal(machine.run('cat /srv/production/lost').stdout, '');
 });
 
 t.test('a daemon that hangs is ended by the watchdog and comes back', async (t) => {
-  const before = show('sandbox', 'MainPID');
+  const before = site.show('sandbox', 'MainPID');
   machine.must(`kill -STOP ${before}`);
-  await until('another process serves', () => !['0', before].includes(show('sandbox', 'MainPID')));
-  t.match(show('sandbox', 'NRestarts'), /^[1-9]/);
-  await until('it is active', () => show('sandbox', 'ActiveState') === 'active');
-  await sealed('sandbox', 3);
+  await until('another process serves', () => !['0', before].includes(site.show('sandbox', 'MainPID')));
+  t.match(site.show('sandbox', 'NRestarts'), /^[1-9]/);
+  await until('it is active', () => site.show('sandbox', 'ActiveState') === 'active');
+  await site.sealed('sandbox', 3);
 });
 
 t.test('the loss of a child is mended without a restart', async (t) => {
-  const before = show('production', 'MainPID');
+  const before = site.show('production', 'MainPID');
   machine.must(`pkill -KILL -P ${before}`);
-  await sealed('production', 3);
-  t.equal(show('production', 'MainPID'), before);
-  const warnings = machine.must('journalctl --output=cat -p warning -u pdfseald@production');
+  await site.sealed('production', 3);
+  t.equal(site.show('production', 'MainPID'), before);
+  const warnings = machine.must(
+    'journalctl --namespace=pdfseald --output=cat -p warning -u pdfseald@production',
+  );
   t.match(warnings, 'HSM partition unavailable, its signer is replaced partition=');
   t.notMatch(warnings, /^request /m, 'and nothing that is not worth a warning');
 });
@@ -194,15 +128,15 @@ t.test('a disk that fills up to its last byte refuses new work and loses nothing
     printf '\\n[storage]\\nfree_bytes_min = "64MiB"\\n' >>/etc/pdfseal/sandbox.toml
     mv ${state} ${state}.disk
     install -d -m 0750 ${state}
-    mount -t tmpfs -o size=192M,mode=0750,uid=$(id -u pdfseal),gid=$(id -g pdfseal) tmpfs ${state}
+    mount -t tmpfs -o size=192M,mode=0750,uid=$(id -u pdfseal-sandbox),gid=$(id -g pdfseal-sandbox) tmpfs ${state}
     cp -a ${state}.disk/. ${state}
     systemctl start pdfseald@sandbox`);
-  await sealed('sandbox', 3);
+  await site.sealed('sandbox', 3);
   const create = `curl -s -H "Authorization: Bearer ${keys.get('sandbox')}" -F visibility=private -F mode=async http://127.0.0.1:${PORTS.sandbox}/v1/jobs/seal`;
 
   // The administration could not put it back: what it does is put on record first, and that takes room.
   machine.must(
-    `mkdir ${token}.away && mv ${token}/* ${token}.away && pkill -KILL -P ${show('sandbox', 'MainPID')}`,
+    `mkdir ${token}.away && mv ${token}/* ${token}.away && pkill -KILL -P ${site.show('sandbox', 'MainPID')}`,
   );
   const ids = machine
     .must(`cd /srv/sandbox; for n in $(seq 20); do
@@ -215,47 +149,49 @@ t.test('a disk that fills up to its last byte refuses new work and loses nothing
   );
   t.equal(machine.must(`df --output=avail ${state} | tail -n 1`), '0');
   t.match(machine.must(`${create} -F file=@/srv/sandbox/${ids[0]}.pdf`), /"code":"storage_full"/);
-  const pid = show('sandbox', 'MainPID');
+  const pid = site.show('sandbox', 'MainPID');
   machine.must(`mv ${token}.away/* ${token}`);
   await until('what is to be sealed waits for room', () =>
-    machine.run('journalctl --no-pager -u pdfseald@sandbox').stdout.includes('writes wait for room'),
+    machine
+      .run('journalctl --no-pager --namespace=pdfseald -u pdfseald@sandbox')
+      .stdout.includes('writes wait for room'),
   );
 
   machine.must(`rm ${state}/ballast`);
-  await sealed('sandbox', 3);
-  t.equal(show('sandbox', 'MainPID'), pid, 'it went on by itself');
+  await site.sealed('sandbox', 3);
+  t.equal(site.show('sandbox', 'MainPID'), pid, 'it went on by itself');
   for (const id of [ids[0], ids.at(-1)]) {
-    const phase = () => JSON.parse(admin('sandbox', `jobs show ${id} --json`)).phase;
+    const phase = () => JSON.parse(site.admin('sandbox', `jobs show ${id} --json`)).phase;
     await until('what was accepted is sealed', () => phase() === 'completed');
   }
   machine.must(`printf '%s\\n' ${ids.join(' ')} >>/srv/sandbox/jobs
     systemctl stop pdfseald@sandbox
     rm -r ${state}.disk && cp -a ${state} ${state}.disk && umount ${state} && rmdir ${state} && mv ${state}.disk ${state}
     systemctl start pdfseald@sandbox`);
-  t.ok(verifyAll('sandbox') > ids.length);
+  t.ok(site.verifyAll('sandbox') > ids.length);
 });
 
 t.test('a reboot brings both back, and every receipt', async () => {
   for (const environment of ENVIRONMENTS) machine.must(`touch /srv/${environment}/stop`);
   await machine.reboot();
   for (const environment of ENVIRONMENTS) {
-    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
-    t.ok(verifyAll(environment) > 5, `every receipt of ${environment} verifies`);
+    await until(`${environment} is active`, () => site.show(environment, 'ActiveState') === 'active');
+    t.ok(site.verifyAll(environment) > 5, `every receipt of ${environment} verifies`);
   }
 });
 
 t.test('an upgrade copies the stores, keeps the configuration, and goes one way only', async (t) => {
   const config = machine.must('sha256sum /etc/pdfseal/production.toml');
-  const upgraded = install(newer);
+  const upgraded = site.install(newer);
   t.equal(upgraded.status, 0, upgraded.stderr);
   t.equal(machine.must('pdfseal --version'), '99.0.0');
   t.equal(machine.must('sha256sum /etc/pdfseal/production.toml'), config);
-  t.match(machine.must('ls /var/backups/pdfseal'), /production-.*\nsandbox-/);
+  t.match(machine.must('ls /var/backups/pdfseal'), /^production-[\s\S]*^sandbox-/m);
   for (const environment of ENVIRONMENTS) {
-    await until(`${environment} is active`, () => show(environment, 'ActiveState') === 'active');
-    t.ok(verifyAll(environment) > 5);
+    await until(`${environment} is active`, () => site.show(environment, 'ActiveState') === 'active');
+    t.ok(site.verifyAll(environment) > 5);
   }
-  const refused = install(first, '--allow-downgrades');
+  const refused = site.install(first, '--allow-downgrades');
   t.not(refused.status, 0);
   t.match(refused.stderr + refused.stdout, /a store is never opened by an older version/);
 });
@@ -269,7 +205,7 @@ t.test('a backup is restored; the nightly check finds nothing', async (t) => {
     'pdfseal-run production restore --from /var/backups/pdfseal/production/$(ls /var/backups/pdfseal/production | tail -n 1)',
   );
   machine.must('systemctl start pdfseald@production.socket pdfseald@production.service');
-  t.ok(verifyAll('production') > 5);
+  t.ok(site.verifyAll('production') > 5);
 });
 
 t.test('the timers are set, and damaged indexes are found by what they start, and mended', async (t) => {
@@ -287,22 +223,19 @@ t.test('the timers are set, and damaged indexes are found by what they start, an
     for (const index of [scopes, lookups, tiles]) for (const key of index.getKeys({})) index.remove(Buffer.from(key));
     await root.flushed;
     await root.close();`;
-  machine.must(
-    'setpriv --reuid=pdfseal --regid=pdfseal --clear-groups /usr/lib/pdfseald/bin/node --input-type=module',
-    damage,
-  );
+  machine.must(`${site.as('sandbox')} /usr/lib/pdfseald/bin/node --input-type=module`, damage);
   t.not(machine.run('systemctl start pdfseald-check@sandbox').status, 0);
   t.match(
-    machine.must('journalctl --no-pager -u pdfseald-check@sandbox'),
+    machine.must('journalctl --no-pager --namespace=pdfseald -u pdfseald-check@sandbox'),
     /bad: \d+ entries of indexes; `pdfseal repair-index` mends them/,
   );
   t.not(machine.run('systemctl start pdfseald-backup@sandbox').status, 0, 'no copy of it is made in silence');
   const mended = machine.must(
-    'pdfseal-run sandbox repair-index --backup-into /var/backups/pdfseal/before-repair',
+    'pdfseal-run sandbox repair-index --backup-into /var/backups/pdfseal/sandbox/before-repair',
   );
   t.match(mended, /^scopes +[1-9]\d* +0 +0$/m);
   machine.must('systemctl start pdfseald-check@sandbox pdfseald-backup@sandbox pdfseald@sandbox');
-  t.ok(verifyAll('sandbox') > 5);
+  t.ok(site.verifyAll('sandbox') > 5);
 });
 
 t.test('a purge leaves the evidence, unless it is asked for', async (t) => {

@@ -7,8 +7,20 @@ import { until } from '../support/until.ts';
 /** What a machine has before pdfseald comes: Debian with systemd, a SoftHSM in the place of an HSM, and curl as the client. */
 const PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'softhsm2', 'curl', 'procps', 'libstdc++6'];
 const SUITE = 'bookworm';
-/** Debian's tree is made once, and kept from run to run. */
+/** What is made once, Debian's tree for one, and kept from run to run. */
 const CACHE = '/var/tmp/pdfseald-appliance';
+
+/** A file or folder of that name in there, made by `make` at the path it is told where it is not there yet. */
+export function cached(name: string, make: (draft: string) => void): string {
+  const path = join(CACHE, name);
+  if (existsSync(path)) return path;
+  mkdirSync(CACHE, { recursive: true });
+  const draft = `${path}.part`;
+  rmSync(draft, { recursive: true, force: true });
+  make(draft);
+  renameSync(draft, path);
+  return path;
+}
 
 /** How nspawn ends when the machine asks for a reboot (EXIT_FORCE_RESTART). */
 const REBOOT = 133;
@@ -31,8 +43,9 @@ export class Machine {
   }
 
   static async boot(): Promise<Machine> {
+    const base = baseTree();
     const root = mkdtempSync(join(CACHE, 'machine-'));
-    execFileSync('cp', ['-a', '--reflink=auto', `${baseTree()}/.`, root]);
+    execFileSync('cp', ['-a', '--reflink=auto', `${base}/.`, root]);
     const machine = new Machine(root);
     await machine.booted();
     return machine;
@@ -110,13 +123,8 @@ function baseTree(): string {
     .update([SUITE, ...PACKAGES].join())
     .digest('hex')
     .slice(0, 12);
-  const base = join(CACHE, `base-${digest}`);
-  if (existsSync(base)) return base;
-  mkdirSync(CACHE, { recursive: true });
-  const draft = `${base}.part`;
-  rmSync(draft, { recursive: true, force: true });
-  const args = ['--variant=minbase', `--include=${PACKAGES.join(',')}`, SUITE, draft];
-  execFileSync('debootstrap', args, { stdio: ['ignore', 'ignore', 'inherit'] });
-  renameSync(draft, base);
-  return base;
+  return cached(`base-${digest}`, (draft) => {
+    const args = ['--variant=minbase', `--include=${PACKAGES.join(',')}`, SUITE, draft];
+    execFileSync('debootstrap', args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  });
 }
