@@ -20,8 +20,10 @@ export const FAILURES = {
   invalid_config: 'Correct the file; pdfseald.toml(5) explains every key.',
   not_found: 'Check the name; the list command of its kind shows what there is.',
   no_daemon: 'Start it (systemctl start pdfseald@<environment>), or name its configuration with --config.',
-  daemon_starting: 'Wait until its tokens are open; journalctl --namespace=+pdfseald -u pdfseald@<environment> says how far it is.',
-  daemon_silent: 'Look into its log: journalctl --namespace=+pdfseald -u pdfseald@<environment>. A restart may help.',
+  daemon_starting:
+    'Wait until its tokens are open; journalctl --namespace=+pdfseald -u pdfseald@<environment> says how far it is.',
+  daemon_silent:
+    'Look into its log: journalctl --namespace=+pdfseald -u pdfseald@<environment>. A restart may help.',
   permission_denied: 'Run it as root, as the user of the daemon, or as a member of its group.',
   no_such_file: 'Check the name of the file or folder.',
   failed: 'Do what the message says.',
