@@ -191,7 +191,7 @@ t.test('what only the document shows fails the job, for good', async (t) => {
 });
 
 t.test('what may pass is tried again', async (t) => {
-  const { client, log } = await openSourceApp(t, { bodyIdleTimeoutMs: 100 });
+  const { client, log } = await openSourceApp(t, { bodyIdleTimeoutMs: 2000 });
   const part = DOCUMENT.subarray(0, 100_000);
   const faults: Record<string, SourceHandler> = {
     '500': status(500),
@@ -228,7 +228,7 @@ t.test('a dripping source is left in time, and the pace of ours is not its fault
       await sleep(10);
     }
   };
-  const patience = { idleTimeoutMs: 200, bytesPerSecondMin: 10_000 };
+  const patience = { idleTimeoutMs: 2000, bytesPerSecondMin: 10_000 };
   const { client } = await openSourceApp(t, { sources: { patience, giveUpAfterMs: 100 } });
   const source = await openSource(t, either(serving(DOCUMENT), drip));
   t.match(await ended(client, await create(client, source.origin)), {

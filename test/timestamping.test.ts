@@ -61,7 +61,7 @@ async function makeHouse(t: Test) {
         policy: POLICY,
         accuracyMs: 1000,
         clock: { trust: 'system' },
-        signTimeoutMs: 5000,
+        signTimeoutMs: 60_000,
         lastSealedAt: 0,
         logger: LOGGER,
         ...options,

@@ -123,7 +123,7 @@ t.test('too few partitions can sign', async (t) => {
 
 t.test('a blocking create that fails is answered with its failure, and its key is free again', async (t) => {
   // No probe may notice before the create is admitted.
-  const app = await openTestApp(t, { partitions: { signTimeoutMs: 300, probeIntervalMs: 60_000 } });
+  const app = await openTestApp(t, { partitions: { signTimeoutMs: 5000, probeIntervalMs: 60_000 } });
   const { client, store } = app;
   const headers = { 'Idempotency-Key': 'failing-create' };
   hang(app);

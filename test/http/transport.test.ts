@@ -4,7 +4,7 @@ import { openTestApp } from '../support/app.ts';
 import type { Envelope } from '../support/client.ts';
 import { exchange, parseAnswer, Wire, type WireAnswer } from '../support/wire.ts';
 
-const { client, server, store, log, fatal } = await openTestApp(t, { server: { headerTimeoutMs: 700 } });
+const { client, server, store, log, fatal } = await openTestApp(t, { server: { headerTimeoutMs: 3000 } });
 const codeOf = (answer: WireAnswer) => `${answer.status} ${(JSON.parse(answer.text) as Envelope).error.code}`;
 const send = (request: string) => exchange(server.port, request, client.check);
 const get = (target: string, headers = '') =>

@@ -67,7 +67,7 @@ async function openHouse(t: Test, quorum: number, algorithm: SignatureAlgorithm)
     regions: ['eu', 'us', 'ap'],
     quorum,
     algorithm,
-    tables: { kms: 'sign_timeout = "1500ms"' },
+    tables: { kms: 'sign_timeout = "6s"' },
     equip: (partition) => behindFaulty(partition, module),
   });
   t.teardown(() => sandbox.close());

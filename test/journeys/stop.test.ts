@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { readFileSync, renameSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
 import { openSandbox, type SandboxOptions } from '../support/sandbox.ts';
+import { slowUpload } from '../support/slowUpload.ts';
 import { destroyKey } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
@@ -58,17 +57,20 @@ t.test(
 );
 
 t.test('a stop waits for an upload under way, up to the drain time-out', async (t) => {
-  const { sandbox, apiKey } = await openHouse(t, { head: 'drain_timeout = "1s"' });
-  const daemon = await sandbox.start();
-  const req = request(`${sandbox.url}/v1/jobs/seal`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'multipart/form-data; boundary=b' },
-  });
-  const broken = once(req, 'error');
-  req.write('--b\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\n\r\n%PDF-');
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  t.equal(await daemon.stop(), 0);
-  await broken;
+  for (const drainSeconds of [60, 1]) {
+    const { sandbox, apiKey } = await openHouse(t, { head: `drain_timeout = "${drainSeconds}s"` });
+    const daemon = await sandbox.start();
+    const upload = await slowUpload(await Client.connect(sandbox.url, apiKey), DOCUMENT);
+    const startedAt = performance.now();
+    const stopped = daemon.stop();
+    if (drainSeconds === 60) {
+      await until('it stops', () => daemon.log.some(({ event }) => event === 'stopping'));
+      t.equal((await upload.finish()).status, 202);
+    }
+    t.equal(await stopped, 0);
+    if (drainSeconds === 1) t.ok(performance.now() - startedAt >= 1000, 'it was waited for');
+    upload.abandon();
+  }
 });
 
 t.test('a second daemon on the same state folder is refused, and the first goes on', async (t) => {

@@ -141,7 +141,7 @@ t.test('an idle child that dies is replaced without being asked', async (t) => {
 
 t.test('a module that hangs holds up one message, once', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
-  const partitions = await site.open({ signTimeoutMs: 700, startTimeoutMs: 2000 });
+  const partitions = await site.open({ signTimeoutMs: 4000, startTimeoutMs: 10_000 });
   const pid = pidOf(partitions, 1);
   const mend = hangModule(item(site.tokens, 1));
   t.strictSame(await signers(partitions), ['region-0']);
@@ -182,7 +182,7 @@ t.test('a child that hangs while it starts is not waited for when the token is b
 
 t.test('a stopped child is killed and replaced', async (t) => {
   const site = await makeSite(t, 'ed25519');
-  const partitions = await site.open({ signTimeoutMs: 500 });
+  const partitions = await site.open({ signTimeoutMs: 4000 });
   const pid = pidOf(partitions);
   process.kill(pid, 'SIGSTOP');
   await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable', retryAfterSeconds: 5 });
@@ -220,7 +220,7 @@ t.test('a token out of reach at the start is waited for', async (t) => {
 t.test('a module that hangs at the start delays it no longer than the time-out', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519');
   const mend = hangModule(item(site.tokens, 0));
-  const partitions = await site.open({ startTimeoutMs: 1500 });
+  const partitions = await site.open({ startTimeoutMs: 10_000 });
   t.strictSame(statesOf(partitions), ['unavailable', 'ready']);
   mend();
   await allReady(partitions);

@@ -371,6 +371,7 @@ t.test('the page', async (t) => {
     const image = `new Promise((done) => { const image = new Image(); image.onload = image.onerror = ({ type }) => done(type); image.src = '${url}'; })`;
     t.equal(await page.evaluate(image), 'error');
     t.equal(asked, 1);
+    t.ok(page.complaints.length >= 2, 'both were complained of');
     t.ok(page.complaints.every((text) => /Content Security Policy/.test(text)));
   });
 });

@@ -26,7 +26,7 @@ const LOOPBACK = ['127.0.0.0/8', '::1'];
 
 function clientOf(options: Partial<SourceOptions> & { allow?: string[] } = {}): SourceClient {
   const { allow = LOOPBACK, ...more } = options;
-  return new SourceClient({ policy: new TargetPolicy(allow), answerTimeoutMs: 10_000, ...more });
+  return new SourceClient({ policy: new TargetPolicy(allow), answerTimeoutMs: 60_000, ...more });
 }
 
 function read(client: SourceClient, url: string, signal = NEVER): Promise<Buffer> {
@@ -250,7 +250,7 @@ t.test('what is connected to is what was checked, also where answers to look-ups
     );
   }) as unknown as typeof lookup;
   const policy = new TargetPolicy(['127.0.0.2'], resolve);
-  const client = new SourceClient({ policy, answerTimeoutMs: 10_000 });
+  const client = new SourceClient({ policy, answerTimeoutMs: 60_000 });
   const url = `http://files.example.com:${inside.port}/`;
 
   answers.push(['127.0.0.2'], ['127.0.0.1']);

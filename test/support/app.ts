@@ -108,12 +108,12 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   t.teardown(() => copies.close());
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
   const document = { pool, documentBytesMax, scanner, ...(options.compliance && { copies }) };
-  const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 10_000;
+  const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 60_000;
   const { allow = [], policy = new TargetPolicy(allow), ...sources } = options.sources ?? {};
   const fetching = new Fetching({
     store,
     sealer,
-    source: new SourceClient({ policy, answerTimeoutMs: 10_000, ...sources }),
+    source: new SourceClient({ policy, answerTimeoutMs: 60_000, ...sources }),
     document,
     patience: { idleTimeoutMs },
     concurrentMax: 4,
@@ -141,7 +141,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     uploadsPerClientMax: 32,
     batchesMax: 4,
     downloadsMax: 8,
-    blockingTimeoutMs: 10_000,
+    blockingTimeoutMs: 60_000,
     webhookPolicy: new TargetPolicy(['https://*', '127.0.0.0/8']),
     logPublic: false,
     clock: systemClock,
@@ -154,7 +154,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const server = await listen(app, {
     listen: [{ host: '127.0.0.1', port: 0 }],
     clearTextBeyondLoopback: false,
-    headerTimeoutMs: 5_000,
+    headerTimeoutMs: 60_000,
     silenceMsMax: 60_000,
     logger,
     ...options.server,

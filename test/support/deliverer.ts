@@ -39,7 +39,7 @@ export async function openDeliveryRig(
       allow: ['127.0.0.0/8'],
       inFlightMax: 16,
       perEndpointMax: 4,
-      timeoutMs: 5000,
+      timeoutMs: 60_000,
       retryDelaysMs: [20, 20, 20],
       probeIntervalMs: 50,
       deadLetterMs: 60_000,

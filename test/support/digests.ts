@@ -67,12 +67,17 @@ export class BatchStream {
     this.request.write(lines.map((line) => `${line}\n`).join(''));
   }
 
-  /** Resolves when so many answers have come. */
+  /** Resolves when so many answers have come; rejects when it ended with fewer. */
   async until(count: number): Promise<void> {
+    const tooFew = this.ended.then(() => {
+      if (this.answers.length < count)
+        throw new Error(`only ${this.answers.length} of ${count} answers came`);
+    });
+    tooFew.catch(() => {}); // as `ended` is
     while (this.answers.length < count) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#onAnswer.add(resolve);
-      await Promise.race([promise, this.ended]);
+      await Promise.race([promise, tooFew]);
       this.#onAnswer.delete(resolve);
     }
   }

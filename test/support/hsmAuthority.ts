@@ -25,7 +25,7 @@ export interface HsmAuthority {
 export async function openHsmAuthority(
   t: Test,
   algorithm: AuthorityAlgorithm = 'ecdsa-p256',
-  signTimeoutMs = 5000,
+  signTimeoutMs = 60_000,
 ): Promise<HsmAuthority> {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-authority-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));

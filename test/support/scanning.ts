@@ -19,7 +19,7 @@ export async function startScanner(
   const lines: string[] = [];
   const scanner = await openScanner({
     clamd,
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     connectionsMax: 4,
     encrypted: 'refuse',
     documentBytesMax: 32 * 1024 * 1024,

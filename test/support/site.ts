@@ -42,14 +42,14 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
     tokens.map((token, index) => initKey(token, algorithms[index] ?? 'ed25519')),
   );
   const open = async (options: Partial<PartitionsOptions> = {}) => {
-    const defaults = { partitions: tokens, keys, quorum: { needed: 1 }, signTimeoutMs: 5000, logger };
+    const defaults = { partitions: tokens, keys, quorum: { needed: 1 }, signTimeoutMs: 60_000, logger };
     const partitions = await openPartitions({ ...defaults, ...options });
     t.teardown(() => partitions.close());
     return partitions;
   };
   const openSigningOn = async (store: Store, options: Partial<SigningOptions> = {}) => {
     const onFatal = (error: unknown) => t.fail(String(error));
-    const defaults = { store, partitions: tokens, signTimeoutMs: 5000, clock: Date.now, logger, onFatal };
+    const defaults = { store, partitions: tokens, signTimeoutMs: 60_000, clock: Date.now, logger, onFatal };
     const signing = await openSigning({ ...defaults, ...options });
     t.teardown(() => signing.close());
     return signing;

@@ -6,9 +6,9 @@ export async function until(
   holds: () => boolean | Promise<boolean>,
   seconds = 120,
 ): Promise<void> {
-  const giveUpAt = Date.now() + seconds * 1000;
+  const giveUpAt = performance.now() + seconds * 1000;
   while (!(await holds())) {
-    if (Date.now() > giveUpAt) throw new Error(`waited in vain: ${what}`);
+    if (performance.now() > giveUpAt) throw new Error(`waited in vain: ${what}`);
     await sleep(20);
   }
 }

@@ -38,7 +38,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
   const { signal, delayMs = 0, ...overrides } = options;
   const intake: IntakeOptions = {
     documentBytesMax: 1024 * 1024,
-    bodyIdleTimeoutMs: 20_000,
+    bodyIdleTimeoutMs: 60_000,
     bodyBytesPerSecondMin: 0,
     ...overrides,
   };
