@@ -64,6 +64,7 @@ t.test('a slot with a card of others is passed over', async (t) => {
   t.strictSame(await readKey(device), key);
   t.ok(faultsPlayed(device, 'foreign-card') > 1);
   await t.rejects(readKey({ ...device, tokenLabel: 'gone' }), {
-    message: /no such token, and one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
+    message:
+      /no such token; there is "vault" \(serial \w+\), one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
   });
 });

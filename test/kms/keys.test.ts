@@ -75,7 +75,11 @@ t.test('what only an administrator can mend is said with region, label and remed
   await refuses('token', { ...token, tokenLabel: 'gone' }, /token_not_found/);
   await refuses('key', { ...token, keyLabel: 'log-2027' }, /key_not_found.*key_label/);
   await refuses('configuration', { ...token, environment: { SOFTHSM2_CONF: '/x' } }, /CKR_GENERAL_ERROR/);
-  await refuses('PIN file', { ...token, pinFile: `${token.pinFile}.gone` }, /pin_file_unreadable.*pin_file/);
+  await refuses(
+    'PIN file',
+    { ...token, pinFile: `${token.pinFile}.gone` },
+    /cannot open the PIN file \S*\.gone .*pin_file_unreadable.*correct the path/,
+  );
 
   chmodSync(token.pinFile, 0o644);
   await refuses('open PIN file', token, /pin_file_exposed.*chmod/);
