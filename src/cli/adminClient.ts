@@ -3,6 +3,7 @@ import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { formatAddress, type SocketPath } from '../net/address.ts';
+import { answerTo, readBody } from '../net/answer.ts';
 
 /** Nothing listens there: no daemon runs, or not with this configuration. */
 export class NobodyAnswers extends OperatorError {
@@ -47,39 +48,27 @@ export async function askAdministration<Answer>(
   throw new AdminRefusal(error?.code ?? `status ${status}`, error?.message ?? text.slice(0, 200));
 }
 
-function send(
+async function send(
   address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
 ): Promise<{ status: number; text: string }> {
-  const silenceMsMax = SILENCE_MS_MAX[method];
   const apiKey = apiKeyFromEnvironment();
   const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
-  return new Promise((resolve, reject) => {
-    const asked = request({
-      socketPath: address.path,
-      method,
-      path,
-      headers,
-      agent: false,
-      timeout: silenceMsMax,
-    });
-    asked.once('timeout', () => asked.destroy(new Error(`it is silent for ${silenceMsMax / 1000} s`)));
-    asked.once('error', (cause) => reject(unreachable(address, cause)));
-    asked.once('response', (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > ANSWER_BYTES_MAX) asked.destroy(new Error('its answer is too long'));
-        else chunks.push(chunk);
-      });
-      response.once('end', () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
-      );
-    });
-    asked.end();
-  });
+  const asked = request({ socketPath: address.path, method, path, headers, agent: false });
+  const silenceMsMax = SILENCE_MS_MAX[method];
+  const late = () => asked.destroy(new Error(`it gave no answer within ${silenceMsMax / 1000} s`));
+  const timer = setTimeout(late, silenceMsMax);
+  asked.end();
+  try {
+    const answer = await answerTo(asked);
+    return { status: answer.statusCode ?? 0, text: (await readBody(answer, ANSWER_BYTES_MAX)).toString() };
+  } catch (cause) {
+    throw unreachable(address, cause as Error);
+  } finally {
+    clearTimeout(timer);
+    asked.destroy();
+  }
 }
 
 function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): OperatorError {

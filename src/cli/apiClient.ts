@@ -3,7 +3,9 @@ import { request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { OperatorError } from '../base/errors.ts';
+import { answerTo, readBody } from '../net/answer.ts';
 import { withoutFinalSlashes } from '../net/url.ts';
+import { lastingFault } from './lastingFault.ts';
 
 /** A body that is sent as it is read, never held. */
 export interface StreamedBody {
@@ -67,8 +69,30 @@ export class ApiClient {
     this.#reach = reach;
   }
 
-  /** Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, or what reading the body threw. */
-  send({ method, path, headers = {}, body, save }: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
+  /**
+   * Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, OperatorError where a repeat cannot do better,
+   * or what reading the body threw.
+   */
+  async send(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
+    const sent = this.#begin(request, signal);
+    try {
+      const answer = await answerTo(sent).catch(async (error: Error) => {
+        throw (signal.aborted ? undefined : await lastingFault(error, this.#attempted)) ?? error;
+      });
+      return await readAnswer(answer, request.save);
+    } catch (error) {
+      throw error instanceof OperatorError ? error : new ConnectionFailure(error as Error);
+    } finally {
+      sent.destroy();
+    }
+  }
+
+  get #attempted() {
+    const { ca, socketPath } = this.#reach;
+    return { url: this.#base, hasCa: ca !== undefined, socketPath };
+  }
+
+  #begin({ method, path, headers = {}, body, save }: ApiRequest, signal: AbortSignal): ClientRequest {
     const send = this.#base.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send(`${this.#base.href}${path}`, {
       ...this.#reach,
@@ -83,48 +107,23 @@ export class ApiClient {
       },
     });
     request.on('timeout', () => request.destroy(new Error('the server is silent')));
-    return exchange(request, body, save).catch((error: Error) => {
-      throw error instanceof OperatorError ? error : new ConnectionFailure(error);
-    });
-  }
-}
-
-/** An answer may come before the body is out (a refusal); what then becomes of the rest of it does not matter. */
-function exchange(
-  request: ClientRequest,
-  body: StreamedBody | undefined,
-  save: ApiRequest['save'],
-): Promise<ApiAnswer> {
-  return new Promise((resolve, reject) => {
-    let answered = false;
-    request.on('error', (error) => answered || reject(error));
-    request.on('response', (response) => {
-      answered = true;
-      readAnswer(response, save)
-        .then(resolve, reject)
-        .finally(() => request.destroy());
-    });
     if (body === undefined) request.end();
-    else pipeline(body.open(), request).catch((error: Error) => answered || reject(error));
-  });
+    else sendBody(body.open(), request);
+    return request;
+  }
 }
 
-async function readAnswer(response: IncomingMessage, save: ApiRequest['save']): Promise<ApiAnswer> {
-  const { statusCode = 0, headers } = response;
-  if (save !== undefined && statusCode === 200) {
-    await save(response);
-    return { status: statusCode, headers, text: '' };
+/** What breaks the body breaks the request. After an answer (a refusal) it does not matter what becomes of the rest of the body. */
+function sendBody(body: Readable, request: ClientRequest): void {
+  body.once('error', (error) => request.destroy(error));
+  pipeline(body, request).catch(() => {});
+}
+
+async function readAnswer(answer: IncomingMessage, save: ApiRequest['save']): Promise<ApiAnswer> {
+  const { statusCode: status = 0, headers } = answer;
+  if (save !== undefined && status === 200) {
+    await save(answer);
+    return { status, headers, text: '' };
   }
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw new Error('the answer is too long');
-    chunks.push(chunk);
-  }
-  return {
-    status: statusCode,
-    headers,
-    text: Buffer.concat(chunks).toString(),
-  };
+  return { status, headers, text: (await readBody(answer, ANSWER_BYTES_MAX)).toString() };
 }

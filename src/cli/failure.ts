@@ -24,6 +24,9 @@ export const FAILURES = {
     'Wait until its tokens are open; journalctl --namespace=+pdfseald -u pdfseald@<environment> says how far it is.',
   daemon_silent:
     'Look into its log: journalctl --namespace=+pdfseald -u pdfseald@<environment>. A restart may help.',
+  server_untrusted:
+    'Name the authority of the server’s certificate with --tls-ca, or have the certificate renewed.',
+  server_unreachable: 'Check --url: its scheme, its name and its port.',
   permission_denied: 'Run it as root, as the user of the daemon, or as a member of its group.',
   no_such_file: 'Check the name of the file or folder.',
   failed: 'Do what the message says.',

@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -150,12 +152,22 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
 
 function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: SubmitOptions): Reach {
   const read = (file: string) => readTextFile(file, FILE_BYTES_MAX);
-  return {
+  const secrets = {
     ...(tlsCa !== undefined && { ca: read(tlsCa) }),
     ...(tlsCertificate !== undefined && { cert: read(tlsCertificate) }),
     ...(tlsKey !== undefined && { key: read(tlsKey) }),
-    ...(unixSocket !== undefined && { socketPath: unixSocket }),
   };
+  try {
+    // Of a file without a certificate OpenSSL makes an authority that nobody has.
+    if (secrets.ca !== undefined) new X509Certificate(secrets.ca);
+    createSecureContext(secrets);
+  } catch (cause) {
+    const files = [tlsCa, tlsCertificate, tlsKey].filter((file) => file !== undefined).join(', ');
+    const message = `TLS cannot use ${files} (${(cause as Error).message})`;
+    const remedy = 'name files in PEM: authorities, a certificate, and the key of that certificate';
+    throw new OperatorError(message, { cause, remedy });
+  }
+  return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
 }
 
 /** What is wrong with the options taken together. */
@@ -171,6 +183,8 @@ function misuse(documents: string[], options: SubmitOptions): string | undefined
     if (count !== urls.length || (documents.length > 0 && checksums.length > 0))
       return 'each --source-url needs a copy of its document at hand, or its --checksum, in the same order';
   }
+  if ((options.tlsCertificate === undefined) !== (options.tlsKey === undefined))
+    return '--tls-certificate and --tls-key need each other';
   const unfit = digestOnly && (options.strippedCopy || options.preserveMetadata);
   if (unfit) return '--digest-only sends no document: there is no metadata to be kept or removed';
   if (idempotencyKey !== undefined && (urls ?? documents).length > 1)

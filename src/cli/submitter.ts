@@ -13,6 +13,7 @@ import {
   saveDocument,
   writeFileAtomically,
 } from './files.ts';
+import { Unreachable } from './lastingFault.ts';
 import {
   type CreateFields,
   Refused,
@@ -218,7 +219,8 @@ export class Submitter {
   }
 
   #fail({ name }: Work, error: unknown): void {
-    if (!(error instanceof OperatorError)) throw error;
+    // Whoever cannot be reached for one document cannot be for another.
+    if (!(error instanceof OperatorError) || error instanceof Unreachable) throw error;
     this.#tally.failed += 1;
     this.#step();
     const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
