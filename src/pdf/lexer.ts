@@ -146,20 +146,38 @@ export class Lexer {
     this.#string.push(value & 0xff);
   }
 
+  /** What is no digit is passed over, or taken for a zero: readers do either. */
   #hexString(): Token {
+    const start = this.position;
+    const passing = this.#hexDigits({ strangers: undefined });
+    if (passing === undefined) return { kind: 'end' };
+    if (passing.isXmp || !passing.hasStrangers) return { kind: 'string', isXmp: passing.isXmp };
+    this.position = start;
+    return { kind: 'string', isXmp: this.#hexDigits({ strangers: 0 })?.isXmp ?? false };
+  }
+
+  #hexDigits({
+    strangers,
+  }: {
+    strangers: 0 | undefined;
+  }): { isXmp: boolean; hasStrangers: boolean } | undefined {
     let half: number | undefined;
+    let hasStrangers = false;
     for (;;) {
       const byte = this.#window.at(this.position);
-      if (byte === undefined) return { kind: 'end' };
+      if (byte === undefined) return undefined;
       this.position += 1;
       if (byte === 0x3e) break;
+      if (isWhitespace(byte)) continue;
       const digit = hexDigit(byte);
-      if (digit === undefined) continue;
-      if (half !== undefined) this.#string.push(half * 16 + digit);
-      half = half === undefined ? digit : undefined;
+      hasStrangers ||= digit === undefined;
+      const value = digit ?? strangers;
+      if (value === undefined) continue;
+      if (half !== undefined) this.#string.push(half * 16 + value);
+      half = half === undefined ? value : undefined;
     }
     if (half !== undefined) this.#string.push(half * 16);
-    return { kind: 'string', isXmp: this.#string.end() };
+    return { isXmp: this.#string.end(), hasStrangers };
   }
 }
 

@@ -1,7 +1,7 @@
 import { type Chunks, CODECS, FILTERS, type Stage } from './filters.ts';
 import type { Extent } from './images.ts';
 import { Undecodable } from './notStrippable.ts';
-import { type Dictionary, Reference, type Value } from './objects.ts';
+import { type Dictionary, OTHER, Reference, type Value } from './objects.ts';
 import type { ByteSource } from './window.ts';
 
 /** The entries of a stream's dictionary that tell how to read it (ISO 32000-2, table 5), with the abbreviations readers take. */
@@ -44,12 +44,12 @@ export function encodingOf(dictionary: Dictionary, resolve: Resolve): Encoding {
   return encoding;
 }
 
-/** An `F` that is no name is a file elsewhere (table 5), in which the document is not. */
+/** Some readers take `F` for the abbreviation that it is in inline images; otherwise it is a file elsewhere (table 5), and no name. */
 function filtersOf(dictionary: Dictionary, resolve: Resolve): Value[] {
   const names = listOf(resolve(dictionary.get('Filter'))).map(resolve);
   if (names.length > 0) return names;
-  const abbreviated = listOf(dictionary.get('F'));
-  return abbreviated.every((name) => FILTERS.has(name) || CODECS.has(name)) ? abbreviated : [];
+  const found = dictionary.get('F') === OTHER ? undefined : resolve(dictionary.get('F'));
+  return found instanceof Map ? [] : listOf(found).map(resolve);
 }
 
 /** For each filter; one dictionary is that of the only filter, and readers do not agree whose it is of several. */

@@ -2,12 +2,12 @@
 export type XmlTag = 'none' | 'cut' | { behind: number };
 
 /**
- * Reads the start tag or processing instruction that begins at `at` (XML 1.0, 2.6 and 3.1). `behind` is what follows it, white
+ * Reads the tag or processing instruction that begins at `at` (XML 1.0, 2.6 and 3.1). `behind` is what follows it, white
  * space passed over. Looks at `bytesMax` bytes; never past another `<`, so that the tags of a text take time in proportion to it.
  */
 export function xmlTagAt(data: Buffer, at: number, bytesMax: number): XmlTag {
   const end = Math.min(data.length, at + bytesMax);
-  let position = at + (data[at + 1] === QUESTION ? 2 : 1);
+  let position = at + (isClosing(data[at + 1]) ? 2 : 1);
   while (position < end && isNameByte(data[position])) position += 1;
   for (;;) {
     position = skipSpace(data, position, end);
@@ -25,7 +25,6 @@ export function xmlTagAt(data: Buffer, at: number, bytesMax: number): XmlTag {
 const GREATER = 0x3e;
 const LESS = 0x3c;
 const EQUALS = 0x3d;
-const QUESTION = 0x3f;
 
 function attributeEnd(data: Buffer, start: number, end: number): number | 'none' | 'cut' {
   let position = start;
@@ -55,7 +54,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
 }
 
-/** `/` of an empty element, `?` of a processing instruction. */
+/** `/` of an end tag or an empty element, `?` of a processing instruction. */
 function isClosing(byte: number | undefined): boolean {
   return byte === 0x2f || byte === 0x3f;
 }

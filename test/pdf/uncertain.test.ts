@@ -113,6 +113,8 @@ t.test('filters', async (t) => {
     ['of images, and not last', indirect({}, '[/DCTDecode /AHx] /Width 1'), /but not last/],
     ['twice', indirect({}, '/Fl /Filter /AHx'), /it has \/Filter twice/],
     ['under an abbreviation', named({ 5: stream('/F /AHx', hex(PACKET)) }), 1],
+    ['under an abbreviation, in another object', named({ 5: stream('/F 6 0 R', hex(PACKET)), 6: '/AHx' }), 1],
+    ['a file elsewhere', named({ 5: stream('/F (a)', PACKET) }), 1],
     ['a wrong checksum', named({ 5: stream('/Filter /FlateDecode', checksum) }), 1],
     ['no header', named({ 5: stream('/Filter /Fl', deflateRawSync(PACKET)) }), /its FlateDecode data is dam/],
     ['TIFF', named({ 5: stream(`/Filter /Fl ${row}`, deflateSync(tiff)) }), 1],
@@ -159,6 +161,16 @@ t.test('forms of XMP', async (t) => {
     [
       'with spaces',
       pdfFile({ ...onePage(), 5: `[<${PACKET.toString('hex').replace(/(.{7})/g, '$1\n')}>]` }),
+      /XMP in a string/,
+    ],
+    [
+      'with what is no digit',
+      pdfFile({ ...onePage(), 5: `<${PACKET.toString('hex').replaceAll('30', 'W0')}>` }),
+      /XMP in a string/,
+    ],
+    [
+      'with what is passed over',
+      pdfFile({ ...onePage(), 5: `<${PACKET.toString('hex').replace(/(.{7})/g, '$1W')}>` }),
       /XMP in a string/,
     ],
     ['an octal string', pdfFile({ ...onePage(), 5: `<< /A (${octal(PACKET)}) >>` }), /XMP in a string/],
