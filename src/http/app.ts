@@ -262,7 +262,9 @@ const soundTarget: Middleware = (ctx, next) => {
 export function refuseUnrouted(router: Router<RequestState>, hint: string): Middleware {
   return (ctx) => {
     const { path } = router.match(ctx.path, ctx.method);
-    const allowed = new Set(path.flatMap((layer) => layer.methods));
+    // What has a route of its own is not one of those with a parameter, which would say that there is nothing.
+    const own = path.filter((layer) => layer.paramNames.length === 0);
+    const allowed = new Set((own.length > 0 ? own : path).flatMap((layer) => layer.methods));
     if (allowed.size === 0) throw new ServiceError('not_found', `There is nothing at this path. ${hint}`);
     const allow = [...allowed].sort().join(', ');
     ctx.set('Allow', allow);

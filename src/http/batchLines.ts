@@ -1,13 +1,12 @@
 import { ServiceError } from '../base/errors.ts';
 import { type BatchLine, parseBatchLine } from '../job/fields.ts';
-import { parseUniqueJson } from '../manifest/jcs.ts';
+import { parseJson } from './json.ts';
 
 export const BATCH_LINES_MAX = 10_000;
 /** Twice what the longest fields take with every character escaped. */
 export const LINE_BYTES_MAX = 16 * 1024;
 
 const LINE_FEED = 0x0a;
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** A line of a batch: what it says, or why that cannot be read. */
 export interface NumberedLine {
@@ -75,25 +74,7 @@ function isBlank(text: Buffer): boolean {
 }
 
 function parse(bytes: Buffer): BatchLine {
-  return parseBatchLine(parseJson(bytes));
-}
-
-function parseJson(bytes: Buffer): unknown {
-  let text: string;
-  try {
-    text = UTF8.decode(bytes);
-    JSON.parse(text);
-  } catch {
-    throw new ServiceError('malformed_json', 'The line must be one JSON object in UTF-8.');
-  }
-  try {
-    return parseUniqueJson(text);
-  } catch {
-    throw new ServiceError(
-      'duplicate_parameter',
-      'The JSON object names a member more than once. Name it once.',
-    );
-  }
+  return parseBatchLine(parseJson(bytes, 'line'));
 }
 
 function tooLong(): never {

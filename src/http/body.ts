@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { ServiceError } from '../base/errors.ts';
+import { IncomingBody } from '../net/body.ts';
 import type { Middleware, RequestContext } from './state.ts';
 
 /**
@@ -34,6 +35,39 @@ function isTransferCoded({ headers }: IncomingMessage): boolean {
 /** Tells a client that waits for it to send its body (RFC 9110, section 10.1.1). */
 export function askForBody({ req, res }: RequestContext): void {
   if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
+}
+
+export interface WholeBody {
+  /** For the message where it is too long. */
+  what: string;
+  bytesMax: number;
+  /** For all of it, milliseconds: it fits into a few packets. */
+  timeoutMs: number;
+}
+
+/** Reads a small body to its end. Throws ServiceError. */
+export async function readWhole(
+  ctx: RequestContext,
+  { what, bytesMax, timeoutMs }: WholeBody,
+): Promise<Buffer> {
+  const tooLong = () => new ServiceError('body_too_large', `${what} may have ${bytesMax} bytes at most.`);
+  if (Number(ctx.req.headers['content-length'] ?? 0) > bytesMax) throw tooLong();
+  const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
+  const late = new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
+  const timer = setTimeout(() => body.fail(late), timeoutMs);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  askForBody(ctx);
+  try {
+    await body.read((chunk) => {
+      bytes += chunk.length;
+      if (bytes > bytesMax) throw tooLong();
+      chunks.push(chunk);
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks);
 }
 
 /** How much of an unwanted body is discarded, and for how long, before the connection is cut. */

@@ -33,7 +33,8 @@ export function getCheckpoint({ store }: LogOptions): Middleware {
  */
 export function getTile({ store, public: isPublic }: LogOptions): Middleware {
   return async (ctx) => {
-    const path = parseTilePath(ctx.path.slice('/v1/log/'.length));
+    // Generated clients encode the slashes of a parameter.
+    const path = parseTilePath(ctx.path.slice('/v1/log/'.length).replaceAll(/%2F/gi, '/'));
     const data = path && (await readTile(store, path));
     if (!data) throw new ServiceError('not_found', 'The log has no such tile, or not yet of this width.');
     ctx.set('Cache-Control', `${isPublic ? 'public' : 'private'}, max-age=31536000, immutable`);

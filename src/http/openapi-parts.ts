@@ -118,7 +118,11 @@ export function describeItself(codes: ErrorCode[]) {
         200: {
           description: 'OpenAPI 3.1.',
           headers: { ...EVERY_ANSWER, ...cacheHeaders },
-          content: { 'application/json': { schema: { type: 'object', required: ['openapi'] } } },
+          content: {
+            'application/json': {
+              schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } },
+            },
+          },
         },
         ...failures(codes),
       },

@@ -275,13 +275,19 @@ export const WEBHOOK_PATHS: Record<string, object> = {
   },
 };
 
+export const WEBHOOKS_TAG = { name: 'Webhooks', description: 'Where to tell that jobs have ended.' };
+
 /** What endpoints receive: OpenAPI 3.1 `webhooks`. */
 export const WEBHOOKS: Record<string, object> = Object.fromEntries(
   WEBHOOK_EVENTS.map((event) => [
     event,
     {
       post: {
+        tags: [WEBHOOKS_TAG.name],
+        operationId: event === 'job.completed' ? 'onJobCompleted' : 'onJobFailed',
         summary: `A job of the client has ended: ${event}`,
+        // It has no API key, but a signature: see webhook-signature.
+        security: [],
         description:
           'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; anything else is repeated.',
         parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../base/errors.ts';
+import { packageVersion } from '../base/version.ts';
 import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapi-digests.ts';
 import {
@@ -19,7 +20,7 @@ import {
   secured,
 } from './openapi-parts.ts';
 import { createFields, listParameters, SCHEMAS } from './openapi-schemas.ts';
-import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS } from './openapi-webhooks.ts';
+import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS, WEBHOOKS_TAG } from './openapi-webhooks.ts';
 
 const CREATE_FAILURES: ErrorCode[] = [
   ...SCOPED,
@@ -72,12 +73,13 @@ export function describeApi(publicUrl: string): object {
     openapi: '3.1.0',
     info: {
       title: 'pdfseald',
-      version: '1.0.0',
+      version: packageVersion(),
       description:
         'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains things: ignore members you do not know.',
     },
     servers: [{ url: `${publicUrl}/v1` }],
-    paths: {
+    tags: [...new Set(Object.values(TAGS))],
+    paths: tagged({
       '/jobs/seal': { post: createSealJob },
       '/digests/seal': {
         post: createDigestJob(createJob([...SCOPED, ...DIGEST_FAILURES, 'unsupported_media_type'])),
@@ -94,7 +96,7 @@ export function describeApi(publicUrl: string): object {
       '/openapi.json': { get: getOpenapi },
       '/errors': { get: getErrorIndex },
       '/errors/{code}': { parameters: [errorCodeParameter], get: getErrorPage },
-    },
+    }),
     webhooks: WEBHOOKS,
     components: {
       schemas: { ...SCHEMAS, ...DIGEST_SCHEMAS, ...WEBHOOK_SCHEMAS },
@@ -102,6 +104,34 @@ export function describeApi(publicUrl: string): object {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'seal_<environment>_…' } },
     },
   };
+}
+
+const JOBS = { name: 'Jobs', description: 'Documents and digests to seal, and their receipts.' };
+const ABOUT = { name: 'About', description: 'What this API is, and what its errors mean.' };
+
+/** By the first part of the path. */
+const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
+  jobs: JOBS,
+  digests: JOBS,
+  batches: JOBS,
+  'webhook-endpoints': WEBHOOKS_TAG,
+  timestamp: { name: 'Time-stamps', description: 'RFC 3161, for other applications.' },
+  log: { name: 'Log', description: 'The tamper-evident log, for whoever checks it.' },
+  'openapi.json': ABOUT,
+  errors: ABOUT,
+};
+
+/** The paths, each operation with the tag that it belongs to. */
+function tagged(paths: Record<string, object>): object {
+  const entries = Object.entries(paths).map(([path, item]) => {
+    const tag = TAGS[path.split('/')[1] ?? '']?.name;
+    const tagIt = ([name, value]: [string, object]) => [
+      name,
+      name === 'parameters' ? value : { tags: [tag], ...value },
+    ];
+    return [path, Object.fromEntries(Object.entries(item).map(tagIt))];
+  });
+  return Object.fromEntries(entries);
 }
 
 const { getOpenapi, getErrorIndex, getErrorPage, errorCodeParameter } = describeItself(ANY_REQUEST);
@@ -125,7 +155,8 @@ const tilePathParameter = {
   name: 'path',
   in: 'path',
   required: true,
-  description: '`<L>/<N>[.p/<W>]` or `entries/<N>[.p/<W>]` (C2SP tlog-tiles); holds slashes.',
+  description:
+    '`<L>/<N>[.p/<W>]` or `entries/<N>[.p/<W>]` (C2SP tlog-tiles); its slashes may be sent as they are, or as %2F.',
   schema: { type: 'string' },
 };
 

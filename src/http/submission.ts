@@ -7,11 +7,13 @@ import {
   CreateFields,
   type CreateRequest,
   type DigestCreateRequest,
+  parseDigestCreate,
+  parseJsonCreate,
   parseQueryCreate,
 } from '../job/fields.ts';
 import type { Content } from '../job/job.ts';
 import { askForBody, requireMediaType } from './body.ts';
-import { readDigestCreate, readJsonCreate } from './json-create.ts';
+import { readJson } from './json.ts';
 import { callerOf, type RequestContext } from './state.ts';
 
 export interface SubmissionOptions {
@@ -65,7 +67,7 @@ export function digestsOf(ctx: RequestContext): Submit {
   refuseQuery(ctx);
   requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
   return async (_, { intake }) => {
-    const request = await readDigestCreate(ctx, intake.bodyIdleTimeoutMs);
+    const request = parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
     await callerOf(ctx).confirm();
     return submissionOfDigests(request);
   };
@@ -80,7 +82,7 @@ export function submissionOfDigests(request: DigestCreateRequest): Submission {
 
 async function reference(ctx: RequestContext, { intake }: SubmissionOptions): Promise<Submission> {
   intake.scanner?.admit();
-  const request = await readJsonCreate(ctx, intake.bodyIdleTimeoutMs);
+  const request = parseJsonCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
   const { checksumSha256, sourceUrl } = request;
   return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
 }

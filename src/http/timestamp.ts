@@ -1,9 +1,7 @@
-import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
-import { IncomingBody } from '../net/body.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/authority.ts';
-import { askForBody, requireMediaType } from './body.ts';
-import { callerOf, type Middleware, type RequestContext } from './state.ts';
+import { readWhole, requireMediaType } from './body.ts';
+import { callerOf, type Middleware } from './state.ts';
 
 export interface TimestampOptions {
   authority: Pick<BuiltInAuthority, 'answerQuery'>;
@@ -28,7 +26,11 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
   const slots = new Slots({ of: 'time-stamp queries', max: QUERIES_MAX });
   return async (ctx) => {
     requireMediaType(ctx, [QUERY_TYPE], `Content-Type must be ${QUERY_TYPE}, with the query in DER.`);
-    const query = await readQuery(ctx, bodyTimeoutMs);
+    const query = await readWhole(ctx, {
+      what: 'A query',
+      bytesMax: QUERY_BYTES_MAX,
+      timeoutMs: bodyTimeoutMs,
+    });
     const leave = slots.take(callerOf(ctx).viewer.clientId);
     try {
       // koa would write any other Uint8Array as JSON.
@@ -38,32 +40,4 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
       leave();
     }
   };
-}
-
-async function readQuery(ctx: RequestContext, timeoutMs: number): Promise<Buffer> {
-  if (Number(ctx.req.headers['content-length'] ?? 0) > QUERY_BYTES_MAX) throw tooLong();
-  const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
-  // All of it, not each piece: a query fits into one packet.
-  const timer = setTimeout(() => body.fail(tooSlow()), timeoutMs);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  askForBody(ctx);
-  try {
-    await body.read((chunk) => {
-      bytes += chunk.length;
-      if (bytes > QUERY_BYTES_MAX) throw tooLong();
-      chunks.push(chunk);
-    });
-  } finally {
-    clearTimeout(timer);
-  }
-  return Buffer.concat(chunks);
-}
-
-function tooLong(): ServiceError {
-  return new ServiceError('body_too_large', `A query may have ${QUERY_BYTES_MAX} bytes at most.`);
-}
-
-function tooSlow(): ServiceError {
-  return new ServiceError('body_timeout', 'The query did not arrive in time. Send it again.');
 }

@@ -14,6 +14,15 @@ interface Refusal {
   code: ErrorCode;
   message: string;
   headers?: string[];
+  /** Of HEAD: without a body. */
+  isHead?: boolean;
+}
+
+/** Of Node's parser. */
+interface ParseError extends NodeJS.ErrnoException {
+  /** What it was reading when it failed, and how far it came. */
+  rawPacket?: Buffer;
+  bytesParsed?: number;
 }
 
 const NOT_HTTP: Refusal = { code: 'invalid_request', message: 'The request is not valid HTTP/1.1.' };
@@ -30,7 +39,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 const TUNNEL: Refusal = {
   code: 'method_not_allowed',
   message: 'This service opens no tunnels; CONNECT is not supported.',
-  headers: ['Allow: GET, HEAD, POST'],
+  headers: ['Allow: DELETE, GET, HEAD, PATCH, POST'],
 };
 
 /** Answers what never becomes a request: with the envelope too, written straight to the socket. */
@@ -40,13 +49,13 @@ export function answerTransportFailures(server: Server, log: RequestLog): void {
   const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
   for (const event of ['request', 'checkContinue', 'checkExpectation'])
     server.prependListener(event, remember);
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error: ParseError, socket) => {
     // After the first fault every further byte is one.
     if (faulty.has(socket) && socket.writable) return;
     faulty.add(socket);
     const answer = latest.get(socket);
     const isOpen = answer !== undefined && !answer.writableFinished;
-    const refusal = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
+    const refusal = { ...(REFUSALS[error.code ?? ''] ?? NOT_HTTP), isHead: isHead(error) };
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
     // What came before the fault is answered first: else the refusal would pass for the answer to it.
     else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, log));
@@ -56,7 +65,7 @@ export function answerTransportFailures(server: Server, log: RequestLog): void {
   server.on('connect', (_req, socket) => refuse(socket, TUNNEL, log));
 }
 
-function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, log: RequestLog): void {
+function refuse(socket: Duplex, { code, message, headers = [], isHead }: Refusal, log: RequestLog): void {
   if (!socket.writable) return;
   const requestId = newRequestId();
   const traceId = randomBytes(16).toString('hex');
@@ -75,10 +84,17 @@ function refuse(socket: Duplex, { code, message, headers = [] }: Refusal, log: R
     ...headers,
   ];
   socket.on('error', () => {});
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  socket.end(`${head.join('\r\n')}\r\n\r\n${isHead ? '' : body}`);
   lingerOn(socket);
   const line = { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code };
   log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
+}
+
+/** Whether the request that cannot be read is HEAD, as far as its last packet tells. */
+function isHead({ rawPacket, bytesParsed }: ParseError): boolean {
+  const read = rawPacket?.toString('latin1', 0, bytesParsed) ?? '';
+  const end = read.lastIndexOf('\r\n\r\n');
+  return read.startsWith('HEAD ', end === -1 ? 0 : end + 4);
 }
 
 /** Reads on without looking, so that unread bytes do not reset the connection before the refusal is read. */

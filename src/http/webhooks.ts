@@ -21,7 +21,7 @@ import {
 import { presentDeadLetter, presentDelivery, presentEndpoint, presentTally } from '../webhook/present.ts';
 import { newSecret } from '../webhook/signature.ts';
 import { requireMediaType } from './body.ts';
-import { readJson } from './json-create.ts';
+import { readJson } from './json.ts';
 import { readPage } from './list-query.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
 
@@ -199,7 +199,7 @@ async function readOptionalBody(
   const body = isThere ? await readBody(ctx, options) : {};
   if (typeof body === 'object' && body !== null && !Array.isArray(body))
     return body as Record<string, unknown>;
-  throw new ServiceError('invalid_request', 'The JSON body must be an object.');
+  throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
 }
 
 function readOverlapMs(value: unknown): number {

@@ -146,8 +146,8 @@ export function parseBatchLine(line: unknown): BatchLine {
 function valuesOf(body: unknown, names: readonly string[]): Values {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ServiceError(
-      'invalid_request',
-      'The JSON body must be an object with the fields of the create request.',
+      'malformed_json',
+      'The JSON must be an object with the fields of the create request.',
     );
   }
   const values: Values = {};

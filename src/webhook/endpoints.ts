@@ -45,7 +45,7 @@ export function readEndpointFields(
   policy: Policy,
 ): EndpointFields {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new ServiceError('invalid_request', 'The JSON body must be an object.');
+    throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
   }
   const read = Object.entries(body).map(([name, value]) => {
     const known = names.find((one) => one === name);

@@ -70,7 +70,7 @@ t.test('a document is sealed by its digests', async (t) => {
       t.equal(problemOf(refused), problem, JSON.stringify(change));
       t.match(refused.json<Envelope>().error.message, name);
     }
-    t.equal(problemOf(await post(client, [])), '400 invalid_request');
+    t.equal(problemOf(await post(client, [])), '400 malformed_json');
     const form = await client.request('POST', '/v1/digests/seal', { body: new FormData() });
     t.equal(problemOf(form), '415 unsupported_media_type');
     const elsewhere = await client.seal(DOCUMENT, { document_sha256: 'ab'.repeat(32) });
@@ -116,7 +116,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     [
       '1 202 queued',
       '2 400 malformed_json',
-      '4 400 invalid_request',
+      '4 400 malformed_json',
       '5 202 completed',
       '6 400 duplicate_parameter',
       '7 400 invalid_parameter',
@@ -128,7 +128,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
       '13 202 completed',
     ],
   );
-  t.match(answers[2].error, { type: 'invalid_request_error', doc_url: '/v1/errors/invalid_request' });
+  t.match(answers[2].error, { type: 'invalid_request_error', doc_url: '/v1/errors/malformed_json' });
   const { job, receipt } = answers[3];
   const served = await client.get(`/v1/jobs/${job.id}/receipt.json`);
   t.strictSame(receipt, served.json(), 'the receipt that is in the answer is the one');

@@ -28,6 +28,12 @@ t.test('a log of three', async (t) => {
     t.strictSame(narrower.bytes, tile.bytes.subarray(0, width * 32), `width ${width} is a prefix`);
   }
 
+  t.same(
+    (await reader.get('/v1/log/tile/0%2F000.p%2f3')).bytes,
+    tile.bytes,
+    'as generated clients ask for it',
+  );
+
   const entries = await reader.get('/v1/log/tile/entries/000.p/3');
   t.equal(entries.bytes.length, 3 * (2 + 64));
   for (const n of [0, 1, 2]) {

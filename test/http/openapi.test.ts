@@ -1,4 +1,5 @@
 import t from 'tap';
+import manifest from '../../package.json' with { type: 'json' };
 import { ERROR_CODES } from '../../src/http/errors.ts';
 import { describeApi } from '../../src/http/openapi.ts';
 import { openTestApp, PUBLIC_URL } from '../support/app.ts';
@@ -69,6 +70,26 @@ t.test('every code belongs to an operation, but for those that no operation has'
   const elsewhere = ERROR_CODES.filter((code) => !listed.has(code));
   // Those of the administration are told at its own address.
   t.strictSame(elsewhere, ['method_not_allowed', 'partition_not_ready', 'below_quorum']);
+});
+
+t.test('every operation has a tag that is explained, and says whether it takes a key', async (t) => {
+  const { info, tags, paths, webhooks } = description as ApiDescription & {
+    info: { version: string };
+    tags: { name: string }[];
+    webhooks: Record<string, Record<string, object>>;
+  };
+  t.equal(info.version, manifest.version);
+  for (const [path, item] of Object.entries({ ...paths, ...webhooks })) {
+    for (const [method, operation] of Object.entries(item)) {
+      if (method === 'parameters') continue;
+      const { tags: [tag] = [], security } = operation as { tags?: string[]; security?: object[] };
+      t.ok(
+        tags.some(({ name }) => name === tag),
+        `${method} ${path}: ${tag}`,
+      );
+      t.ok(Array.isArray(security), `${method} ${path}`);
+    }
+  }
 });
 
 t.test('the check can fail', async (t) => {

@@ -39,6 +39,27 @@ t.test('what is not HTTP has an envelope all the same', async (t) => {
   }
 });
 
+t.test('HEAD has no body, also where it cannot be read', async (t) => {
+  for (const request of [
+    'HEAD /v1/jobs HTTP/1.1\r\nHost: a\r\nA : b\r\n\r\n',
+    `HEAD /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  ]) {
+    const wire = new Wire(server.port);
+    wire.send(request);
+    await wire.closed;
+    t.match(wire.received, /^HTTP\/1\.1 4\d\d [\s\S]*Content-Length: [1-9]\d*\r\n[\s\S]*\r\n\r\n$/);
+  }
+});
+
+t.test('a tunnel is refused, with the methods that the description has', async (t) => {
+  const answer = await send('CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
+  const { paths } = (await client.get('/v1/openapi.json')).json<{ paths: Record<string, object> }>();
+  const described = new Set(Object.values(paths).flatMap((operations) => Object.keys(operations)));
+  described.delete('parameters');
+  const methods = ['HEAD', ...Array.from(described, (method) => method.toUpperCase())];
+  t.equal(answer.headers.get('Allow'), methods.sort().join(', '));
+});
+
 t.test('a head that does not arrive', async (t) => {
   const wire = new Wire(server.port);
   wire.send('GET /v1/jobs HTTP/1.1\r\nHost: a\r\n');
@@ -72,10 +93,14 @@ t.test('methods', async (t) => {
     ['/v1/jobs/job_1/receipt.json', 'GET, HEAD'],
     ['/v1/log/tile/0/000', 'GET, HEAD'],
     ['/v1/openapi.json', 'GET, HEAD'],
-    ['/v1/jobs/seal', 'GET, HEAD, POST'],
+    ['/v1/jobs/seal', 'POST'],
+    ['/v1/webhook-endpoints', 'GET, HEAD, POST'],
+    ['/v1/webhook-endpoints/we_1', 'DELETE, GET, HEAD, PATCH'],
+    ['/v1/webhook-endpoints/we_1/test', 'POST'],
   ];
   for (const [path, allow] of allowed) {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND']) {
+      if (allow.split(', ').includes(method)) continue;
       const answer = await send(`${method} ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
       t.equal(codeOf(answer), '405 method_not_allowed', `${method} ${path}`);
       t.equal(answer.headers.get('Allow'), allow, `${method} ${path}`);

@@ -148,7 +148,9 @@ t.test('what is refused names the field', async (t) => {
     [{ url, secret: 'whsec_short' }, '400 invalid_parameter', /^secret/],
     [{ url, Events: ['job.failed'] }, '400 unknown_parameter', /"Events"/],
     ['{"url": "https://a.example", "url": "https://b.example"}', '400 duplicate_parameter', /more than once/],
-    ['[]', '400 invalid_request', /object/],
+    ['[]', '400 malformed_json', /object/],
+    ['1', '400 malformed_json', /object/],
+    ['', '400 malformed_json', /object/],
     ['{', '400 malformed_json', /JSON/],
   ];
   for (const [body, code, message] of cases) {

@@ -170,7 +170,7 @@ t.test('unknown fields are refused, also those every object seems to have', asyn
 
 t.test('a JSON body must be an object', async (t) => {
   for (const body of [undefined, null, 1, 'x', [], [JSON_CREATE], true]) {
-    t.throws(() => parseJsonCreate(body), { code: 'invalid_request' });
+    t.throws(() => parseJsonCreate(body), { code: 'malformed_json' });
   }
 });
 
