@@ -1,10 +1,11 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { actOfProcess } from '../audit.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
+import { hostOfOrigin } from '../config/placeholder.ts';
 import { rootsNow, trustOf } from '../config/trust.ts';
 import { type Config, loadConfig } from '../config.ts';
 import type { HeldKey } from '../kms/algorithm.ts';
@@ -34,12 +35,19 @@ import {
   rootBeside,
   type WantedKey,
 } from './hsmKeys.ts';
+import {
+  type InitAnswers,
+  isWanted,
+  makeConfig,
+  parsePartitionArgument,
+  requireOwned,
+} from './initConfig.ts';
 import { configOption, jsonOption } from './options.ts';
 import { parseNamePart } from './subject.ts';
+import { instanceOf } from './systemd.ts';
 import { note, print, printJson } from './terminal.ts';
 
-interface InitOptions {
-  config: string;
+interface InitOptions extends InitAnswers {
   algorithm: SignatureAlgorithm;
   timestampAlgorithm: AuthorityAlgorithm;
   useExistingKeys?: true;
@@ -85,6 +93,24 @@ export function initCommand(): Command {
           .argParser(parseValidityArgument)
           .default(VALIDITY_DEFAULT_MS, '1825d'),
       )
+      .option(
+        '--throwaway',
+        'the log is for trying out: its origin may be one of an example, such as seal.example.com',
+      )
+      .option(
+        '--interactive',
+        'ask for what a configuration needs, try each answer, and write the config file first',
+      )
+      .option(
+        '--environment <name>',
+        'write the config file first, of this environment (default: the name of the file)',
+      )
+      .option('--origin <origin>', '… whose log has this origin')
+      .option('--listen <address>', '… whose API listens there')
+      .option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument)
+      .option('--quorum <rule>', '… and so many of them must sign (default: most of them)')
+      .option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE')
+      .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
       .addOption(jsonOption())
       .action(init),
     {
@@ -92,7 +118,10 @@ export function initCommand(): Command {
 leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
 installs the answer with \`pdfseal hsm install-certificate\`.`,
       examples: [
-        'pdfseal init --config /etc/pdfseal/sandbox.toml',
+        'pdfseal init --interactive --config /etc/pdfseal/production.toml',
+        'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
+          'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
+        'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
         'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"',
         'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
       ],
@@ -105,7 +134,13 @@ const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', r
 async function init(options: InitOptions, command: Command): Promise<void> {
   if (options.rootValidity < options.certificateValidity)
     command.error('error: --certificate-validity: a certificate cannot outlive its root (--root-validity)');
+  if (isWanted(options)) {
+    await makeConfig(options);
+    if (tellOtherUser(options.config)) return;
+  }
   const config = loadConfig(options.config);
+  requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
+  requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
   refuseExisting(config, options);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
   const lock = acquireLock(config.lockFile);
@@ -115,6 +150,15 @@ async function init(options: InitOptions, command: Command): Promise<void> {
     lock.release();
   }
   tellNext(config, options);
+}
+
+/** In the package root writes the configuration, and the daemon's user makes all the rest. */
+function tellOtherUser(file: string): boolean {
+  const instance = instanceOf(resolve(file));
+  if (instance === undefined || process.geteuid?.() !== 0) return false;
+  note(`Next: look whether the daemon can use it:  pdfseal-run ${instance} check-config`);
+  note(`      make keys, log and store:            pdfseal-run ${instance} init`);
+  return true;
 }
 
 async function make(config: Config, options: InitOptions): Promise<void> {
@@ -180,8 +224,16 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
     note(`        pdfseal hsm install-certificate FILE --config ${file}`);
     note(`      make the trust file:   pdfseal trust export --config ${file} --output ${config.trustFile}`);
   }
-  note(`Next: issue an API key:  pdfseal keys issue --config ${file} --client NAME --organization NAME`);
-  note(`      and start:         pdfseald --config ${file}`);
+  const instance = instanceOf(config.file);
+  if (instance === undefined) {
+    note(`Next: issue an API key:  pdfseal keys issue --config ${file} --client NAME --organization NAME`);
+    note(`      and start:         pdfseald --config ${file}`);
+    return;
+  }
+  const units = ['pdfseald@.service', 'pdfseald-check@.timer', 'pdfseald-backup@.timer', 'pdfseald.target'];
+  const names = units.map((unit) => unit.replace('@', `@${instance}`)).join(' ');
+  note(`Next: issue an API key:  pdfseal-run ${instance} keys issue --client NAME --organization NAME`);
+  note(`      and start:         systemctl enable --now ${names}`);
 }
 
 function refuseExisting({ stateDir, storeDir, ...config }: Config, options: InitOptions): void {

@@ -4,6 +4,14 @@ import { existsSync } from 'node:fs';
 /** It answers from memory; one that does not is in trouble of its own. */
 const ANSWER_MS_MAX = 5_000;
 
+const UNITS = ['/usr/lib/systemd/system', '/lib/systemd/system', '/etc/systemd/system'];
+
+/** The instance of the units of the package that a configuration belongs to; undefined where there are no such units. */
+export function instanceOf(configFile: string): string | undefined {
+  const [, instance] = /^\/etc\/pdfseal\/([^/]+)\.toml$/.exec(configFile) ?? [];
+  return UNITS.some((folder) => existsSync(`${folder}/pdfseald@.service`)) ? instance : undefined;
+}
+
 /** Whether systemd runs this machine (sd_booted(3)). */
 export function hasSystemd(): boolean {
   return existsSync('/run/systemd/system');

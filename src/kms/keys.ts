@@ -32,6 +32,11 @@ export function initKey<Algorithm extends KeyAlgorithm>(
   });
 }
 
+/** Whether the token is there and takes the PIN, which it is shown once. Throws OperatorError when not. */
+export function probeToken(options: PartitionOptions): Promise<void> {
+  return withSigner(options, 'read', async () => {});
+}
+
 /** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
 export function readKey(options: PartitionOptions): Promise<LogKey> {
   return useKey(options, async ({ algorithm, ...key }) => {

@@ -18,4 +18,4 @@ dropin=/etc/systemd/system/pdfseald@$name.service.d
 mkdir -p "$dropin"
 printf '[Service]\nReadWritePaths=%s\nWatchdogSec=5\n' "$home" >"$dropin/appliance.conf"
 systemctl daemon-reload
-pdfseal-run "$name" init
+pdfseal-run "$name" init --throwaway

@@ -112,7 +112,7 @@ async function uninitialized(t: Test): Promise<Sandbox> {
 }
 
 function init(sandbox: Sandbox, ...args: string[]) {
-  return sandbox.pdfseal(['init', '--config', sandbox.configFile, ...args]);
+  return sandbox.pdfseal(['init', '--throwaway', '--config', sandbox.configFile, ...args]);
 }
 
 function list(sandbox: Sandbox) {

@@ -20,7 +20,7 @@ t.test('from the request to the trust file', async (t) => {
   const certificates = join(sandbox.dir, 'state/certificates');
 
   await t.test('init makes keys, and says what is left to do', async (t) => {
-    const { status, stdout, stderr } = await pdfseal('init', '--external-ca');
+    const { status, stdout, stderr } = await pdfseal('init', '--throwaway', '--external-ca');
     t.equal(status, 0, stderr);
     t.notMatch(stdout, /root|trust/);
     t.match(stderr, /hsm csr [\s\S]*hsm install-certificate [\s\S]*trust export/);

@@ -1,10 +1,23 @@
-import { chownSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
+import { hostOfOrigin, isPlaceholder } from '../../src/config/placeholder.ts';
+import { loadConfig } from '../../src/config.ts';
 import { initKey, readKey } from '../../src/kms/keys.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { parseTrust } from '../../src/manifest/trust.ts';
 import { openStore } from '../../src/store/lmdb.ts';
+import { freePort } from '../support/freePort.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { editToken, findObjects } from '../support/tamper.ts';
 
@@ -106,6 +119,104 @@ t.test('another user’s state folder is left alone', async (t) => {
   else t.equal(status, 0, 'one’s own folder that is there already is taken');
 });
 
+t.test('no log is made for ever with the origin of an example', async (t) => {
+  const sandbox = await uninitialized(t);
+  const text = readFileSync(sandbox.configFile, 'utf8');
+  const own = text.replace('seal.example.com', 'seal.corp.acme.com');
+  const plain = () => sandbox.pdfseal(['init', '--config', sandbox.configFile]);
+  t.match(await plain(), { status: 1, stderr: /log\.origin names seal\.example\.com, .*--throwaway/ });
+  writeFileSync(sandbox.configFile, own.replace('[http]', '[http]\npublic_url = "https://seal.example.com"'));
+  t.match(await plain(), { status: 1, stderr: /http\.public_url names seal\.example\.com/ });
+  t.notOk(existsSync(join(sandbox.dir, 'state/store')));
+  writeFileSync(sandbox.configFile, own);
+  t.match(await plain(), { status: 0 });
+});
+
+t.test('placeholders', async (t) => {
+  for (const host of ['seal.example.com', 'example.org', 'x.example', 'log.test', 'a.invalid', 'EXAMPLE.COM'])
+    t.ok(isPlaceholder(host), host);
+  for (const host of [
+    'seal.acme.com',
+    'examples.com',
+    'example.acme.com',
+    'localhost',
+    '127.0.0.1',
+    'test.acme.de',
+  ])
+    t.notOk(isPlaceholder(host), host);
+  t.equal(hostOfOrigin('seal.example.com:8443/production/2026'), 'seal.example.com');
+});
+
+t.test('a configuration by flags, and by answers of which some will not do', async (t) => {
+  const sandbox = await uninitialized(t, { regions: ['eu', 'us', 'ap'] });
+  const port = await freePort();
+  const [eu, us, ap] = sandbox.partitions;
+  if (!eu || !us || !ap) throw new Error('three partitions');
+  const argumentOf = ({ region, module, tokenLabel, pinFile, environment = {} }: PartitionOptions) =>
+    `region=${region},module=${module},token=${tokenLabel},pin-file=${pinFile},env.SOFTHSM2_CONF=${environment.SOFTHSM2_CONF}`;
+  const partitions = [eu, us, ap].flatMap((one) => ['--add-partition', argumentOf(one)]);
+  const common = ['--origin', 'seal.acme.com/flags', '--listen', `127.0.0.1:${port}`, '--clock', 'system'];
+  const flags = (file: string, ...args: string[]) =>
+    sandbox.pdfseal(['init', '--config', join(sandbox.dir, file), ...common, ...args]);
+
+  const made = await flags('flags.toml', ...partitions);
+  t.match(made, { status: 0, stderr: /flags\.toml is written[\s\S]*Next: / });
+  const file = join(sandbox.dir, 'flags.toml');
+  t.match(loadConfig(file), {
+    environment: 'flags',
+    log: { origin: 'seal.acme.com/flags' },
+    http: { listen: [{ port }] },
+    kms: { quorum: { needed: 2 }, partitions: [{ region: 'eu' }, { region: 'us' }, { region: 'ap' }] },
+    timestamp: { authorities: ['built-in'], keys: [{ region: 'eu' }] },
+  });
+  t.ok(readFileSync(file, 'utf8').split('\n').length < 60, 'what differs from the defaults');
+  t.match(await flags('flags.toml', ...partitions), { status: 1, stderr: /never overwritten/ });
+  t.match(await flags('none.toml', '--environment', 'none'), {
+    status: 1,
+    stderr: /--add-partition is missing: region=NAME/,
+  });
+  const wrong = argumentOf({ ...eu, tokenLabel: 'typo' });
+  t.match(await flags('none.toml', '--add-partition', wrong), {
+    status: 1,
+    stderr: /there is "token-eu" \(serial/,
+  });
+  t.notOk(existsSync(join(sandbox.dir, 'none.toml')), 'nothing is written');
+
+  mkdirSync(join(sandbox.dir, 'asked.pins'));
+  copyFileSync(us.pinFile, join(sandbox.dir, 'asked.pins/us'));
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  const { port: taken } = server.address() as AddressInfo;
+  const answers = [
+    ...['A B', '', 'https://seal.acme.com', 'seal.example.com/x', 'seal.acme.com/asked'],
+    ...[`127.0.0.1:${taken}`, `127.0.0.1:${port}`],
+    ...['us', us.module, `SOFTHSM2_CONF=${us.environment?.SOFTHSM2_CONF}`, '', 'typo', 'token-us', 'n'],
+    ...['2', '1', 'none', 'system'],
+  ];
+  const ask = (name: string, input: string) =>
+    sandbox.pdfseal(['init', '--interactive', '--config', join(sandbox.dir, name)], { input });
+  const asked = await ask('asked.toml', `${answers.join('\n')}\n`);
+  server.close();
+  for (const said of [
+    /"A B" will not do/,
+    /without scheme/,
+    /seal\.example\.com, a host of examples/,
+    /address already in use/,
+    /there is "token-us"/,
+    /✓ the token "token-us" is there and takes the PIN/,
+    /"2" will not do: a number from 1 to 1/,
+    /asked\.toml is written/,
+  ])
+    t.match(asked.stderr, said);
+  t.match(readFileSync(join(sandbox.dir, 'asked.toml'), 'utf8'), /\npin_credential = "pin_us"\n/);
+  t.match(
+    asked,
+    { status: 1, stderr: /pin_credential: cannot read/ },
+    'which systemd hands out, not this test',
+  );
+  t.match(await ask('ended.toml', ''), { status: 1, stderr: /no answer to "Name/ });
+});
+
 async function uninitialized(t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await openSandbox({ ...options, init: false });
   t.teardown(() => sandbox.close());
@@ -113,5 +224,5 @@ async function uninitialized(t: Test, options: SandboxOptions = {}): Promise<San
 }
 
 function init(sandbox: Sandbox, ...args: string[]) {
-  return sandbox.pdfseal(['init', '--config', sandbox.configFile, ...args]);
+  return sandbox.pdfseal(['init', '--throwaway', '--config', sandbox.configFile, ...args]);
 }

@@ -61,6 +61,8 @@ export interface RunOptions {
   /** Added to a nearly empty environment. */
   env?: Record<string, string>;
   cwd?: string;
+  /** What it reads from standard input; without it there is none. */
+  input?: string;
 }
 
 /** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
@@ -110,12 +112,14 @@ export class Sandbox {
     return this.#run('main', args, {});
   }
 
-  async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd }: RunOptions): Promise<RunResult> {
+  async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd, input }: RunOptions): Promise<RunResult> {
     const child = spawn(process.execPath, [entry(name, this.#code), ...args], {
       env: { ...ENVIRONMENT, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
       ...(cwd !== undefined && { cwd }),
     });
+    // Who ends before reading it all closes it.
+    child.stdin.on('error', () => {}).end(input);
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
     const [status] = (await once(child, 'close')) as [number | null];
     return { status, stdout: stdout(), stderr: stderr() };
@@ -123,7 +127,13 @@ export class Sandbox {
 
   /** `pdfseal init`; throws when that fails. */
   async init(...args: string[]): Promise<void> {
-    const { status, stderr } = await this.pdfseal(['init', '--config', this.configFile, ...args]);
+    const { status, stderr } = await this.pdfseal([
+      'init',
+      '--throwaway',
+      '--config',
+      this.configFile,
+      ...args,
+    ]);
     if (status !== 0) throw new Error(`pdfseal init ended with ${status}: ${stderr}`);
   }
 
