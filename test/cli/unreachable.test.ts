@@ -1,18 +1,20 @@
 /** What keeps `pdfseal submit` from the service for good is told at once, and what may pass is waited for. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { askAdministration } from '../../src/cli/adminClient.ts';
 import { ApiClient, ConnectionFailure, type Reach } from '../../src/cli/apiClient.ts';
 import { Unreachable } from '../../src/cli/lastingFault.ts';
 import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
-import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
+import { HOSTILITIES, hostilityOf, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { NEVER } from '../support/site.ts';
 
 const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
@@ -134,6 +136,17 @@ t.test('whatever answers, a request ends: for good, or to be repeated', async (t
       t.type(error, lasts ? Unreachable : ConnectionFailure, name);
       await server.left();
     }
+  }
+});
+
+t.test('what answers where the administration should is not waited for', async (t) => {
+  for (const name of ['closes', 'switches protocols', 'switches to nothing', 'closes within the body']) {
+    const folder = mkdtempSync(join(tmpdir(), 'pdfseal-admin-')); // its path has to be short
+    t.teardown(() => rmSync(folder, { recursive: true }));
+    const path = join(folder, 'socket');
+    const server = await openHostile(t, hostilityOf(name), { path });
+    await t.rejects(askAdministration({ path }, 'GET', '/status'), { code: 'daemon_silent' }, name);
+    await server.left();
   }
 });
 

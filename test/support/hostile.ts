@@ -228,11 +228,13 @@ export interface HostileServer {
 
 const NO_HEAD = 'HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n';
 
-/** On the loopback; closed with the test. With `toGet` HEAD is answered in order: it is not supported. */
+/**
+ * On the loopback, or on the socket at `path`; closed with the test. With `toGet` HEAD is answered in order: it is not supported.
+ */
 export async function openHostile(
   t: Test,
   { name, stage, serve }: Hostility,
-  { toGet = false } = {},
+  { toGet = false, path }: { toGet?: boolean; path?: string } = {},
 ): Promise<HostileServer> {
   const sockets = new Set<Socket>();
   let connections = 0;
@@ -247,14 +249,14 @@ export async function openHostile(
     socket.once('data', begin).resume();
     if (!toGet && stage === 'connection') serve(socket);
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(path === undefined ? { host: '127.0.0.1', port: 0 } : { path });
   await once(server, 'listening');
   t.teardown(() => {
     server.close();
     for (const socket of sockets) socket.destroy();
   });
   return {
-    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    host: path ?? `127.0.0.1:${(server.address() as AddressInfo).port}`,
     connections: () => connections,
     left: () => until(`${name}: its connections are closed`, () => sockets.size === 0),
   };
