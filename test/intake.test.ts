@@ -473,7 +473,7 @@ t.test('uploads side by side, slow and fast', async (t) => {
 });
 
 t.test('memory does not grow with the document', async (t) => {
-  const bytes = 256 * 1024 * 1024;
+  const bytes = 128 * 1024 * 1024;
   const { port } = await openUploads(t, { pool, documentBytesMax: bytes * 2 });
   const [head, tail] = form(PRIVATE, file('%PDF-X%%EOF')).toString('latin1').split('X');
   assert(head !== undefined && tail !== undefined);

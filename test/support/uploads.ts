@@ -43,7 +43,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
     ...overrides,
   };
   const received: Received[] = [];
-  const server = createServer(async (req, res) => {
+  const server = createServer({ requestTimeout: 0 }, async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
     const fields = new CreateFields();
     const outcome = await receiveForm(req, fields, intake, signal).then(
