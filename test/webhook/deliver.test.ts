@@ -106,7 +106,7 @@ t.test(
 );
 
 t.test('what is no success', async (t) => {
-  const rig = await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 300 });
+  const rig = await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 4000 });
   const elsewhere = await Receiver.open(t);
   const reasons = async (t: Test, url: string): Promise<string | undefined> => {
     const endpoint = await rig.endpoint({ url, secrets: [] });
@@ -278,7 +278,7 @@ t.test('a test is tried at once, and makes no failing endpoint a good one', asyn
 });
 
 t.test('dead endpoints cost others nothing', async (t) => {
-  const rig = await openDeliveryRig(t, { timeoutMs: 400, probeIntervalMs: 60_000, inFlightMax: 16 });
+  const rig = await openDeliveryRig(t, { timeoutMs: 5000, probeIntervalMs: 60_000, inFlightMax: 16 });
   const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));
   const healthy = await Receiver.open(t);
   const deadEndpoints = await Promise.all(dead.map((receiver) => rig.endpoint(receiver)));
