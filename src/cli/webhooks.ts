@@ -228,8 +228,11 @@ interface DeliveriesOptions extends CommonOptions {
 async function deliveries(id: string, { config, dead, limit, json }: DeliveriesOptions): Promise<void> {
   const rows = await withStore(config, 'read', async (store) => {
     await findEndpoint(store, id);
-    if (dead) return (await store.webhooks.deadLetters(id, { limit })).map(presentDeadLetter);
-    return (await store.webhooks.pending(id, { limit })).map(presentDelivery);
+    const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
+    const page = { limit };
+    if (dead)
+      return (await store.webhooks.deadLetters(id, page)).map((one) => presentDeadLetter(one, dateOf));
+    return (await store.webhooks.pending(id, page)).map((one) => presentDelivery(one, dateOf));
   });
   if (json) for (const row of rows) printJson(row);
   else {

@@ -89,7 +89,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #startedAtMs = 0;
   /** How long the last start that went well took. */
   #goodStartMs = 0;
-  #lastUseAt = 0;
+  #lastUseAtMs = 0;
   /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
   #signer: SignerProcess | undefined;
   /** End of the queue: the token signs one message at a time. */
@@ -250,7 +250,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     if (!(await this.#verify(message, signature))) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
-    this.#lastUseAt = systemClock();
+    this.#lastUseAtMs = performance.now();
     return signature;
   }
 
@@ -280,7 +280,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   /** Never rejects: a failure ends the child. */
   async #probeIfIdle(): Promise<void> {
-    const idleMs = systemClock() - this.#lastUseAt;
+    const idleMs = performance.now() - this.#lastUseAtMs;
     if (this.ready && idleMs >= this.#times.probeIntervalMs) await this.#queue(probeMessage());
   }
 

@@ -35,16 +35,17 @@ export class Limits {
   readonly #onRefusal: RefusalObserver;
   #policies: PolicyBook;
 
-  /** `counts` are those in the store. */
+  /** `counts` are those in the store. Windows of quotas are days and hours of `clock`; a rate has none. */
   constructor(
     policies: LimitPolicies,
     counts: QuotaCount[],
     clock: Clock,
     onRefusal: RefusalObserver = () => {},
+    monotonicMs: Clock = () => Math.floor(performance.now()),
   ) {
     this.#onRefusal = onRefusal;
     this.#policies = new PolicyBook(policies);
-    this.#rates = new Rates(clock);
+    this.#rates = new Rates(monotonicMs);
     this.#quotas = new Quotas(clock, counts);
     this.#clock = clock;
   }

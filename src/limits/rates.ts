@@ -5,7 +5,7 @@ import type { RatePolicy } from './policies.ts';
 interface Bucket {
   policy: RatePolicy;
   level: number;
-  /** When the level was that, milliseconds since the epoch. */
+  /** When the level was that, in whole milliseconds of the clock. */
   at: number;
 }
 
@@ -24,6 +24,7 @@ export class Rates {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();
 
+  /** Whole milliseconds of a clock that nobody sets. */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
@@ -53,7 +54,6 @@ export class Rates {
     const bucket = this.#buckets.get(clientId);
     const isOurs = bucket?.policy.requests === policy.requests && bucket.policy.windowMs === policy.windowMs;
     if (!isOurs) return 0;
-    // A clock that was set back must not lock anybody out.
     const now = this.#clock();
     bucket.level = Math.max(0, bucket.level - Math.max(0, now - bucket.at) * policy.requests);
     bucket.at = now;

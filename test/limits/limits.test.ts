@@ -121,3 +121,26 @@ t.test('other policies hold at once, for what was counted too', async (t) => {
   limits.update({ ...NO_LIMITS, quotas: { default: daily(1) } });
   t.equal(limits.quota('a', undefined)?.remaining, 0, 'never less than nothing');
 });
+
+t.test('a date that jumps gives no requests back', async (t) => {
+  let [date, elapsed] = [START_MS, 0];
+  const policies = {
+    ...NO_LIMITS,
+    rate: { requests: 1, windowMs: 60_000 },
+    quotas: { default: daily(1) },
+  };
+  const limits = new Limits(
+    policies,
+    [],
+    () => date,
+    () => {},
+    () => elapsed,
+  );
+  limits.takeRequest('a');
+  date += 26 * 3_600_000;
+  t.throws(() => limits.takeRequest('a'), { code: 'rate_limit_exceeded' });
+  date -= 52 * 3_600_000;
+  t.throws(() => limits.takeRequest('a'), { code: 'rate_limit_exceeded' });
+  elapsed += 60_000;
+  t.doesNotThrow(() => limits.takeRequest('a'));
+});
