@@ -21,7 +21,7 @@ import { verifyReceipt } from './verify.ts';
 export const CANARY_CLIENT = '_canary';
 
 export interface CanaryOptions {
-  store: Pick<Store, 'identity' | 'batchOf' | 'tile'>;
+  store: Pick<Store, 'identity' | 'batchOf' | 'tile' | 'serviceTime'>;
   sealer: Pick<Sealer, 'accept' | 'settled' | 'obstacle'>;
   pool: Pick<HashPool, 'hasher'>;
   /** What `pdfseal trust export` would give now. */
@@ -216,6 +216,7 @@ export class Canary {
       content: { document, scan: { verdict: 'not_scanned' } },
       capabilities: [],
       acceptedAt: this.#options.clock(),
+      since: this.#options.store.serviceTime.now(),
     };
   }
 

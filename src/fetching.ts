@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { assert, BrokenInvariant } from './base/assert.ts';
-import type { Clock } from './base/clock.ts';
 import { type ErrorCode, ServiceError } from './base/errors.ts';
 import { Slots } from './base/slots.ts';
 import {
@@ -19,7 +18,7 @@ import { codeOf, unfetchableNow } from './source/failure.ts';
 import { type Acceptance, type Store, UnknownOutcome } from './store/store.ts';
 
 export interface FetchingOptions {
-  store: Pick<Store, 'waiting' | 'sourceUrl'>;
+  store: Pick<Store, 'waiting' | 'sourceUrl' | 'serviceTime'>;
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
@@ -29,9 +28,8 @@ export interface FetchingOptions {
   concurrentMax: number;
   /** The first pause after a failure that may pass; each further one is twice as long. */
   retryDelayMs: number;
-  /** How long a document is tried to be fetched before its job fails, in milliseconds from the job's acceptance. */
+  /** How long a document is tried to be fetched before its job fails, in milliseconds of service time from the job's acceptance. */
   giveUpAfterMs: number;
-  clock: Clock;
   logger: Logger;
   /** Told how each attempt to fetch a document ended; must not throw. */
   onAttempt?(attempt: FetchAttempt): void;
@@ -269,8 +267,8 @@ export class Fetching {
     // One second is what every failure says that knows nothing better.
     const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
     const pauseMs = Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
-    const { clock, giveUpAfterMs } = this.#options;
-    return clock() + pauseMs < job.acceptedAt + giveUpAfterMs ? pauseMs : undefined;
+    const { store, giveUpAfterMs } = this.#options;
+    return store.serviceTime.since(job.since) + pauseMs < giveUpAfterMs ? pauseMs : undefined;
   }
 }
 

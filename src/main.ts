@@ -21,6 +21,7 @@ import { Limits } from './limits/limits.ts';
 import { openHealth } from './main/health.ts';
 import { openNetwork, openTlsOf } from './main/network.ts';
 import {
+  openClockOf,
   openCopiesOf,
   openDeliverer,
   openFetching,
@@ -39,6 +40,7 @@ import { acquireLock } from './store/lock.ts';
 import { Room } from './store/room.ts';
 import { Supervision } from './supervision.ts';
 import { startSweeping } from './sweep.ts';
+import { Timekeeping } from './timekeeping.ts';
 import { openWitness } from './witness.ts';
 
 /** Sent by a fault of ours (sysexits.h EX_SOFTWARE): the service manager starts the daemon again. */
@@ -93,8 +95,11 @@ async function serve(config: Config): Promise<void> {
   const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
   live.recordWith((object) => record('config.reload', object));
   const recorded = await store.trail.newest();
+  const clock = await openClockOf(config, store, logger, parts);
+  const time = new Timekeeping(store.serviceTime, clock);
+  parts.defer(time.start({ onFatal, isFull: () => room.isFull }));
   const metrics = new Metrics();
-  assertAgreement(config, await store.epochs(), systemClock());
+  assertAgreement(config, await store.epochs(), time.date());
   // Before anything is sealed: what waits in an older copy of the store must not be signed into another log.
   const witness = parts.adopt(
     await openWitness({
@@ -110,14 +115,14 @@ async function serve(config: Config): Promise<void> {
       store,
       partitions: config.kms.partitions,
       signTimeoutMs: config.kms.signTimeoutMs,
-      clock: systemClock,
+      clock: time.date,
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
       onFatal,
     }),
     (open) => open.close(),
   );
-  const timestamping = await openTimestampingOf(config, store, logger, parts);
+  const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const engine = chooseEngine(config.hash.engine, logger);
   const pool = parts.adopt(
@@ -131,7 +136,7 @@ async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
-  const limits = new Limits(live.current.policies, await store.quotaCounts(), systemClock, (client, limit) =>
+  const limits = new Limits(live.current.policies, await store.quotaCounts(), time.date, (client, limit) =>
     metrics.refused(client, limit),
   );
   live.onChange(({ policies }) => limits.update(policies));
@@ -156,8 +161,10 @@ async function serve(config: Config): Promise<void> {
   parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
-  parts.defer(startSweeping({ store, copies, documentRetentionMs, clock: systemClock, logger, onFatal }));
-  const webhooks = parts.adopt(openDeliverer(config, store, logger, onFatal), (open) => open.close());
+  parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
+  const webhooks = parts.adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }), (open) =>
+    open.close(),
+  );
   const supervision = new Supervision({
     socket: notifySocket(),
     watchdogMs: watchdogMs(),
@@ -198,7 +205,7 @@ async function serve(config: Config): Promise<void> {
     authority: timestamping?.authority,
     copies,
     documentRetentionMs,
-    clock: systemClock,
+    time,
     logger,
     onFatal,
     onRequest: (request) => metrics.request(request),
@@ -217,6 +224,7 @@ async function serve(config: Config): Promise<void> {
       copies,
       limits,
       witness,
+      time,
       webhooks,
       tls,
       pool,

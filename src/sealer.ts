@@ -31,7 +31,7 @@ export interface SealerOptions {
   queueJobsMax: number;
   /** Jobs that share one checkpoint at most. */
   batchJobsMax: number;
-  /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds from its acceptance. */
+  /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
   clock: Clock;
   logger: Logger;
@@ -162,7 +162,7 @@ export class Sealer {
 
   /** How they stand. Looks at each: not for every request. */
   get waiting(): WaitingJobs {
-    return this.#pending.count();
+    return this.#pending.count((job) => this.#waitedMs(job));
   }
 
   /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
@@ -206,6 +206,7 @@ export class Sealer {
   async #sealBatch(): Promise<void> {
     const { store, timestamping, observer } = this.#options;
     const pending = this.#queue.slice(0, this.#options.batchJobsMax);
+    const waitedMs = pending.map(({ job }) => this.#waitedMs(job));
     const { draft, term } = await this.#draft(pending);
     const evidence = await this.#evidence(draft, term);
     if (!evidence) return;
@@ -222,8 +223,8 @@ export class Sealer {
     for (const [n, one] of pending.entries()) {
       this.#settle(one, { kind: 'sealed', leafIndex: draft.firstLeaf + n });
     }
-    const { batch, ...steps } = evidence;
-    observer?.sealed({ jobs: pending.map(({ job }) => job), sealedAt: batch.sealedAt, ...steps, commitMs });
+    const { batch: _, ...steps } = evidence;
+    observer?.sealed({ jobs: pending.map(({ job }) => job), waitedMs, ...steps, commitMs });
   }
 
   async #draft(pending: Sealable[]): Promise<{ draft: Draft; term: Term }> {
@@ -277,14 +278,14 @@ export class Sealer {
   }
 
   async #waitUntilClear(obstacle: ServiceError): Promise<void> {
-    const { giveUpAfterMs, clock } = this.#options;
+    const { giveUpAfterMs } = this.#options;
     // Taken first: a job queued while others are failed below must not be missed.
     const wake = this.#nextWake();
     await this.#failUnsealable(obstacle);
     if (this.#queue.length === 0) return;
     const stop = new AbortController();
     const oldest = this.#queue.find(isGivenUp);
-    const patienceMs = oldest ? oldest.job.acceptedAt + giveUpAfterMs - clock() : PATIENCE_MS_MAX;
+    const patienceMs = oldest ? giveUpAfterMs - this.#waitedMs(oldest.job) : PATIENCE_MS_MAX;
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
     await Promise.race([wake, this.#cleared(stop.signal)]);
     clearTimeout(timer);
@@ -301,13 +302,18 @@ export class Sealer {
 
   /** While nothing can be sealed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */
   async #failUnsealable({ code, message }: ServiceError): Promise<void> {
-    const now = this.#options.clock();
+    const { giveUpAfterMs, clock } = this.#options;
     const unsealable = (pending: Pending) =>
-      pending.held || (isGivenUp(pending) && now - pending.job.acceptedAt >= this.#options.giveUpAfterMs);
+      pending.held || (isGivenUp(pending) && this.#waitedMs(pending.job) >= giveUpAfterMs);
     const failing = this.#queue.filter(unsealable);
     this.#queue = this.#queue.filter((pending) => !unsealable(pending));
-    const failure: Failure = { code, message, failedAt: now };
+    const failure: Failure = { code, message, failedAt: clock() };
     await Promise.all(failing.map((pending) => this.#fail(pending, failure)));
+  }
+
+  /** In service time: neither a date that jumps nor a machine that was off makes a job older. */
+  #waitedMs({ since }: Job): number {
+    return this.#options.store.serviceTime.since(since);
   }
 
   async #fail(pending: Pending, failure: Failure): Promise<void> {

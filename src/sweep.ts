@@ -1,20 +1,20 @@
 import type { Logger } from 'pino';
-import type { Clock } from './base/clock.ts';
 import type { Copies } from './copy/copies.ts';
 import { IDEMPOTENCY_RETENTION_MS } from './store/idempotency.ts';
 import { QUOTA_RETENTION_MS } from './store/quotas.ts';
-import type { Store } from './store/store.ts';
+import type { JobCopy, Store } from './store/store.ts';
+import type { Timekeeping } from './timekeeping.ts';
 
 const INTERVAL_MS = 60_000;
 /** Entries removed in one transaction: small enough that a batch waiting behind it does not notice. */
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas' | 'copiesBefore' | 'forgetCopies'>;
+  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas' | 'job' | 'copies' | 'forgetCopies' | 'serviceTime'>;
   copies: Pick<Copies, 'remove'>;
   /** How long after its job was accepted a copy is kept. */
   documentRetentionMs: number;
-  clock: Clock;
+  time: Pick<Timekeeping, 'ageMs' | 'date'>;
   logger: Logger;
   /** Default: a minute. */
   intervalMs?: number;
@@ -48,16 +48,17 @@ export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void>
   }
 }
 
-async function sweepIdempotency({ store, clock }: Sweep): Promise<number> {
-  return store.sweepIdempotency(clock() - IDEMPOTENCY_RETENTION_MS, STEP_ENTRIES_MAX);
+async function sweepIdempotency({ store }: Sweep): Promise<number> {
+  return store.sweepIdempotency(store.serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX);
 }
 
-async function sweepQuotas({ store, clock }: Sweep): Promise<number> {
-  return store.sweepQuotas(clock() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
+async function sweepQuotas({ store, time }: Sweep): Promise<number> {
+  return store.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
 }
 
-async function sweepCopies({ store, copies, documentRetentionMs, clock, logger }: Sweep): Promise<number> {
-  const expired = await store.copiesBefore(clock() - documentRetentionMs, STEP_ENTRIES_MAX);
+async function sweepCopies(sweep: Sweep): Promise<number> {
+  const { store, copies, logger } = sweep;
+  const expired = await expiredCopies(sweep);
   if (expired.length > 0) await store.forgetCopies(expired.map(({ jobId }) => jobId));
   // If we stop here, the files are noise, and the next start removes them; so it does what cannot be removed now.
   for (const { jobId, copy } of expired) {
@@ -66,4 +67,15 @@ async function sweepCopies({ store, copies, documentRetentionMs, clock, logger }
       .catch((err) => logger.error({ err, job_id: jobId }, 'an expired copy stays on disk'));
   }
   return expired.length;
+}
+
+/** Looks at every copy: after a jump of the clock the order of ids is not that of age. */
+async function expiredCopies({ store, documentRetentionMs, time }: Sweep): Promise<JobCopy[]> {
+  const expired: JobCopy[] = [];
+  for await (const copy of store.copies()) {
+    const record = await store.job(copy.jobId);
+    if (record === undefined || time.ageMs(record.job) > documentRetentionMs) expired.push(copy);
+    if (expired.length === STEP_ENTRIES_MAX) break;
+  }
+  return expired;
 }

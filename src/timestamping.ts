@@ -7,12 +7,11 @@ import type { Term } from './log/epochs.ts';
 import { bearsOut, checkpointImprint } from './manifest/stamping.ts';
 import type { BatchTimestamp } from './store/store.ts';
 import { type BuiltInAuthority, openAuthority, type UnitStatus } from './tsa/authority.ts';
-import { type ClockStatus, openTrustedClock, type TrustedClock } from './tsa/clock.ts';
+import type { ClockStatus, TrustedClock } from './tsa/clock.ts';
 import { readInstalled } from './tsa/installed.ts';
 import { readCertificates } from './tsa/pki.ts';
 import { RemoteAuthority } from './tsa/remote.ts';
 import type { TimestampAuthority } from './tsa/stamp.ts';
-import type { ClockSource } from './tsa/synchronization.ts';
 import { type AuthorityStatus, Timestamps } from './tsa/timestamps.ts';
 import { TimestampUnavailable } from './tsa/unavailable.ts';
 
@@ -33,11 +32,8 @@ export interface TimestampingOptions {
   keys: readonly PartitionOptions[];
   certificatesDir: string;
   policy: string;
-  accuracyMs: number;
-  clock: ClockSource;
+  clock: TrustedClock;
   signTimeoutMs: number;
-  /** `sealed_at` of the newest batch: no earlier time is believed. */
-  lastSealedAt: number;
   logger: Logger;
 }
 
@@ -101,17 +97,15 @@ export class Timestamping {
 }
 
 /**
- * Opens clock, keys and authorities. Closing is the caller's: what is given to `adopt` is closed in reverse order. Throws
+ * Opens keys and authorities. Closing is the caller's: what is given to `adopt` is closed in reverse order. Throws
  * OperatorError for a key without certificate, a file that is none, a changed or lost key.
  */
 export async function openTimestamping(
   options: TimestampingOptions,
   adopt: (close: () => void | Promise<void>) => void,
 ): Promise<Timestamping> {
-  const { authorities, accuracyMs, logger, lastSealedAt } = options;
-  const clock = await openTrustedClock({ source: options.clock, accuracyMs, lastSealedAt, logger });
-  adopt(() => clock.close());
-  const builtIn = authorities.includes(BUILT_IN) ? await openBuiltIn(options, clock, adopt) : undefined;
+  const { authorities, clock, logger } = options;
+  const builtIn = authorities.includes(BUILT_IN) ? await openBuiltIn(options, adopt) : undefined;
   const inOrder = authorities.flatMap((name): TimestampAuthority[] => {
     if (name === BUILT_IN) return builtIn ? [builtIn] : [];
     const remote = options.remotes[name];
@@ -126,8 +120,7 @@ export async function openTimestamping(
 const BUILT_IN = 'built-in';
 
 async function openBuiltIn(
-  { keys, certificatesDir, policy, signTimeoutMs, logger }: TimestampingOptions,
-  clock: TrustedClock,
+  { keys, certificatesDir, policy, signTimeoutMs, clock, logger }: TimestampingOptions,
   adopt: (close: () => Promise<void>) => void,
 ): Promise<BuiltInAuthority> {
   const installed = keys.map((token) => readInstalled(certificatesDir, token));

@@ -238,13 +238,16 @@ t.test('a dripping source is left in time, and the pace of ours is not its fault
 });
 
 t.test('giving up counts from acceptance', async (t) => {
-  let now = Date.now();
-  const source = await openSource(t, either(serving(DOCUMENT), status(503, { 'Retry-After': '30' })));
+  let now = 0;
+  const late: SourceHandler = (req, res) => {
+    now += 40_000;
+    return status(503, { 'Retry-After': '30' })(req, res);
+  };
+  const source = await openSource(t, either(serving(DOCUMENT), late));
   const { client } = await openSourceApp(t, {
-    app: { clock: () => now },
-    sources: { giveUpAfterMs: 20_000 },
+    monotonicMs: () => now,
+    sources: { giveUpAfterMs: 60_000 },
   });
-  now -= 60_000;
   t.match(await ended(client, await create(client, source.origin)), {
     phase: 'failed',
     error: { code: 'source_unreachable', message: /status 503/ },

@@ -16,6 +16,7 @@ import { takeToken } from './support/tamper.ts';
 import { until } from './support/until.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
+const HOUR_MS = 3_600_000;
 
 /** Two partitions, a store made for their keys, and sealers opened on them; all of it real. */
 async function makeHouse(t: Test) {
@@ -24,12 +25,14 @@ async function makeHouse(t: Test) {
   const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
   await createStore({ path, identity, epoch: firstEpoch(site.keys) });
   let now = Date.parse('2026-03-04T05:06:07.008Z');
-  const own = await openStore({ path });
+  let elapsed = 0;
+  const openOwn = () => openStore({ path, clock: () => now, monotonicMs: () => elapsed });
+  const own = await openOwn();
   t.teardown(() => own.close());
   const signing = await site.openSigning(own, { clock: () => now });
   const fatal: unknown[] = [];
   const open = async (options: Partial<SealerOptions> = {}) => {
-    const store = options.store ?? (await openStore({ path }));
+    const store = options.store ?? (await openOwn());
     const sealer = await openSealer({
       store,
       signing,
@@ -48,7 +51,18 @@ async function makeHouse(t: Test) {
     timestampAuthorities: [],
     logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', keys: site.keys })],
   };
-  return { site, path, signing, open, fatal, trust, setTime: (ms: number) => (now = ms) };
+  return {
+    site,
+    path,
+    signing,
+    open,
+    openOwn,
+    fatal,
+    trust,
+    /** Sets the date, as an administrator or chrony does. */
+    setTime: (ms: number) => (now = ms),
+    pass: (ms: number) => (elapsed += ms),
+  };
 }
 
 function jobs(count: number, overrides: Partial<Job> = {}): Job[] {
@@ -165,21 +179,21 @@ t.test(
 );
 
 t.test('gives up on a job that waited too long, and on no other', async (t) => {
-  const { open, site, signing, setTime } = await makeHouse(t);
+  const { open, site, signing, pass } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
   const { sealer, store } = await open({ giveUpAfterMs: 1000 });
-  const [old] = jobs(1, { acceptedAt: 10_000 }) as [Job];
-  const [young] = jobs(1, { acceptedAt: 50_000 }) as [Job];
-  setTime(10_900);
-  const [record] = jobs(1, { acceptedAt: 10_000, source: 'audit' }) as [Job];
+  const [old] = jobs(1, { since: store.serviceTime.now() }) as [Job];
+  pass(600);
+  const [young] = jobs(1, { since: store.serviceTime.now() }) as [Job];
+  const [record] = jobs(1, { source: 'audit' }) as [Job];
   // As another process writes it.
   await store.accept(record);
   for (let times = 0; times < 2; times++) await sealer.adopt(record.id);
   await sealer.accept(young);
   await sealer.accept(old);
   await until('the loss is noticed', () => !signing.canSign());
-  setTime(50_500);
-  const [wake] = jobs(1, { acceptedAt: 50_500 }) as [Job];
+  pass(400);
+  const [wake] = jobs(1, { since: store.serviceTime.now() }) as [Job];
   await sealer.accept(wake);
   t.match(await sealer.settled(old.id, NEVER), {
     kind: 'failed',
@@ -196,13 +210,45 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
   );
 });
 
+t.test('a date that jumps makes no job older, whether the daemon runs or is off', async (t) => {
+  const { open, openOwn, site, signing, setTime, pass } = await makeHouse(t);
+  const returnTokens = site.tokens.map(takeToken);
+  const giveUpAfterMs = 24 * HOUR_MS;
+  const before = await openOwn();
+  await before.serviceTime.keep(0);
+  const [job, unstamped] = jobs(2) as [Job, Job];
+  const { since: _, ...old } = unstamped;
+  await before.accept({ ...job, since: before.serviceTime.now() });
+  await before.accept(old);
+  pass(HOUR_MS);
+  await before.serviceTime.keep(0);
+  await before.close();
+  setTime(Date.parse('2027-06-07T00:00:00Z'));
+
+  const { sealer, store } = await open({ giveUpAfterMs });
+  t.equal(store.serviceTime.since(store.serviceTime.begunAt), HOUR_MS, 'as long as it was at work');
+  await until('the loss is noticed', () => !signing.canSign());
+  const wake = async () => sealer.accept(jobs(1, { since: store.serviceTime.now() })[0] as Job);
+  for (const date of ['2027-06-08T02:00:00Z', '2020-01-01T00:00:00Z', '2028-01-01T00:00:00Z']) {
+    setTime(Date.parse(date));
+    await wake();
+    t.equal(await sealer.settled(job.id, AbortSignal.timeout(20)), undefined, date);
+  }
+  pass(22 * HOUR_MS);
+  await wake();
+  t.equal(await sealer.settled(job.id, AbortSignal.timeout(20)), undefined, '23 of 24 hours');
+  for (const giveBack of returnTokens) giveBack();
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'of an earlier version, too');
+});
+
 t.test('a blocking create given up after its caller left does not keep its key', async (t) => {
-  const { open, site, path, setTime } = await makeHouse(t);
+  const { open, openOwn, site, pass } = await makeHouse(t);
   site.tokens.forEach(takeToken);
-  const store = await openStore({ path });
-  const [job] = jobs(1, { mode: 'blocking', acceptedAt: 10_000 }) as [Job];
+  const store = await openOwn();
+  const [job] = jobs(1, { mode: 'blocking', since: store.serviceTime.now() }) as [Job];
   await store.accept(job, { idempotency: entryOf(job) });
-  setTime(20_000);
+  pass(10_000);
   const { sealer } = await open({ store, giveUpAfterMs: 1000 });
   t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });
   t.equal(await store.idempotency(entryOf(job)), undefined, 'a repeat is a new request');

@@ -9,6 +9,7 @@ import { createStore, openStore } from '../src/store/lmdb.ts';
 import { encodeRecord } from '../src/store/records.ts';
 import { Room } from '../src/store/room.ts';
 import { startSweeping, sweep } from '../src/sweep.ts';
+import { Timekeeping } from '../src/timekeeping.ts';
 import {
   collected,
   epoch,
@@ -19,6 +20,7 @@ import {
   sampleEntry,
   sampleJob,
 } from './store/samples.ts';
+import { timeOf } from './support/time.ts';
 import { until } from './support/until.ts';
 import { tamper } from './support/wholeStore.ts';
 
@@ -32,13 +34,14 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   const clock = () => now;
   const [storePath, path] = [join(dir, 'store'), join(dir, 'documents')];
   await createStore({ path: storePath, identity, epoch });
-  const store = await openStore({ path: storePath, clock });
+  const store = await openStore({ path: storePath, clock, monotonicMs: clock });
   t.teardown(() => store.close());
   const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set());
   t.teardown(() => copies.close());
   const jobs = [0, 1, 2].map((n) =>
     sampleJob({
       acceptedAt: START_MS + n * HOUR_MS,
+      since: START_MS + n * HOUR_MS,
       content: { ...sampleContent(), sealedDocument: digests },
     }),
   );
@@ -55,7 +58,7 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   const ids = jobs.map(({ id }) => id);
   const onFatal = (error: unknown) => t.fail(String(error));
   const logger = pino({ level: 'silent' });
-  const options = { store, copies, documentRetentionMs: 24 * HOUR_MS, clock, logger };
+  const options = { store, copies, documentRetentionMs: 24 * HOUR_MS, time: timeOf(store, clock), logger };
 
   now = START_MS + 24 * HOUR_MS;
   await sweep(options);
@@ -103,7 +106,8 @@ t.test(
     const dir = mkdtempSync(join(tmpdir(), 'pdfseal-sweep-'));
     t.teardown(() => rmSync(dir, { recursive: true, force: true }));
     const path = join(dir, 'store');
-    const clock = () => START_MS + 49 * HOUR_MS;
+    let now = START_MS;
+    const clock = () => now;
     await createStore({ path, identity, epoch });
     await tamper(path, ({ root, idempotency, expiry }) =>
       root.transaction(() => {
@@ -116,7 +120,8 @@ t.test(
     );
     const logger = pino({ level: 'silent' });
     const room = new Heard({ path: dir, freeBytesMin: 0, logger });
-    const store = await openStore({ path, clock, room });
+    const store = await openStore({ path, clock, monotonicMs: clock, room });
+    now += 49 * HOUR_MS;
     t.teardown(() => store.close());
     const { transactions } = room;
 
@@ -125,7 +130,7 @@ t.test(
       store,
       copies: { remove: async () => {} },
       documentRetentionMs: HOUR_MS,
-      clock,
+      time: timeOf(store, clock),
       logger,
     };
     const sweeping = sweep(options).then(() => {
@@ -152,3 +157,50 @@ t.test(
     t.ok(transactions.length > EXPIRED / 500, `${transactions.length} transactions`);
   },
 );
+
+t.test('copies go by the time the service was at work, or by dates that others vouch for', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-sweep-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const path = join(dir, 'store');
+  await createStore({ path, identity, epoch });
+  let [elapsed, date] = [0, START_MS];
+  let isVouched = true;
+  let store = await openStore({ path, clock: () => date, monotonicMs: () => elapsed });
+  t.teardown(() => store.close());
+  const vouched = () => (isVouched ? date : undefined);
+  const timeOfNow = () => new Timekeeping(store.serviceTime, { date: () => date, vouched }, () => date);
+  const accept = async () => {
+    const job = sampleJob({
+      ...timeOfNow().stamp(),
+      content: { ...sampleContent(), sealedDocument: digests },
+    });
+    await store.accept(job, { copy: { file: job.id, key: 'a2V5' } });
+    return job.id;
+  };
+  const kept = async () => {
+    const copies = { remove: async () => {} };
+    const logger = pino({ level: 'silent' });
+    await sweep({ store, copies, documentRetentionMs: 24 * HOUR_MS, time: timeOfNow(), logger });
+    return (await collected(store.copies())).map(({ jobId }) => jobId);
+  };
+  const restart = async (offMs: number) => {
+    await store.serviceTime.keep(date);
+    await store.close();
+    date += offMs;
+    store = await openStore({ path, clock: () => date, monotonicMs: () => elapsed });
+  };
+
+  const dated = await accept();
+  isVouched = false;
+  date -= 366 * 24 * HOUR_MS;
+  const undated = await accept();
+  date += 366 * 24 * HOUR_MS + 26 * HOUR_MS;
+  t.same((await kept()).sort(), [dated, undated].sort(), 'a clock that nobody vouches for deletes nothing');
+  isVouched = true;
+  date -= 26 * HOUR_MS;
+  t.same((await kept()).length, 2, 'nor does one that is corrected');
+  await restart(25 * HOUR_MS);
+  t.same(await kept(), [undated], 'what was off for a day for certain is a day older');
+  elapsed += 24 * HOUR_MS + 1;
+  t.same(await kept(), [], 'and a day at work is one whatever the dates say');
+});

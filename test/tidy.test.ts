@@ -16,7 +16,7 @@ const LAYERS = [
   ['upkeep', 'job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
   ['manifest'],
   ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
-  ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits'],
+  ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits', 'timekeeping'],
   ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
   ['audit', 'canary', 'fetching', 'history'],
   ['witness'],

@@ -12,6 +12,7 @@ import { readReceipt } from '../src/receipts.ts';
 import { openSealer } from '../src/sealer.ts';
 import { createStore, openStore } from '../src/store/lmdb.ts';
 import { openTimestamping, type TimestampingOptions } from '../src/timestamping.ts';
+import { openTrustedClock } from '../src/tsa/clock.ts';
 import { certificateFile } from '../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../src/tsa/pki.ts';
 import { verifyReceipt } from '../src/verify.ts';
@@ -48,6 +49,13 @@ async function makeHouse(t: Test) {
   const pem = chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
   writeFileSync(certificateFile(certificatesDir, token), pem);
 
+  const clock = await openTrustedClock({
+    source: { trust: 'system' },
+    accuracyMs: 1000,
+    lastSealedAt: 0,
+    logger: LOGGER,
+  });
+  t.teardown(() => clock.close());
   const open = async (
     options: Partial<TimestampingOptions> = {},
     adopt: Parameters<typeof openTimestamping>[1] = (close) => t.teardown(close),
@@ -59,10 +67,8 @@ async function makeHouse(t: Test) {
         keys: [token],
         certificatesDir,
         policy: POLICY,
-        accuracyMs: 1000,
-        clock: { trust: 'system' },
+        clock,
         signTimeoutMs: 60_000,
-        lastSealedAt: 0,
         logger: LOGGER,
         ...options,
       },
@@ -91,7 +97,7 @@ async function makeHouse(t: Test) {
     timestampAuthorities: [{ name: 'built-in', root: chain[1] }],
     logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', timestamps: 'required', keys: site.keys })],
   };
-  return { dir, token, chain, open, seal, store, trust };
+  return { dir, token, chain, clock, open, seal, store, trust };
 }
 
 t.test('a sealed job carries a time-stamp that verifies, and the log tells the clock', async (t) => {
@@ -130,8 +136,9 @@ t.test('without a token nothing is completed; it goes on by itself when the auth
 });
 
 t.test('a clock behind the log stamps nothing', async (t) => {
-  const { seal } = await makeHouse(t);
-  const sealer = await seal({ lastSealedAt: Date.now() + DAY_MS });
+  const { seal, clock } = await makeHouse(t);
+  clock.raiseFloor(Date.now() + DAY_MS);
+  const sealer = await seal();
   t.throws(() => sealer.admit('blocking'), { code: 'timestamp_unavailable', retryAfterSeconds: Number });
   t.doesNotThrow(() => sealer.admit('async'));
 });

@@ -134,17 +134,18 @@ export class Metrics implements SealerObserver {
     this.#stepTime.observe({ step: 'accept' }, durationMs / 1000);
   }
 
-  sealed({ jobs, sealedAt, signMs, stampMs, commitMs }: SealedJobs): void {
+  sealed({ jobs, waitedMs, signMs, stampMs, commitMs }: SealedJobs): void {
     const ofClients = jobs.filter(isOfClient);
     this.#sealed.inc(ofClients.length);
     this.#batchJobs.observe(jobs.length);
     this.#stepTime.observe({ step: 'sign' }, signMs / 1000);
     if (stampMs !== undefined) this.#stepTime.observe({ step: 'stamp' }, stampMs / 1000);
     this.#stepTime.observe({ step: 'commit' }, commitMs / 1000);
-    const done = sealedAt + signMs + (stampMs ?? 0) + commitMs;
-    for (const { acceptedAt } of ofClients) {
-      this.#stepTime.observe({ step: 'wait' }, Math.max(0, sealedAt - acceptedAt) / 1000);
-      this.#sealTime.observe(Math.max(0, done - acceptedAt) / 1000);
+    const sealMs = signMs + (stampMs ?? 0) + commitMs;
+    for (const [n, waited] of waitedMs.entries()) {
+      if (!jobs[n] || !isOfClient(jobs[n])) continue;
+      this.#stepTime.observe({ step: 'wait' }, waited / 1000);
+      this.#sealTime.observe((waited + sealMs) / 1000);
     }
   }
 

@@ -3,7 +3,6 @@ import { describeSubject } from '../asn1/certificate.ts';
 import { toTimestamp } from '../base/clock.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 import type { CanaryRun, CanaryStatus } from '../canary.ts';
-import { jobIdTime } from '../job/id.ts';
 import type { ClientUsage, Standing } from '../limits/limits.ts';
 import type { TlsCertificate } from '../net/tls.ts';
 import type { ScannerHealth } from '../scan/scanner.ts';
@@ -46,13 +45,16 @@ export function presentCanary(status: CanaryStatus, now: number): AdminStatus['c
   };
 }
 
-export function presentQueue({ phases, oldestAcceptedAt }: WaitingJobs, now: number) {
-  const age = (since = now) => ageSeconds(since, now);
-  const { queued, hashing, sealing } = oldestAcceptedAt;
+export function presentQueue({ phases, longestMs }: WaitingJobs) {
+  const { queued, hashing, sealing } = longestMs;
   return {
     ...phases,
-    oldest_age_seconds: age(Math.min(...Object.values(oldestAcceptedAt), now)),
-    oldest_age_seconds_by_phase: { queued: age(queued), hashing: age(hashing), sealing: age(sealing) },
+    oldest_age_seconds: Math.max(queued, hashing, sealing) / 1000,
+    oldest_age_seconds_by_phase: {
+      queued: queued / 1000,
+      hashing: hashing / 1000,
+      sealing: sealing / 1000,
+    },
   };
 }
 
@@ -75,13 +77,12 @@ export function presentScanner(health: ScannerHealth): PresentedScanner {
 /** `oldest` is the oldest copy's job. */
 export function presentCopies(
   usage: { files: number; bytes: number },
-  { oldest, keptMs }: { oldest: string | undefined; keptMs: number },
-  now: number,
+  { oldestMs, keptMs }: { oldestMs: number; keptMs: number },
 ): AdminStatus['copies'] {
   return {
     files: usage.files,
     bytes: usage.bytes,
-    oldest_age_seconds: ageSeconds((oldest && jobIdTime(oldest)) || now, now),
+    oldest_age_seconds: oldestMs / 1000,
     kept_seconds: keptMs / 1000,
   };
 }

@@ -17,6 +17,7 @@ import type { TlsCertificates } from '../net/tls.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
+import type { Timekeeping } from '../timekeeping.ts';
 import type { Timestamping } from '../timestamping.ts';
 import { type CertificateSources, listCertificates } from '../tsa/expiry.ts';
 import { readUpkeep } from '../upkeep.ts';
@@ -40,7 +41,7 @@ import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'head' | 'copiesBefore' | 'trail'>;
+  store: Pick<Store, 'identity' | 'head' | 'job' | 'copies' | 'trail'>;
   stateDir: string;
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;
@@ -65,6 +66,7 @@ export interface StatusSources {
   storeFreeBytesMin: number;
   hash: { engine: string; workers: number; pool: Pick<HashPool, 'load'> };
   lifecycle: { readonly draining: boolean };
+  time: Pick<Timekeeping, 'ageMs'>;
   clock: Clock;
 }
 
@@ -99,7 +101,7 @@ export class StatusReader {
       config: this.#sources.config(),
       canary: presentCanary(canary.status(), now),
       queue: {
-        ...presentQueue(waiting, now),
+        ...presentQueue(waiting),
         jobs_max: this.#sources.queueJobsMax(),
       },
       partitions: {
@@ -114,7 +116,7 @@ export class StatusReader {
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
       sources: this.#readSources(),
-      copies: await this.#readCopies(now),
+      copies: await this.#readCopies(),
       certificates: this.#readCertificates(now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       audit: { unsealed: waiting.auditRecords },
@@ -147,10 +149,19 @@ export class StatusReader {
     return { under_way: underWay, queued, paused };
   }
 
-  async #readCopies(now: number): Promise<AdminStatus['copies']> {
-    const { store, copies, documentRetentionMs: keptMs } = this.#sources;
-    const [oldest] = await store.copiesBefore(now, 1);
-    return presentCopies(copies.usage, { oldest: oldest?.jobId, keptMs }, now);
+  async #readCopies(): Promise<AdminStatus['copies']> {
+    const { copies, documentRetentionMs: keptMs } = this.#sources;
+    return presentCopies(copies.usage, { oldestMs: await this.#ageOfOldestCopy(), keptMs });
+  }
+
+  /** By the order of ids, which is that of acceptance as long as nobody sets the clock. */
+  async #ageOfOldestCopy(): Promise<number> {
+    const { store, time } = this.#sources;
+    for await (const { jobId } of store.copies()) {
+      const record = await store.job(jobId);
+      return record === undefined ? 0 : time.ageMs(record.job);
+    }
+    return 0;
   }
 
   #readCertificates(now: number): PresentedCertificate[] {

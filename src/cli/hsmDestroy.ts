@@ -8,6 +8,7 @@ import { destroyKey, useKey } from '../kms/keys.ts';
 import type { PartitionOptions } from '../kms/partitions.ts';
 import { comingAt, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
+import { readSynchronization } from '../tsa/synchronization.ts';
 import { explain } from './help.ts';
 import { rootBeside } from './hsmKeys.ts';
 import { actOnRecord, configOption, jsonOption, withStore } from './options.ts';
@@ -53,6 +54,7 @@ async function destroy(
   if (confirm !== keyLabel)
     throw new OperatorError(`--confirm ${confirm} is not the label of ${name}: nothing was done`);
   const config = loadConfig(file);
+  await requireTrustedClock(config);
   const epochs = await withStore(file, 'read', (store) => store.epochs());
   const inUse = keysInUse(epochs);
   const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
@@ -73,6 +75,19 @@ async function destroy(
   );
   if (json) printJson({ destroyed: name, algorithm: key.algorithm });
   else print(`key    ${name}  ${key.algorithm}  destroyed`);
+}
+
+/** Whether an epoch is over is said by a clock, and a key cannot be called back. Throws OperatorError where nobody vouches for it. */
+async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> {
+  if (timestamp.authorities.length === 0) return;
+  const { synchronized, detail } = await readSynchronization(clock).catch((error: unknown) => ({
+    synchronized: false,
+    detail: `${clock.trust} cannot be asked: ${(error as Error).message.split('\n')[0]}`,
+  }));
+  if (synchronized) return;
+  throw new OperatorError(
+    `the clock is not trusted (${detail}), so that nobody knows which epochs are over: nothing is destroyed; synchronize the clock first, see [clock]`,
+  );
 }
 
 function keysInUse(epochs: Epochs): EpochKey[] {

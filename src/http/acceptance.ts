@@ -1,5 +1,4 @@
 import { assert } from '../base/assert.ts';
-import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { discardOnFailure } from '../document.ts';
 import { fingerprint } from '../job/fields.ts';
@@ -8,6 +7,7 @@ import type { Job } from '../job/job.ts';
 import type { Allowance } from '../limits/allowance.ts';
 import type { Sealer } from '../sealer.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
+import type { Timekeeping } from '../timekeeping.ts';
 import type { Reservations } from './idempotency.ts';
 import { presentJob, type Site } from './present.ts';
 import { callerOf, type RequestContext } from './state.ts';
@@ -20,7 +20,7 @@ export interface AcceptanceOptions extends SubmissionOptions {
   site: Site;
   /** What the receipt of a new job of this client will offer, and whether it will be told of. */
   capabilities(clientId: string): Promise<string[]>;
-  clock: Clock;
+  time: Pick<Timekeeping, 'stamp'>;
 }
 
 /** A job that is on disk, and how its create is answered. */
@@ -96,7 +96,7 @@ async function receive(
     fingerprint: fingerprint(request, documentSha256),
     jobId: job.id,
     answer,
-    acceptedAt: job.acceptedAt,
+    acceptedAt: job.since,
   };
   // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
   const beside = { ...(idempotency && { idempotency }) };
@@ -132,8 +132,8 @@ async function repeat(
 async function jobOf(
   ctx: RequestContext,
   submission: Submission,
-  { capabilities, clock }: AcceptanceOptions,
-): Promise<Job> {
+  { capabilities, time }: AcceptanceOptions,
+): Promise<Job & { since: number }> {
   const { clientId, organization } = callerOf(ctx).viewer;
   const { request } = submission;
   return {
@@ -149,7 +149,7 @@ async function jobOf(
     source: submission.source,
     ...contentOf(submission),
     capabilities: await capabilities(clientId),
-    acceptedAt: clock(),
+    ...time.stamp(),
   };
 }
 

@@ -7,6 +7,7 @@ import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Store } from '../store/store.ts';
+import type { Timekeeping } from '../timekeeping.ts';
 import { type AnswerOptions, answerErrors } from './answer.ts';
 import { type AuthOptions, requireKey } from './auth.ts';
 import { createDigestBatch } from './batch.ts';
@@ -65,7 +66,7 @@ export interface AppParts {
   authority?: TimestampOptions['authority'] | undefined;
   /** Whether the sealer completes no job without a time-stamp. Left out: it asks for none. */
   timestamped?(): boolean;
-  clock: AuthOptions['clock'];
+  time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
   /** Copies of documents, and how long they are served. */
   copies: DocumentRouteOptions['copies'];
   documentRetentionMs: number;
@@ -116,11 +117,11 @@ type ApiRouter = Router<RequestState>;
 const WEBHOOK_CHANGES_MAX = 32;
 
 function routesOf(parts: AppParts, connections: Connections): ApiRouter {
-  const { store, sealer, clock, organizations, publicUrl } = parts;
+  const { store, sealer, time, organizations, publicUrl } = parts;
   const { environment } = store.identity;
   const site = { environment, publicUrl };
   const onAccepted: AuthOptions['onAccepted'] = (socket) => connections.know(socket);
-  const auth: AuthOptions = { store, environment, organizations, clock, onAccepted };
+  const auth: AuthOptions = { store, environment, organizations, clock: time.date, onAccepted };
   const mayRead = requireKey(auth, 'jobs:read');
   const mayReadLog = parts.logPublic ? pass : requireKey(auth);
   const jobs = { store, sealer, site };
@@ -133,7 +134,7 @@ function routesOf(parts: AppParts, connections: Connections): ApiRouter {
       idleTimeoutMs: parts.intake.bodyIdleTimeoutMs,
       bytesPerSecondMin: parts.intake.bodyBytesPerSecondMin,
     },
-    clock,
+    time,
     logger: parts.logger,
   };
   const log = { store, public: parts.logPublic };
@@ -153,7 +154,7 @@ function routesOf(parts: AppParts, connections: Connections): ApiRouter {
     site,
     blockingTimeoutMs: parts.blockingTimeoutMs,
     capabilities: capabilitiesOf(parts),
-    clock,
+    time,
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
@@ -181,8 +182,8 @@ function routesOf(parts: AppParts, connections: Connections): ApiRouter {
 }
 
 function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware): void {
-  const { store, webhookPolicy: policy, intake, publicUrl, clock } = parts;
-  const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock };
+  const { store, webhookPolicy: policy, intake, publicUrl, time } = parts;
+  const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock: time.date };
   const all = '/v1/webhook-endpoints';
   const one = `${all}/:endpoint_id`;
   // Each change is on record for ever, in the audit trail and in the log: no client is to make them without end.

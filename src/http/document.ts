@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import { type Copies, readVerified } from '../copy/copies.ts';
 import type { DocumentDigests, JobRecord } from '../job/job.ts';
 import type { Patience } from '../net/body.ts';
 import type { Store, StoredCopy } from '../store/store.ts';
+import type { Timekeeping } from '../timekeeping.ts';
 import { visibleJob } from './jobs.ts';
 import { requestIds } from './observe.ts';
 import { callerOf, type Middleware, type RequestContext } from './state.ts';
@@ -19,7 +19,7 @@ export interface DocumentRouteOptions {
   downloads: Slots;
   /** How slowly a copy may be taken. */
   patience: Patience;
-  clock: Clock;
+  time: Pick<Timekeeping, 'ageMs'>;
   logger: Logger;
 }
 
@@ -53,7 +53,7 @@ export function getDocument(options: DocumentRouteOptions): Middleware {
 
 async function requireCopy(
   { job, outcome }: JobRecord,
-  { store, retentionMs, clock }: DocumentRouteOptions,
+  { store, retentionMs, time }: DocumentRouteOptions,
 ): Promise<{ digests: DocumentDigests; copy: StoredCopy }> {
   if (!outcome) {
     throw new ServiceError('document_not_ready', 'The job is not completed yet. Ask again later.', {
@@ -65,7 +65,7 @@ async function requireCopy(
     const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
     throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
   }
-  const copy = clock() - job.acceptedAt < retentionMs ? await store.copy(job.id) : undefined;
+  const copy = time.ageMs(job) < retentionMs ? await store.copy(job.id) : undefined;
   if (copy === undefined) {
     const hours = retentionMs / 3_600_000;
     throw new ServiceError(

@@ -26,7 +26,7 @@ import { readPage } from './list-query.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
 
 export interface WebhooksOptions {
-  store: Pick<Store, 'webhooks'>;
+  store: Pick<Store, 'webhooks' | 'serviceTime'>;
   /** What endpoints may be at. */
   policy: Pick<TargetPolicy, 'guard'>;
   bodyTimeoutMs: number;
@@ -125,7 +125,8 @@ export function listDeliveries({ store }: WebhooksOptions): Middleware {
     const { id } = await ownEndpoint(ctx, store);
     const page = readPage(ctx.querystring, decodeCursor);
     const deliveries = await store.webhooks.pending(id, page);
-    answer(ctx, 200, { deliveries: deliveries.map(presentDelivery), ...nextOf(deliveries, page) });
+    const shown = deliveries.map((one) => presentDelivery(one, (stamp) => store.serviceTime.dateOf(stamp)));
+    answer(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
   };
 }
 
@@ -135,7 +136,8 @@ export function listDeadLetters({ store }: WebhooksOptions): Middleware {
     const { id } = await ownEndpoint(ctx, store);
     const page = readPage(ctx.querystring, decodeCursor);
     const letters = await store.webhooks.deadLetters(id, page);
-    answer(ctx, 200, { dead_letters: letters.map(presentDeadLetter), ...nextOf(letters, page) });
+    const shown = letters.map((one) => presentDeadLetter(one, (stamp) => store.serviceTime.dateOf(stamp)));
+    answer(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
   };
 }
 

@@ -77,8 +77,12 @@ export interface Job {
   quota?: QuotaWindow;
   /** Fixed at acceptance, so that an idempotent replay is byte-identical. */
   capabilities: string[];
-  /** Milliseconds since the epoch. */
+  /** By the system clock, milliseconds since the epoch. */
   acceptedAt: number;
+  /** The same in service time (`store/serviceTime.ts`); absent of what earlier versions accepted, and of audit records. */
+  since?: number;
+  /** Somebody vouched for the system clock then. */
+  dated?: true;
 }
 
 /** A quota in one of its windows, milliseconds since the epoch, the end exclusive. */

@@ -15,6 +15,7 @@ import type { Scanner } from '../scan/scanner.ts';
 import type { Sealer } from '../sealer.ts';
 import type { Signing } from '../signing.ts';
 import type { Store } from '../store/store.ts';
+import type { Timekeeping } from '../timekeeping.ts';
 import type { Timestamping } from '../timestamping.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
 import type { Witness } from '../witness.ts';
@@ -32,6 +33,7 @@ interface Watched {
   copies: Copies;
   limits: Limits;
   witness: Witness;
+  time: Timekeeping;
   webhooks: Deliverer;
   tls: TlsCertificates | undefined;
   pool: HashPool;
@@ -94,7 +96,7 @@ export async function openHealth(
         store,
         environment: config.environment,
         organizations: () => live.current.organizations,
-        clock: systemClock,
+        clock: watched.time.date,
       },
     }),
     (open) => open.close(),

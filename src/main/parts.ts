@@ -14,27 +14,45 @@ import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { SourceClient } from '../source/client.ts';
 import type { Store } from '../store/store.ts';
 import { openTimestamping, type Timestamping } from '../timestamping.ts';
-import { Deliverer } from '../webhook/deliver.ts';
+import { openTrustedClock, type TrustedClock } from '../tsa/clock.ts';
+import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
 
-export async function openTimestampingOf(
-  config: Config,
+/** Where nothing is time-stamped nobody is asked who vouches for the clock: it is believed as it is. */
+export async function openClockOf(
+  { timestamp, clock }: Config,
   store: Store,
   logger: Logger,
   parts: AsyncDisposableStack,
+): Promise<TrustedClock> {
+  const lastSealedAt = (await store.head())?.sealedAt ?? 0;
+  const opened = await openTrustedClock({
+    source: timestamp.authorities.length === 0 ? { trust: 'system' } : clock,
+    accuracyMs: timestamp.accuracyMs,
+    lastSealedAt,
+    lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
+    logger,
+  });
+  parts.defer(() => opened.close());
+  return opened;
+}
+
+export async function openTimestampingOf(
+  config: Config,
+  clock: TrustedClock,
+  logger: Logger,
+  parts: AsyncDisposableStack,
 ): Promise<Timestamping | undefined> {
-  const { timestamp, clock, certificatesDir, kms } = config;
+  const { timestamp, certificatesDir, kms } = config;
   if (timestamp.authorities.length === 0) {
     logger.warn('timestamp.authorities is empty: receipts carry no time-stamp');
     return undefined;
   }
   parts.defer(startExpiryWarnings({ sources: certificatesInUse(config), clock: systemClock, logger }));
-  const head = await store.head();
   const options = {
     ...timestamp,
     clock,
     certificatesDir,
     signTimeoutMs: kms.signTimeoutMs,
-    lastSealedAt: head?.sealedAt ?? 0,
     logger,
   };
   return openTimestamping(options, (close) => parts.defer(close));
@@ -87,7 +105,6 @@ export async function openFetching(
       ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
     }),
     patience: { idleTimeoutMs: config.http.bodyIdleTimeoutMs, bytesPerSecondMin },
-    clock: systemClock,
   });
   parts.defer(() => fetching.close());
   await fetching.start();
@@ -96,19 +113,15 @@ export async function openFetching(
 
 export function openDeliverer(
   { webhooks, environment, http: { publicUrl } }: Config,
-  store: Store,
-  logger: Logger,
-  onFatal: (error: unknown) => void,
+  shared: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'>,
 ): Deliverer {
   const { caFile, ...options } = webhooks;
   const deliverer = new Deliverer({
     ...options,
-    store,
+    ...shared,
     ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
     present: (record, endedAt) => presentEvent(record, endedAt, { environment, publicUrl }),
     clock: systemClock,
-    logger,
-    onFatal,
   });
   deliverer.start();
   return deliverer;

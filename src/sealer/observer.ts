@@ -11,7 +11,8 @@ export interface SealerObserver {
 /** A batch that is durable, and how long its steps took, in milliseconds. */
 export interface SealedJobs {
   jobs: readonly Job[];
-  sealedAt: number;
+  /** How long each waited for this batch. */
+  waitedMs: readonly number[];
   signMs: number;
   /** Absent where no authority is configured. */
   stampMs?: number;

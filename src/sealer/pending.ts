@@ -57,8 +57,8 @@ export function isSealable(pending: Pending): pending is Sealable {
 
 export interface WaitingJobs {
   phases: Record<Pending['phase'], number>;
-  /** When the oldest in each phase was accepted, milliseconds since the epoch; absent where there is none. */
-  oldestAcceptedAt: Partial<Record<Pending['phase'], number>>;
+  /** How long the oldest in each phase has waited, in milliseconds; 0 where there is none. */
+  longestMs: Record<Pending['phase'], number>;
   /** Records of the audit trail, which are counted in no phase. */
   auditRecords: number;
 }
@@ -91,18 +91,18 @@ export class PendingJobs {
     return pending;
   }
 
-  /** Of clients: how many are in each phase, and when the oldest of them was accepted. */
-  count(): WaitingJobs {
+  /** Of clients: how many are in each phase, and how long the oldest of them has waited. */
+  count(waitedMs: (job: Job) => number): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
-    const oldestAcceptedAt: WaitingJobs['oldestAcceptedAt'] = {};
+    const longestMs = { queued: 0, hashing: 0, sealing: 0 };
     let auditRecords = 0;
     for (const { job, phase } of this.#byId.values()) {
       if (job.source === 'audit') auditRecords += 1;
       if (!isOfClient(job)) continue;
       phases[phase] += 1;
-      oldestAcceptedAt[phase] = Math.min(oldestAcceptedAt[phase] ?? job.acceptedAt, job.acceptedAt);
+      longestMs[phase] = Math.max(longestMs[phase], waitedMs(job));
     }
-    return { phases, oldestAcceptedAt, auditRecords };
+    return { phases, longestMs, auditRecords };
   }
 
   get ofClients(): number {

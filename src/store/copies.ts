@@ -1,6 +1,6 @@
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { jobKey, jobKeyAt, ownKey, parseJobKey } from './keys.ts';
+import { jobKey, ownKey, parseJobKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import { scanKeys } from './scan.ts';
 import type { JobCopy, StoredCopy } from './store.ts';
@@ -23,12 +23,6 @@ export class Copies {
   /** What records the copy of a job. */
   change(jobId: string, copy: StoredCopy): Change {
     return { database: this.#databases.copies, key: ownKey(jobId), value: encodeRecord(copy) };
-  }
-
-  /** Those of jobs whose ids were made before that time, the oldest first. */
-  before(epochMs: number, limit: number): JobCopy[] {
-    const keys = Array.from(this.#databases.copies.getKeys({ end: jobKeyAt(epochMs), limit }));
-    return keys.flatMap((key) => this.#copyOf(key));
   }
 
   async forget(jobIds: readonly string[]): Promise<void> {

@@ -24,7 +24,7 @@ export interface Range {
 }
 
 const NAMES = [
-  'identity', // → StoreIdentity
+  'identity', // → StoreIdentity, and service time as it was kept last
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched
@@ -35,7 +35,7 @@ const NAMES = [
   'scopes', // scope, job → nothing: who may see it
   'lookups', // generation, scope and value, job → nothing: who may find it by what
   'idempotency', // key → IdempotencyEntry
-  'expiry', // acceptedAt, idempotency key → nothing
+  'expiry', // service time of acceptance, idempotency key → nothing
   'quotas', // end of the window, client and quota → QuotaCount
   'leaves', // leaf index → job, leaf data
   'tiles', // level, index → hashes

@@ -1,25 +1,25 @@
 import { assert } from '../base/assert.ts';
 import { toHex } from '../base/bytes.ts';
-import type { Clock } from '../base/clock.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import type { IdempotencyEntry, IdempotencyKey } from './store.ts';
 
-/** How long a key is kept, from the acceptance of its job (section 8 of the contract). */
+/** How long a key is kept, in service time from the acceptance of its job (section 8 of the contract). */
 export const IDEMPOTENCY_RETENTION_MS = 48 * 3_600_000;
 
 /** Idempotency entries by key, and again by time, so that removing the old ones never searches. */
 export class IdempotencyEntries {
   readonly #databases: Databases;
-  readonly #clock: Clock;
+  readonly #serviceTime: ServiceTime;
   /** Keys of entries on their way to the disk, which no read sees yet. */
   readonly #claimed = new Set<string>();
 
-  constructor(databases: Databases, clock: Clock) {
+  constructor(databases: Databases, serviceTime: ServiceTime) {
     this.#databases = databases;
-    this.#clock = clock;
+    this.#serviceTime = serviceTime;
   }
 
   get(key: IdempotencyKey): IdempotencyEntry | undefined {
@@ -66,14 +66,14 @@ export class IdempotencyEntries {
     return changes;
   }
 
-  /** What removes entries accepted before `epochMs`, the oldest `limit` of them at most. */
-  *expired(epochMs: number, limit: number): Iterable<Change[]> {
-    const range = { end: timeKey(epochMs), limit };
+  /** What removes entries accepted before that service time, the oldest `limit` of them at most. */
+  *expired(before: number, limit: number): Iterable<Change[]> {
+    const range = { end: timeKey(before), limit };
     for (const key of this.#databases.expiry.getKeys(range)) yield this.release(key);
   }
 
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {
-    return this.#clock() - acceptedAt < IDEMPOTENCY_RETENTION_MS;
+    return this.#serviceTime.since(acceptedAt) < IDEMPOTENCY_RETENTION_MS;
   }
 
   #stored(key: Uint8Array): IdempotencyEntry | undefined {

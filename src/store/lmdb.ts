@@ -46,6 +46,8 @@ export interface OpenStoreOptions {
   /** Default: those of this program. */
   migrations?: readonly Migration[];
   clock?: Clock;
+  /** For tests: milliseconds on a clock that nobody sets, by which service time goes on. */
+  monotonicMs?: Clock;
   /** Writes wait while it has none. */
   room?: Room;
   /** What may wait to be sent to one webhook endpoint, and as many may be given up. */
@@ -66,7 +68,12 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
-  const store = new LmdbStore(databases, whole, { clock: systemClock, backlogMax: 0, room: undefined });
+  const store = new LmdbStore(databases, whole, {
+    clock: systemClock,
+    monotonicMs: () => performance.now(),
+    backlogMax: 0,
+    room: undefined,
+  });
   if (act !== undefined) await store.trail.append(act);
   await store.close();
   syncFolder(draft);
@@ -86,6 +93,7 @@ export async function openStore({
   onMigration,
   migrations = MIGRATIONS,
   clock = systemClock,
+  monotonicMs = () => performance.now(),
   backlogMax = BACKLOG_MAX_DEFAULT,
   room,
 }: OpenStoreOptions): Promise<Store> {
@@ -100,7 +108,7 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  return new LmdbStore(databases, identity, { clock, backlogMax, room });
+  return new LmdbStore(databases, identity, { clock, monotonicMs, backlogMax, room });
 }
 
 interface Expectations

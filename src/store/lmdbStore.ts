@@ -11,11 +11,13 @@ import { EpochRecords } from './epochs.ts';
 import { IdempotencyEntries } from './idempotency.ts';
 import { identityChange } from './identity.ts';
 import { Jobs } from './jobs.ts';
+import { LmdbServiceTime, type ServiceTimeOptions } from './lmdbServiceTime.ts';
 import { TrailRecords } from './lmdbTrail.ts';
 import { LmdbWebhooks } from './lmdbWebhooks.ts';
 import { Log } from './log.ts';
 import { QuotaCounts } from './quotas.ts';
 import type { Room } from './room.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import { Settlements } from './settlements.ts';
 import type {
   Acceptance,
@@ -37,8 +39,7 @@ import type {
   StoreIdentity,
 } from './store.ts';
 
-interface LmdbOptions {
-  clock: Clock;
+interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
   room: Room | undefined;
 }
@@ -48,6 +49,7 @@ export class LmdbStore implements Store {
   readonly identity: StoreIdentity;
   readonly webhooks: LmdbWebhooks;
   readonly trail: TrailRecords;
+  readonly serviceTime: ServiceTime;
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #jobs: Jobs;
@@ -65,7 +67,8 @@ export class LmdbStore implements Store {
     this.#clock = options.clock;
     this.#databases = databases;
     this.#commits = new Commits(databases.root, { room: options.room });
-    this.#idempotency = new IdempotencyEntries(databases, options.clock);
+    this.serviceTime = new LmdbServiceTime(databases, this.#commits, options);
+    this.#idempotency = new IdempotencyEntries(databases, this.serviceTime);
     this.#quotas = new QuotaCounts(databases);
     this.#copies = new Copies(databases, this.#commits);
     const beside = { idempotency: this.#idempotency, quotas: this.#quotas, copies: this.#copies };
@@ -77,7 +80,10 @@ export class LmdbStore implements Store {
       accept: (job, releaseKey) => this.#jobs.changesFor(job, releaseKey),
     });
     this.#epochs = new EpochRecords(databases, this.trail);
-    this.webhooks = new LmdbWebhooks(databases, this.#commits, this.trail, options);
+    this.webhooks = new LmdbWebhooks(databases, this.#commits, this.trail, {
+      ...options,
+      serviceTime: this.serviceTime,
+    });
     const { outbox } = this.webhooks;
     const epochs = this.#epochs;
     this.#settlements = new Settlements(databases, this.#commits, this.#log, { ...beside, outbox, epochs });
@@ -94,10 +100,6 @@ export class LmdbStore implements Store {
 
   async copy(jobId: string): Promise<StoredCopy | undefined> {
     return this.#intact(this.#copies).get(jobId);
-  }
-
-  async copiesBefore(epochMs: number, limit: number): Promise<JobCopy[]> {
-    return this.#intact(this.#copies).before(epochMs, limit);
   }
 
   async forgetCopies(jobIds: readonly string[]): Promise<void> {
@@ -140,8 +142,8 @@ export class LmdbStore implements Store {
     return this.#intact(this.#idempotency).get(key);
   }
 
-  async sweepIdempotency(epochMs: number, limit: number): Promise<number> {
-    return this.#intact(this.#settlements).sweepIdempotency(epochMs, limit);
+  async sweepIdempotency(before: number, limit: number): Promise<number> {
+    return this.#intact(this.#settlements).sweepIdempotency(before, limit);
   }
 
   async quotaCounts(): Promise<QuotaCount[]> {

@@ -5,6 +5,7 @@ import type { Databases } from './databases.ts';
 import { Endpoints } from './endpoints.ts';
 import type { TrailRecords } from './lmdbTrail.ts';
 import { Outbox } from './outbox.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -29,7 +30,7 @@ export class LmdbWebhooks implements WebhookStore {
     databases: Databases,
     commits: Commits,
     trail: TrailRecords,
-    options: { clock: Clock; backlogMax: number },
+    options: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
   ) {
     this.#commits = commits;
     this.#endpoints = new Endpoints(databases, trail);

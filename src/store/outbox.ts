@@ -8,6 +8,7 @@ import type { Database, Databases } from './databases.ts';
 import type { Endpoints } from './endpoints.ts';
 import { deliveryKey, ENDPOINT_KEY_BYTES, endpointKey, messageKey, parseDeliveryKey } from './keys.ts';
 import { encodeRecord, parseRecord } from './records.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import { type Channel, Counting, count, drop, emptyTally, endOf, prefixOf, Tallies } from './tallies.ts';
 import type {
   DeadLetter,
@@ -44,6 +45,7 @@ export class Outbox {
   readonly #databases: Databases;
   readonly #endpoints: Endpoints;
   readonly #clock: Clock;
+  readonly #serviceTime: ServiceTime;
   readonly #backlogMax: number;
   readonly #tallies: Tallies;
   #listener: (endpointIds: readonly string[]) => void = () => {};
@@ -52,11 +54,12 @@ export class Outbox {
     databases: Databases,
     commits: Commits,
     endpoints: Endpoints,
-    { clock, backlogMax }: { clock: Clock; backlogMax: number },
+    { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
   ) {
     this.#databases = databases;
     this.#endpoints = endpoints;
     this.#clock = clock;
+    this.#serviceTime = serviceTime;
     this.#backlogMax = backlogMax;
     this.#tallies = new Tallies(databases, commits);
   }
@@ -73,7 +76,7 @@ export class Outbox {
   ): Queued {
     const listening = this.#endpoints.listening(type);
     if (listening.size === 0) return NOTHING_QUEUED;
-    const now = this.#clock();
+    const now = this.#serviceTime.now();
     const entry: Entry = { type, occurredAt, attempts: 0 };
     const value = encodeRecord(entry);
     const changes: Change[] = [];
@@ -144,8 +147,12 @@ export class Outbox {
   async test(endpointId: string): Promise<string | undefined> {
     const webhookId = `msg_${newUuid()}`;
     const message = messageKey(webhookId);
-    const now = this.#clock();
-    const value = encodeRecord({ type: 'webhook.test', occurredAt: now, attempts: 0 } satisfies Entry);
+    const now = this.#serviceTime.now();
+    const value = encodeRecord({
+      type: 'webhook.test',
+      occurredAt: this.#clock(),
+      attempts: 0,
+    } satisfies Entry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
       const prefix = prefixOf(endpointId);
       if (count(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
@@ -236,7 +243,7 @@ export class Outbox {
 
   #giveUp(channel: Channel, message: Uint8Array, entry: Entry): Change[] {
     if (channel.tally.deadLetters < this.#backlogMax) {
-      return [this.#bury(channel, this.#clock(), message, entry)];
+      return [this.#bury(channel, this.#serviceTime.now(), message, entry)];
     }
     drop(channel.tally, entry.occurredAt);
     return [];
@@ -251,7 +258,7 @@ export class Outbox {
   #replay(endpointId: string, wanted: ReadonlySet<string> | undefined, room: number): Change[] {
     const { outbox, deadLetters } = this.#databases;
     const prefix = prefixOf(endpointId);
-    const now = this.#clock();
+    const now = this.#serviceTime.now();
     const changes: Change[] = [];
     for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {
       if (changes.length >= 2 * room) break;
@@ -295,11 +302,11 @@ function asItIs(endpoint: WebhookEndpoint): WebhookEndpoint {
 function* before(
   database: Database,
   prefix: Uint8Array,
-  epochMs: number,
+  stamp: number,
   limit: number,
 ): Iterable<{ key: Buffer; value: Buffer }> {
   if (limit <= 0) return;
-  const end = deliveryKey(prefix, epochMs, Buffer.alloc(0));
+  const end = deliveryKey(prefix, stamp, Buffer.alloc(0));
   for (const { key, value } of database.getRange({ start: prefix, end, limit })) {
     yield { key: Buffer.from(key), value };
   }

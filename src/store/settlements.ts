@@ -109,9 +109,9 @@ export class Settlements {
     assert(happened, `the outcome of ${jobId} was written by another process`);
   }
 
-  async sweepIdempotency(epochMs: number, limit: number): Promise<number> {
+  async sweepIdempotency(before: number, limit: number): Promise<number> {
     return this.#inTurn(async () => {
-      const expired = Array.from(this.#idempotency.expired(epochMs, limit));
+      const expired = Array.from(this.#idempotency.expired(before, limit));
       if (expired.length > 0) await this.#commits.write({ changes: expired.flat() });
       return expired.length;
     });

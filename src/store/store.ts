@@ -2,6 +2,7 @@ import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhooks.ts';
 
@@ -26,6 +27,9 @@ export interface Store {
 
   readonly trail: TrailStore;
 
+  /** Shared by all that is durable and has its time. */
+  readonly serviceTime: ServiceTime;
+
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
    * in the store already, when it has not either content or a source URL, or when its key is taken and within its retention.
@@ -40,9 +44,6 @@ export interface Store {
 
   /** Where the copy of a job's document is; undefined where none was made, and once it is forgotten. */
   copy(jobId: string): Promise<StoredCopy | undefined>;
-
-  /** Copies of jobs whose ids were made before `epochMs`, the oldest first, `limit` at most. */
-  copiesBefore(epochMs: number, limit: number): Promise<JobCopy[]>;
 
   /** Forgets the copies of these jobs, in one transaction; those that have none are passed over. */
   forgetCopies(jobIds: readonly string[]): Promise<void>;
@@ -83,8 +84,8 @@ export interface Store {
   /** The entry of that key, unless it is older than its retention. */
   idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined>;
 
-  /** Removes entries accepted before `epochMs`, `limit` at most per call; returns how many. */
-  sweepIdempotency(epochMs: number, limit: number): Promise<number>;
+  /** Removes entries accepted before that service time, `limit` at most per call; returns how many. */
+  sweepIdempotency(before: number, limit: number): Promise<number>;
 
   /** How many jobs count against each quota, in every window that was not swept. */
   quotaCounts(): Promise<QuotaCount[]>;
@@ -226,6 +227,7 @@ export interface IdempotencyEntry extends IdempotencyKey {
   jobId: string;
   /** The response body a replay gives byte for byte (for a blocking create: once the job is completed). */
   answer: string;
+  /** In service time: its retention counts from then. */
   acceptedAt: number;
 }
 

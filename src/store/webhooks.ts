@@ -104,7 +104,7 @@ export interface Delivery {
   type: WebhookEvent | 'webhook.test';
   /** When the event was, milliseconds since the epoch. */
   occurredAt: number;
-  /** When it is to be sent, or (of a dead letter) was given up. */
+  /** When it is to be sent, or (of a dead letter) was given up, in service time. */
   at: number;
   /** Made so far. */
   attempts: number;
@@ -126,7 +126,7 @@ export interface DeadLetter extends Delivery {
 
 export type DeliveryResult =
   | { kind: 'delivered' }
-  | { kind: 'retry'; dueAt: number; failure: DeliveryFailure }
+  | { kind: 'retry' /** In service time. */; dueAt: number; failure: DeliveryFailure }
   | { kind: 'dead'; failure: DeliveryFailure };
 
 export interface DeliveryPage {
@@ -135,7 +135,7 @@ export interface DeliveryPage {
   after?: Pick<Delivery, 'at' | 'webhookId'>;
 }
 
-/** Milliseconds since the epoch, exclusive. */
+/** In service time, exclusive. */
 export interface SweepBounds {
   dueBefore: number;
   diedBefore: number;

@@ -10,6 +10,8 @@ export interface TrustedClockOptions {
   accuracyMs: number;
   /** Newest `sealed_at` of the log, milliseconds since the epoch: no time before it is believed. */
   lastSealedAt: number;
+  /** The date as it was believed when the daemon ran last; default: what the system clock says. */
+  lastDate?: number;
   logger: Logger;
   /** How often the source is asked. */
   intervalMs?: number;
@@ -71,6 +73,8 @@ export class TrustedClock {
   /** Since when, on the monotonic clock, the wall clock is elsewhere. */
   #steppedAtMs: number | undefined;
   #trouble: TimestampTrouble | undefined;
+  /** The date as last believed, and when that was on the monotonic clock. */
+  #believed: { date: number; atMs: number };
 
   /** Use {@link openTrustedClock}. */
   constructor(options: TrustedClockOptions) {
@@ -81,6 +85,7 @@ export class TrustedClock {
     this.#clock = options.clock ?? systemClock;
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     this.#floor = options.lastSealedAt;
+    this.#believed = { date: options.lastDate ?? this.#clock(), atMs: this.#monotonicMs() };
     this.#timer = setInterval(() => void this.read(), this.#intervalMs).unref();
   }
 
@@ -94,6 +99,23 @@ export class TrustedClock {
 
   isTrusted(): boolean {
     return this.#judge(this.#clock()) === undefined;
+  }
+
+  /**
+   * The date, milliseconds since the epoch: what the clock says while it is trusted, otherwise what it said then and the time that has
+   * passed since. So a clock that is not trusted ends nothing.
+   */
+  date(): number {
+    const wall = this.#clock();
+    const atMs = this.#monotonicMs();
+    if (this.#judge(wall) === undefined) this.#believed = { date: wall, atMs };
+    return Math.floor(this.#believed.date + atMs - this.#believed.atMs);
+  }
+
+  /** What the clock says, if it is trusted because others vouch for it, and not because the configuration says so. */
+  vouched(): number | undefined {
+    const wall = this.#clock();
+    return this.#source.trust === 'system' || this.#judge(wall) !== undefined ? undefined : wall;
   }
 
   /** Resolves as soon as the clock is trusted, or when the signal aborts. Never rejects. */
@@ -128,6 +150,7 @@ export class TrustedClock {
       this.#readFailure = `${this.#source.trust} cannot be asked: ${firstLine(error)}`;
     }
     this.#watchOffset(this.#clock(), this.#reading?.synchronized ?? false);
+    this.date();
     this.#report();
     this.#changes.emit('read');
   }

@@ -13,7 +13,7 @@ import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
 export interface DelivererOptions extends LaneLimits, Waits {
-  store: Pick<Store, 'job' | 'webhooks'>;
+  store: Pick<Store, 'job' | 'webhooks' | 'serviceTime'>;
   /** What may be connected to: see `net/policy.ts`. */
   allow: readonly string[];
   /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
@@ -27,6 +27,8 @@ export interface DelivererOptions extends LaneLimits, Waits {
   /** `data` of an event: the job as the API shows it, and when it ended, milliseconds since the epoch. */
   present(record: JobRecord, endedAt: number): object;
   clock: Clock;
+  /** By which secrets end; default: the same. */
+  date?: Clock;
   logger: Logger;
   /** Told when the store can no longer be read or written. */
   onFatal(error: unknown): void;
@@ -107,7 +109,9 @@ export class Deliverer {
       delivered: sum('delivered'),
       failures: sum('failures'),
       dropped: sum('dropped'),
-      ...(Number.isFinite(oldestDueAt) && { oldestDueAt }),
+      ...(Number.isFinite(oldestDueAt) && {
+        oldestDueAt: this.#options.store.serviceTime.dateOf(oldestDueAt),
+      }),
     };
   }
 
@@ -123,6 +127,11 @@ export class Deliverer {
     this.#cutOff();
   }
 
+  /** When something is due is said in service time, so that a date that jumps makes nothing overdue. */
+  get #now(): number {
+    return this.#options.store.serviceTime.now();
+  }
+
   #cutOff(): void {
     this.#isCutOff = true;
     this.#poster.close();
@@ -132,7 +141,7 @@ export class Deliverer {
     for (const id of endpointIds) {
       const lane = this.#lanes.get(id);
       if (lane) lane.lookAt = 0;
-      const isPaused = lane !== undefined && lane.pausedUntil > this.#options.clock();
+      const isPaused = lane !== undefined && lane.pausedUntil > this.#now;
       if (!lane || (!isPaused && this.#maySend(lane))) this.#wake.resolve();
     }
   }
@@ -141,7 +150,7 @@ export class Deliverer {
     while (!this.#isClosing) {
       this.#wake = Promise.withResolvers<void>();
       const nextAt = await this.#pass();
-      const waitMs = Math.min(Math.max(nextAt - this.#options.clock(), 1), LOOK_MS);
+      const waitMs = Math.min(Math.max(nextAt - this.#now, 1), LOOK_MS);
       const timer = setTimeout(this.#wake.resolve, waitMs);
       if (!this.#isClosing) await this.#wake.promise;
       clearTimeout(timer);
@@ -157,7 +166,7 @@ export class Deliverer {
       for (const lane of [...this.#lanes.values()]) {
         if (!this.#maySend(lane)) continue;
         const readyAt = Math.max(await this.#dueAt(lane), lane.pausedUntil);
-        if (readyAt > this.#options.clock()) nextAt = Math.min(nextAt, readyAt);
+        if (readyAt > this.#now) nextAt = Math.min(nextAt, readyAt);
         else isMore = this.#sendNext(lane) || isMore;
       }
     }
@@ -189,14 +198,14 @@ export class Deliverer {
 
   /** When the lane's next delivery is due; what is due already is read into its buffer. */
   async #dueAt(lane: Lane): Promise<number> {
-    const { store, clock } = this.#options;
+    const { store } = this.#options;
     if (lane.buffer.length > 0) return lane.buffer[0]?.at ?? 0;
-    if (lane.lookAt > clock()) return lane.lookAt;
+    if (lane.lookAt > this.#now) return lane.lookAt;
     lane.lookAt = Number.POSITIVE_INFINITY;
     const limit = BUFFER_DELIVERIES + lane.inFlight.size;
     const pending = await store.webhooks.pending(lane.endpoint.id, { limit });
     const open = pending.filter(({ webhookId }) => !lane.inFlight.has(webhookId));
-    const now = clock();
+    const now = this.#now;
     lane.buffer = open.filter(({ at }) => at <= now);
     lane.lookAt = Math.min(lane.lookAt, open.find(({ at }) => at > now)?.at ?? lane.lookAt);
     return lane.buffer[0]?.at ?? lane.lookAt;
@@ -248,7 +257,7 @@ export class Deliverer {
     const fields = { ...about(endpoint, delivery), reason: failure.reason };
     const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);
     const wasFailing = lane.isFailing;
-    lane.failed(failure.at, probeIntervalMs, retryAfterMs);
+    lane.failed(this.#now, probeIntervalMs, retryAfterMs);
     if (lane.isFailing && !wasFailing)
       logger.warn({ event: 'webhook_endpoint_failing', ...fields }, 'a webhook endpoint fails');
     if (answer?.status === 410) {
@@ -262,7 +271,7 @@ export class Deliverer {
       return store.webhooks.settle(delivery, { kind: 'dead', failure });
     }
     logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
-    const dueAt = Math.ceil(failure.at + delayMs);
+    const dueAt = Math.ceil(this.#now + delayMs);
     await store.webhooks.settle(delivery, { kind: 'retry', dueAt, failure });
   }
 
@@ -281,9 +290,10 @@ export class Deliverer {
     { webhookId }: Delivery,
     body: Uint8Array,
   ): Promise<Answer | NoAnswer | undefined> {
-    const sentAt = this.#options.clock();
+    const { clock, date = clock } = this.#options;
+    const [sentAt, today] = [clock(), date()];
     const secrets = endpoint.secrets
-      .filter(({ expiresAt }) => expiresAt === undefined || sentAt < expiresAt)
+      .filter(({ expiresAt }) => expiresAt === undefined || today < expiresAt)
       .map(({ secret }) => secret);
     const headers = {
       'content-type': 'application/json',
@@ -312,9 +322,13 @@ export class Deliverer {
   }
 
   async #sweep(): Promise<void> {
-    const { store, clock, retryDelaysMs, deadLetterMs } = this.#options;
+    const { store, retryDelaysMs, deadLetterMs } = this.#options;
     const patienceMs = retryDelaysMs.reduce((sum, delayMs) => sum + delayMs, 0);
-    const bounds = { dueBefore: clock() - patienceMs, diedBefore: clock() - deadLetterMs };
+    const { serviceTime } = store;
+    const bounds = {
+      dueBefore: serviceTime.before(patienceMs),
+      diedBefore: serviceTime.before(deadLetterMs),
+    };
     while (!this.#isClosing && (await store.webhooks.sweep(bounds)) > 0);
   }
 }

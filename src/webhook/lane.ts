@@ -12,7 +12,7 @@ export class Lane {
   readonly inFlight = new Set<string>();
   /** Due, in order, read from the store in one go. */
   buffer: Delivery[] = [];
-  /** When the store has something due again, as far as known; meaningless while the buffer has something. */
+  /** When the store has something due again, in service time as far as known; meaningless while the buffer has something. */
   lookAt = 0;
   pausedUntil = 0;
   #failures = 0;

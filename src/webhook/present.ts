@@ -33,12 +33,13 @@ export function presentTally(tally: Tally) {
   };
 }
 
-export function presentDelivery(delivery: Delivery) {
-  return { ...presentMessage(delivery), due_at: toTimestamp(delivery.at) };
+/** `dateOf`: see `ServiceTime`. */
+export function presentDelivery(delivery: Delivery, dateOf: (stamp: number) => number) {
+  return { ...presentMessage(delivery), due_at: toTimestamp(dateOf(delivery.at)) };
 }
 
-export function presentDeadLetter(letter: DeadLetter) {
-  return { ...presentMessage(letter), given_up_at: toTimestamp(letter.at), cause: letter.death };
+export function presentDeadLetter(letter: DeadLetter, dateOf: (stamp: number) => number) {
+  return { ...presentMessage(letter), given_up_at: toTimestamp(dateOf(letter.at)), cause: letter.death };
 }
 
 function presentMessage({ webhookId, type, occurredAt, attempts, failure }: Delivery) {

@@ -35,12 +35,12 @@ async function sealed(
   return { id, path: `/v1/jobs/${id}/document.pdf`, receipt };
 }
 
-let now = Date.now();
+let now = 0;
 const app = await openTestApp(t, {
   compliance: true,
   partitions: { probeIntervalMs: 50 },
   sources: { allow: ['127.0.0.0/8'] },
-  app: { clock: () => now },
+  monotonicMs: () => now,
 });
 const files = () => readdirSync(app.documentsDir);
 

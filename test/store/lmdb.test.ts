@@ -6,12 +6,15 @@ import { Commits } from '../../src/store/commits.ts';
 import { openDatabases } from '../../src/store/databases.ts';
 import { createStore, openStore } from '../../src/store/lmdb.ts';
 import { encodeRecord } from '../../src/store/records.ts';
+import { tamper } from '../support/wholeStore.ts';
 import { Child } from './child.ts';
 import { storeContract } from './contract.ts';
 import {
   billing,
   epoch,
   identity,
+  START_MS,
+  sampleBatch,
   sampleContent,
   sampleCredential,
   sampleJob,
@@ -23,11 +26,13 @@ const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax
   made += 1;
   const path = join(t.testdir(), `store-${made}`);
   await createStore({ path, identity, epoch });
-  let store = await openStore({ path, clock, ...options });
+  let store = await openStore({ path, clock, monotonicMs: clock, ...options });
   t.teardown(async () => store.close());
-  const reopen = async () => {
+  const reopen = async (meanwhile = () => {}) => {
+    await store.serviceTime.keep(clock());
     await store.close();
-    store = await openStore({ path, clock, ...options });
+    meanwhile();
+    store = await openStore({ path, clock, monotonicMs: clock, ...options });
     return store;
   };
   return { store, reopen, path };
@@ -83,6 +88,29 @@ async function rewriteIdentity(path: string, content: object): Promise<void> {
   await new Commits(databases.root).write({ changes: [change] });
   await databases.root.close();
 }
+
+t.test('service time of a store that never kept it, or whose record is damaged', async (t) => {
+  const { store, path } = await makeStore(t, () => START_MS);
+  const [job] = sampleJobs(1);
+  if (job === undefined) throw new Error('no job');
+  await store.accept(job);
+  await store.commitBatch(sampleBatch(0, [job]));
+  const { sealedAt = 0 } = (await store.head()) ?? {};
+  await store.serviceTime.keep(START_MS);
+  await store.close();
+  for (const content of [undefined, Buffer.alloc(0), Buffer.from('0123456789')]) {
+    await tamper(path, ({ identity }) => {
+      const key = Buffer.from('service_time');
+      return content === undefined ? identity.remove(key) : identity.put(key, content);
+    });
+    const behind = await openStore({ path, clock: () => START_MS - 366 * 86_400_000 });
+    t.equal(behind.serviceTime.begunAt, sealedAt, 'begins no earlier than the log ends');
+    await behind.close();
+    const opened = await openStore({ path, clock: () => sealedAt + 5 });
+    t.equal(opened.serviceTime.begunAt, sealedAt + 5);
+    await opened.close();
+  }
+});
 
 t.test('a store opened for reading reads', async (t) => {
   const { store, path } = await makeStore(t);

@@ -23,12 +23,15 @@ import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
 import { firstEpoch } from './sealing.ts';
 import { makeSite, type Site } from './site.ts';
+import { timeOf } from './time.ts';
 import { until } from './until.ts';
 
 export const ENVIRONMENT = 'test';
 export const PUBLIC_URL = 'https://seal.example.com';
 
 export interface TestOptions {
+  /** By which service time goes on. */
+  monotonicMs?: () => number;
   app?: Partial<AppParts>;
   server?: Partial<ServerOptions>;
   sealer?: Partial<SealerOptions>;
@@ -77,7 +80,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const logOrigin = 'seal.example.com/test/2026';
   const identity = { environment: ENVIRONMENT, logOrigin, createdAt: Date.now() };
   await createStore({ path, identity, epoch: firstEpoch(site.keys) });
-  const store = await openStore({ path });
+  const { monotonicMs } = options;
+  const store = await openStore({ path, ...(monotonicMs && { monotonicMs }) });
   t.teardown(() => store.close());
   const partitions = await site.openSigning(store, {
     logger: pino({ level: 'silent' }),
@@ -119,7 +123,6 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     concurrentMax: 4,
     retryDelayMs: 10,
     giveUpAfterMs: 3_600_000,
-    clock: systemClock,
     logger,
     onFatal,
     ...sources,
@@ -144,7 +147,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     blockingTimeoutMs: 60_000,
     webhookPolicy: new TargetPolicy(['https://*', '127.0.0.0/8']),
     logPublic: false,
-    clock: systemClock,
+    time: timeOf(store),
     copies,
     documentRetentionMs: 3_600_000,
     logger,

@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { openTrustedClock, type TrustedClock } from '../../src/tsa/clock.ts';
+import { openTrustedClock, type TrustedClock, type TrustedClockOptions } from '../../src/tsa/clock.ts';
 import { parseChronyTracking, parseTimedatectl, readSynchronization } from '../../src/tsa/synchronization.ts';
 
 /** What chronyc 4.3 (`-n -c tracking`) printed, with two chronyd on one machine. */
@@ -67,6 +67,8 @@ t.test('a program that fails, hangs or floods is an error', async (t) => {
 
 const START = Date.parse('2026-03-04T12:00:00Z');
 
+const UNKNOWN: TrustedClockOptions['source'] = { trust: 'chrony', program: '/nonexistent/chronyc' };
+
 interface Bench {
   clock: TrustedClock;
   /** Both clocks go on. */
@@ -80,7 +82,7 @@ interface Bench {
 
 async function openBench(
   t: Test,
-  options: { accuracyMs?: number; lastSealedAt?: number } = {},
+  options: Partial<Pick<TrustedClockOptions, 'accuracyMs' | 'lastSealedAt' | 'lastDate' | 'source'>> = {},
 ): Promise<Bench> {
   const output = join(t.testdir({ tracking: CHRONY.synchronized }), 'tracking');
   const lines: string[] = [];
@@ -123,6 +125,40 @@ t.test('a good clock is passed on as it is', async (t) => {
   t.equal(bench.clock.now(), START + 29_000);
   t.match(bench.clock.status(), { trust: 'chrony', detail: 'chrony: stratum 4', errorBoundMs: Number });
   t.equal(bench.log(), '');
+});
+
+t.test('the date goes on by itself while nobody is to be believed, and follows who is', async (t) => {
+  const lastDate = START - 3_600_000;
+  const bench = await openBench(t, { lastDate });
+  const { clock } = bench;
+  t.equal(clock.date(), START, 'that of the system clock, which is trusted');
+  t.equal(clock.vouched(), START);
+  bench.pass(1000);
+  bench.step(26 * 3_600_000);
+  t.equal(clock.date(), START + 1000, 'a jump moves it nowhere');
+  t.equal(clock.vouched(), undefined);
+  bench.pass(500);
+  bench.step(-26 * 3_600_000);
+  t.equal(clock.date(), START + 1500);
+  t.equal(clock.vouched(), START + 1500);
+  bench.say(CHRONY.unsynchronized);
+  await clock.read();
+  bench.step(-366 * 86_400_000);
+  bench.pass(7000);
+  t.equal(clock.date(), START + 8500, 'nor one that is back by a year');
+  bench.say(CHRONY.synchronized);
+  bench.step(366 * 86_400_000 + 40);
+  await clock.read();
+  t.equal(clock.date(), START + 8540);
+
+  bench.say(CHRONY.unsynchronized);
+  const boot = await openBench(t, { lastDate, source: UNKNOWN });
+  t.equal(boot.clock.date(), lastDate, 'at the start it is the last one of before');
+  boot.pass(5);
+  t.equal(boot.clock.date(), lastDate + 5);
+  const believed = await openBench(t, { source: { trust: 'system' } });
+  t.equal(believed.clock.date(), START);
+  t.equal(believed.clock.vouched(), undefined, 'nobody vouches for what is believed as it is');
 });
 
 t.test('no synchronization, no time; told once', async (t) => {

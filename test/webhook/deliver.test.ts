@@ -277,6 +277,35 @@ t.test('a test is tried at once, and makes no failing endpoint a good one', asyn
   t.match(await rig.deliverer().status(), { failing: 1 });
 });
 
+t.test('a date that jumps makes nothing overdue, and repeats come no sooner', async (t) => {
+  let jumpMs = 0;
+  const clock = () => Date.now() + jumpMs;
+  const rig = await openDeliveryRig(t, { retryDelaysMs: [600_000], deadLetterMs: 600_000, clock });
+  const receiver = await Receiver.open(t, answerWith(500));
+  const endpoint = await rig.endpoint(receiver);
+  await rig.seal(endpoint, 1);
+  await until('it failed once', async () => (await rig.store.webhooks.tally(endpoint.id)).failures === 1);
+  for (const days of [4, -4, 400]) {
+    jumpMs = days * 86_400_000;
+    await rig.restart();
+    const { serviceTime } = rig.store;
+    const bounds = { dueBefore: serviceTime.before(600_000), diedBefore: serviceTime.before(600_000) };
+    t.equal(await rig.store.webhooks.sweep(bounds), 0);
+    await rig.store.webhooks.test(endpoint.id);
+    await until('the test was tried', () =>
+      receiver.received.some(({ event }) => event.type === 'webhook.test'),
+    );
+    receiver.received.length = 0;
+  }
+  const pending = await rig.store.webhooks.pending(endpoint.id, ALL);
+  t.match(
+    pending.find(({ type }) => type === 'job.completed'),
+    { attempts: 1 },
+    'still once',
+  );
+  t.same(await rig.store.webhooks.deadLetters(endpoint.id, ALL), []);
+});
+
 t.test('dead endpoints cost others nothing', async (t) => {
   const rig = await openDeliveryRig(t, { timeoutMs: 5000, probeIntervalMs: 60_000, inFlightMax: 16 });
   const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));
