@@ -87,7 +87,7 @@ compile_addons() {
 case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus mandoc:mandoc groff:groff-base zsh:zsh fish:fish ;;
+      promtool:prometheus faketime:faketime mandoc:mandoc groff:groff-base zsh:zsh fish:fish ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages

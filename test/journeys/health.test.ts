@@ -1,9 +1,8 @@
 /** What the administration of a real daemon says and does, while things go wrong and well again. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import type { AdminStatus, HealthPart, PresentedPartition, PresentedRun } from '../../src/admin/status.ts';
 import { type AdminAnswer, askAdmin, askAdminAt } from '../support/admin.ts';
+import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
 import { freePort } from '../support/freePort.ts';
 import { parseMetrics, sampleOf } from '../support/metrics.ts';
@@ -11,18 +10,6 @@ import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { takeToken } from '../support/tamper.ts';
 import { isServed, TRAFFIC_DOCUMENT, Traffic } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
-
-const SYNCHRONIZED =
-  'A29FC87B,192.0.2.1,3,1700000000.0,0.000001,0.0,0.000001,0.1,0.0,0.01,0.002,0.0003,64.0,Normal\n';
-const UNSYNCHRONIZED = '00000000,,0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,1.0,0.0,Not synchronised\n';
-
-/** A chronyc that prints what the file beside it holds. */
-function makeChronyc(t: Test): { program: string; say(text: string): void } {
-  const dir = t.testdir();
-  const [program, tracking] = [join(dir, 'chronyc'), join(dir, 'tracking')];
-  writeFileSync(program, `#!/bin/sh\ncat '${tracking}'\n`, { mode: 0o755 });
-  return { program, say: (text) => writeFileSync(tracking, text) };
-}
 
 type Readiness = { ready: boolean; parts: HealthPart[] };
 

@@ -90,11 +90,11 @@ export class Sandbox {
 
   /**
    * Starts the daemon and resolves when it listens. It listens on the same port every time. Its log goes to the file
-   * descriptor `stdout`; without one it is kept in {@link Daemon.log}.
+   * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
    */
-  async start({ stdout }: { stdout?: number } = {}): Promise<Daemon> {
+  async start({ stdout, env = {} }: { stdout?: number; env?: Record<string, string> } = {}): Promise<Daemon> {
     const child = spawn(process.execPath, [entry('main', this.#code), '--config', this.configFile], {
-      env: ENVIRONMENT,
+      env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
     this.#daemon = new Daemon(child, this.port);

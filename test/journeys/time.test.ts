@@ -1,0 +1,61 @@
+/** A date that jumps, under a real daemon: what waits goes on waiting, and what is kept is kept. */
+import t from 'tap';
+import type { AdminStatus } from '../../src/admin/status.ts';
+import { askAdmin } from '../support/admin.ts';
+import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { FakeTime } from '../support/faketime.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { TRAFFIC_DOCUMENT } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+const HOUR_MS = 3_600_000;
+
+t.test('jobs wait for a clock to be trusted, the date jumps by days, and they are sealed', async (t) => {
+  const chronyc = makeChronyc(t);
+  chronyc.say(UNSYNCHRONIZED);
+  const sandbox = await openSandbox({ stamped: true, clock: `program = "${chronyc.program}"` });
+  t.teardown(() => sandbox.close());
+  const expiring = await sandbox.issueKey('a', 'acme', '--expires', '20h');
+  const apiKey = await sandbox.issueKey('a');
+  const time = new FakeTime(sandbox.dir);
+  let daemon = await sandbox.start({ env: time.env });
+  const client = await Client.connect(sandbox.url, apiKey);
+  const shortLived = await Client.connect(sandbox.url, expiring);
+  const job = async (id: string) => (await client.get(`/v1/jobs/${id}`)).json<JobBody>();
+  const create = (key: string) =>
+    shortLived.seal(TRAFFIC_DOCUMENT, { mode: 'async' }, { 'Idempotency-Key': key });
+  const first = await create('before-the-jump');
+  t.equal(first.status, 202, first.text);
+  const { id } = first.json<JobBody>();
+
+  for (const [jump, hours] of [26, 49, -9000, 26].entries()) {
+    time.jump(hours);
+    const later = await create(`jump-number-${jump}`);
+    t.equal(later.status, 202, `a key that ends in 20 hours is good: ${later.text}`);
+    const { id: laterId } = later.json<JobBody>();
+    const { created_at: createdAt } = await job(laterId);
+    t.ok(Math.abs(Date.parse(createdAt) - Date.now() - hours * HOUR_MS) < HOUR_MS, `it is ${createdAt}`);
+    t.match((await job(id)).phase, /^(queued|sealing)$/, 'and what waits goes on waiting');
+    const repeat = await create('before-the-jump');
+    t.match([repeat.headers.get('Idempotent-Replayed'), repeat.json<JobBody>().id], ['true', id]);
+    const { queue } = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+    t.ok(queue.oldest_age_seconds < 3600, `for ${queue.oldest_age_seconds} s`);
+    if (hours === 49) {
+      t.equal(await daemon.stop(), 0);
+      daemon = await sandbox.start({ env: time.env });
+    }
+  }
+
+  chronyc.say(SYNCHRONIZED);
+  await until('what waited is sealed', async () => (await job(id)).phase === 'completed');
+  await until('all of it', async () => {
+    const { queue } = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+    return queue.queued + queue.sealing === 0;
+  });
+  const { jobs } = (await client.get('/v1/jobs')).json<{ jobs: JobBody[] }>();
+  t.strictSame([jobs.length, new Set(jobs.map(({ phase }) => phase))], [5, new Set(['completed'])]);
+  t.equal((await create('the-date-is-certain')).status, 401, 'and now the key has ended');
+  t.equal(await daemon.stop(), 0);
+  t.equal(daemon.stderr, '');
+});
