@@ -1,6 +1,6 @@
 import { toBase64 } from './base/bytes.ts';
 import { ServiceError } from './base/errors.ts';
-import { type Copies, readCiphered } from './copy/copies.ts';
+import { type Copies, type Owner, readCiphered } from './copy/copies.ts';
 import type { CipheredFile, Spool } from './copy/spool.ts';
 import type { Hasher } from './hash/hasher.ts';
 import type { HashPool } from './hash/pool.ts';
@@ -21,6 +21,12 @@ export interface DocumentOptions {
 
 /** What of the create brings the document, and what faults in it are faults of. */
 export type DocumentField = 'file' | 'body' | 'source_url';
+
+/** What the create says of the document. */
+export interface Declared {
+  checksumSha256?: string | undefined;
+  preserveMetadata: boolean;
+}
 
 /** A document of which all is known. One that is not accepted after all must be discarded. */
 export interface ReceivedDocument {
@@ -105,15 +111,15 @@ export class DocumentPass {
 
   /**
    * What was received, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` when it is
-   * not what was declared, `metadata_not_strippable` and `storage_full` where a copy is to be made and cannot be.
+   * not what was declared, and what {@link Copies.strip} throws where a copy is to be made and cannot be.
    */
-  async finish(checksumSha256: string | undefined, preserveMetadata: boolean): Promise<ReceivedDocument> {
+  async finish({ checksumSha256, preserveMetadata }: Declared, owner: Owner): Promise<ReceivedDocument> {
     const scan = await this.verdict();
     const document = await this.#hasher.digest();
     if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
       throw otherDocument('the bytes received');
     if (this.#spool !== undefined && this.#copies !== undefined && !preserveMetadata) {
-      return this.#copied({ document, scan }, this.#spool, this.#copies);
+      return this.#copied({ document, scan }, { spool: this.#spool, copies: this.#copies, owner });
     }
     await this.#spool?.discard();
     return { content: { document, scan }, discard: async () => {} };
@@ -128,12 +134,15 @@ export class DocumentPass {
   }
 
   /** A document without metadata has a copy too, the same: who wants the copy need not know which kind of document it is. */
-  async #copied(content: Content, spool: Spool, copies: Copies): Promise<ReceivedDocument> {
+  async #copied(
+    content: Content,
+    { spool, copies, owner }: { spool: Spool; copies: Copies; owner: Owner },
+  ): Promise<ReceivedDocument> {
     const received = await spool.end();
     let file = received;
     const discard = () => copies.remove(file.name);
     try {
-      file = await copies.strip(received);
+      file = await copies.strip(received, owner);
       const sealedDocument = file === received ? content.document : await this.#digest(file);
       const copy = { file: file.name, key: toBase64(file.key) };
       return { content: { ...content, sealedDocument }, copy, discard };

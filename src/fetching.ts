@@ -224,7 +224,7 @@ export class Fetching {
       pass.end();
       await pass.verdict();
       this.#options.sealer.hashing(job.id);
-      return await pass.finish(job.checksumSha256, job.preserveMetadata);
+      return await pass.finish(job, { clientId: job.clientId, signal: this.#stop.signal, isAwaited: false });
     } catch (error) {
       pass.abort();
       throw error;

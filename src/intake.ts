@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from './base/errors.ts';
+import type { Owner } from './copy/copies.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './document.ts';
 import type { CreateFields, CreateRequest } from './job/fields.ts';
 import { duplicateField, invalidField, quote } from './job/fieldValues.ts';
@@ -31,11 +32,12 @@ const HOW_TO_SEND = 'Send the PDF as the part file with a filename, as curl -F f
  */
 export async function receiveDocument(
   req: IncomingMessage,
-  { checksumSha256, preserveMetadata }: CreateRequest,
+  request: CreateRequest,
   options: IntakeOptions,
+  owner: Owner,
 ): Promise<ReceivedDocument> {
   if (announcedBytes(req) > options.documentBytesMax) throw tooLarge('body', options.documentBytesMax);
-  const copies = preserveMetadata ? undefined : options.copies;
+  const copies = request.preserveMetadata ? undefined : options.copies;
   const document = new DocumentPass({ ...options, copies }, 'body');
   const body = bodyOf(req, options);
   try {
@@ -44,7 +46,7 @@ export async function receiveDocument(
       if (room !== undefined) body.hold(room);
     });
     document.end();
-    return await document.finish(checksumSha256, preserveMetadata);
+    return await document.finish(request, owner);
   } catch (error) {
     document.abort();
     throw error;
@@ -53,13 +55,13 @@ export async function receiveDocument(
 
 /**
  * Receives a multipart create in one pass: the text fields go to `fields`, the rest is as in {@link receiveDocument}. Rejects with
- * the signal's reason when that is aborted.
+ * the reason of the owner's signal when that is aborted.
  */
 export async function receiveForm(
   req: IncomingMessage,
   fields: CreateFields,
   options: IntakeOptions,
-  signal?: AbortSignal,
+  owner: Owner,
 ): Promise<ReceivedDocument> {
   const boundary = boundaryOf(req.headers['content-type']);
   // Refuses before the first byte what its length already condemns.
@@ -73,10 +75,10 @@ export async function receiveForm(
     await body.read((chunk) => {
       upload.count(chunk.length);
       form.write(chunk);
-    }, signal);
+    }, owner.signal);
     form.end();
     await form.finished;
-    return await upload.finish();
+    return await upload.finish(owner);
   } catch (error) {
     upload.abort();
     throw error;
@@ -120,10 +122,9 @@ class Upload {
   }
 
   /** After the closing boundary. */
-  async finish(): Promise<ReceivedDocument> {
+  async finish(owner: Owner): Promise<ReceivedDocument> {
     if (this.#document === undefined) throw this.#missingFile();
-    const { checksumSha256, preserveMetadata } = this.#fields.finish();
-    return this.#document.finish(checksumSha256, preserveMetadata);
+    return this.#document.finish(this.#fields.finish(), owner);
   }
 
   abort(): void {

@@ -6,6 +6,7 @@ import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import { siblingModule } from '../base/siblingModule.ts';
+import { Turns } from '../base/turns.ts';
 import { Keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
 import { requireRoom, storageFull, syncFolder } from './storage.ts';
@@ -25,6 +26,32 @@ const PROBED = `1 0 obj <<>>${' '.repeat(34)}endobj`;
 const READ_BYTES = 256 * 1024;
 /** Of a worker: what hostile documents may take before the worker is replaced. Ordinary ones need a tenth. */
 const HEAP_MB_MAX = 512;
+
+/** Two at least: one client is not to hold all. */
+const WORKERS_MIN = 2;
+/** How long stripping a document may take, and for each so many bytes of it a second more. Ordinary ones take a tenth. */
+const STRIP_MS_MAX = 30_000;
+const STRIP_BYTES_PER_SECOND_MIN = 4 * 2 ** 20;
+/** How long a create waits for a worker. */
+const WORKER_WAIT_MS = 10_000;
+
+/** How long a create may be without an answer because a document of so many bytes is stripped. */
+export function stripAnswerMsMax(bytes: number): number {
+  return WORKER_WAIT_MS + stripMsMax(bytes);
+}
+
+function stripMsMax(bytes: number): number {
+  return STRIP_MS_MAX + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
+}
+
+/** For whom a document is stripped. */
+export interface Owner {
+  clientId: string;
+  /** Aborted when nobody wants the copy any more. */
+  signal?: AbortSignal | undefined;
+  /** Whether a client waits for it: then it waits for a worker no longer than a client does. */
+  isAwaited: boolean;
+}
 
 /** Opens the folder. Files in it that are not `known` are of documents that were never accepted: they are removed. */
 export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
@@ -52,18 +79,21 @@ export interface CopiesUsage {
 export class Copies {
   readonly #options: CopiesOptions;
   readonly #piscina: Piscina<StripTask, StripResult>;
+  readonly #turns: Turns;
   readonly #usage: CopiesUsage;
 
   /** Use {@link openCopies}. */
   constructor(options: CopiesOptions, usage: CopiesUsage) {
     this.#options = options;
     this.#usage = usage;
+    const workers = Math.max(WORKERS_MIN, options.workers);
+    this.#turns = new Turns({ of: 'documents to strip', max: workers });
     this.#piscina = new Piscina({
       filename: fileURLToPath(siblingModule('worker', import.meta.url)),
       name: 'strip',
       minThreads: 0,
       idleTimeout: Number.POSITIVE_INFINITY,
-      maxThreads: options.workers,
+      maxThreads: workers,
       // The default freezes a worker's event loop between tasks.
       atomics: 'disabled',
       recordTiming: false,
@@ -76,7 +106,7 @@ export class Copies {
     const spool = this.spool();
     await spool.update(Buffer.from(PROBE));
     const source = await spool.end();
-    const file = await this.strip(source);
+    const file = await this.strip(source, { clientId: '', isAwaited: false });
     let stripped = '';
     for await (const chunk of readCiphered(file)) stripped += chunk;
     await this.remove(file.name);
@@ -94,16 +124,17 @@ export class Copies {
   }
 
   /**
-   * The document without XMP, on disk: the file itself, if it has none, or a copy that takes its place. Throws ServiceError
-   * `metadata_not_strippable` or `storage_full`; the file is then still there.
+   * The document without XMP, on disk: the file itself, if it has none, or a copy that takes its place. Throws ServiceError:
+   * `metadata_not_strippable`, `storage_full`, and `too_many_requests` or `queue_full` when no worker is to be had in time; and
+   * the signal's reason. The file is then still there.
    */
-  async strip(source: CipheredFile): Promise<CipheredFile> {
+  async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
     this.#usage.files += 1;
     this.#usage.bytes += source.bytes;
     const name = newName();
     const targetPath = join(this.#options.path, name);
     await requireRoom(targetPath, source.bytes + this.#options.freeBytesMin);
-    const result = await this.#run({ source, targetPath });
+    const result = await this.#inTurn({ source, targetPath }, owner);
     if (result.kind === 'refused') throw notStrippable(result.why);
     if (result.kind === 'full') throw storageFull();
     if (result.kind === 'copied') await rm(source.path, { force: true });
@@ -113,12 +144,28 @@ export class Copies {
       : source;
   }
 
-  /** A worker that was lost leaves its file behind. */
-  async #run(task: StripTask): Promise<StripResult> {
+  async #inTurn(task: StripTask, { clientId, signal, isAwaited }: Owner): Promise<StripResult> {
+    const give = await this.#turns.take(clientId, { signal, waitMs: isAwaited ? WORKER_WAIT_MS : undefined });
     try {
-      return await this.#piscina.run(task);
+      return await this.#run(task, signal);
+    } finally {
+      give();
+    }
+  }
+
+  /** An aborted worker ends in the middle of whatever it does. One that was lost leaves its file behind. */
+  async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
+    const ms = stripMsMax(task.source.bytes);
+    const deadline = AbortSignal.timeout(ms);
+    try {
+      return await this.#piscina.run(task, {
+        signal: AbortSignal.any([deadline, ...(signal ? [signal] : [])]),
+      });
     } catch (cause) {
       await rm(task.targetPath, { force: true });
+      signal?.throwIfAborted();
+      if (deadline.aborted)
+        return { kind: 'refused', why: `looking through it takes more than ${ms / 1000} s` };
       throw new Error('a document could not be stripped', { cause });
     }
   }

@@ -37,6 +37,7 @@ function createJob(
   return async (ctx) => {
     const submit = formOf(ctx);
     const key = readIdempotencyKey(ctx.req);
+    const waitedMs = sinceBody(ctx);
     const accepted = await withAllowance(ctx, options.limits, (allowance) =>
       acceptOnce(ctx, key, { operation, submit, allowance }, options),
     );
@@ -46,17 +47,27 @@ function createJob(
       ctx.set('Idempotent-Replayed', 'true');
       ctx.set('Seal-Trace-Id', accepted.job.traceId);
     }
-    if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
+    if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options, waitedMs());
     else answerJob(ctx, accepted.answer);
   };
+}
+
+/** Milliseconds since the last byte of the request: what is done before the job is accepted is part of the caller's wait. */
+function sinceBody({ req }: RequestContext): () => number {
+  let endedAtMs = performance.now();
+  req.once('end', () => {
+    endedAtMs = performance.now();
+  });
+  return () => performance.now() - endedAtMs;
 }
 
 async function answerSettled(
   ctx: RequestContext,
   { job, answer }: Accepted,
   options: CreateOptions,
+  waitedMs: number,
 ): Promise<void> {
-  const outcome = await settledInTime(ctx, job.id, options);
+  const outcome = await settledInTime(ctx, job.id, options, waitedMs);
   if (outcome?.kind === 'failed') {
     ctx.remove('Location');
     throw failureOf(outcome.failure);
@@ -72,6 +83,7 @@ async function settledInTime(
   ctx: RequestContext,
   jobId: string,
   { sealer, blockingTimeoutMs }: CreateOptions,
+  waitedMs: number,
 ): Promise<Outcome | undefined> {
   const preferredMs = preferredWaitMs(ctx.get('Prefer'));
   const waitMs = Math.min(preferredMs ?? blockingTimeoutMs, blockingTimeoutMs);
@@ -81,7 +93,7 @@ async function settledInTime(
   ctx.res.once('close', stop);
   if (ctx.res.closed) stop();
   try {
-    return await settledWithin(waitMs, jobId, sealer, patience);
+    return await settledWithin(Math.max(0, waitMs - waitedMs), jobId, sealer, patience);
   } finally {
     ctx.res.off('close', stop);
   }

@@ -1,5 +1,6 @@
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
+import type { Owner } from '../copy/copies.ts';
 import { discardOnFailure, type ReceivedDocument } from '../document.ts';
 import type { Fetching } from '../fetching.ts';
 import { type IntakeOptions, receiveDocument, receiveForm } from '../intake.ts';
@@ -101,7 +102,7 @@ export async function probe(
 const form: Submit = (ctx, options, onPurpose) => {
   const fields = new CreateFields(onPurpose);
   return upload(ctx, options, {
-    receive: (intake) => receiveForm(ctx.req, fields, intake),
+    receive: (intake, owner) => receiveForm(ctx.req, fields, intake, owner),
     request: () => fields.finish(),
   });
 };
@@ -110,14 +111,14 @@ function document(request: CreateRequest): Submit {
   return async (ctx, options, onPurpose) => {
     if (request.purpose !== undefined) onPurpose?.(request.purpose);
     return upload(ctx, options, {
-      receive: (intake) => receiveDocument(ctx.req, request, intake),
+      receive: (intake, owner) => receiveDocument(ctx.req, request, intake, owner),
       request: () => request,
     });
   };
 }
 
 interface Upload {
-  receive(intake: IntakeOptions): Promise<ReceivedDocument>;
+  receive(intake: IntakeOptions, owner: Owner): Promise<ReceivedDocument>;
   /** After the last byte. */
   request(): CreateRequest;
 }
@@ -128,9 +129,11 @@ async function upload(
   { receive, request }: Upload,
 ): Promise<Submission> {
   intake.scanner?.admit();
-  const leave = slots.take(callerOf(ctx).viewer.clientId);
+  const { clientId } = callerOf(ctx).viewer;
+  const leave = slots.take(clientId);
+  const gone = goneSignal(ctx);
   try {
-    const receiving = receive(intake);
+    const receiving = receive(intake, { clientId, signal: gone.signal, isAwaited: true });
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
@@ -141,5 +144,16 @@ async function upload(
     return { source: 'upload', request: request(), documentSha256: sha256, received };
   } finally {
     leave();
+    gone.release();
   }
+}
+
+/** Aborted when the client is gone: then nobody waits for what is done for it. */
+function goneSignal({ res }: RequestContext): { signal: AbortSignal; release(): void } {
+  const gone = new AbortController();
+  const leave = () =>
+    gone.abort(new ServiceError('incomplete_body', 'The connection ended before the request was answered.'));
+  res.once('close', leave);
+  if (res.closed) leave();
+  return { signal: gone.signal, release: () => res.off('close', leave) };
 }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { inheritedSockets } from '../base/env.ts';
 import type { Config } from '../config.ts';
+import { stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { TlsCertificates } from '../net/tls.ts';
@@ -36,8 +37,9 @@ export async function openNetwork(
   });
 }
 
-/** How long a connection may be still while we have it wait: for the verdict on its document, then for the receipt. */
-function silenceMsMax({ blocking, http, scan }: Config): number {
+/** How long a connection may be still while we have it wait: for the verdict on its document, for a copy of it, then for the receipt. */
+function silenceMsMax({ blocking, http, scan, complianceMode, limits }: Config): number {
   const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
-  return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs);
+  const stripMs = complianceMode ? stripAnswerMsMax(limits.documentBytesMax) : 0;
+  return 2 * Math.max(blocking.timeoutMs, http.bodyIdleTimeoutMs, scanMs) + stripMs;
 }

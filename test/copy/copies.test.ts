@@ -11,15 +11,26 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { deflateSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/crypto.ts';
 import { Keystream, newKey } from '../../src/copy/cipher.ts';
 import { type Copies, openCopies, readCiphered, readVerified } from '../../src/copy/copies.ts';
-import { metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
+import { metadata, onePage, PACKET, pdfFile, stream } from '../support/pdfFile.ts';
 import { randomBytes } from '../support/seed.ts';
 
+const ZEROS = deflateSync(Buffer.alloc(1 << 26));
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
+
+/** So much work that a test is over before it is. */
+const ENDLESS = pdfFile(
+  Object.fromEntries(
+    Array.from({ length: 40 }, (_, i) => [i + 1, stream('/Filter [/Fl /Fl]', deflateSync(ZEROS))]),
+  ),
+);
+
+const OWNER = { clientId: 'a', isAwaited: true };
 
 async function open(t: Test, { freeBytesMin = 0, known = [] as string[] } = {}) {
   const parent = mkdtempSync(join(tmpdir(), 'pdfseal-copies-'));
@@ -79,7 +90,7 @@ t.test('stripped, the document before is gone, and the copy has a key of its own
   await copies.probe();
   t.strictSame(readdirSync(path), [], 'a probe leaves nothing');
   const received = await spooled(copies, DOCUMENT);
-  const file = await copies.strip(received);
+  const file = await copies.strip(received, OWNER);
   t.strictSame(readdirSync(path), [file.name]);
   t.notSame(file.key, received.key);
   const copy = await buffer(readCiphered(file));
@@ -88,18 +99,48 @@ t.test('stripped, the document before is gone, and the copy has a key of its own
   t.same(copy.subarray(0, DOCUMENT.indexOf('5 0 obj')), DOCUMENT.subarray(0, DOCUMENT.indexOf('5 0 obj')));
 
   const bare = await spooled(copies, pdfFile(onePage()));
-  t.equal(await copies.strip(bare), bare, 'what has no XMP stays as it is');
+  t.equal(await copies.strip(bare, OWNER), bare, 'what has no XMP stays as it is');
 });
 
 t.test('what cannot be stripped', async (t) => {
   const { copies, path } = await open(t);
   const signed = await spooled(copies, pdfFile({ ...onePage(), 5: '<< /ByteRange [0 1 2 3] >>' }));
-  await t.rejects(copies.strip(signed), {
+  await t.rejects(copies.strip(signed, OWNER), {
     code: 'metadata_not_strippable',
     message: /signed.*preserve_metadata=true/s,
     parameter: 'preserve_metadata',
   });
   t.strictSame(readdirSync(path), [signed.name], 'the file is still its owner’s');
+});
+
+t.test('a document that nobody waits for is stripped no further', async (t) => {
+  const { copies, path } = await open(t);
+  const endless = await spooled(copies, ENDLESS);
+  const gone = new AbortController();
+  const stripping = copies.strip(endless, { ...OWNER, signal: gone.signal });
+  setImmediate(() => gone.abort(new Error('gone')));
+  await t.rejects(stripping, { message: 'gone' });
+  t.strictSame(readdirSync(path), [endless.name]);
+  await t.rejects(copies.strip(endless, { ...OWNER, signal: gone.signal }), { message: 'gone' });
+  const file = await copies.strip(await spooled(copies, DOCUMENT), OWNER);
+  t.equal((await buffer(readCiphered(file))).indexOf('xpacket'), -1, 'and the next one is');
+});
+
+t.test('one client does not hold all workers', async (t) => {
+  const { copies } = await open(t);
+  const gone = new AbortController();
+  const greedy = Array.from({ length: 5 }, async () =>
+    copies.strip(await spooled(copies, ENDLESS), {
+      clientId: 'greedy',
+      signal: gone.signal,
+      isAwaited: false,
+    }),
+  );
+  const ended = Promise.allSettled(greedy);
+  await new Promise(setImmediate);
+  await copies.strip(await spooled(copies, DOCUMENT), { clientId: 'modest', isAwaited: true });
+  gone.abort(new Error('gone'));
+  for (const { status } of await ended) t.equal(status, 'rejected');
 });
 
 t.test('a document abandoned at any moment leaves nothing', async (t) => {

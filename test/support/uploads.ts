@@ -46,7 +46,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
   const server = createServer({ requestTimeout: 0 }, async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
     const fields = new CreateFields();
-    const outcome = await receiveForm(req, fields, intake, signal).then(
+    const outcome = await receiveForm(req, fields, intake, { clientId: 'a', signal, isAwaited: true }).then(
       ({ content: { document } }): Received => ({ document, request: fields.finish() }),
       refused,
     );

@@ -1,0 +1,94 @@
+import { Slots, type SlotsOptions } from './slots.ts';
+
+/** How somebody waits for a turn. */
+export interface Wait {
+  /** Left out: as long as it takes. */
+  waitMs?: number | undefined;
+  /** Ends the wait when it is aborted. */
+  signal?: AbortSignal | undefined;
+}
+
+type Resolve = (give: () => void) => void;
+
+/** Slots that are waited for: whoever holds the fewest is next, and clients that hold as many take turns. */
+export class Turns {
+  readonly #slots: Slots;
+  /** Of each client the first first; whoever was last served is last. */
+  readonly #queues = new Map<string, Set<Resolve>>();
+
+  constructor(options: SlotsOptions) {
+    this.#slots = new Slots(options);
+  }
+
+  /**
+   * Resolves when it is the client's turn; the function gives the slot back. Rejects with the signal's reason, and with
+   * ServiceError as {@link Slots.take} does when the wait was too long.
+   */
+  async take(clientId: string, { waitMs, signal }: Wait = {}): Promise<() => void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<() => void>();
+    const leave = () => {
+      this.#dequeue(clientId, resolve);
+      reject(signal?.reason);
+    };
+    const expire = () => {
+      this.#dequeue(clientId, resolve);
+      this.#refuse(clientId, resolve, reject);
+    };
+    const timer = waitMs === undefined ? undefined : setTimeout(expire, waitMs);
+    signal?.addEventListener('abort', leave);
+    this.#enqueue(clientId, resolve);
+    this.#fill();
+    try {
+      const give = await promise;
+      return () => {
+        give();
+        this.#fill();
+      };
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', leave);
+    }
+  }
+
+  #enqueue(clientId: string, resolve: Resolve): void {
+    this.#queues.set(clientId, (this.#queues.get(clientId) ?? new Set()).add(resolve));
+  }
+
+  /** Keeps the client's turn. */
+  #dequeue(clientId: string, resolve: Resolve): void {
+    const queue = this.#queues.get(clientId);
+    queue?.delete(resolve);
+    if (queue?.size === 0) this.#queues.delete(clientId);
+  }
+
+  #fill(): void {
+    for (let clientId = this.#next(); clientId !== undefined; clientId = this.#next()) {
+      const give = this.#slots.tryTake(clientId);
+      if (give === undefined) return;
+      const queue = this.#queues.get(clientId) ?? new Set();
+      const [resolve] = queue;
+      this.#queues.delete(clientId);
+      if (resolve) queue.delete(resolve);
+      if (queue.size > 0) this.#queues.set(clientId, queue);
+      resolve?.(give);
+    }
+  }
+
+  /** If it may have no slot now, nobody may. */
+  #next(): string | undefined {
+    let next: string | undefined;
+    for (const id of this.#queues.keys()) {
+      if (next === undefined || this.#slots.held(id) < this.#slots.held(next)) next = id;
+    }
+    return next;
+  }
+
+  #refuse(clientId: string, resolve: Resolve, reject: (error: unknown) => void): void {
+    try {
+      resolve(this.#slots.take(clientId));
+    } catch (error) {
+      reject(error);
+    }
+  }
+}
