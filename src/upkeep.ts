@@ -1,4 +1,4 @@
-/** What `pdfseal backup` and `pdfseal check` leave behind for the daemon to tell: when they were done, and how they ended. */
+/** What `pdfseal backup`, `check` and `restore --drill` leave behind for the daemon to tell: when they were done, and how they ended. */
 import { closeSync, fchmodSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -10,7 +10,7 @@ export const upkeepNote = z.object({
 });
 export type UpkeepNote = z.infer<typeof upkeepNote>;
 
-export type Chore = 'backup' | 'check';
+export type Chore = 'backup' | 'check' | 'restore-drill';
 
 /** For the daemon's user to read, whoever did the chore; nothing in it is secret. */
 const MODE = 0o644;

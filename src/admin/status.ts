@@ -185,7 +185,11 @@ const status = z.object({
     .object({ tree_size: count, current_at: time.exactOptional() })
     .describe('Size of the log as the witness file has it, and when that was last known to be the newest.'),
   upkeep: z
-    .object({ backup: upkeepNote.exactOptional(), check: upkeepNote.exactOptional() })
+    .object({
+      backup: upkeepNote.exactOptional(),
+      check: upkeepNote.exactOptional(),
+      restore_drill: upkeepNote.exactOptional(),
+    })
     .describe('What was last noted of each; a backup only if it was good.'),
   store: z.object({
     path: z.string(),

@@ -175,7 +175,8 @@ export class StatusReader {
   #readUpkeep(): AdminStatus['upkeep'] {
     const backup = readUpkeep(this.#sources.stateDir, 'backup');
     const check = readUpkeep(this.#sources.stateDir, 'check');
-    return { ...(backup && { backup }), ...(check && { check }) };
+    const drill = readUpkeep(this.#sources.stateDir, 'restore-drill');
+    return { ...(backup && { backup }), ...(check && { check }), ...(drill && { restore_drill: drill }) };
   }
 
   #readHash(): AdminStatus['hash'] {

@@ -9,8 +9,9 @@ import { checkFiles } from './doctor/files.ts';
 import { checkClock, checkEngine, checkLimits, checkNode } from './doctor/host.ts';
 import { showDiagnosis } from './doctor/show.ts';
 import { checkStore } from './doctor/store.ts';
-import { checkTls } from './doctor/tls.ts';
+import { checkServed, checkTls } from './doctor/tls.ts';
 import { probeTokens } from './doctor/tokens.ts';
+import { checkUpkeep } from './doctor/upkeep.ts';
 import { EXIT } from './exit.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
@@ -78,6 +79,8 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   }
   yield* checkCertificates(usable);
   yield* checkTls(usable, systemClock());
+  yield* checkServed(usable, status);
+  yield* checkUpkeep(usable);
   yield checkLimits(usable, status?.pid ?? 'self');
 }
 

@@ -21,6 +21,7 @@ import {
 } from './backupFolder.ts';
 import { explain } from './help.ts';
 import { configOption, jsonOption } from './options.ts';
+import { drillRestore } from './restoreDrill.ts';
 import { note, print, printJson } from './terminal.ts';
 
 export function restoreCommand(): Command {
@@ -36,6 +37,10 @@ export function restoreCommand(): Command {
       )
       .addOption(configOption())
       .requiredOption('--from <folder>', 'the backup')
+      .option(
+        '--drill',
+        'only try it: restore into a temporary folder (TMPDIR), check that, and note when it was done',
+      )
       .option('--accept-rollback', 'restore it even though the log was further already')
       .addOption(jsonOption())
       .action(restore),
@@ -43,6 +48,7 @@ export function restoreCommand(): Command {
       examples: [
         'systemctl stop pdfseald@production',
         'pdfseal restore --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+        'pdfseal restore --drill --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z',
       ],
     },
   );
@@ -52,6 +58,7 @@ interface RestoreOptions {
   config: string;
   from: string;
   acceptRollback?: true;
+  drill?: true;
   json?: true;
 }
 
@@ -59,9 +66,16 @@ async function restore({
   config: file,
   from,
   acceptRollback = undefined,
+  drill,
   json,
 }: RestoreOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
+  if (drill) {
+    const { tree_size } = await drillRestore(from, config);
+    if (json) printJson({ drill: from, tree_size });
+    else print(`${from}: ${tree_size} leaves, restored on trial and checked`);
+    return;
+  }
   const made = readBackup(from, config);
   await requireUnchanged(from, made);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });

@@ -53,6 +53,8 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.equal(again.status, 1);
   t.match(again.stderr, /exists already: a backup is never overwritten/);
 
+  const drill = await pdfseal('restore', '--drill', '--from', copy);
+  t.match(drill, { status: 0, stdout: /\d+ leaves, restored on trial and checked/ }, 'beside the daemon');
   const busy = await pdfseal('restore', '--from', copy);
   t.equal(busy.status, 1);
   t.match(busy.stderr, /another pdfseald .* is using this state folder/);
@@ -144,6 +146,9 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
 
   const data = join(folder, first, 'store', 'data.mdb');
   writeFileSync(data, readFileSync(data).fill(0xff, 8192, 12288));
+  const tried = await pdfseal('restore', '--drill', '--from', join(folder, first));
+  t.match(tried, { status: 1, stderr: /data\.mdb is not as it was/ });
+  t.notOk(existsSync(join(sandbox.dir, 'state/last-restore-drill.json')), 'that is no drill that went well');
   const damaged = await pdfseal('restore', '--from', join(folder, first));
   t.equal(damaged.status, 1);
   t.match(damaged.stderr, /data\.mdb is not as it was when the backup was made/);

@@ -8,6 +8,7 @@ import { diagnosesOf } from '../../src/cli/doctor.ts';
 import { acquireLock } from '../../src/store/lock.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { type Chore, noteUpkeep, readUpkeep } from '../../src/upkeep.ts';
 import { askAdmin } from '../support/admin.ts';
 import { DAY_MS, softKey } from '../support/authority.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
@@ -225,6 +226,8 @@ const CASES: Case[] = [
 t.test('while the daemon is down', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());
+  await keepUp(t, sandbox);
+  await growOld(t, sandbox);
   t.strictSame(await complaints(sandbox), [], 'a good installation');
   for (const { name, breaks, says, most = 1 } of CASES) {
     await t.test(name, async (t) => {
@@ -245,6 +248,38 @@ t.test('while the daemon is down', async (t) => {
   );
 });
 
+/** Does what an administrator does now and then, after the doctor has missed it. */
+async function keepUp(t: Test, sandbox: Sandbox): Promise<void> {
+  const isUpkeep = ({ check }: Diagnosis) => ['backup', 'check', 'restore drill'].includes(check);
+  const missed = (await complaints(sandbox)).filter(isUpkeep);
+  t.match(
+    missed,
+    Array(3).fill({ verdict: 'warning', detail: 'none was ever noted here', remedy: /pdfseal / }),
+  );
+  const backup = join(sandbox.dir, 'backup');
+  for (const args of [['backup', '--output', backup], ['check'], ['restore', '--drill', '--from', backup]]) {
+    const { status, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+    t.equal(status, 0, stderr);
+  }
+}
+
+/** Each of the three is asked for again when it is old. */
+async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
+  const ages = { backup: 37, check: 73, 'restore-drill': 101 * 24 };
+  for (const [chore, hours] of Object.entries(ages) as [Chore, number][]) {
+    const note = readUpkeep(join(sandbox.dir, 'state'), chore);
+    if (note === undefined) throw new Error(`no note of the ${chore}`);
+    const old = { ...note, finished_at: new Date(Date.now() - hours * 3_600_000).toISOString() };
+    const name = chore.replace('-', ' ');
+    const found = () => complaints(sandbox);
+    noteUpkeep(join(sandbox.dir, 'state'), chore, old);
+    t.match(await found(), [{ check: name, verdict: 'warning', detail: / ago$/ }], `an old ${chore}`);
+    noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, good: false });
+    t.match(await found(), [{ check: name, verdict: 'bad' }], `a bad ${chore}`);
+    noteUpkeep(join(sandbox.dir, 'state'), chore, note);
+  }
+}
+
 async function doctor(t: Test, sandbox: Sandbox, status: number): Promise<Diagnosis[]> {
   const run = await sandbox.pdfseal(['doctor', '--json', '--config', sandbox.configFile]);
   t.equal(run.status, status, run.stdout + run.stderr);
@@ -262,6 +297,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
   const config = ['--config', sandbox.configFile];
   const [eu, us] = [item(sandbox.partitions, 0), item(sandbox.partitions, 1)];
 
+  await keepUp(t, sandbox);
   const well = await doctor(t, sandbox, 0);
   for (const check of [
     'canary',
@@ -322,7 +358,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
   process.kill(daemon.pid, 'SIGSTOP');
   const hung = (await doctor(t, sandbox, 1)).find(({ check }) => check === 'daemon');
   process.kill(daemon.pid, 'SIGCONT');
-  t.match(hung, { detail: new RegExp(`process ${daemon.pid} has the state folder, .* silent`) });
+  t.match(hung, { detail: new RegExp(`process ${daemon.pid} has the state folder, .* no answer within`) });
   t.equal(await daemon.stop(), 0);
   t.match(await sandbox.pdfseal(['status', ...config]), {
     status: 1,

@@ -1,6 +1,9 @@
 import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { checkTls } from '../../src/cli/doctor/tls.ts';
+import type { AdminStatus } from '../../src/admin/status.ts';
+import { toTimestamp } from '../../src/base/clock.ts';
+import { checkServed, checkTls } from '../../src/cli/doctor/tls.ts';
+import { readTls } from '../../src/net/tls.ts';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
 
 const DAY_MS = 86_400_000;
@@ -44,6 +47,24 @@ t.test('a pair that is none, or that others may read', async (t) => {
   t.match(look(), [
     { check: 'TLS pair', verdict: 'bad', detail: /cannot be used together/, remedy: /correct/ },
   ]);
+});
+
+t.test('a daemon that serves another pair than the files have', async (t) => {
+  const { dir, authority, pair } = makePair(t);
+  const look = (files = pair, certificates = readTls(pair).all) => {
+    const shown = certificates.map(({ role, subject, notAfter }) => ({
+      authority: 'http.tls',
+      role,
+      subject,
+      not_after: toTimestamp(notAfter),
+    }));
+    const status = { certificates: shown } as unknown as AdminStatus;
+    return checkServed({ http: { publicUrl: 'https://localhost', tls: files } }, status);
+  };
+  t.match(look(), [{ check: 'TLS served', verdict: 'good' }]);
+  const renewed = issueCertificate(dir, 'renewed', authority);
+  t.match(look(renewed), [{ verdict: 'warning', detail: /serves CN=server until/, remedy: /reload/ }]);
+  t.match(look(pair, []), [{ verdict: 'warning', detail: /no TLS yet/ }]);
 });
 
 t.test('a chain in the wrong order, a name that is another', async (t) => {

@@ -69,6 +69,11 @@ export const UPKEEP: StatusMetric[] = [
     samples: ({ upkeep }) => one(upkeep.backup?.tree_size),
   },
   {
+    name: 'pdfseal_restore_drill_timestamp_seconds',
+    help: 'When a backup was last restored on trial (pdfseal restore --drill); absent before the first time',
+    samples: ({ upkeep }) => one(epochSeconds(upkeep.restore_drill?.finished_at)),
+  },
+  {
     name: 'pdfseal_check_timestamp_seconds',
     help: 'When the store was last checked to its end; absent before the first check',
     samples: ({ upkeep }) => one(epochSeconds(upkeep.check?.finished_at)),

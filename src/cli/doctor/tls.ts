@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
+import type { AdminStatus } from '../../admin/status.ts';
 import { toTimestamp } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, urgencyOf } from '../../base/validity.ts';
@@ -32,6 +33,33 @@ export function checkTls({ http: { publicUrl, tls } }: TlsConfig, now: number): 
     const remedy =
       'the daemon goes on with the pair it has, and does not start with this one: correct the files';
     return [bad('TLS pair', error.message, remedy)];
+  }
+}
+
+/** Whether the daemon that runs serves the pair of the files: one that it refused stays unseen until the next start. */
+export function checkServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
+  if (tls === undefined || status === undefined) return [];
+  const served = status.certificates.find(
+    ({ authority, role }) => authority === 'http.tls' && role === 'server',
+  );
+  const remedy = 'systemctl reload the daemon, and look into its log: a pair that does not fit is refused';
+  if (served === undefined)
+    return [warning('TLS served', 'the daemon serves no TLS yet', 'restart the daemon')];
+  try {
+    const [own] = readTls(tls).all;
+    const isSame =
+      own !== undefined && toTimestamp(own.notAfter) === served.not_after && own.subject === served.subject;
+    if (isSame) return [good('TLS served', 'the daemon serves the certificate of the file')];
+    return [
+      warning(
+        'TLS served',
+        `the daemon serves ${served.subject} until ${served.not_after}, another than the file`,
+        remedy,
+      ),
+    ];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [];
   }
 }
 
