@@ -37,7 +37,7 @@ export interface HttpCell {
   servers: Record<Server['name'], HttpFigures>;
 }
 
-type Load = (order: LoadOrder) => Promise<LoadResult>;
+export type Load = (order: LoadOrder) => Promise<LoadResult>;
 
 /** A load generator in a process of its own. Rejects when any answer was not a completed seal. */
 export function openLoad(workspace: Workspace): Load {

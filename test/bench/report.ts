@@ -1,5 +1,6 @@
 import type { EngineName } from '../../src/hash/engine.ts';
 import { type BatchesReport, renderBatches } from './batches.ts';
+import { type FairnessReport, renderFairness } from './fairness.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HashReport, renderHash } from './hash.ts';
 import { type HsmReport, renderHsm } from './hsm.ts';
@@ -28,10 +29,12 @@ export interface Results {
   scan?: ScanRow[];
   webhooks?: WebhooksReport;
   batches?: BatchesReport;
+  fairness?: FairnessReport;
 }
 
 export function renderResults(results: Results): string {
-  const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, rounds, roundMs } = results;
+  const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, fairness, rounds, roundMs } =
+    results;
   const [count = 1] = Object.values(rounds);
   return [
     renderMachine(results.machine),
@@ -46,6 +49,7 @@ export function renderResults(results: Results): string {
     ...(scan ? ['', renderScan(scan)] : []),
     ...(webhooks ? ['', renderWebhooks(webhooks)] : []),
     ...(batches ? ['', renderBatches(batches)] : []),
+    ...(fairness ? ['', renderFairness(fairness)] : []),
   ].join('\n');
 }
 

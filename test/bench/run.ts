@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
 import { type BatchesPlan, benchBatches } from './batches.ts';
+import { benchFairness, type FairnessPlan } from './fairness.ts';
 import { benchHash, type HashPlan } from './hash.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
@@ -15,7 +16,7 @@ import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
@@ -37,6 +38,7 @@ interface Plan {
   scan: ScanPlan;
   webhooks: WebhooksPlan;
   batches: BatchesPlan;
+  fairness: FairnessPlan;
 }
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -51,6 +53,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     sealer: { inFlight: [1, 64, 1024], rounds, roundMs, entries },
     webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
     batches: { digests: 1_000, connections: [1, 16], rounds },
+    fairness: { connections: 8, documentBytes: 10_000, rounds, roundMs },
     hsm: {
       loads: [
         ...[10_000, 100_000, 1_000_000].map((size) => ({ documentBytes: size, connections: 64 })),
@@ -72,7 +75,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
 }
 
 /** Those whose rounds are the run's. */
-const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks'];
+const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness'];
 
 async function run(plan: Plan, only: string | undefined, workspace: Workspace): Promise<Results> {
   const runs = (part: string) => only === undefined || only === part;
@@ -90,6 +93,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('scan')) results.scan = await benchScan(plan.scan, workspace, progress);
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
   if (runs('batches')) results.batches = await benchBatches(plan.batches, workspace, progress);
+  if (runs('fairness')) results.fairness = await benchFairness(plan.fairness, workspace, progress);
   if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }

@@ -20,6 +20,9 @@ export async function startServers(workspace: Workspace): Promise<Server[]> {
   ];
 }
 
+/** The load is one client, and is to find out what the service can do. */
+const UNLIMITED = '[clients.bench.rate]\nrequests = "unlimited"\n';
+
 /** As on the first line of `main.ts`: V8's own limit lets the young generation grow to 128 MB. */
 const NODE_FLAGS = ['--max-semi-space-size=16'];
 
@@ -30,8 +33,8 @@ const NODE_FLAGS = ['--max-semi-space-size=16'];
 export async function startDaemon(
   workspace: Workspace,
   options: SandboxOptions,
-): Promise<Server & Pick<Sandbox, 'partitions'>> {
-  const sandbox = await openSandbox({ parent: workspace.dir, ...options });
+): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'>> {
+  const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, ...options });
   const apiKey = await sandbox.issueKey('bench');
   const main = join(import.meta.dirname, '../../dist/main.js');
   const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', sandbox.configFile], {
@@ -40,7 +43,8 @@ export async function startDaemon(
   workspace.onClose(() => terminate(daemon));
   await until('pdfseald listens', () => isListening(sandbox.port, daemon));
   const { partitions, port } = sandbox;
-  return { name: 'pdfseald', pid: daemon.pid ?? 0, port, apiKey, partitions };
+  const issueKey: Sandbox['issueKey'] = (...names) => sandbox.issueKey(...names);
+  return { name: 'pdfseald', pid: daemon.pid ?? 0, port, apiKey, partitions, issueKey };
 }
 
 async function isListening(port: number, daemon: ChildProcess): Promise<boolean> {

@@ -1,0 +1,178 @@
+/** One client that takes all it can get, in each way there is: for what others notice of it. */
+import { Agent, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Against whom. */
+export interface Target {
+  port: number;
+  /** With all scopes of a client. */
+  apiKey: string;
+  /** Of a copy that is larger than what sockets hold. */
+  copyPath?: string;
+  /** A TimeStampReq in DER. */
+  query?: Uint8Array;
+  /** Of an endpoint of the client. */
+  endpointId?: string;
+}
+
+/** What became of it so far. */
+export interface Greed {
+  /** Answers by status; requests that are held open have none. */
+  answers: Map<number, number>;
+  opened: number;
+  stop(): Promise<void>;
+}
+
+interface Sent {
+  method: string;
+  path: string;
+  headers?: Record<string, string>;
+  body?: Uint8Array | string;
+}
+
+const CONNECTIONS = 48;
+const IDLE_CONNECTIONS = 600;
+/** Of those that are answered, each as fast as it can. */
+const FLOODING_CONNECTIONS = 16;
+const DOCUMENT = `%PDF-1.7\n%${'.'.repeat(10_000)}\n%%EOF\n`;
+const FORM =
+  '--b\r\nContent-Disposition: form-data; name="visibility"\r\n\r\nprivate\r\n' +
+  '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%PDF-1.7\n';
+
+/** Each begins at once, and goes on until it is stopped. */
+export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
+  'slow uploads': (target) =>
+    hold(
+      target.port,
+      CONNECTIONS,
+      head('POST', '/v1/jobs/seal', target.apiKey, [
+        'Content-Type: multipart/form-data; boundary=b',
+        'Content-Length: 1000000',
+      ]) + FORM,
+    ),
+  'unread downloads': (target) =>
+    hold(target.port, CONNECTIONS, head('GET', target.copyPath ?? '/', target.apiKey)),
+  'batches held open': (target) =>
+    hold(
+      target.port,
+      CONNECTIONS,
+      `${head('POST', '/v1/batches/seal', target.apiKey, [
+        'Content-Type: application/x-ndjson',
+        'Transfer-Encoding: chunked',
+      ])}1\r\n\n\r\n`,
+    ),
+  'idle connections': (target) => hold(target.port, IDLE_CONNECTIONS, ''),
+  'time-stamps': (target) =>
+    flood(target, {
+      method: 'POST',
+      path: '/v1/timestamp',
+      headers: { 'Content-Type': 'application/timestamp-query' },
+      body: target.query ?? '',
+    }),
+  'webhook tests': (target) =>
+    flood(target, { method: 'POST', path: `/v1/webhook-endpoints/${target.endpointId}/test` }),
+  'requests with a wrong key': (target) =>
+    flood({ ...target, apiKey: 'seal_sandbox_wrong' }, { method: 'GET', path: '/v1/jobs' }),
+  repeats: (target) =>
+    flood(target, {
+      method: 'POST',
+      path: '/v1/jobs/seal?visibility=private',
+      headers: { 'Content-Type': 'application/pdf', 'Idempotency-Key': 'again-and-again' },
+      body: DOCUMENT,
+    }),
+  creates: (target) =>
+    flood(target, {
+      method: 'POST',
+      path: '/v1/jobs/seal?visibility=private',
+      headers: { 'Content-Type': 'application/pdf' },
+      body: DOCUMENT,
+    }),
+};
+
+function head(method: string, path: string, apiKey: string, headers: string[] = []): string {
+  const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${apiKey}`, ...headers];
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+/** Connections that send this and then nothing more, nor read; one that is closed is opened again. */
+function hold(port: number, count: number, text: string): Greed {
+  const greed = { answers: new Map<number, number>(), opened: 0 };
+  const sockets = new Set<Socket>();
+  let isOver = false;
+  const open = () => {
+    const socket = connect({ host: '127.0.0.1', port });
+    greed.opened += 1;
+    sockets.add(socket);
+    socket.once('connect', () => void (text === '' || socket.write(text)));
+    socket.once('data', (chunk: Buffer) => {
+      countAnswer(greed.answers, Number(chunk.toString('latin1', 9, 12)));
+      socket.pause();
+      if (!chunk.includes(' 200 ')) socket.destroy();
+    });
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      sockets.delete(socket);
+      if (!isOver) setTimeout(() => isOver || open(), 20);
+    });
+  };
+  for (let n = 0; n < count; n += 1) open();
+  return {
+    ...greed,
+    get opened() {
+      return greed.opened;
+    },
+    async stop() {
+      isOver = true;
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** The same request again and again on many connections. */
+function flood({ port, apiKey }: Target, sent: Sent): Greed {
+  const agent = new Agent({ keepAlive: true, maxSockets: FLOODING_CONNECTIONS });
+  const answers = new Map<number, number>();
+  let isOver = false;
+  const run = async () => {
+    while (!isOver) {
+      const status = await send(agent, port, apiKey, sent).catch(() => 0);
+      countAnswer(answers, status);
+      if (status === 0) await sleep(20);
+    }
+  };
+  const running = Array.from({ length: FLOODING_CONNECTIONS }, run);
+  return {
+    answers,
+    opened: FLOODING_CONNECTIONS,
+    async stop() {
+      isOver = true;
+      agent.destroy();
+      await Promise.all(running);
+    },
+  };
+}
+
+function send(agent: Agent, port: number, apiKey: string, { body, headers, ...sent }: Sent): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({
+      agent,
+      host: '127.0.0.1',
+      port,
+      ...sent,
+      headers: {
+        Authorization: `Bearer ${apiKey}`,
+        'Content-Length': String(body?.length ?? 0),
+        ...headers,
+      },
+    });
+    outgoing.once('error', reject).once('response', (answer) => {
+      answer.resume().once('close', () => resolve(answer.statusCode ?? 0));
+    });
+    outgoing.end(body);
+  });
+}
+
+function countAnswer(answers: Map<number, number>, status: number): void {
+  answers.set(status, (answers.get(status) ?? 0) + 1);
+}
