@@ -26,7 +26,7 @@ export interface CanaryOptions {
   pool: Pick<HashPool, 'hasher'>;
   /** What `pdfseal trust export` would give now. */
   trust(): TrustFile;
-  /** From one success to the next canary. */
+  /** From one success to the next canary; endless: none sings by itself. */
   intervalMs: number;
   /** How long one may take to be sealed. */
   timeoutMs: number;
@@ -100,7 +100,12 @@ export class Canary {
     this.#options = options;
   }
 
-  /** Seals one that is begun after this call; from the first one on the next follows by itself. Never rejects. */
+  /** Sings the first one, unless none is to sing by itself. */
+  start(): void {
+    if (this.#isOn) void this.sing();
+  }
+
+  /** Seals one that is begun after this call, also where none sings by itself; from the first one on the next follows by itself. Never rejects. */
   sing(): Promise<CanaryRun> {
     const run = this.#turn.then(() => this.#attempt());
     this.#turn = run;
@@ -113,7 +118,7 @@ export class Canary {
     const verified = this.#verified;
     const isYoung = verified !== undefined && performance.now() - verified.atMs <= ageMsMax;
     return {
-      ready: isYoung && this.#newest?.verified === true,
+      ready: !this.#isOn || (isYoung && this.#newest?.verified === true),
       detail: this.#describe(isYoung),
       intervalMs,
       ageMsMax,
@@ -129,7 +134,12 @@ export class Canary {
     await this.#turn;
   }
 
+  get #isOn(): boolean {
+    return Number.isFinite(this.#options.intervalMs);
+  }
+
   #describe(isYoung: boolean): string {
+    if (!this.#isOn) return 'none sings by itself';
     if (this.#newest === undefined) return 'the first canary is under way';
     if (!this.#newest.verified || isYoung) return this.#newest.detail;
     return 'the last canary that verified is too old';
@@ -137,7 +147,7 @@ export class Canary {
 
   #scheduleNext(run: CanaryRun): void {
     clearTimeout(this.#timer);
-    if (this.#closing.signal.aborted) return;
+    if (this.#closing.signal.aborted || !this.#isOn) return;
     this.#timer = setTimeout(() => void this.sing(), this.#pauseAfter(run)).unref();
   }
 

@@ -250,7 +250,7 @@ async function serve(config: Config): Promise<void> {
     },
     'listening',
   );
-  void canary.sing();
+  canary.start();
 
   supervision.ready();
 

@@ -87,6 +87,20 @@ t.test('it is sealed as every document is, and is nobody’s', async (t) => {
   t.strictSame(fatal, []);
 });
 
+t.test('where it is off none sings but when asked, and readiness does not depend on it', async (t) => {
+  const { canary, store, site, signing } = await makeHouse(t, { intervalMs: Number.POSITIVE_INFINITY });
+  const off = { ready: true, detail: 'none sings by itself' };
+  canary.start();
+  t.match(canary.status(), { ...off, newest: undefined });
+  t.match(await canary.sing(), { verified: true });
+  takeToken(site.tokens[0] as never);
+  await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
+  t.match(await canary.sing(), { verified: false });
+  t.match(canary.status(), { ...off, newest: { verified: false } });
+  await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than the pause before the next look
+  t.equal((await jobsIn(store)).length, 1, 'and none follows by itself');
+});
+
 t.test('while nothing can be sealed it fails, and writes nothing', async (t) => {
   const { canary, store, site, signing, sealer } = await makeHouse(t, {}, 1);
   const giveBack = takeToken(site.tokens[0] as never);

@@ -39,7 +39,7 @@ export function presentCanary(status: CanaryStatus, now: number): AdminStatus['c
   return {
     ready,
     detail,
-    interval_seconds: intervalMs / 1000,
+    ...(Number.isFinite(intervalMs) && { interval_seconds: intervalMs / 1000 }),
     ...(newest && { newest: presentRun(newest, now) }),
     ...(verified && { last_verified: presentRun(verified, now) }),
   };

@@ -17,7 +17,9 @@ function service({ draining }: Facts): HealthPart {
   return part('service', !draining, draining ? 'it is being stopped' : 'it takes requests', 'start it again');
 }
 
-function canary({ canary: { ready, detail, last_verified: last } }: Facts): HealthPart {
+function canary({ canary: { ready, detail, interval_seconds, last_verified: last } }: Facts): HealthPart {
+  if (interval_seconds === undefined)
+    return part('canary', true, 'none is sealed: health.canary_interval is off', '');
   const age = last ? `, ${last.age_seconds} s ago` : '; none was verified since the start';
   const said = ready
     ? `sealed, stamped and verified end to end${age}`

@@ -158,7 +158,7 @@ const status = z.object({
   canary: z.object({
     ready: z.boolean(),
     detail: z.string(),
-    interval_seconds: seconds,
+    interval_seconds: seconds.exactOptional().describe('Absent where none is sealed by itself.'),
     newest: run.exactOptional(),
     last_verified: run.exactOptional(),
   }),

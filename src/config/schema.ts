@@ -11,6 +11,7 @@ import {
   clamdAddress,
   count,
   duration,
+  durationOrOff,
   flag,
   integer,
   key,
@@ -168,7 +169,7 @@ export const configSchema = table({
     ).optional(),
   }).prefault({}),
   health: table({
-    canary_interval: duration('how often a canary is sealed', '1s', '24h').prefault('5m'),
+    canary_interval: durationOrOff('how often a canary is sealed', '1s', '24h').prefault('1h'),
   }).prefault({}),
   quotas: quotas.prefault({}),
   clients: z

@@ -57,6 +57,15 @@ export function duration(what: string, min: string, max: string) {
   );
 }
 
+/** Milliseconds; endless for "off". */
+export function durationOrOff(what: string, min: string, max: string) {
+  return key(`${what}: a duration from "${min}" to "${max}" (units ms, s, m, h, d), or "off"`, (found) => {
+    if (found === 'off') return Number.POSITIVE_INFINITY;
+    if (typeof found !== 'string') return undefined;
+    return within(parseDurationMs(found), parseDurationMs(min), parseDurationMs(max));
+  });
+}
+
 /** Bytes. */
 export function size(what: string, min: string, max: string) {
   return key(`${what}: a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>

@@ -234,6 +234,20 @@ t.test('metrics, drills and who may ask for them', async (t) => {
   });
 });
 
+t.test('without canaries it is ready by what its parts know, and seals none', async (t) => {
+  const sandbox = await openSandbox({ code: 'dist', tables: { health: 'canary_interval = "off"' } });
+  t.teardown(() => sandbox.close());
+  await sandbox.start();
+  const { ready, parts } = (await askAdmin(sandbox, '/readyz')).json<Readiness>();
+  t.ok(ready);
+  t.match(
+    parts.find(({ name }) => name === 'canary'),
+    { ready: true, detail: /health\.canary_interval is off/ },
+  );
+  t.strictSame((await statusOf(sandbox)).canary, { ready: true, detail: 'none sings by itself' });
+  t.match((await askAdmin(sandbox, '/canary', 'POST')).json(), { verified: true }, 'but when it is asked to');
+});
+
 t.test(
   'on a loopback address, all but life and readiness takes a key, and the address for a host',
   async (t) => {
