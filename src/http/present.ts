@@ -66,9 +66,12 @@ export async function sealedAtOf(
   return outcome?.kind === 'sealed' ? (await store.batchOf(outcome.leafIndex))?.sealedAt : undefined;
 }
 
-/** The JSON of a completed job, written before it was sealed, with the time when it was. */
+/**
+ * The JSON of a completed job, written before it was sealed, with the time when it was. One that 0.1.0 gave says neither the document
+ * nor the time: it is repeated as it was given.
+ */
 export function withSealedAt(answer: string, sealedAt: number | undefined): string {
-  if (sealedAt === undefined) return answer;
+  if (sealedAt === undefined || !answer.includes('"document_sha256"')) return answer;
   return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toTimestamp(sealedAt))}}`;
 }
 

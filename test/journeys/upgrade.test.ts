@@ -39,12 +39,18 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       }
     });
 
-    await t.test('what waited comes to its end, and new documents are sealed', async (t) => {
-      const ended = async (id: string) => {
-        const { phase } = (await client.get(`/v1/jobs/${id}`)).json<JobBody>();
-        return phase === 'completed' || phase === 'failed';
-      };
-      for (const id of told.waiting) await until(`${id} is settled`, () => ended(id));
+    await t.test('it repeats the answers, byte for byte', async (t) => {
+      for (const { document, fields, key, answer } of told.sealed) {
+        const repeat = await client.seal(Buffer.from(document, 'base64'), fields, { 'Idempotency-Key': key });
+        t.equal(repeat.headers.get('Idempotent-Replayed'), 'true', `${key}, long after`);
+        t.equal(repeat.text, answer);
+      }
+    });
+
+    await t.test('what waited is sealed, and new documents are sealed', async (t) => {
+      const sealed = async (id: string) =>
+        (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
+      for (const id of told.waiting) await until(`${id} is sealed`, () => sealed(id));
       const document = Buffer.from(pdfFile(onePage('/New true')));
       const answer = await client.seal(document, { mode: 'blocking' });
       t.equal(answer.status, 202, answer.text);
