@@ -328,6 +328,11 @@ t.test('the page', async (t) => {
       Blob.prototype.arrayBuffer = function () {
         return new Promise((resolve) => window.held.push(() => resolve(read.call(this))));
       };
+      const stream = Blob.prototype.stream;
+      Blob.prototype.stream = function () {
+        const begun = new Promise((resolve) => window.held.push(resolve));
+        return stream.call(this).pipeThrough(new TransformStream({ start: () => begun }));
+      };
     }`);
     await page.drop(...GENUINE.map(path));
     await page.until('held.length === 3');
@@ -347,11 +352,26 @@ t.test('the page', async (t) => {
     t.match(await again(), { outcome: 'waiting', words: MISSING_ALL });
     await page.drop(...GENUINE.map(path));
     await page.until('held.length === 6');
+    await page.evaluate('held.slice(3).forEach((go) => go())');
+    await page.until('held.length === 7');
+    t.match(await page.evaluate(RESULT), { outcome: 'reading', trust: '', checks: [] });
     t.strictSame(await shownAfter(page, () => page.evaluate('held.slice(3).forEach((go) => go())')), good);
     await page.evaluate(
       'held.slice(0, 3).forEach((go) => go()), new Promise((done) => setTimeout(done, 100))',
     );
     t.strictSame(await page.evaluate(RESULT), good, 'what was given before the start stays forgotten');
+
+    await again();
+    await page.evaluate('held.length = 0');
+    await page.drop(...GENUINE.map(path));
+    await page.until('held.length === 3');
+    await page.evaluate('held.forEach((go) => go())');
+    await page.until('held.length === 4');
+    await page.drop(path('forged.json'));
+    await page.until('held.length === 5');
+    t.match(await shownAfter(page, () => page.evaluate('held[4]()')), REFUSED);
+    await page.evaluate('held[3](), new Promise((done) => setTimeout(done, 100))');
+    t.match(await page.evaluate(RESULT), REFUSED, 'a document that is hashed late says nothing');
   });
 
   t.strictSame(page.requests, [PAGE.href], 'it asked for nothing but itself');
