@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
 import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
+import { tryPrivileges } from './privileges.ts';
 
 const first = bundle('first');
 const second = bundle('second');
@@ -93,6 +94,8 @@ t.test('the journal has every line with its priority, its id and what to search 
   t.match(explained, 'It answers requests.');
 });
 
+t.test('nobody may more than he has to', (t) => tryPrivileges(t, site));
+
 t.test('a restart under load loses no request', async (t) => {
   machine.must('systemctl restart pdfseald@production');
   await site.sealed('production', 3);
@@ -117,7 +120,7 @@ t.test('the loss of a child is mended without a restart', async (t) => {
     'journalctl --namespace=pdfseald --output=cat -p warning -u pdfseald@production',
   );
   t.match(warnings, 'HSM partition unavailable, its signer is replaced partition=');
-  t.notMatch(warnings, /^request /m, 'and nothing that is not worth a warning');
+  t.notMatch(warnings, /^request |Configuration\.cpp/m, 'and nothing that is not worth a warning');
 });
 
 t.test('a disk that fills up to its last byte refuses new work and loses nothing', async (t) => {

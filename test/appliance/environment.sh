@@ -3,10 +3,11 @@ set -eu
 name=$1 port=$2
 home=/var/lib/softhsm-pdfseal/$name
 mkdir -p -m 0755 /var/lib/softhsm-pdfseal
-sed -e "s/sandbox/$name/g" -e "s/127.0.0.1:8400/127.0.0.1:$port/g" \
+sed -e "s|^listen = \"127.*|listen = [\"127.0.0.1:$port\", \"unix:/run/pdfseal-api/$name/seal.sock\"]|" \
+  -e "s/sandbox/$name/g" -e "s/127.0.0.1:8400/127.0.0.1:$port/g" \
   -e "s,^pin_file.*,pin_credential = \"pin_local\"," -e "s,/etc/pdfseal/softhsm2.conf,/etc/pdfseal/$name-softhsm.conf," \
   /usr/share/doc/pdfseald/examples/config/sandbox.toml >"/etc/pdfseal/$name.toml"
-printf 'directories.tokendir = %s\nobjectstore.backend = file\n' "$home" >"/etc/pdfseal/$name-softhsm.conf"
+printf 'directories.tokendir = %s\nlog.level = ERROR\n' "$home" >"/etc/pdfseal/$name-softhsm.conf"
 mkdir -m 0700 "/etc/pdfseal/$name.pins"
 printf 1234 >"/etc/pdfseal/$name.pins/local"
 systemctl start "pdfseald-environment@$name"
