@@ -1,5 +1,5 @@
-// The add-on's face to JavaScript (Node-API 8). Everything it keeps belongs to one environment, so every
-// worker thread has its own and may end at any time.
+// The add-on's face to JavaScript (Node-API 8). All it keeps are threads, which belong to one environment and end
+// with it.
 #include <node_api.h>
 
 #include <cstring>
@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels.h"
+#include "measure.h"
 #include "self_test.h"
 #include "threads.h"
 #include "values.h"
@@ -15,14 +16,38 @@
 namespace pdfseal {
 namespace {
 
-struct Instance {
-  const Kernel* kernel = &fastestKernel();
-};
+// The one of this name that runs on this processor; null when there is an exception.
+const Kernel* kernelNamed(napi_env env, napi_value value) {
+  std::size_t length = 0;
+  char name[32];
+  if (napi_get_value_string_latin1(env, value, name, sizeof name, &length) != napi_ok) {
+    fail(env, "a kernel's name is not a string");
+    return nullptr;
+  }
+  for (const Kernel* kernel : compiledKernels()) {
+    if (kernel->supported() && std::strcmp(kernel->name, name) == 0) return kernel;
+  }
+  fail(env, "no kernel of this name runs on this processor");
+  return nullptr;
+}
 
-Instance& instanceOf(napi_env env) {
-  void* data = nullptr;
-  napi_get_instance_data(env, &data);
-  return *static_cast<Instance*>(data);
+// Nothing when there is an exception.
+std::optional<Plan> readPlan(napi_env env, napi_value list) {
+  bool isArray = false;
+  std::uint32_t length = 0;
+  if (napi_is_array(env, list, &isArray) != napi_ok || !isArray ||
+      napi_get_array_length(env, list, &length) != napi_ok || length != Plan::kWidths) {
+    fail(env, "kernels are not as many as there are widths");
+    return std::nullopt;
+  }
+  Plan::Kernels kernels;
+  for (std::uint32_t i = 0; i < length; i++) {
+    napi_value name;
+    if (napi_get_element(env, list, i, &name) != napi_ok) return std::nullopt;
+    kernels[i] = kernelNamed(env, name);
+    if (kernels[i] == nullptr) return std::nullopt;
+  }
+  return Plan(kernels);
 }
 
 constexpr char kClosed[] = "the threads are closed";
@@ -37,7 +62,7 @@ struct Asked : Task {
 class HashThreads {
  public:
   // Null when there is an exception.
-  static std::shared_ptr<HashThreads> open(napi_env env, std::size_t count) {
+  static std::shared_ptr<HashThreads> open(napi_env env, std::size_t count, const Plan& plan) {
     const auto opened = std::make_shared<HashThreads>();
     auto* context = new std::shared_ptr(opened);
     // With no function of JavaScript: `settle` is called on its thread, with each task that is done.
@@ -52,7 +77,7 @@ class HashThreads {
     // Hooks run in reverse: the threads end before what they call.
     napi_add_env_cleanup_hook(env, end, opened.get());
     opened->env_ = env;
-    opened->threads_.emplace(count, *instanceOf(env).kernel,
+    opened->threads_.emplace(count, plan,
                              [done = opened->done_](std::unique_ptr<Task> task) {
                                // Where the environment has ended meanwhile there is nobody to tell.
                                if (napi_call_threadsafe_function(done, task.get(), napi_tsfn_blocking) == napi_ok)
@@ -108,15 +133,17 @@ class HashThreads {
 
 constexpr std::uint32_t kThreadsMax = 1024;
 
-// new Threads(count: number)
+// new Threads(count: number, kernels: string[])
 napi_value newThreads(napi_env env, napi_callback_info info) {
-  std::size_t arguments = 1;
-  napi_value self, value;
+  std::size_t arguments = 2;
+  napi_value self, given[2];
   std::uint32_t count;
-  napi_get_cb_info(env, info, &arguments, &value, &self, nullptr);
-  if (napi_get_value_uint32(env, value, &count) != napi_ok || count < 1 || count > kThreadsMax)
+  napi_get_cb_info(env, info, &arguments, given, &self, nullptr);
+  if (napi_get_value_uint32(env, given[0], &count) != napi_ok || count < 1 || count > kThreadsMax)
     return fail(env, "count is not a number of threads");
-  std::shared_ptr<HashThreads> opened = HashThreads::open(env, count);
+  const std::optional<Plan> plan = readPlan(env, given[1]);
+  if (!plan) return nullptr;
+  std::shared_ptr<HashThreads> opened = HashThreads::open(env, count, *plan);
   if (opened == nullptr) return fail(env, "no threads can be started");
   auto drop = [](napi_env, void* data, void*) {
     const std::unique_ptr<std::shared_ptr<HashThreads>> threads(static_cast<std::shared_ptr<HashThreads>*>(data));
@@ -172,7 +199,7 @@ napi_value threadsClass(napi_env env) {
   return status == napi_ok ? made : nullptr;
 }
 
-// kernels(): the names of those that run on this processor, slowest first
+// kernels(): the names of those that run on this processor
 napi_value kernels(napi_env env, napi_callback_info) {
   napi_value names;
   std::uint32_t i = 0;
@@ -183,31 +210,29 @@ napi_value kernels(napi_env env, napi_callback_info) {
   return names;
 }
 
-// kernel(): the name of the one in use
-napi_value kernelInUse(napi_env env, napi_callback_info) { return text(env, instanceOf(env).kernel->name); }
-
-// force(name): uses it from now on in this environment
-napi_value force(napi_env env, napi_callback_info info) {
-  std::size_t count = 1, length = 0;
-  napi_value value;
-  char name[32];
-  napi_get_cb_info(env, info, &count, &value, nullptr, nullptr);
-  if (napi_get_value_string_latin1(env, value, name, sizeof name, &length) != napi_ok)
-    return fail(env, "name is not a string");
-  for (const Kernel* kernel : compiledKernels()) {
-    if (kernel->supported() && std::strcmp(kernel->name, name) == 0) {
-      instanceOf(env).kernel = kernel;
-      return nullptr;
-    }
-  }
-  return fail(env, "no kernel of this name runs on this processor");
+// selfTest(kernel): whether it knows the known answers
+napi_value selfTestOf(napi_env env, napi_callback_info info) {
+  std::size_t arguments = 1;
+  napi_value name, good;
+  napi_get_cb_info(env, info, &arguments, &name, nullptr, nullptr);
+  const Kernel* kernel = kernelNamed(env, name);
+  if (kernel == nullptr) return nullptr;
+  napi_get_boolean(env, selfTest(*kernel), &good);
+  return good;
 }
 
-// selfTest(): whether the kernel in use knows the known answers
-napi_value selfTestInUse(napi_env env, napi_callback_info) {
-  napi_value good;
-  napi_get_boolean(env, selfTest(*instanceOf(env).kernel), &good);
-  return good;
+// measure(kernel, streams): megabytes per second of one short slice
+napi_value measureOf(napi_env env, napi_callback_info info) {
+  std::size_t arguments = 2;
+  napi_value given[2], speed;
+  std::uint32_t streams;
+  napi_get_cb_info(env, info, &arguments, given, nullptr, nullptr);
+  const Kernel* kernel = kernelNamed(env, given[0]);
+  if (kernel == nullptr) return nullptr;
+  if (napi_get_value_uint32(env, given[1], &streams) != napi_ok || streams < 1 || streams > kLanesMax)
+    return fail(env, "streams is not a number of them");
+  napi_create_double(env, measure(*kernel, streams), &speed);
+  return speed;
 }
 
 }  // namespace
@@ -215,19 +240,10 @@ napi_value selfTestInUse(napi_env env, napi_callback_info) {
 
 NAPI_MODULE_INIT() {
   using namespace pdfseal;
-  auto* instance = new Instance();
-  auto drop = [](napi_env, void* data, void*) { delete static_cast<Instance*>(data); };
-  if (napi_set_instance_data(env, instance, drop, nullptr) != napi_ok) {
-    delete instance;
-    return nullptr;
-  }
   constexpr struct {
     const char* name;
     napi_callback function;
-  } functions[] = {{"kernels", kernels},
-                   {"kernel", kernelInUse},
-                   {"force", force},
-                   {"selfTest", selfTestInUse}};
+  } functions[] = {{"kernels", kernels}, {"selfTest", selfTestOf}, {"measure", measureOf}};
   for (const auto& [name, function] : functions) {
     napi_value value;
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, nullptr, &value) != napi_ok)

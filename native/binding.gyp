@@ -8,6 +8,8 @@
         "arm64_sha512.cc",
         "kernels.cc",
         "lane_scheduler.cc",
+        "measure.cc",
+        "openssl.cc",
         "portable.cc",
         "self_test.cc",
         "stream.cc",

@@ -2,6 +2,8 @@
 // processor.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,11 +49,27 @@ struct Kernel {
   std::span<const LaneFunction> lanes512;
 };
 
-// Compiled into this build, slowest first; the first one runs everywhere.
-std::span<const Kernel* const> compiledKernels();
-// The last of them that this processor supports.
-const Kernel& fastestKernel();
+// Which kernel advances how many streams: one each for 1, 2 or 3, 4 to 7, 8 to 15, and kLanesMax.
+class Plan {
+ public:
+  static constexpr std::size_t kWidths = std::bit_width(kLanesMax);
+  using Kernels = std::array<const Kernel*, kWidths>;
 
+  Plan(const Kernels& kernels) : kernels_(kernels) {}
+  // The same for all.
+  Plan(const Kernel& kernel) { kernels_.fill(&kernel); }
+
+  const Kernel& forStreams(std::size_t count) const { return *kernels_[std::bit_width(count) - 1]; }
+
+ private:
+  Kernels kernels_;
+};
+
+// Compiled into this build: OpenSSL, the one that runs everywhere, then the others by what they ask of a
+// processor.
+std::span<const Kernel* const> compiledKernels();
+
+extern const Kernel kOpenSsl;
 extern const Kernel kPortable;
 #if defined(__x86_64__)
 extern const Kernel kAvx2;

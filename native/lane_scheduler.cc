@@ -83,12 +83,13 @@ std::span<const Lane> advanceLanes(std::span<const LaneFunction> functions, std:
 
 }  // namespace
 
-void advanceAll(const Kernel& kernel, std::span<Work> list) {
+void advanceAll(const Plan& plan, std::span<Work> list) {
   Window window(list);
   while (window.refill()) {
     Lane all[kLanesMax];
     window.lanes(all);
     const std::span<const Lane> lanes(all, window.size());
+    const Kernel& kernel = plan.forStreams(lanes.size());
     const std::size_t strides = lanes.size() == 1 ? window.run() : std::min(window.run(), kRunStridesMax);
 
     const std::span<const Lane> apart = advanceLanes(kernel.lanesBoth, lanes, strides);

@@ -19,6 +19,6 @@ struct Work {
 };
 
 // Advances every stream by all of its strides. Consumes the list: it is sorted, and left with nothing to do.
-void advanceAll(const Kernel& kernel, std::span<Work> list);
+void advanceAll(const Plan& plan, std::span<Work> list);
 
 }  // namespace pdfseal

@@ -78,7 +78,7 @@ State State::initial() {
 
 bool State::valid() const { return std::memcmp(magic, kMagic, sizeof kMagic) == 0; }
 
-void hashPieces(const Kernel& kernel, std::span<Piece> pieces) {
+void hashPieces(const Plan& plan, std::span<Piece> pieces) {
   std::vector<Work> list;
   list.reserve(pieces.size());
   // Chunks of one stream follow each other; those of the others are beside them.
@@ -87,12 +87,12 @@ void hashPieces(const Kernel& kernel, std::span<Piece> pieces) {
     for (Piece& piece : pieces)
       if (i < piece.chunks.size()) list.push_back(take(piece.state, piece.chunks[i]));
     if (list.empty()) break;
-    advanceAll(kernel, list);
+    advanceAll(plan, list);
     for (Piece& piece : pieces)
       if (i < piece.chunks.size()) keep(piece.state, piece.chunks[i]);
   }
   for (Piece& piece : pieces)
-    if (piece.last) finish(kernel, piece);
+    if (piece.last) finish(plan.forStreams(1), piece);
 }
 
 }  // namespace pdfseal

@@ -39,6 +39,6 @@ struct Piece {
 };
 
 // Takes every piece into its state, many streams at once.
-void hashPieces(const Kernel& kernel, std::span<Piece> pieces);
+void hashPieces(const Plan& plan, std::span<Piece> pieces);
 
 }  // namespace pdfseal

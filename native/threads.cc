@@ -6,8 +6,7 @@
 
 namespace pdfseal {
 
-Threads::Threads(std::size_t count, const Kernel& kernel, Done done)
-    : kernel_(kernel), done_(std::move(done)) {
+Threads::Threads(std::size_t count, const Plan& plan, Done done) : plan_(plan), done_(std::move(done)) {
   threads_.reserve(count);
   for (std::size_t i = 0; i < count; i++) threads_.emplace_back([this] { run(); });
 }
@@ -39,7 +38,7 @@ void Threads::run() {
     std::unique_ptr<Task> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    hashPieces(kernel_, task->pieces);
+    hashPieces(plan_, task->pieces);
     task->hashed = true;
     done_(std::move(task));
   }

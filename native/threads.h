@@ -25,7 +25,7 @@ class Threads {
   using Done = std::function<void(std::unique_ptr<Task>)>;
 
   // `done` is called once with every task that was added: on one of the threads, or at the end with what is left.
-  Threads(std::size_t count, const Kernel& kernel, Done done);
+  Threads(std::size_t count, const Plan& plan, Done done);
   // Waits for the tasks under way only.
   ~Threads();
   Threads(const Threads&) = delete;
@@ -36,7 +36,7 @@ class Threads {
  private:
   void run();
 
-  const Kernel& kernel_;
+  const Plan plan_;
   const Done done_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -124,11 +124,12 @@ async function serve(config: Config): Promise<void> {
   );
   const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
-  const engine = chooseEngine(config.hash.engine, logger);
+  const { engine, calibration } = chooseEngine(config.hash.engine, logger);
   const pool = parts.adopt(
     await openHashPool({
       ...config.hash,
       engine,
+      calibration,
       onTrouble: (err) => {
         metrics.hashTrouble();
         logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
@@ -229,6 +230,7 @@ async function serve(config: Config): Promise<void> {
       tls,
       pool,
       engine,
+      kernels: calibration?.chosen ?? [],
       metrics,
       lifecycle: app.lifecycle,
       logger,

@@ -25,10 +25,10 @@ t.test('the package brings the compiled add-on, and its workers find it', async 
   const { chooseEngine }: typeof import('../src/hash/choose.ts') = await compiled('hash/choose.js');
   const { openHashPool }: typeof import('../src/hash/pool.ts') = await compiled('hash/pool.js');
   const warnings: unknown[] = [];
-  const logger = { warn: (warning: unknown) => void warnings.push(warning) };
+  const logger = { info: () => {}, warn: (warning: unknown) => void warnings.push(warning) };
   const onTrouble = (error: unknown) => t.fail(String(error));
 
-  t.equal(chooseEngine('native', logger), 'native');
+  t.equal(chooseEngine('native', logger).engine, 'native');
   const pool = await openHashPool({ workers: 1, engine: 'native', crossCheckShare: 1, onTrouble });
   t.teardown(() => pool.close());
   const hasher = pool.hasher();
@@ -37,7 +37,7 @@ t.test('the package brings the compiled add-on, and its workers find it', async 
 
   rmSync(join(installed, 'native/build'), { recursive: true });
   const script = `import { chooseEngine } from './dist/hash/choose.js';
-    console.log(chooseEngine('auto', { warn: (_, message) => console.log(message) }));`;
+    console.log(chooseEngine('auto', { warn: (_, message) => console.log(message) }).engine);`;
   const alone = execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: installed });
   t.match(`${alone}`, /^the native hash engine cannot be used.*\nwasm\n$/);
   t.same(warnings, []);

@@ -1,26 +1,44 @@
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
+import type { Calibration } from './calibrate.ts';
 import type { EngineName } from './engine.ts';
-import { ADDON, loadSoundAddon } from './native.ts';
+import { ADDON, calibrateAddon } from './native.ts';
 
 /** What an administrator may ask for; `auto` is the fastest engine that works here. */
 export const ENGINE_CHOICES = ['auto', 'native', 'wasm'] as const;
 export type EngineChoice = (typeof ENGINE_CHOICES)[number];
 
+export interface ChosenEngine {
+  engine: EngineName;
+  /** Of the native engine. */
+  calibration?: Calibration;
+}
+
 /**
- * The one engine of all workers: `native` if the add-on loads and knows its known answers. Otherwise `auto` warns and goes
- * without, and `native` throws OperatorError.
+ * The one engine of all workers: `native`, calibrated, if the add-on loads and a kernel knows its known answers. Otherwise `auto` warns and
+ * goes without, and `native` throws OperatorError.
  */
-export function chooseEngine(choice: EngineChoice, logger: Pick<Logger, 'warn'>, addon = ADDON): EngineName {
-  if (choice === 'wasm') return 'wasm';
+export function chooseEngine(
+  choice: EngineChoice,
+  logger: Pick<Logger, 'info' | 'warn'>,
+  addon = ADDON,
+): ChosenEngine {
+  if (choice === 'wasm') return { engine: 'wasm' };
   try {
-    loadSoundAddon(addon);
-    return 'native';
+    const calibration = calibrateAddon(addon);
+    report(calibration, logger);
+    return { engine: 'native', calibration };
   } catch (err) {
     if (choice === 'native') throw unusable(err);
     logger.warn({ err }, 'the native hash engine cannot be used: hashing with WebAssembly, slower');
-    return 'wasm';
+    return { engine: 'wasm' };
   }
+}
+
+function report({ chosen, unsound }: Calibration, logger: Pick<Logger, 'info' | 'warn'>): void {
+  if (unsound.length > 0)
+    logger.warn({ kernels: unsound }, 'these hash kernels compute wrong digests here: they are not used');
+  logger.info({ event: 'hash_calibrated', kernels: chosen }, 'the fastest hash kernels were chosen');
 }
 
 function unusable(cause: unknown): OperatorError {

@@ -1,21 +1,15 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { type Calibration, calibrate, type Kernels } from './calibrate.ts';
 import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
 
 /** The add-on built from `native/`, whose README says what it keeps and for how long. One per thread. */
-export interface NativeAddon {
-  /** Starts so many threads, which use the kernel in use now. */
+export interface NativeAddon extends Kernels {
+  /** Starts so many threads, which use these kernels for each of the widths (see `calibrate.ts`). */
   Threads: new (
     count: number,
+    kernels: readonly string[],
   ) => NativeThreads;
-  /** The kernels that run on this processor, slowest first. */
-  kernels(): string[];
-  /** The kernel in use: at first the fastest. */
-  kernel(): string;
-  /** Uses another kernel from now on, in this thread. */
-  force(kernel: string): void;
-  /** Whether the kernel in use knows its known answers. Takes less than a millisecond. */
-  selfTest(): boolean;
 }
 
 export interface NativeThreads {
@@ -38,17 +32,18 @@ export function loadNativeAddon(addon = ADDON): NativeAddon {
   return createRequire(import.meta.url)(fileURLToPath(addon)) as NativeAddon;
 }
 
-/** Throws when the add-on is missing or does not know its known answers. */
-export function loadSoundAddon(addon = ADDON): NativeAddon {
-  const loaded = loadNativeAddon(addon);
-  if (!loaded.selfTest()) throw new Error(`the native hash kernel ${loaded.kernel()} computes wrong digests`);
-  return loaded;
+/** Throws when the add-on is missing, or none of its kernels knows its known answers. */
+export function calibrateAddon(addon = ADDON): Calibration {
+  return calibrate(loadNativeAddon(addon));
 }
 
-/** The engine made of this processor's own instructions. It reads the chunks where they are. Throws as {@link loadSoundAddon}. */
-export function openNativeEngine(threads: number): Engine {
-  const { Threads } = loadSoundAddon();
-  const open = new Threads(threads);
+/** The engine made of this processor's own instructions, each number of streams by the kernel chosen for it. It reads the chunks where they are. */
+export function openNativeEngine(threads: number, { chosen }: Calibration): Engine {
+  const { Threads } = loadNativeAddon();
+  const open = new Threads(
+    threads,
+    chosen.map(({ kernel }) => kernel),
+  );
   return {
     tasksMax: threads * TASKS_PER_THREAD,
     taskBytesMax: TASK_BYTES_MAX,

@@ -1,10 +1,11 @@
 import { assert } from '../base/assert.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
+import type { Calibration } from './calibrate.ts';
 import type { Engine, EngineName, Hashed, Piece } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
 import { type Digests, Lane } from './lane.ts';
-import { openNativeEngine } from './native.ts';
+import { calibrateAddon, openNativeEngine } from './native.ts';
 import { openWasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
 /** From here on a document waits, and all of them together (then each keeps one chunk at most). */
@@ -32,6 +33,8 @@ export interface HashLoad {
 
 export interface HashPoolOptions extends WasmEngineOptions {
   engine: EngineName;
+  /** Of the native engine; made now if it is not given. */
+  calibration?: Calibration | undefined;
   /**
    * The share of documents, 0 to 1, that the native engine and WebAssembly both hash; what they differ about has no digest.
    * Default 0. Without the native engine there is nothing to compare.
@@ -43,7 +46,9 @@ export interface HashPoolOptions extends WasmEngineOptions {
 export async function openHashPool(options: HashPoolOptions): Promise<HashPool> {
   const share = options.engine === 'native' ? (options.crossCheckShare ?? 0) : 0;
   const pool = new EnginePool(
-    options.engine === 'native' ? openNativeEngine(options.workers) : openWasmEngine(options),
+    options.engine === 'native'
+      ? openNativeEngine(options.workers, options.calibration ?? calibrateAddon())
+      : openWasmEngine(options),
   );
   // For the few documents that are compared.
   const other = share > 0 ? new EnginePool(openWasmEngine({ ...options, workers: 1 })) : undefined;

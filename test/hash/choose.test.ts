@@ -2,31 +2,56 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
+import { WIDTHS } from '../../src/hash/calibrate.ts';
 import { chooseEngine, type EngineChoice } from '../../src/hash/choose.ts';
 
 function choose(choice: EngineChoice, addon?: URL) {
+  const infos: unknown[][] = [];
   const warnings: unknown[][] = [];
-  const logger = { warn: (...args: unknown[]) => void warnings.push(args) };
-  return { engine: chooseEngine(choice, logger, addon), warnings };
+  const logger = {
+    info: (...args: unknown[]) => void infos.push(args),
+    warn: (...args: unknown[]) => void warnings.push(args),
+  };
+  const { engine, calibration } = chooseEngine(choice, logger, addon);
+  return { engine, calibration, infos, warnings };
 }
 
 t.test('an add-on that works is used unless WebAssembly is asked for', async (t) => {
-  t.same(choose('auto'), { engine: 'native', warnings: [] });
-  t.same(choose('native'), { engine: 'native', warnings: [] });
-  t.same(choose('wasm'), { engine: 'wasm', warnings: [] });
+  for (const choice of ['auto', 'native'] as const) {
+    const { engine, calibration, infos, warnings } = choose(choice);
+    t.equal(engine, 'native');
+    t.same(
+      calibration?.chosen.map(({ streams }) => streams),
+      WIDTHS,
+    );
+    t.match(infos, [[{ event: 'hash_calibrated', kernels: calibration?.chosen }, String]]);
+    t.same(warnings, []);
+  }
+  t.match(choose('wasm'), { engine: 'wasm', calibration: undefined, infos: [], warnings: [] });
+});
+
+t.test('a kernel that computes wrong digests is left out, and named', async (t) => {
+  const dir = t.testdir({
+    'half.cjs': `module.exports = {
+      kernels: () => ['abacus', 'slide-rule'], selfTest: (kernel) => kernel !== 'abacus', measure: () => 1 };`,
+  });
+  const { engine, calibration, warnings } = choose('native', pathToFileURL(join(dir, 'half.cjs')));
+  t.equal(engine, 'native');
+  t.ok(calibration?.chosen.every(({ kernel }) => kernel === 'slide-rule'));
+  t.match(warnings, [[{ kernels: ['abacus'] }, /wrong digests/]]);
 });
 
 /** Add-ons that must not be used, in a folder of their own. */
 function unusable(t: Test): [what: string, addon: URL, reason: RegExp][] {
   const dir = t.testdir({
     'other.node': 'made for another machine',
-    'wrong.cjs': `module.exports = { selfTest: () => false, kernel: () => 'abacus', hash: () => [] };`,
+    'wrong.cjs': `module.exports = { selfTest: () => false, kernels: () => ['abacus'], measure: () => 1 };`,
   });
   const at = (name: string) => pathToFileURL(join(dir, name));
   return [
     ['missing', at('missing.node'), /Cannot find module/],
     ['not loadable', at('other.node'), /other\.node/],
-    ['miscalculating', at('wrong.cjs'), /kernel abacus computes wrong digests/],
+    ['miscalculating', at('wrong.cjs'), /kernels compute wrong digests: abacus/],
   ];
 }
 
@@ -37,7 +62,7 @@ t.test('one that does not is left alone, with a warning', async (t) => {
       { engine: 'wasm', warnings: [[{ err: { message: reason } }, String]] },
       what,
     );
-    t.same(choose('wasm', addon), { engine: 'wasm', warnings: [] }, what);
+    t.match(choose('wasm', addon), { engine: 'wasm', warnings: [] }, what);
   }
 });
 

@@ -3,20 +3,22 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
+import { WIDTHS } from '../../src/hash/calibrate.ts';
 import type { Hashed, Piece } from '../../src/hash/engine.ts';
 import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 import { openWasm } from '../../src/hash/wasm.ts';
 import { fc } from '../support/seed.ts';
 
 const addon = loadNativeAddon();
-let threads = new addon.Threads(2);
+const everyWidth = (kernel: string) => WIDTHS.map(() => kernel);
+const portable = everyWidth('portable');
+let threads = new addon.Threads(2, portable);
 t.teardown(() => threads.close());
 
-/** Hashes with another kernel from now on. */
-function use(kernel: string): void {
-  addon.force(kernel);
+/** Hashes with other kernels from now on. */
+function use(kernels: string[]): void {
   threads.close();
-  threads = new addon.Threads(2);
+  threads = new addon.Threads(2, kernels);
 }
 
 /** Where hashes change what they do: blocks, the room for the length in the last block, strides, groups of strides. */
@@ -89,13 +91,19 @@ async function hashInPieces(documents: Uint8Array[], sizes: number[][]): Promise
   return done;
 }
 
-for (const kernel of addon.kernels()) {
-  t.test(kernel, async (t) => {
-    t.before(() => use(kernel));
+/** Each kernel alone, and all of them together: the first of them for one stream, the second for two, and so on. */
+const KERNELS = addon.kernels();
+const PLANS: Record<string, string[]> = {
+  ...Object.fromEntries(KERNELS.map((kernel) => [kernel, everyWidth(kernel)])),
+  'each width by another': WIDTHS.map((_, i) => KERNELS[(i + 1) % KERNELS.length] ?? 'portable'),
+};
+
+for (const [name, kernels] of Object.entries(PLANS)) {
+  t.test(name, async (t) => {
+    t.before(() => use(kernels));
 
     t.test('knows its known answers', async (t) => {
-      t.equal(addon.kernel(), kernel);
-      t.ok(addon.selfTest());
+      for (const kernel of kernels) t.ok(addon.selfTest(kernel), kernel);
     });
 
     t.test('FIPS 180-4 example vectors', async (t) => {
@@ -187,7 +195,7 @@ t.test('kernels go on with each other’s states', async (t) => {
   const text = noise(5000);
   let state: Uint8Array | undefined;
   for (const [i, kernel] of addon.kernels().entries()) {
-    use(kernel);
+    use(everyWidth(kernel));
     state = await stateAfter(text.subarray(i * 777, (i + 1) * 777), state);
   }
   const [answer] = await threads.hash([{ ...(state && { state }), chunks: [], last: true }]);
@@ -267,7 +275,7 @@ t.test('a getter’s error comes through, and it cannot take bytes away that wer
   };
   const answers = await threads.hash([whole(bytes), detaching]);
   t.same(answers, [digests(Buffer.alloc(0)), digests(Buffer.from('b'))]);
-  const closing = new addon.Threads(1);
+  const closing = new addon.Threads(1, portable);
   const last = {
     chunks: [bytes],
     get last() {
@@ -278,37 +286,52 @@ t.test('a getter’s error comes through, and it cannot take bytes away that wer
   t.throws(() => closing.hash([last]), /the threads are closed/);
 });
 
-t.test('only kernels of this processor can be forced', async (t) => {
-  t.throws(() => addon.force('abacus'), /no kernel of this name/);
-  t.throws(() => addon.force('a'.repeat(1000)), /no kernel of this name/);
-  t.throws(() => addon.force(1 as unknown as string), /name is not a string/);
+t.test('OpenSSL is among them, and comes first', async (t) => {
+  t.equal(addon.kernels()[0], 'openssl');
 });
 
-t.test('a worker thread has a kernel of its own, and may end in the middle', async (t) => {
-  const [slowest = '', fastest = ''] = [addon.kernels().at(0), addon.kernels().at(-1)];
-  addon.force(slowest);
+t.test('only kernels of this processor can be asked for, one for each width', async (t) => {
+  const start = (kernels: unknown) => () => new addon.Threads(1, kernels as string[]);
+  for (const ask of [addon.selfTest, (kernel: string) => addon.measure(kernel, 1)]) {
+    t.throws(() => ask('abacus'), /no kernel of this name/);
+    t.throws(() => ask('a'.repeat(1000)), /no kernel of this name/);
+    t.throws(() => ask(1 as unknown as string), /name is not a string/);
+  }
+  t.throws(start(everyWidth('abacus')), /no kernel of this name/);
+  t.throws(start([...portable.slice(1), 1]), /name is not a string/);
+  for (const kernels of [undefined, 'portable', [], portable.slice(1), [...portable, 'portable']])
+    t.throws(start(kernels), /not as many as there are widths/);
+});
+
+t.test('a kernel is measured with any number of streams', async (t) => {
+  for (const kernel of addon.kernels())
+    for (let streams = 1; streams <= 16; streams++) t.ok(addon.measure(kernel, streams) > 0);
+  for (const streams of [0, -1, 17, undefined])
+    t.throws(() => addon.measure('portable', streams as number), /not a number of them/);
+});
+
+t.test('a worker thread has threads of its own, and may end in the middle', async (t) => {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads');
     const addon = require(workerData);
-    parentPort.postMessage(addon.kernel());
-    addon.force('portable');
-    const threads = new addon.Threads(2);
+    const threads = new addon.Threads(2, Array(5).fill('portable'));
+    parentPort.postMessage('ready');
     const task = () => threads.hash(Array.from({ length: 20 }, () => ({ chunks: [Buffer.alloc(4000)], last: false })));
     (async () => { for (;;) await Promise.all([task(), task(), task(), task()]); })();`;
   const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
   for (let i = 0; i < 8; i++) {
     const worker = new Worker(source, { eval: true, workerData: path });
-    const kernel = await new Promise((resolve, reject) =>
+    const ready = await new Promise((resolve, reject) =>
       worker.once('message', resolve).once('error', reject),
     );
-    t.equal(kernel, fastest);
+    t.equal(ready, 'ready');
     await worker.terminate();
   }
-  t.equal(addon.kernel(), slowest);
+  t.same(await threads.hash([whole(noise(100))]), [digests(noise(100))]);
 });
 
 t.test('threads: many tasks at once, each with its own answer', async (t) => {
-  const many = new addon.Threads(4);
+  const many = new addon.Threads(4, portable);
   t.teardown(() => many.close());
   const documents = Array.from({ length: 200 }, (_, i) => noise(i * 97, i));
   const answers = await Promise.all(documents.map((bytes) => many.hash([whole(bytes)])));
@@ -316,7 +339,7 @@ t.test('threads: many tasks at once, each with its own answer', async (t) => {
 });
 
 t.test('threads: when they are closed, what is under way is answered, and nothing more', async (t) => {
-  const closed = new addon.Threads(2);
+  const closed = new addon.Threads(2, portable);
   const documents = Array.from({ length: 50 }, (_, i) => noise(100_000, i));
   const answers = documents.map((bytes) => closed.hash([whole(bytes)]));
   closed.close();
@@ -340,7 +363,7 @@ t.test('threads: a process waits for digests, not for idle threads', async (t) =
   const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
   const script = `
     const { Threads } = require(${JSON.stringify(path)});
-    const threads = new Threads(2);
+    const threads = new Threads(2, Array(5).fill('portable'));
     threads.hash([{ chunks: [Buffer.alloc(5_000_000)], last: true }]).then(([{ sha256 }]) => console.log(sha256));`;
   const output = execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' });
   t.equal(output.trim(), createHash('sha256').update(Buffer.alloc(5_000_000)).digest('hex'));
@@ -348,7 +371,7 @@ t.test('threads: a process waits for digests, not for idle threads', async (t) =
 
 t.test('threads: what is not a number of them is refused', async (t) => {
   for (const count of [0, -1, 1025, '2', undefined])
-    t.throws(() => new addon.Threads(count as number), /not a number of threads/);
+    t.throws(() => new addon.Threads(count as number, portable), /not a number of threads/);
   const { hash } = addon.Threads.prototype;
   t.throws(() => hash.call({} as NativeThreads, []), /Illegal invocation/);
 });
