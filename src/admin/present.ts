@@ -3,6 +3,7 @@ import { describeSubject } from '../asn1/certificate.ts';
 import { toTimestamp } from '../base/clock.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 import type { CanaryRun, CanaryStatus } from '../canary.ts';
+import type { KernelRate } from '../hash/calibrate.ts';
 import type { ClientUsage, Standing } from '../limits/limits.ts';
 import type { TlsCertificate } from '../net/tls.ts';
 import type { ScannerHealth } from '../scan/scanner.ts';
@@ -56,6 +57,14 @@ export function presentQueue({ phases, longestMs }: WaitingJobs) {
       sealing: sealing / 1000,
     },
   };
+}
+
+export function presentKernels(rates: readonly KernelRate[]): AdminStatus['hash']['kernels'] {
+  return rates.map(({ streams, kernel, megabytesPerSecond }) => ({
+    streams,
+    kernel,
+    megabytes_per_second: Math.round(megabytesPerSecond),
+  }));
 }
 
 export function presentScanner(health: ScannerHealth): PresentedScanner {

@@ -200,6 +200,11 @@ const status = z.object({
   }),
   hash: z.object({
     engine: z.string(),
+    kernels: z
+      .array(z.object({ streams: count, kernel: z.string(), megabytes_per_second: count }))
+      .describe(
+        'What the native engine was found to do best with, at the start: the fastest kernel for 1, 2, 4, 8 and 16 documents at once, both digests, on one core. Empty for another engine.',
+      ),
     workers: count,
     documents: count.describe('Being hashed as their bytes arrive.'),
     pending_bytes: bytes.describe('Received, and still to be handed to a worker.'),

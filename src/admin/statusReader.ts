@@ -6,6 +6,7 @@ import { packageVersion } from '../base/version.ts';
 import type { Canary } from '../canary.ts';
 import type { Copies } from '../copy/copies.ts';
 import type { Fetching } from '../fetching.ts';
+import type { KernelRate } from '../hash/calibrate.ts';
 import type { HashPool } from '../hash/pool.ts';
 import type { PartitionStatus } from '../kms/partition.ts';
 import type { Partitions } from '../kms/partitions.ts';
@@ -28,6 +29,7 @@ import {
   presentCanary,
   presentCertificate,
   presentCopies,
+  presentKernels,
   presentQueue,
   presentQuotas,
   presentScanner,
@@ -64,7 +66,7 @@ export interface StatusSources {
   queueJobsMax(): number;
   config(): AdminStatus['config'];
   storeFreeBytesMin: number;
-  hash: { engine: string; workers: number; pool: Pick<HashPool, 'load'> };
+  hash: { engine: string; kernels: readonly KernelRate[]; workers: number; pool: Pick<HashPool, 'load'> };
   lifecycle: { readonly draining: boolean };
   time: Pick<Timekeeping, 'ageMs'>;
   clock: Clock;
@@ -180,9 +182,17 @@ export class StatusReader {
   }
 
   #readHash(): AdminStatus['hash'] {
-    const { engine, workers, pool } = this.#sources.hash;
+    const { engine, kernels, workers, pool } = this.#sources.hash;
     const { documents, pendingBytes, tasks, tasksMax } = pool.load;
-    return { engine, workers, documents, pending_bytes: pendingBytes, tasks, tasks_max: tasksMax };
+    return {
+      engine,
+      kernels: presentKernels(kernels),
+      workers,
+      documents,
+      pending_bytes: pendingBytes,
+      tasks,
+      tasks_max: tasksMax,
+    };
   }
 
   #presentPartition(status: PartitionStatus): PresentedPartition {

@@ -8,6 +8,7 @@ import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trust.ts';
 import type { Copies } from '../copy/copies.ts';
 import type { Fetching } from '../fetching.ts';
+import type { KernelRate } from '../hash/calibrate.ts';
 import type { HashPool } from '../hash/pool.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -38,6 +39,7 @@ interface Watched {
   tls: TlsCertificates | undefined;
   pool: HashPool;
   engine: string;
+  kernels: readonly KernelRate[];
   metrics: Metrics;
   lifecycle: { readonly draining: boolean };
   logger: Logger;
@@ -50,7 +52,7 @@ export async function openHealth(
   watched: Watched,
   parts: AsyncDisposableStack,
 ): Promise<Canary> {
-  const { store, sealer, signing, pool, engine, metrics, logger, onFatal, ...others } = watched;
+  const { store, sealer, signing, pool, engine, kernels, metrics, logger, onFatal, ...others } = watched;
   const config = live.current;
   const common = { clock: systemClock, logger, onFatal };
   const canary = parts.adopt(
@@ -86,7 +88,7 @@ export async function openHealth(
           const { file, sha256 } = live.current;
           return { file, sha256, loaded_at: toTimestamp(at), pending };
         },
-        hash: { engine, workers: config.hash.workers, pool },
+        hash: { engine, kernels, workers: config.hash.workers, pool },
         clock: systemClock,
       },
       partitions: signing,

@@ -1,4 +1,6 @@
 import t from 'tap';
+import type { AdminStatus } from '../../src/admin/status.ts';
+import { WIDTHS } from '../../src/hash/calibrate.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
 t.test('the daemon uses the add-on where it works, unless it is told not to, and says so', async (t) => {
@@ -8,6 +10,14 @@ t.test('the daemon uses the add-on where it works, unless it is told not to, and
     t.teardown(() => sandbox.close());
     const daemon = await sandbox.start();
     t.match(daemon.log.at(-1), { msg: 'listening', hash_engine: engine });
-    t.notOk(daemon.log.some(({ msg }) => /hash/.test(`${msg}`)));
+    const about = daemon.log.filter(({ msg }) => /hash/.test(`${msg}`));
+    const calibrated = { event: 'hash_calibrated', kernels: WIDTHS.map((streams) => ({ streams })) };
+    t.match(about, engine === 'native' ? [calibrated] : []);
+    t.equal(about.length, engine === 'native' ? 1 : 0);
+    const { stdout } = await sandbox.pdfseal(['status', '--json', '--config', sandbox.configFile]);
+    t.same(
+      (JSON.parse(stdout) as AdminStatus).hash.kernels.map(({ streams }) => streams),
+      engine === 'native' ? WIDTHS : [],
+    );
   }
 });

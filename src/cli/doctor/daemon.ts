@@ -8,7 +8,7 @@ import { askAdministration, NobodyAnswers } from '../adminClient.ts';
 import { loadedOtherwise } from '../config.ts';
 import { describeSeconds } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { slowEngine } from './host.ts';
+import { judgeEngine } from './hashing.ts';
 
 /** What is known of the daemon: its own word where it answers. */
 export interface DaemonFindings {
@@ -74,7 +74,7 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
             'the log says why; check its address, its roots and the network',
           );
     }),
-    hash.engine === 'native' ? good('hash engine', `native, ${hash.workers} workers`) : slowEngine(),
+    judgeEngine(hash.engine, hash.kernels),
   ];
 }
 

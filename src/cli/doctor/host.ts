@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { chooseEngine } from '../../hash/choose.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -37,24 +35,6 @@ export function checkLimits({ http }: Config, pid: number | 'self'): Diagnosis {
   if (limit >= needed) return good('open files', detail);
   const remedy = `LimitNOFILE=65536 in the unit, or lower http.uploads_max: ${needed} are needed`;
   return warning('open files', detail, remedy);
-}
-
-/** Only for when no daemon runs that could say which one it uses. */
-export function checkEngine({ hash }: Config): Diagnosis {
-  let fallback = false;
-  try {
-    const engine = chooseEngine(hash.engine, { warn: () => (fallback = true) });
-    if (!fallback) return good('hash engine', engine);
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return bad('hash engine', error.message, 'compile the add-on, or set hash.engine = "auto"');
-  }
-  return slowEngine();
-}
-
-export function slowEngine(): Diagnosis {
-  const remedy = 'npm run compile:addons, or install the package for this processor';
-  return warning('hash engine', 'WebAssembly: the native engine cannot be used here', remedy);
 }
 
 /** Only for when no daemon runs that watches it. */

@@ -18,7 +18,7 @@ import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { checkEngine } from './host.ts';
+import { checkEngine } from './hashing.ts';
 import { checkStore } from './store.ts';
 import { checkTls } from './tls.ts';
 

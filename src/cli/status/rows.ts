@@ -27,6 +27,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     webhooks(status),
     plain('log', log(status, now)),
     plain('upkeep', upkeep(status, now)),
+    plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
   ];
 }
@@ -70,6 +71,17 @@ function upkeep({ upkeep: { backup, check } }: AdminStatus, now: number): string
   const last = (name: string, done: typeof check) =>
     `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'never noted'}`;
   return `${last('backup', backup)}; ${last('check', check)}`;
+}
+
+function hashing({ hash: { engine, kernels } }: AdminStatus): string {
+  return engine === 'native' ? describeKernels(kernels) : engine;
+}
+
+/** Of each number of documents at once the kernel and its speed on one core, as `1: avx512-sha 431 MB/s`. */
+export function describeKernels(kernels: AdminStatus['hash']['kernels']): string {
+  return kernels
+    .map(({ streams, kernel, megabytes_per_second: speed }) => `${streams}: ${kernel} ${speed} MB/s`)
+    .join(', ');
 }
 
 function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatus): string {
