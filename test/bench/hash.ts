@@ -1,104 +1,129 @@
 import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { calibrate, type KernelRate, WIDTHS } from '../../src/hash/calibrate.ts';
 import type { Hashed } from '../../src/hash/engine.ts';
 import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 import { number, ratio, table } from './format.ts';
-import { median } from './stats.ts';
+import { describeProcessor, type Processor } from './machine.ts';
 
 export interface HashPlan {
   rounds: number;
 }
 
+/** Of one kind of processor; a file of `processors/` is this. */
 export interface HashReport {
+  /** RFC 3339. */
+  measuredAt: string;
+  /** What sets these figures apart from those of the other processors. */
+  note?: string;
+  processor: Processor;
+  node: string;
+  openssl: string;
   rounds: number;
-  /** Of OpenSSL (`node:crypto`), SHA-256 and then SHA-512 of one stream; medians. */
+  /** Of OpenSSL (`node:crypto`), SHA-256 and then SHA-512 of one stream. */
   opensslMegabytesPerSecond: number;
-  rows: HashRow[];
-}
-
-interface HashRow {
-  kernel: string;
-  streams: number;
-  megabytesPerSecond: number;
+  rows: KernelRate[];
+  /** The kernels a daemon would choose here, measured again beside the others. */
+  calibrated: KernelRate[];
 }
 
 type Run = () => Promise<void>;
 
-const ROUND_BYTES = 4 * 1024 * 1024;
-const STREAMS = [1, 2, 4, 8, 16];
-const CHUNKS_PER_TASK = 16;
-const CHUNK_BYTES = 64 * 1024;
-const chunks = Array.from({ length: CHUNKS_PER_TASK }, () => new Uint8Array(CHUNK_BYTES));
+const PROCESSORS = join(import.meta.dirname, 'processors');
+const RUN_BYTES = 1024 * 1024;
+const CHUNKS = 16;
+const CHUNK_BYTES = RUN_BYTES / CHUNKS;
+const chunks = Array.from({ length: CHUNKS }, () => new Uint8Array(CHUNK_BYTES));
 
 /**
- * Both digests on one core: every kernel of this processor, on one thread of the add-on. Tasks are as large as the pool makes them,
- * whatever the number of streams. The cases take turns: what else the machine does befalls all of them.
+ * Both digests on one core: every kernel of this processor, on one thread of the add-on, and those that calibration chooses. Tasks are as large
+ * as the pool makes them, whatever the number of streams. The cases take turns, and the best of many short runs counts: what else the machine
+ * does can only take away.
  */
 export async function benchHash({ rounds }: HashPlan): Promise<HashReport> {
   const addon = loadNativeAddon();
-  const openThreads = addon.kernels().map((kernel) => {
-    addon.force(kernel);
-    return { kernel, threads: new addon.Threads(1) };
-  });
-  const cases = openThreads.flatMap(({ kernel, threads }) =>
-    STREAMS.map((streams) => ({ kernel, streams, run: () => native(threads, streams) })),
-  );
-  const openssl: number[] = [];
-  const speeds = new Map<object, number[]>(cases.map((one) => [one, []]));
-  for (let round = 0; round < rounds; round++) {
-    openssl.push(await speedOf(bothByOpenssl));
-    for (const one of cases) speeds.get(one)?.push(await speedOf(one.run));
-  }
-  for (const { threads } of openThreads) threads.close();
-  return {
-    rounds,
-    opensslMegabytesPerSecond: median(openssl),
-    rows: cases.map((one) => ({
-      kernel: one.kernel,
-      streams: one.streams,
-      megabytesPerSecond: median(speeds.get(one) ?? []),
+  const { chosen } = calibrate(addon);
+  const plans = addon.kernels().map((kernel) => WIDTHS.map(() => kernel));
+  const opened = [...plans, chosen.map(({ kernel }) => kernel)].map((kernels) => ({
+    kernels,
+    threads: new addon.Threads(1, kernels),
+  }));
+  const cases = opened.flatMap(({ kernels, threads }) =>
+    WIDTHS.map((streams, i) => ({
+      rate: { streams, kernel: kernels[i] ?? '', megabytesPerSecond: 0 },
+      run: () => native(threads, streams),
     })),
+  );
+  let openssl = 0;
+  for (let round = 0; round < rounds; round++) {
+    openssl = Math.max(openssl, await speedOf(bothByOpenssl));
+    for (const { rate, run } of cases)
+      rate.megabytesPerSecond = Math.max(rate.megabytesPerSecond, await speedOf(run));
+  }
+  for (const { threads } of opened) threads.close();
+  const rates = cases.map(({ rate }) => rate);
+  return {
+    measuredAt: new Date().toISOString(),
+    processor: describeProcessor(),
+    node: process.version,
+    openssl: process.versions.openssl,
+    rounds,
+    opensslMegabytesPerSecond: openssl,
+    rows: rates.slice(0, -WIDTHS.length),
+    calibrated: rates.slice(-WIDTHS.length),
   };
 }
 
-export function renderHash({ rounds, opensslMegabytesPerSecond: openssl, rows }: HashReport): string {
+/** Beside those of other kinds of processors. */
+export function keepHash(report: HashReport): void {
+  const { vendor, family, model } = report.processor;
+  mkdirSync(PROCESSORS, { recursive: true });
+  const file = join(PROCESSORS, `${vendor}-${family}-${model}.json`);
+  writeFileSync(file, `${JSON.stringify(report, undefined, 2)}\n`);
+}
+
+export function renderHash(report: HashReport): string {
+  const { processor, openssl, opensslMegabytesPerSecond: sequential, rounds, rows, calibrated } = report;
+  const { name, vendor, family, model, features } = processor;
   return [
-    `Both digests on one core, medians of ${rounds}; OpenSSL ${process.versions.openssl}, one after the other: ${number(openssl)} MB/s`,
+    `Hashing on ${name} (${vendor}, family ${family}, model ${model}; ${features.join(' ')})`,
+    `Both digests on one core, best of ${rounds} runs; OpenSSL ${openssl}, one after the other: ${number(sequential)} MB/s`,
     table(
       ['kernel', 'streams', 'MB/s', 'to OpenSSL'],
-      rows.map(({ kernel, streams, megabytesPerSecond }) => [
-        kernel,
-        String(streams),
-        number(megabytesPerSecond),
-        ratio(megabytesPerSecond, openssl),
-      ]),
+      [...rows, ...calibrated.map((rate) => ({ ...rate, kernel: `calibrated: ${rate.kernel}` }))].map(
+        ({ kernel, streams, megabytesPerSecond: speed }) => [
+          kernel,
+          String(streams),
+          number(speed),
+          ratio(speed, sequential),
+        ],
+      ),
     ),
   ].join('\n');
 }
 
 async function bothByOpenssl(): Promise<void> {
   const [sha256, sha512] = [createHash('sha256'), createHash('sha512')];
-  for (let done = 0; done < ROUND_BYTES; done += CHUNK_BYTES) {
-    const chunk = chunks[(done / CHUNK_BYTES) % chunks.length] as Uint8Array;
+  for (const chunk of chunks) {
     sha256.update(chunk);
     sha512.update(chunk);
   }
 }
 
 async function native(threads: NativeThreads, streams: number): Promise<void> {
-  const share = CHUNKS_PER_TASK / streams;
-  let answers: (Hashed | undefined)[] = Array(streams).fill(undefined);
-  for (let done = 0; done < ROUND_BYTES; done += CHUNKS_PER_TASK * CHUNK_BYTES) {
-    const pieces = answers.map((answer, i) => {
-      const state = answer && 'state' in answer ? { state: answer.state } : {};
-      return { ...state, chunks: chunks.slice(i * share, (i + 1) * share), last: false };
-    });
-    answers = await threads.hash(pieces);
-  }
+  const share = CHUNKS / streams;
+  const pieces = Array.from({ length: streams }, (_, i) => ({
+    chunks: chunks.slice(i * share, (i + 1) * share),
+    last: false,
+  }));
+  const answers: readonly Hashed[] = await threads.hash(pieces);
+  if (answers.length !== streams) throw new Error('an answer is missing');
 }
 
 /** Megabytes per second. */
 async function speedOf(run: Run): Promise<number> {
   const startMs = performance.now();
   await run();
-  return ROUND_BYTES / 1000 / (performance.now() - startMs);
+  return RUN_BYTES / 1000 / (performance.now() - startMs);
 }

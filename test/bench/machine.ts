@@ -4,9 +4,18 @@ import { join } from 'node:path';
 import { childrenOf } from './memory.ts';
 import { percentile } from './stats.ts';
 
+export interface Processor {
+  name: string;
+  vendor: string;
+  /** As the processor numbers its kind: x86's family and model, or ARM's architecture and part. */
+  family: number;
+  model: number;
+  /** Its instructions that the hash kernels know, as Linux calls them. */
+  features: string[];
+}
+
 export interface Machine {
   cpu: string;
-  /** Its instructions that the hash kernels know, as Linux calls them. */
   cpuFeatures: string[];
   cores: number;
   memoryBytes: number;
@@ -19,16 +28,17 @@ export interface Machine {
 
 const TMPFS_MAGIC = 0x01021994;
 const FLUSHES = 200;
-const HASH_FEATURES = ['avx2', 'avx512f', 'avx512bw', 'avx512vl', 'sha_ni', 'sha2', 'sha512'];
+const HASH_FEATURES = ['avx2', 'avx512f', 'avx512bw', 'avx512vl', 'avx512_vbmi2', 'sha_ni', 'sha2', 'sha512'];
 
 /** What the figures were measured on. Throws when `dir` is in memory: durable writes would cost nothing there. */
 export function describeMachine(dir: string): Machine {
   if (statfsSync(dir).type === TMPFS_MAGIC)
     throw new Error(`${dir} is a tmpfs; name a folder on a disk with --dir`);
   const flushesMs = timeFlushes(join(dir, 'flush'));
+  const { name, features } = describeProcessor();
   return {
-    cpu: cpus()[0]?.model.trim() ?? 'unknown',
-    cpuFeatures: cpuFeatures(),
+    cpu: name,
+    cpuFeatures: features,
     cores: cpus().length,
     memoryBytes: totalmem(),
     kernel: release(),
@@ -38,9 +48,18 @@ export function describeMachine(dir: string): Machine {
   };
 }
 
-function cpuFeatures(): string[] {
-  const [, flags = ''] = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8')) ?? [];
-  return flags.split(/\s+/).filter((flag) => HASH_FEATURES.includes(flag));
+export function describeProcessor(): Processor {
+  const info = readFileSync('/proc/cpuinfo', 'utf8');
+  const line = (name: string) => new RegExp(`^${name}\\s*:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
+  return {
+    name: cpus()[0]?.model.trim() ?? 'unknown',
+    vendor: line('(?:vendor_id|CPU implementer)'),
+    family: Number(line('(?:cpu family|CPU architecture)')),
+    model: Number(line('(?:model|CPU part)')),
+    features: line('(?:flags|Features)')
+      .split(/\s+/)
+      .filter((flag) => HASH_FEATURES.includes(flag)),
+  };
 }
 
 function timeFlushes(path: string): Float64Array {

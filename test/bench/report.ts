@@ -11,7 +11,7 @@ import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
 import { renderWebhooks, type WebhooksReport } from './webhooks.ts';
 
-/** Everything a run found out; `results.json` is this. */
+/** Everything a run found out; `results.json` is this, without `hash`, which `processors/` has for each kind of processor. */
 export interface Results {
   /** RFC 3339. */
   measuredAt: string;
@@ -35,10 +35,12 @@ export interface Results {
 export function renderResults(results: Results): string {
   const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, fairness, rounds, roundMs } =
     results;
-  const [count = 1] = Object.values(rounds);
+  const [count] = Object.values(rounds);
   return [
     renderMachine(results.machine),
-    `Every figure is the median of ${count} interleaved rounds of ${roundMs / 1000} s or more.`,
+    ...(count === undefined
+      ? []
+      : [`Every figure is the median of ${count} interleaved rounds of ${roundMs / 1000} s or more.`]),
     ...(hash ? ['', renderHash(hash)] : []),
     ...(http
       ? ['', `Blocking seals over HTTP (pdfseald: hash.engine = "${hashEngine}")`, renderHttp(http)]
