@@ -48,7 +48,7 @@ function reasonOf(error: unknown): NoAnswerReason {
 }
 
 /** Whether it is a code of TLS: OpenSSL's, or one of a certificate that is not trusted. */
-export function isTlsFailure(code: string): boolean {
+function isTlsFailure(code: string): boolean {
   return /^(ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_|HOSTNAME_MISMATCH|PATH_LENGTH)/.test(
     code,
   );
