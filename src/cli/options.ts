@@ -61,6 +61,16 @@ export function parseDurationArgument(text: string): number {
   throw new InvalidArgumentError('Expected a duration such as 30s, 5m, 24h or 90d.');
 }
 
+/** A timer of 2^31 ms or more fires at once. */
+const WAIT_MS_MAX = 24 * 86_400_000;
+
+/** The same, for what is waited for: 24 days at most. */
+export function parseWaitArgument(text: string): number {
+  const milliseconds = parseDurationArgument(text);
+  if (milliseconds <= WAIT_MS_MAX) return milliseconds;
+  throw new InvalidArgumentError('Expected a duration of 24d at most.');
+}
+
 /** Argument parser: milliseconds since the epoch of Unix, whole seconds. A date alone is its first moment in UTC. */
 export function parseDateArgument(text: string): number {
   const form = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2}))?$/;

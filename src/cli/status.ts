@@ -7,7 +7,7 @@ import { loadedOtherwise } from './config.ts';
 import { EXIT } from './exit.ts';
 import { failureOf, report } from './failure.ts';
 import { explain } from './help.ts';
-import { configOption, jsonOption, parseDurationArgument } from './options.ts';
+import { configOption, jsonOption, parseWaitArgument } from './options.ts';
 import { readStatus } from './status/reach.ts';
 import { ENDLESS, type Look, render } from './status/render.ts';
 import { Screen } from './status/screen.ts';
@@ -107,7 +107,7 @@ function present(look: Look): object {
 }
 
 function parseInterval(text: string): number {
-  const intervalMs = parseDurationArgument(text);
+  const intervalMs = parseWaitArgument(text);
   if (intervalMs >= WATCH_MS_MIN) return intervalMs;
   throw new InvalidArgumentError(`Expected ${WATCH_MS_MIN}ms at least.`);
 }

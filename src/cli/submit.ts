@@ -10,7 +10,7 @@ import { ApiClient, type Reach } from './apiClient.ts';
 import { EXIT } from './exit.ts';
 import { readTextFile } from './files.ts';
 import { explain } from './help.ts';
-import { jsonOption, parseCountArgument, parseDigestArgument, parseDurationArgument } from './options.ts';
+import { jsonOption, parseCountArgument, parseDigestArgument, parseWaitArgument } from './options.ts';
 import { Submitter } from './submitter.ts';
 import { findDocuments, hostedDocuments } from './worklist.ts';
 
@@ -109,7 +109,7 @@ export function submitCommand(): Command {
       )
       .addOption(
         new Option('--timeout <duration>', 'how long to try and wait for each document')
-          .argParser(parseDurationArgument)
+          .argParser(parseWaitArgument)
           .default(PATIENCE_MS_DEFAULT, '10m'),
       )
       .option('--force', 'replace an existing, different receipt file')

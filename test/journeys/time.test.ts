@@ -29,6 +29,12 @@ t.test('jobs wait for a clock to be trusted, the date jumps by days, and they ar
   t.equal(first.status, 202, first.text);
   const { id } = first.json<JobBody>();
 
+  const destroying = ['hsm', 'destroy-key', 'local/old', '--confirm', 'old', '--config', sandbox.configFile];
+  t.match(await sandbox.pdfseal(destroying), {
+    status: 1,
+    stderr: /clock is not trusted .*nothing is destroyed/,
+  });
+
   for (const [jump, hours] of [26, 49, -9000, 26].entries()) {
     time.jump(hours);
     const later = await create(`jump-number-${jump}`);

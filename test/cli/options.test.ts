@@ -1,0 +1,9 @@
+import t from 'tap';
+import { parseDurationArgument, parseWaitArgument } from '../../src/cli/options.ts';
+
+t.test('what is waited for is no longer than a timer can be', async (t) => {
+  t.equal(parseWaitArgument('24d'), 24 * 86_400_000);
+  t.throws(() => parseWaitArgument('25d'), /24d at most/);
+  t.throws(() => parseWaitArgument('soon'), /Expected a duration/);
+  t.equal(parseDurationArgument('365d'), 365 * 86_400_000, 'what is not waited for may be');
+});
