@@ -11,7 +11,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, isAbsolute } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -157,7 +157,10 @@ export async function saveDocument(
 /** The error for a file a user named, of what the system said; any other cause is a bug, and is thrown as it is. */
 export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
   if (cause instanceof Error && 'code' in cause) {
-    return new OperatorError(`cannot ${verb} ${path} (${systemReason(cause)})`, { cause });
+    // Where pdfseal-run calls us for a user who may not enter the folder of the caller.
+    const isAstray = !isAbsolute(path) && process.cwd() === '/';
+    const remedy = isAstray ? { remedy: `it was looked for in /: name it from there, as /…/${path}` } : {};
+    return new OperatorError(`cannot ${verb} ${path} (${systemReason(cause)})`, { cause, ...remedy });
   }
   throw cause;
 }

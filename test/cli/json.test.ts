@@ -171,6 +171,9 @@ t.test('a failure is one object on standard error, with the status it has withou
     t.match(JSON.parse(json.stderr), { error: { code, message, remedy: /^[\s\S]{10,}/ } }, name);
     t.notMatch(plain.stderr, /^ {4}at /m, 'no stack');
   }
+  // Where pdfseal-run calls for a user who may not enter the folder of the caller.
+  const astray = await sandbox.pdfseal(['verify', 'a.pdf', 'a.json', '--trust', 'trust.json'], { cwd: '/' });
+  t.match(astray, { status: 2, stderr: /cannot read trust\.json .*\n {2}→ it was looked for in \// });
   for (const code of [...ERROR_CODES, ...Object.keys(FAILURES)]) {
     t.notMatch(remedyOf(code), /\/v1\/|header|request|Idempotency|Retry-After|form|administrator/, code);
   }
