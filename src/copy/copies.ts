@@ -17,8 +17,10 @@ export interface CopiesOptions {
   path: string;
   /** What is left free of its disk: the store needs room too. */
   freeBytesMin: number;
-  /** Documents that are stripped at the same time. */
+  /** Documents that are stripped at the same time; two at least. */
   workers: number;
+  /** How long stripping a small document may take, milliseconds; left out, half a minute. */
+  stripMsMax?: number;
 }
 
 const PROBE = '1 0 obj<</Type/Metadata>>stream\nXMP\nendstream endobj';
@@ -40,8 +42,8 @@ export function stripAnswerMsMax(bytes: number): number {
   return WORKER_WAIT_MS + stripMsMax(bytes);
 }
 
-function stripMsMax(bytes: number): number {
-  return STRIP_MS_MAX + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
+function stripMsMax(bytes: number, ofSmallMs = STRIP_MS_MAX): number {
+  return ofSmallMs + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
 }
 
 /** For whom a document is stripped. */
@@ -155,7 +157,7 @@ export class Copies {
 
   /** An aborted worker ends in the middle of whatever it does. One that was lost leaves its file behind. */
   async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
-    const ms = stripMsMax(task.source.bytes);
+    const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
     const deadline = AbortSignal.timeout(ms);
     try {
       return await this.#piscina.run(task, {

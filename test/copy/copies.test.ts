@@ -11,32 +11,32 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { deflateSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/crypto.ts';
 import { Keystream, newKey } from '../../src/copy/cipher.ts';
-import { type Copies, openCopies, readCiphered, readVerified } from '../../src/copy/copies.ts';
-import { metadata, onePage, PACKET, pdfFile, stream } from '../support/pdfFile.ts';
+import {
+  type Copies,
+  type CopiesOptions,
+  openCopies,
+  readCiphered,
+  readVerified,
+} from '../../src/copy/copies.ts';
+import { LABORIOUS, metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
 import { randomBytes } from '../support/seed.ts';
 
-const ZEROS = deflateSync(Buffer.alloc(1 << 26));
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
-
-/** So much work that a test is over before it is. */
-const ENDLESS = pdfFile(
-  Object.fromEntries(
-    Array.from({ length: 40 }, (_, i) => [i + 1, stream('/Filter [/Fl /Fl]', deflateSync(ZEROS))]),
-  ),
-);
 
 const OWNER = { clientId: 'a', isAwaited: true };
 
-async function open(t: Test, { freeBytesMin = 0, known = [] as string[] } = {}) {
+async function open(
+  t: Test,
+  { known = [], ...overrides }: Partial<CopiesOptions> & { known?: string[] } = {},
+) {
   const parent = mkdtempSync(join(tmpdir(), 'pdfseal-copies-'));
   const path = join(parent, 'documents');
   t.teardown(() => rmSync(parent, { recursive: true, force: true }));
-  const copies = await openCopies({ path, freeBytesMin, workers: 1 }, new Set(known));
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, ...overrides }, new Set(known));
   t.teardown(() => copies.close());
   return { copies, path };
 }
@@ -115,22 +115,32 @@ t.test('what cannot be stripped', async (t) => {
 
 t.test('a document that nobody waits for is stripped no further', async (t) => {
   const { copies, path } = await open(t);
-  const endless = await spooled(copies, ENDLESS);
+  const laborious = await spooled(copies, LABORIOUS);
   const gone = new AbortController();
-  const stripping = copies.strip(endless, { ...OWNER, signal: gone.signal });
+  const stripping = copies.strip(laborious, { ...OWNER, signal: gone.signal });
   setImmediate(() => gone.abort(new Error('gone')));
   await t.rejects(stripping, { message: 'gone' });
-  t.strictSame(readdirSync(path), [endless.name]);
-  await t.rejects(copies.strip(endless, { ...OWNER, signal: gone.signal }), { message: 'gone' });
+  t.strictSame(readdirSync(path), [laborious.name]);
+  await t.rejects(copies.strip(laborious, { ...OWNER, signal: gone.signal }), { message: 'gone' });
   const file = await copies.strip(await spooled(copies, DOCUMENT), OWNER);
   t.equal((await buffer(readCiphered(file))).indexOf('xpacket'), -1, 'and the next one is');
+});
+
+t.test('a document that takes too long is refused', async (t) => {
+  const { copies, path } = await open(t, { stripMsMax: 1 });
+  const laborious = await spooled(copies, LABORIOUS);
+  await t.rejects(copies.strip(laborious, OWNER), {
+    code: 'metadata_not_strippable',
+    message: /looking through it takes more than/,
+  });
+  t.strictSame(readdirSync(path), [laborious.name]);
 });
 
 t.test('one client does not hold all workers', async (t) => {
   const { copies } = await open(t);
   const gone = new AbortController();
   const greedy = Array.from({ length: 5 }, async () =>
-    copies.strip(await spooled(copies, ENDLESS), {
+    copies.strip(await spooled(copies, LABORIOUS), {
       clientId: 'greedy',
       signal: gone.signal,
       isAwaited: false,

@@ -81,6 +81,13 @@ export function appendRevision(file: Buffer, objects: Objects, trailer = ''): Bu
   return Buffer.concat(pieces);
 }
 
+/** Small, and seconds of work to look through; without XMP. */
+export const LABORIOUS = (() => {
+  const bomb = deflateSync(deflateSync(Buffer.alloc(1 << 25)));
+  const streams = Array.from({ length: 4 }, (_, i) => [i + 1, stream('/Filter [/Fl /Fl]', bomb)] as const);
+  return pdfFile(Object.fromEntries(streams));
+})();
+
 /** A JPEG of 8 by 8 grey pixels, with these segments behind its start. */
 export function jpeg(...segments: { marker: number; data: Buffer }[]): Buffer {
   const encoded = segments.map(({ marker, data }) =>

@@ -4,6 +4,9 @@ import { parseAnswer, Wire, type WireAnswer } from './wire.ts';
 export interface SlowUpload {
   /** Sends the document; resolves to the answer. */
   finish(): Promise<WireAnswer>;
+  /** Sends the document, and waits for nothing. */
+  send(): void;
+  hangUp(): void;
   /** Sends a piece of the document and hangs up. */
   abandon(): void;
 }
@@ -39,6 +42,8 @@ export async function slowUpload(
       client.check.check({ method: 'POST', path: '/v1/jobs/seal', ...answer });
       return answer;
     },
+    send: () => wire.send(body),
+    hangUp: () => wire.destroy(),
     abandon: () => {
       wire.send(body.subarray(0, 150));
       wire.destroy();

@@ -1,0 +1,31 @@
+import { readdirSync } from 'node:fs';
+import t from 'tap';
+import { openTestApp } from '../support/app.ts';
+import { LABORIOUS, metadata, onePage, pdfFile } from '../support/pdfFile.ts';
+import { slowUpload } from '../support/slowUpload.ts';
+import { until } from '../support/until.ts';
+
+const DOCUMENT = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }));
+
+const app = await openTestApp(t, { compliance: true });
+const files = () => readdirSync(app.documentsDir).length;
+
+t.test('stripping stops when its client is gone, and no job is made', async (t) => {
+  const upload = await slowUpload(app.client, LABORIOUS);
+  upload.send();
+  await until('the document has arrived', () => files() === 1);
+  upload.hangUp();
+  await until('it is forgotten', () => files() === 0);
+  t.same(await app.store.waiting(10), []);
+});
+
+t.test('one client’s documents keep no other client waiting', async (t) => {
+  const greedy = app.client.as(await app.issue({ clientId: 'greedy' }));
+  const uploads = await Promise.all([1, 2, 3].map(() => slowUpload(greedy, LABORIOUS)));
+  for (const upload of uploads) upload.send();
+  await until('its documents have arrived', () => files() === 3);
+  t.match(await app.client.seal(DOCUMENT), { status: 202 });
+  t.equal(files(), 4, 'and these are still looked through');
+  for (const upload of uploads) upload.hangUp();
+  await until('they are forgotten', () => files() === 1);
+});
