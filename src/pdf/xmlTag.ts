@@ -60,8 +60,8 @@ function isClosing(byte: number | undefined): boolean {
 }
 
 /** 1 for bytes of names: more than XML allows, but none that ends a name. */
-const NAME_BYTES = new Uint8Array(256).fill(1, 0x21);
-for (const char of '<>=/?"\'()[]{}') NAME_BYTES[char.charCodeAt(0)] = 0;
+const NAME_BYTES = new Uint8Array(256).fill(1);
+for (const char of ' \t\n\r<>=/?"\'()[]{}') NAME_BYTES[char.charCodeAt(0)] = 0;
 
 function isNameByte(byte: number | undefined): boolean {
   return byte !== undefined && NAME_BYTES[byte] === 1;

@@ -144,6 +144,7 @@ t.test('forms of XMP', async (t) => {
     'RDF alone': `<rdf:RDF xmlns:rdf="${rdf}"><rdf:Description/></rdf:RDF>`,
     'another prefix': '<q:xmpmeta xmlns:q="adobe:ns:meta/"><b/></q:xmpmeta>',
     'another prefix of RDF': `<r:RDF  xmlns:r = '${rdf}' >text</r:RDF>`,
+    'a name that is none': `<\x0e\xa9df:RDF xmlns:rdf="${rdf}"><b/></rdf:RDF>`,
     'a declaration further up': `<a b="1" xmlns:r="${rdf}"><r:RDF/></a>`,
     'a tag that is long': `<x:xmpmeta ${' '.repeat(5000)} xmlns:x="adobe:ns:meta/"></x:xmpmeta>`,
     'far behind': `${' '.repeat(70_000)}<x:xmpmeta xmlns:x="adobe:ns:meta/"> <a/>`,
