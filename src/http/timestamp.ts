@@ -1,4 +1,5 @@
 import { Slots } from '../base/slots.ts';
+import { Turns } from '../base/turns.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/authority.ts';
 import { readWhole, requireMediaType } from './body.ts';
 import { callerOf, type Middleware } from './state.ts';
@@ -9,11 +10,13 @@ export interface TimestampOptions {
   bodyTimeoutMs: number;
 }
 
-/**
- * How many queries are stamped at once. An HSM signs one after the other, and the time-stamp of a batch of jobs comes after
- * those that are there already: at 70 ms each, these delay it by little more than a second.
- */
+/** How many queries are held at once: those that are being stamped, and those that wait for it. */
 export const QUERIES_MAX = 16;
+/**
+ * How many of them the authority has at once. An HSM signs one after the other, so more would not be faster, and the time-stamp of
+ * a batch of jobs comes after those that are there already.
+ */
+export const STAMPED_MAX = 2;
 
 const QUERY_TYPE = 'application/timestamp-query';
 const REPLY_TYPE = 'application/timestamp-reply';
@@ -24,6 +27,7 @@ const REPLY_TYPE = 'application/timestamp-reply';
  */
 export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOptions): Middleware {
   const slots = new Slots({ of: 'time-stamp queries', max: QUERIES_MAX });
+  const turns = new Turns({ of: 'time-stamps', max: STAMPED_MAX });
   return async (ctx) => {
     requireMediaType(ctx, [QUERY_TYPE], `Content-Type must be ${QUERY_TYPE}, with the query in DER.`);
     const query = await readWhole(ctx, {
@@ -31,10 +35,12 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
       bytesMax: QUERY_BYTES_MAX,
       timeoutMs: bodyTimeoutMs,
     });
-    const leave = slots.take(callerOf(ctx).viewer.clientId);
+    const { clientId } = callerOf(ctx).viewer;
+    const leave = slots.take(clientId);
     try {
+      const end = await turns.take(clientId);
       // koa would write any other Uint8Array as JSON.
-      ctx.body = Buffer.from(await authority.answerQuery(query));
+      ctx.body = Buffer.from(await authority.answerQuery(query).finally(end));
       ctx.type = REPLY_TYPE;
     } finally {
       leave();
