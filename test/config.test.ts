@@ -30,7 +30,6 @@ t.test('the shipped files load', async (t) => {
     timestamp: {
       authorities: ['built-in'],
       keys: [{ keyLabel: 'timestamp-2026' }],
-      remotes: { acme: { timeoutMs: 5000, rootsFile: '/etc/pdfseal/acme-tsa-roots.pem' } },
     },
     clock: { trust: 'chrony', program: '/usr/bin/chronyc' },
     scan: { clamd: { path: '/run/clamav/clamd.ctl' }, connectionsMax: 64, encrypted: 'refuse' },

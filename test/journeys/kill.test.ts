@@ -33,6 +33,7 @@ interface Create {
 class Ledger {
   readonly creates: Create[] = [];
   readonly broken: string[] = [];
+  answers = 0;
 
   next(): Create {
     const repeat = this.creates.find((one) => one.jobId === undefined);
@@ -57,6 +58,7 @@ class Ledger {
       this.broken.push(`${create.key}: ${create.jobId}, then ${jobId}`);
     }
     create.jobId = jobId;
+    this.answers += 1;
   }
 }
 
@@ -135,6 +137,8 @@ t.test(`killed ${KILLS} times under load, it keeps every promise`, async (t) => 
     const before = await readCheckpoint(client);
     if (before) seen.push(before);
     const posting = Array.from({ length: CLIENTS }, () => postUntilGone(client, ledger));
+    const answered = ledger.answers;
+    if (kill % 2 === 0) await until('something is promised', () => ledger.answers > answered);
     await sleep(random() * 500);
     await daemon.kill();
     await Promise.all(posting);

@@ -116,7 +116,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
     daemon.log.some(({ msg, subject }) => msg === 'a new certificate of TLS' && subject === 'CN=second'),
   );
 
-  const third = issueCertificate(sandbox.dir, 'third', authority, 3);
+  const third = issueCertificate(sandbox.dir, 'third', authority, 1);
   const shown = await serialShown(sandbox.port, ca);
   copyFileSync(third.certificateFile, files.certificateFile);
   const isRefused = () =>
@@ -128,7 +128,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   await until('SIGHUP takes it', async () => (await serialShown(sandbox.port, ca)) !== shown);
   await until('its end is announced', () =>
     daemon.log.some(
-      ({ msg, days_left }) => msg === 'a certificate of TLS ends soon: renew it' && days_left === 2,
+      ({ msg, days_left }) => msg === 'a certificate of TLS ends soon: renew it' && days_left === 0,
     ),
   );
   const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);

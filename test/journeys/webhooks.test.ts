@@ -52,7 +52,9 @@ t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and kee
   };
   const posting = Array.from({ length: CLIENTS }, post);
   for (let kill = 0; kill < KILLS; kill++) {
-    await sleep(100 + random() * 300);
+    const before = promised.size;
+    await until('jobs are promised', () => promised.size >= before + 2);
+    await sleep(random() * 300);
     await daemon.kill();
     daemon = await sandbox.start();
   }
