@@ -40,6 +40,7 @@ export const EVENTS = {
   canary_failed: '2b2cecde3c714cab8372057a21478708',
   canary_back: '4c9f063272a74200a238709c753c2d6a',
   witness_not_written: '45a17f9bd9b340d1a1f861b49247fc70',
+  hash_calibrated: '4a8e2faf2df1428e8a149f9a895e6a52',
   hash_trouble: '5e6b89cefc7b47709f1711c2836a4b0c',
   requests_not_logged: 'd76e815c2e3a433d91a4ed9fc53c9731',
   lines_lost: '069b0a5b48a04077beca7d549cf00d4c',
