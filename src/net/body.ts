@@ -15,6 +15,7 @@ export class IncomingBody {
   readonly #idleTimeoutMs: number;
   readonly #bytesPerSecondMin: number;
   readonly #outcome = Promise.withResolvers<void>();
+  #idle: NodeJS.Timeout | undefined;
   #holds = 0;
   #ended = false;
   /** Of the time since the pace was last looked at: bytes that came, and when it began, as if we had never held. */
@@ -36,6 +37,7 @@ export class IncomingBody {
   async read(take: (chunk: Buffer) => void, signal?: AbortSignal): Promise<void> {
     const req = this.#req;
     const idle = setTimeout(() => this.#expire(idle), this.#idleTimeoutMs);
+    this.#idle = idle;
     const pace = setInterval(() => this.#requirePace(), this.#idleTimeoutMs);
     const onData = (chunk: Buffer) => {
       idle.refresh();
@@ -91,6 +93,7 @@ export class IncomingBody {
     this.#holds -= 1;
     if (this.#holds > 0) return;
     this.#since += performance.now() - this.#heldAt;
+    this.#idle?.refresh();
     if (!this.#ended) this.#req.resume();
   }
 
@@ -116,6 +119,7 @@ export class IncomingBody {
       );
     }
   }
+
   /** Without this a byte now and then would hold a place among the uploads for ever. */
   #requirePace(): void {
     const now = this.#holds > 0 ? this.#heldAt : performance.now();
