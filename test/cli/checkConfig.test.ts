@@ -120,7 +120,13 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
   const daemon = await sandbox.start();
   t.match(await check(sandbox), { status: 0, stdout: /✓ address .*: not tried: a daemon runs/ });
   const ofDaemon = await sandbox.pdfseald(['--check-config', '--config', sandbox.configFile]);
-  t.match(ofDaemon, { status: 0, stdout: (await check(sandbox)).stdout }, 'the same by its other name');
+  const withoutRates = (text: string) => text.replace(/hash engine: .*/, '');
+  t.equal(ofDaemon.status, 0);
+  t.equal(
+    withoutRates(ofDaemon.stdout),
+    withoutRates((await check(sandbox)).stdout),
+    'the same by its other name',
+  );
   t.equal(await daemon.stop(), 0);
 });
 

@@ -67,6 +67,11 @@ function effective(file: string) {
   return { settings: effectiveSettings(document, config), config };
 }
 
+/** Where the source of a credential lies is told from the place of the file. */
+function withoutPlace(config: object): unknown {
+  return JSON.parse(JSON.stringify(config, (name, value) => (name === 'pinSource' ? '' : value)));
+}
+
 t.test('what is shown is read back as the same configuration, wherever it is put', async (t) => {
   const dir = t.testdir({ conf: { 'odd.toml': ODD.replace('VENDOR_PIN = "secret"', 'VENDOR = "y"') } });
   for (const file of ['config/sandbox.toml', 'config/production.toml', join(dir, 'conf/odd.toml')]) {
@@ -78,7 +83,7 @@ t.test('what is shown is read back as the same configuration, wherever it is put
     ] as const) {
       const text = toTomlLines(shown).join('\n');
       const { file, sha256, tables, ...found } = parseConfig(text, '/somewhere/else.toml');
-      t.strictSame(found, expected, `${config.file}: ${name}`);
+      t.strictSame(withoutPlace(found), withoutPlace(expected), `${config.file}: ${name}`);
     }
     t.notOk(hidesSecrets(settings));
   }
