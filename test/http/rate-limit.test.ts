@@ -22,7 +22,8 @@ const DEFAULT = 'pk=:ZGVmYXVsdA==:';
 const INVOICE = 'pk=:aW52b2ljZQ==:';
 
 const time = { now: START_MS };
-const limits = new Limits(NO_LIMITS, [], () => time.now);
+const clock = () => time.now;
+const limits = new Limits(NO_LIMITS, [], clock, undefined, clock);
 const app = await openTestApp(t, { app: { limits } });
 const { partitions, store } = app;
 let clients = 0;
