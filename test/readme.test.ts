@@ -1,61 +1,52 @@
 /** What the manual names exists: commands, options, keys, files, headings, codes. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import t from 'tap';
 import { z } from 'zod';
 import { wholeProgram } from '../src/cli/program.ts';
 import { configSchema } from '../src/config/schema.ts';
 import { ERROR_KINDS } from '../src/http/errors.ts';
+import { leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const blocks = MANUAL.flatMap((page) => page.blocks);
+const spans = MANUAL.flatMap((page) => page.spans);
 
-/** Bodies of fenced blocks, by their language; and the text around them. */
-const blocks: { language: string; body: string }[] = [];
-const prose = readme.replaceAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm, (_, _indent, language, body) => {
-  blocks.push({ language, body });
-  return '';
+t.test('a page has one title, and no two headings of one name', async (t) => {
+  t.ok(MANUAL.length > 30, `${MANUAL.length} pages`);
+  for (const { path, text, headings } of MANUAL) {
+    t.match(text, /^# /, path);
+    t.equal(headings.filter(({ level }) => level === 1).length, 1, path);
+    t.equal(new Set(headings.map(({ anchor }) => anchor)).size, headings.length, path);
+  }
 });
-const spans = Array.from(prose.matchAll(/`([^`\n]+)`/g), ([, span = '']) => span);
-const headings = Array.from(prose.matchAll(/^(#{2,3}) (.+)$/gm), ([, marks = '', text = '']) => ({
-  level: marks.length,
-  text,
-  anchor: text
-    .toLowerCase()
-    .replaceAll(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-'),
-}));
 
-t.test('the contents have every heading, in its order', async (t) => {
-  const contents = prose.slice(prose.indexOf('## Contents'), prose.indexOf('## What it promises'));
-  const entries = Array.from(contents.matchAll(/\[([^\]]+)\]\(#([\w-]+)\)/g), ([, text, anchor]) => [
-    text,
-    anchor,
-  ]);
-  const expected = headings.filter(({ text }) => text !== 'Contents');
-  t.strictSame(
-    entries,
-    expected.map(({ text, anchor }) => [text.replaceAll('`', ''), anchor]),
-  );
-  t.equal(new Set(headings.map(({ anchor }) => anchor)).size, headings.length, 'no two of one name');
+t.test('the README is short, and every page is reached from it', async (t) => {
+  t.ok(statSync(join(ROOT, 'README.md')).size <= 10 * 1024);
+  const reached = new Set(['README.md']);
+  for (const path of reached)
+    for (const link of linksOf(pageAt(path))) if (link.path.endsWith('.md')) reached.add(link.path);
+  t.strictSame([...reached].toSorted(), MANUAL.map(({ path }) => path).toSorted());
 });
 
 t.test('links within lead somewhere', async (t) => {
-  const anchors = headings.map(({ anchor }) => anchor);
-  for (const [, anchor = ''] of prose.matchAll(/\]\(#([^)]+)\)/g)) t.ok(anchors.includes(anchor), anchor);
-  for (const [, path = ''] of prose.matchAll(/\]\((?!https?:|#)([^)]+)\)/g))
-    t.ok(existsSync(join(ROOT, path)), path);
+  const links = MANUAL.flatMap((page) => linksOf(page).map((link) => ({ from: page.path, ...link })));
+  t.ok(links.length > 60, `${links.length} of them`);
+  for (const { from, path, anchor } of links)
+    t.ok(
+      path.endsWith('.md') ? leadsSomewhere({ path, anchor }) : existsSync(join(ROOT, path)),
+      `${from}: ${path}#${anchor}`,
+    );
 });
 
 t.test('files that are named exist', async (t) => {
-  const roots = 'src|test|config|systemd|native|page';
+  const roots = 'src|test|config|systemd|native|page|docs';
   const named = spans.flatMap((span) => span.match(new RegExp(`^(${roots})/[\\w./@-]*$`, 'g')) ?? []);
   t.ok(named.length > 30, `${named.length} of them`);
   for (const path of named) t.ok(existsSync(join(ROOT, path)), path);
-  for (const [, dropIn = ''] of prose.matchAll(/`drop-ins\/([\w-]+\.conf)`/g))
-    t.ok(existsSync(join(ROOT, 'systemd/examples', dropIn)), dropIn);
+  for (const span of spans)
+    for (const [, dropIn = ''] of span.matchAll(/^drop-ins\/([\w-]+\.conf)$/g))
+      t.ok(existsSync(join(ROOT, 'systemd/examples', dropIn)), dropIn);
 });
 
 /** Command lines of pdfseal, without what a shell makes of the rest of the line. */
@@ -142,8 +133,9 @@ t.test('keys of the configuration are in the schema', async (t) => {
 });
 
 t.test('every error code has its row', async (t) => {
+  const api = pageAt('docs/api.md').text;
   for (const [code, { status, title }] of Object.entries(ERROR_KINDS))
-    t.ok(readme.includes(`\n| \`${code}\` | ${status} | ${title} |\n`), code);
+    t.ok(api.includes(`\n| \`${code}\` | ${status} | ${title} |\n`), code);
 });
 
 t.test('every failure of a device that is ours has its row', async (t) => {
@@ -158,5 +150,6 @@ t.test('every failure of a device that is ours has its row', async (t) => {
   // Said only among ourselves: the daemon is stopping, or asked out of turn.
   for (const code of ['signer_closed', 'signer_error']) codes.delete(code);
   t.ok(codes.size > 10);
-  for (const code of codes) t.ok(spans.includes(code), code);
+  const told = pageAt('docs/hsm/messages.md').spans;
+  for (const code of codes) t.ok(told.includes(code), code);
 });

@@ -1,4 +1,4 @@
-/** Holds the shape of the source tree that the README's code map promises. */
+/** Holds the shape of the source tree that the code map in docs/develop.md promises. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';

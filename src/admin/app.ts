@@ -39,7 +39,7 @@ export interface AdminParts {
 const OUT_MS = 30_000;
 const OUT_MS_MAX = 3_600_000;
 
-/** The administration as a request listener; README, "Health and metrics", has its routes. */
+/** The administration as a request listener; docs/operate/health.md has its routes. */
 export function createAdminApp(parts: AdminParts): RequestListener {
   const { logger } = parts;
   const router = routesOf(parts);

@@ -11,7 +11,7 @@ export const EXIT = {
 
 export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 
-/** What each status means: the one table that help and manual pages print, and that the README is held to. */
+/** What each status means: the one table that help and manual pages print, and that docs/operate/commands.md is held to. */
 export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
   0: 'done; of what judges: good',
   1: 'failed, and standard error says why; of what judges: bad',

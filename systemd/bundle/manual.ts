@@ -59,7 +59,7 @@ export async function manualPages(version: string, date: string): Promise<Record
 function seeAlsoOf(name: string): string {
   const pages = ['pdfseal(1)', 'pdfseald.toml(5)', 'pdfseal-errors(7)', 'pdfseald(8)'];
   const others = pages.filter((other) => !other.startsWith(`${name}(`));
-  return prose(`${others.join(', ')}, /usr/share/doc/pdfseald/README.md`);
+  return prose(`${others.join(', ')}, /usr/share/doc/pdfseald/docs/README.md`);
 }
 
 function daemonSections(): Sections {

@@ -62,6 +62,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('systemd/examples', join(documents, 'examples/drop-ins'));
   copy('config', join(documents, 'examples/config'));
   copy('README.md', join(documents, 'README.md'));
+  copy('docs', join(documents, 'docs'));
   write(join(documents, 'copyright'), licences(packages));
   const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...packages]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);

@@ -3,11 +3,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { URGENCIES, urgencyOf } from '../../src/base/validity.ts';
+import { leadsSomewhere, pageAt, toLink } from '../support/manual.ts';
 import { promtool } from '../support/promtool.ts';
 
 const RULES = resolve('config/prometheus-alerts.yml');
 const rules = readFileSync(RULES, 'utf8');
-const readme = readFileSync('README.md', 'utf8');
 
 const TARGET = 'job="pdfseald", environment="production", instance="127.0.0.1:8410"';
 const HOUR = 3600;
@@ -322,7 +322,7 @@ t.test('whoever is woken reads what and where', async (t) => {
       exp_annotations: {
         summary: 'HSM partition eu/production-2026 of pdfseald production does not sign',
         description: /alert: PdfsealdPartitionDown[\s\S]*?description: "(.*)"/.exec(rules)?.[1],
-        runbook: 'README.md#lost-hsm',
+        runbook: 'docs/recovery.md#lost-hsm',
       },
     },
   ];
@@ -338,29 +338,21 @@ function labelsOf(text: string): Record<string, string> {
 }
 
 t.test('each says how grave it is, what to do, and where to read on', async (t) => {
-  const headings = Array.from(readme.matchAll(/^#+ (.*)$/gm), ([, heading = '']) => slugOf(heading));
   for (const block of blocks) {
     const [name = ''] = block.split('\n');
     t.match(block, /severity: (critical|warning|info) /, name);
     for (const annotation of ['summary', 'description', 'runbook']) t.match(block, `${annotation}: `, name);
     t.ok(
-      headings.includes(/README\.md#([\w-]+)"/.exec(block)?.[1] ?? ''),
+      leadsSomewhere(toLink(/runbook: "(.*)"/.exec(block)?.[1] ?? '')),
       `${name} has a heading to read on`,
     );
   }
 });
 
-/** As GitHub makes anchors of headings. */
-function slugOf(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replaceAll(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-');
-}
-
-t.test('the README lists them by severity', async (t) => {
+t.test('the manual lists them by severity', async (t) => {
+  const { text } = pageAt('docs/operate/alarms.md');
   for (const severity of ['critical', 'warning', 'info']) {
-    const [, row = ''] = new RegExp(`^\\| \`${severity}\`[^|]*\\|([^|]*)\\|$`, 'm').exec(readme) ?? [];
+    const [, row = ''] = new RegExp(`^\\| \`${severity}\`[^|]*\\|([^|]*)\\|$`, 'm').exec(text) ?? [];
     const told = Array.from(row.matchAll(/`(Pdfseald\w+)`/g), ([, name]) => name ?? '');
     const expected = blocks
       .filter((block) => block.includes(`severity: ${severity} `))

@@ -8,6 +8,7 @@ import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
 import { expressionsOf, readDashboard } from '../support/dashboard.ts';
 import { freePort } from '../support/freePort.ts';
+import { pageAt } from '../support/manual.ts';
 import { parseMetrics, type Sample, sampleOf } from '../support/metrics.ts';
 import { startPrometheus } from '../support/prometheus.ts';
 import { promtool } from '../support/promtool.ts';
@@ -132,11 +133,11 @@ t.test('metrics', async (t) => {
     t.strictSame(promtool(['check', 'metrics'], text), { status: 0, output: '' });
     t.ok(samples.length < SAMPLES_MAX, `${samples.length} samples`);
     const families = Array.from(text.matchAll(/^# TYPE (pdfseal_\w+)/gm), ([, name]) => name ?? '');
-    const readme = readFileSync('README.md', 'utf8');
-    const told = Array.from(readme.matchAll(/^\| .*$/gm), ([row]) => row.split('|')[1] ?? '').flatMap(
+    const { text: manual } = pageAt('docs/operate/health.md');
+    const told = Array.from(manual.matchAll(/^\| .*$/gm), ([row]) => row.split('|')[1] ?? '').flatMap(
       (cell) => Array.from(cell.matchAll(/`(pdfseal_\w+)`/g), ([, name]) => name ?? ''),
     );
-    t.strictSame(told.sort(), families.sort(), 'in the README, all and no others');
+    t.strictSame(told.sort(), families.sort(), 'in the manual, all and no others');
   });
 
   await t.test('are what a real Prometheus is asked for', async (t) => {

@@ -9,6 +9,7 @@ import { openDatagramAddon, toJournal } from '../../src/base/journal.ts';
 import { createLogger } from '../../src/base/logger.ts';
 import { LogWriter } from '../../src/base/logWriter.ts';
 import { listenAsJournal } from '../support/journal.ts';
+import { leadsSomewhere, toLink } from '../support/manual.ts';
 import { until } from '../support/until.ts';
 
 /** Where a path is short enough for a socket. */
@@ -143,20 +144,13 @@ t.test('every event is told somewhere, has an id of its own, and is explained', 
   t.strictSame([...new Set(told)].sort(), Object.keys(EVENTS).sort());
 
   const catalog = readFileSync('systemd/pdfseald.catalog', 'utf8');
-  const readme = readFileSync('README.md', 'utf8');
-  const anchors = Array.from(readme.matchAll(/^#+ (.*)$/gm), ([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\w\- ]/g, '')
-      .replaceAll(' ', '-'),
-  );
   const entries = catalog.split(/^# (?=\w+\n-- )/m).slice(1);
   const explained = entries.map((entry) => {
-    const [, name = '', id, anchor = ''] =
-      /^(\w+)\n-- ([0-9a-f]{32})\nSubject: .+\nDefined-By: pdfseald\nDocumentation: man:.+\nDocumentation: file:.+#([\w-]+)\n\n[^\n]/.exec(
+    const [, name = '', id, reference = ''] =
+      /^(\w+)\n-- ([0-9a-f]{32})\nSubject: .+\nDefined-By: pdfseald\nDocumentation: man:.+\nDocumentation: file:\/usr\/share\/doc\/pdfseald\/(docs\/[\w/#.-]+)\n\n[^\n]/.exec(
         entry,
       ) ?? [];
-    t.ok(anchors.includes(anchor), `${name} has a heading to read on`);
+    t.ok(leadsSomewhere(toLink(reference)), `${name} has a heading to read on`);
     return [name, id];
   });
   t.strictSame(Object.fromEntries(explained), { ...EVENTS });

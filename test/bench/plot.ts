@@ -1,4 +1,4 @@
-/** Draws what `results.json` says, for the README: `node test/bench/plot.ts`. */
+/** Draws what `results.json` says, for docs/performance.md: `node test/bench/plot.ts`. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytes } from './format.ts';
@@ -173,5 +173,5 @@ const charts = {
   ...(sealer && { log: cost(sealer.fill) }),
 };
 for (const [name, chart] of Object.entries(charts)) {
-  writeFileSync(join(import.meta.dirname, `${name}.svg`), svg(chart));
+  writeFileSync(join(import.meta.dirname, `../../docs/images/${name}.svg`), svg(chart));
 }

@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
@@ -7,6 +6,7 @@ import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { failureOf } from '../../src/cli/failure.ts';
 import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { pageAt } from '../support/manual.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
@@ -75,12 +75,12 @@ t.test('the same option has the same argument and says the same everywhere', asy
       if (long === '--config') t.equal(description, 'config file of the environment');
 });
 
-t.test('exit statuses: the help, and the README', async (t) => {
+t.test('exit statuses: the help, and the manual', async (t) => {
   const { stdout } = pdfseal('--help');
-  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+  const { text: manual } = pageAt('docs/operate/commands.md');
   for (const status of EXIT_STATUSES) {
     t.match(stdout, new RegExp(`^ +${status}  ${EXIT_MEANINGS[status]}$`, 'm'));
-    t.ok(readme.includes(`\n| ${status} | ${EXIT_MEANINGS[status]} |\n`), `README: ${status}`);
+    t.ok(manual.includes(`\n| ${status} | ${EXIT_MEANINGS[status]} |\n`), `manual: ${status}`);
   }
 });
 

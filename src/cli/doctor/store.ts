@@ -49,7 +49,7 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
         diagnoses: [warning('store', error.message, 'start the daemon: it keeps a copy of it as it was')],
       };
     const remedy =
-      'see "Disaster recovery" in the README; a store is made by `pdfseal init` and never overwritten';
+      'see "Disaster recovery" in the manual; a store is made by `pdfseal init` and never overwritten';
     const disk = await checkDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }

@@ -1,0 +1,93 @@
+/** The manual: README.md and the pages below docs, taken apart for the tests that hold them to what there is. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Heading {
+  /** 1 for the title of a page. */
+  level: number;
+  text: string;
+  anchor: string;
+}
+
+export interface ManualPage {
+  /** Relative to the root of the checkout: `docs/hsm/softhsm.md`. */
+  path: string;
+  text: string;
+  /** The text without its fenced blocks. */
+  prose: string;
+  /** Bodies of the fenced blocks, by their language. */
+  blocks: { language: string; body: string }[];
+  /** What stands between backticks on one line. */
+  spans: string[];
+  headings: Heading[];
+}
+
+export interface ManualLink {
+  /** Relative to the root of the checkout. */
+  path: string;
+  /** Empty where the link is to the page as a whole. */
+  anchor: string;
+}
+
+function readPage(path: string): ManualPage {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  const blocks: ManualPage['blocks'] = [];
+  const prose = text.replaceAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm, (_, _indent, language, body) => {
+    blocks.push({ language, body });
+    return '';
+  });
+  const spans = Array.from(prose.matchAll(/`([^`\n]+)`/g), ([, span = '']) => span);
+  const headings = Array.from(prose.matchAll(/^(#+) (.+)$/gm), ([, marks = '', heading = '']) => ({
+    level: marks.length,
+    text: heading,
+    anchor: anchorOf(heading),
+  }));
+  return { path, text, prose, blocks, spans, headings };
+}
+
+/** As GitHub makes anchors of headings. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-');
+}
+
+export const MANUAL: readonly ManualPage[] = [
+  'README.md',
+  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `docs/${path}`)
+    .toSorted(),
+].map(readPage);
+
+/** The page at that path; throws where there is none. */
+export function pageAt(path: string): ManualPage {
+  const page = MANUAL.find((one) => one.path === path);
+  if (page === undefined) throw new Error(`the manual has no page ${path}`);
+  return page;
+}
+
+/** Where a page links to within the checkout. */
+export function linksOf({ path, prose }: ManualPage): ManualLink[] {
+  return Array.from(prose.matchAll(/\]\((?!https?:)([^)#]*)#?([^)]*)\)/g), ([, to = '', anchor = '']) => ({
+    path: to === '' ? path : normalize(join(dirname(path), to)),
+    anchor,
+  }));
+}
+
+/** Whether the manual has that page and, where an anchor is named, that heading. */
+export function leadsSomewhere({ path, anchor }: ManualLink): boolean {
+  const page = MANUAL.find((one) => one.path === path);
+  if (page === undefined) return false;
+  return anchor === '' || page.headings.some((heading) => heading.anchor === anchor);
+}
+
+/** A reference such as `docs/recovery.md#lost-hsm`. */
+export function toLink(reference: string): ManualLink {
+  const [path = '', anchor = ''] = reference.split('#');
+  return { path, anchor };
+}
