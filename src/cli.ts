@@ -3,9 +3,9 @@ import './base/inspector.ts';
 import { type Command, CommanderError } from 'commander';
 import { ASK } from './cli/completion/scripts.ts';
 import { EXIT } from './cli/exit.ts';
-import { report } from './cli/failure.ts';
 import { commandAt, withSubcommands } from './cli/help.ts';
 import { programFor } from './cli/program.ts';
+import { report } from './cli/report.ts';
 import { isJson, note, speakJson } from './cli/terminal.ts';
 
 const NODE_MAJOR_MIN = 24;
@@ -24,7 +24,7 @@ async function main(args: string[]): Promise<void> {
 
 /** What a shell asks while a command line is being typed, of which `words` are there. */
 async function answer(words: string[]): Promise<void> {
-  const { answerShell } = await import('./cli/completion.ts');
+  const { answerShell } = await import('./cli/completion/completionCommand.ts');
   await answerShell(await programFor(words.slice(0, -1)), words);
 }
 

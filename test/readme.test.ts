@@ -6,7 +6,7 @@ import t from 'tap';
 import { z } from 'zod';
 import { wholeProgram } from '../src/cli/program.ts';
 import { configSchema } from '../src/config/schema.ts';
-import { ERROR_KINDS } from '../src/http/errors.ts';
+import { ERROR_KINDS } from '../src/http/errorKinds.ts';
 import { leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
 const blocks = MANUAL.flatMap((page) => page.blocks);
@@ -139,7 +139,7 @@ t.test('every error code has its row', async (t) => {
 });
 
 t.test('every failure of a device that is ours has its row', async (t) => {
-  const sources = ['token', 'module', 'pinFile', 'keys', 'partition', 'signerProcess'].map((name) =>
+  const sources = ['token', 'module', 'pinFile', 'keyOperations', 'partition', 'signerProcess'].map((name) =>
     readFileSync(join(ROOT, `src/kms/${name}.ts`), 'utf8'),
   );
   const codes = new Set(

@@ -1,4 +1,4 @@
-/** Holds the shape of the source tree that the code map in docs/develop.md promises. */
+/** Holds the shape of the source tree that the README's code map promises. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,14 +13,13 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const LAYERS = [
   ['base'],
-  ['upkeep', 'job', 'log', 'net', 'pdf', 'multipart', 'asn1'],
+  ['net', 'asn1', 'log', 'job', 'pdf', 'multipart'],
   ['manifest'],
-  ['copy', 'hash', 'kms', 'scan', 'source', 'store', 'tsa'],
-  ['document', 'draft', 'signing', 'timestamping', 'receipts', 'expiry', 'limits', 'timekeeping'],
-  ['intake', 'sealer', 'verify', 'sweep', 'supervision', 'webhook'],
-  ['audit', 'canary', 'fetching', 'history'],
-  ['witness'],
-  ['config', 'http'],
+  ['store', 'kms', 'tsa', 'scan', 'hash', 'source', 'copy'],
+  ['limits', 'webhook'],
+  ['seal', 'prove'],
+  ['watch', 'config'],
+  ['http'],
   ['admin'],
   ['cli'],
   ['main'],
@@ -107,7 +106,7 @@ t.test('what verifies offline needs nothing of Node in a browser', async (t) => 
     reached.add(path);
     for (const next of sourceByPath.get(path)?.imports ?? []) reach(next);
   };
-  reach('verify.ts');
+  reach('prove/verify.ts');
   const packages = new Set<string>();
   for (const path of reached) {
     const { text = '' } = sourceByPath.get(path) ?? {};

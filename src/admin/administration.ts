@@ -1,14 +1,14 @@
 import type { Logger } from 'pino';
-import type { Canary } from '../canary.ts';
-import type { AnswerOptions } from '../http/answer.ts';
-import type { AuthOptions } from '../http/auth.ts';
+import type { AuthOptions } from '../http/authentication.ts';
+import type { AnswerOptions } from '../http/errorResponses.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../net/address.ts';
-import type { Signing } from '../signing.ts';
+import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
-import { createAdminApp } from './app.ts';
+import type { Canary } from '../watch/canary.ts';
 import { Drills } from './drills.ts';
 import { type AdminListener, openAdminListener } from './listener.ts';
 import type { Metrics } from './metrics.ts';
+import { createAdminApp } from './routes.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
 
 export interface AdministrationOptions {

@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { EDGES } from './gauges/edges.ts';
-import { SEALING } from './gauges/sealing.ts';
+import { EDGES } from './gauges/edgeGauges.ts';
+import { SEALING } from './gauges/sealingGauges.ts';
 import type { StatusMetric } from './gauges/statusMetric.ts';
-import { UPKEEP } from './gauges/upkeep.ts';
-import type { AdminStatus } from './status.ts';
+import { UPKEEP } from './gauges/upkeepGauges.ts';
+import type { AdminStatus } from './statusSchema.ts';
 
 /** The metrics that say how things stand. */
 export class StatusGauges {

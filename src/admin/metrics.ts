@@ -1,12 +1,12 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import type { CanaryRun } from '../canary.ts';
-import type { FetchAttempt } from '../fetching.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import { type Failure, isOfClient, type Job } from '../job/job.ts';
-import type { ScanAnswer } from '../scan/answer.ts';
-import type { SealedJobs, SealerObserver } from '../sealer/observer.ts';
+import type { ScanAnswer } from '../scan/clamdReply.ts';
+import type { FetchAttempt } from '../seal/fetching.ts';
+import type { SealedJobs, SealerObserver } from '../seal/observer.ts';
+import type { CanaryRun } from '../watch/canary.ts';
 import { StatusGauges } from './gauges.ts';
-import type { AdminStatus } from './status.ts';
+import type { AdminStatus } from './statusSchema.ts';
 
 /** Seconds; from a flush of a good disk to the time-out of a bad token. */
 const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

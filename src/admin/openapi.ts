@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
-import { ANY_REQUEST, describeItself, failures, file, header, json, secured } from '../http/openapi-parts.ts';
-import { SCHEMAS, type Schema } from '../http/openapi-schemas.ts';
-import { ANSWERS } from './status.ts';
+import { ANY_REQUEST, describeItself, failures, file, header, json, secured } from '../http/openapiParts.ts';
+import { SCHEMAS, type Schema } from '../http/openapiSchemas.ts';
+import { ANSWERS } from './statusSchema.ts';
 
 /** It answers while the service is being stopped, too. */
 const ANY = ANY_REQUEST.filter((code) => code !== 'shutting_down');

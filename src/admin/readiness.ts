@@ -1,5 +1,5 @@
 import { formatBytes } from '../base/units.ts';
-import type { AdminStatus, HealthPart } from './status.ts';
+import type { AdminStatus, HealthPart } from './statusSchema.ts';
 
 type Facts = Pick<
   AdminStatus,

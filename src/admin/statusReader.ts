@@ -3,9 +3,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, toTimestamp } from '../base/clock.ts';
 import { packageVersion } from '../base/version.ts';
-import type { Canary } from '../canary.ts';
 import type { Copies } from '../copy/copies.ts';
-import type { Fetching } from '../fetching.ts';
 import type { KernelRate } from '../hash/calibrate.ts';
 import type { HashPool } from '../hash/pool.ts';
 import type { PartitionStatus } from '../kms/partition.ts';
@@ -15,15 +13,17 @@ import { countOf, encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
 import type { TlsCertificates } from '../net/tls.ts';
+import type { Witness } from '../prove/witnessFile.ts';
 import type { Scanner } from '../scan/scanner.ts';
-import type { Sealer } from '../sealer.ts';
+import type { Fetching } from '../seal/fetching.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
+import type { Timestamping } from '../seal/timestamping.ts';
 import type { Store } from '../store/store.ts';
-import type { Timekeeping } from '../timekeeping.ts';
-import type { Timestamping } from '../timestamping.ts';
-import { type CertificateSources, listCertificates } from '../tsa/expiry.ts';
-import { readUpkeep } from '../upkeep.ts';
+import { type CertificateSources, listCertificates } from '../tsa/certificateList.ts';
+import type { Canary } from '../watch/canary.ts';
+import { readUpkeep } from '../watch/upkeepNotes.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
-import type { Witness } from '../witness.ts';
 import type { Drills } from './drills.ts';
 import {
   presentCanary,
@@ -37,9 +37,9 @@ import {
   presentTlsCertificate,
   presentWebhooks,
   presentWitness,
-} from './present.ts';
+} from './presentStatus.ts';
 import { readinessOf } from './readiness.ts';
-import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition } from './status.ts';
+import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition } from './statusSchema.ts';
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {

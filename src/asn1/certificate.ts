@@ -1,6 +1,5 @@
 import { bytesEqual, concatBytes } from '../base/bytes.ts';
 import type { PublicKey } from '../base/crypto.ts';
-import { readSignatureAlgorithm, type SignatureScheme, verifyScheme } from './algorithm.ts';
 import {
   contentOf,
   contextTag,
@@ -20,9 +19,10 @@ import {
   requireTag,
   TAG,
 } from './der.ts';
-import { describeName, type NameAttribute, readName } from './name.ts';
+import { describeName, type NameAttribute, readName } from './distinguishedName.ts';
 import { OID } from './oid.ts';
 import { readPublicKey } from './publicKey.ts';
+import { readSignatureAlgorithm, type SignatureScheme, verifyScheme } from './signatureAlgorithm.ts';
 
 /** A certificate (RFC 5280). */
 export interface Certificate {

@@ -1,12 +1,4 @@
 import { type DigestName, sha256 } from '../base/crypto.ts';
-import {
-  type AuthorityAlgorithm,
-  digestAlgorithm,
-  readDigestAlgorithm,
-  readSignatureAlgorithm,
-  type SignatureScheme,
-  signatureAlgorithm,
-} from './algorithm.ts';
 import type { Certificate } from './certificate.ts';
 import {
   constructed,
@@ -29,6 +21,14 @@ import {
   TAG,
 } from './der.ts';
 import { OID } from './oid.ts';
+import {
+  type AuthorityAlgorithm,
+  digestAlgorithm,
+  readDigestAlgorithm,
+  readSignatureAlgorithm,
+  type SignatureScheme,
+  signatureAlgorithm,
+} from './signatureAlgorithm.ts';
 
 /** A SignedData (RFC 5652, section 5) with its content inside and exactly one signer, who signed attributes. */
 export interface SignedData {

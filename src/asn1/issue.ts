@@ -1,6 +1,5 @@
 import { fromBase64, fromUtf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import { type AuthorityAlgorithm, signatureAlgorithm } from './algorithm.ts';
 import { type Certificate, KEY_USAGE } from './certificate.ts';
 import {
   bitString,
@@ -24,6 +23,7 @@ import {
   unsignedContent,
 } from './der.ts';
 import { OID } from './oid.ts';
+import { type AuthorityAlgorithm, signatureAlgorithm } from './signatureAlgorithm.ts';
 
 /** Whom a certificate names (X.520), as far as this service writes names. */
 export interface DistinguishedName {

@@ -1,9 +1,9 @@
 import { toTimestamp } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import type { Config } from '../config.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
+import type { Config } from './config.ts';
 
 /** What an epoch is made from. */
 type Terms = Pick<Config, 'kms' | 'timestamp'>;

@@ -1,11 +1,11 @@
 import { dirname, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { Config } from '../config.ts';
 import { formatAddress } from '../net/address.ts';
+import type { Config } from './config.ts';
 import { configSchema } from './schema.ts';
 import type { KeyPath } from './toml.ts';
-import { PATHS } from './values.ts';
+import { PATHS } from './valueTypes.ts';
 
 /** A key as it is in effect, in the spelling of the file. */
 export interface Setting {

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { type Config, loadConfig } from '../config.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
+import { type Config, loadConfig } from './config.ts';
 import { changedKeys } from './toml.ts';
 
 /** What takes effect without a restart: a key, or all keys of a table. */

@@ -1,15 +1,15 @@
 import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
-import { discardOnFailure } from '../document.ts';
 import { fingerprint } from '../job/fields.ts';
 import { newJobId } from '../job/id.ts';
 import type { Job } from '../job/job.ts';
 import type { Allowance } from '../limits/allowance.ts';
-import type { Sealer } from '../sealer.ts';
+import { discardOnFailure } from '../seal/documentPass.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
-import type { Timekeeping } from '../timekeeping.ts';
 import type { Reservations } from './idempotency.ts';
-import { presentJob, type Site } from './present.ts';
+import { presentJob, type Site } from './presentJob.ts';
 import { callerOf, type RequestContext } from './state.ts';
 import { probe, type Submission, type SubmissionOptions, type Submit } from './submission.ts';
 

@@ -5,26 +5,26 @@ import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { Sealer } from '../sealer.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
-import type { Timekeeping } from '../timekeeping.ts';
-import { type AnswerOptions, answerErrors } from './answer.ts';
-import { type AuthOptions, requireKey } from './auth.ts';
-import { createDigestBatch } from './batch.ts';
-import { linger } from './body.ts';
-import { Connections } from './connections.ts';
-import { type CreateOptions, createDigestJob, createSealJob } from './create.ts';
-import { type DocumentRouteOptions, getDocument } from './document.ts';
-import { serveErrorIndex, serveErrorPage } from './error-pages.ts';
+import { type AuthOptions, requireKey } from './authentication.ts';
+import { createDigestBatch } from './batchRoute.ts';
+import { Connections } from './connectionLimits.ts';
+import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
+import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
+import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
+import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { Reservations } from './idempotency.ts';
-import { getJob, getReceipt, listJobs } from './jobs.ts';
-import { getCheckpoint, getTile } from './log.ts';
+import { getJob, getReceipt, listJobs } from './jobRoutes.ts';
+import { getCheckpoint, getTile } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
-import { limitAtOnce, limitRate } from './rate-limit.ts';
+import { limitAtOnce, limitRate } from './rateLimit.ts';
+import { linger } from './requestBody.ts';
 import { RequestLog } from './requestLog.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
-import { answerTimestampQuery, type TimestampOptions } from './timestamp.ts';
+import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts';
 import {
   changeEndpoint,
   createEndpoint,
@@ -39,7 +39,7 @@ import {
   rotateSecret,
   testEndpoint,
   type WebhooksOptions,
-} from './webhooks.ts';
+} from './webhookRoutes.ts';
 
 /** What the API is made of; each part is opened and closed by the caller. */
 export interface AppParts {

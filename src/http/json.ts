@@ -1,7 +1,7 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
-import { askForBody } from './body.ts';
+import { askForBody } from './requestBody.ts';
 import type { RequestContext } from './state.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../base/errors.ts';
 import { packageVersion } from '../base/version.ts';
-import { QUERY_BYTES_MAX } from '../tsa/authority.ts';
-import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapi-digests.ts';
+import { QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
+import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapiDigests.ts';
 import {
   ANY_REQUEST,
   cacheHeaders,
@@ -18,9 +18,9 @@ import {
   retryAfter,
   SCOPED,
   secured,
-} from './openapi-parts.ts';
-import { createFields, listParameters, SCHEMAS } from './openapi-schemas.ts';
-import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS, WEBHOOKS_TAG } from './openapi-webhooks.ts';
+} from './openapiParts.ts';
+import { createFields, listParameters, SCHEMAS } from './openapiSchemas.ts';
+import { WEBHOOK_PATHS, WEBHOOK_SCHEMAS, WEBHOOKS, WEBHOOKS_TAG } from './openapiWebhooks.ts';
 
 const CREATE_FAILURES: ErrorCode[] = [
   ...SCOPED,

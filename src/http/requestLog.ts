@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { addressKey } from './connections.ts';
+import { addressKey } from './connectionLimits.ts';
 
 /** Lines that requests without a good API key leave in each window, by address. */
 const LINES_MAX = 20;

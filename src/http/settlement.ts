@@ -1,7 +1,7 @@
 import { ServiceError } from '../base/errors.ts';
 import type { Failure, Outcome } from '../job/job.ts';
-import type { Sealer } from '../sealer.ts';
-import { ERROR_KINDS } from './errors.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import { ERROR_KINDS } from './errorKinds.ts';
 
 /** What to wait before asking again: batches follow each other within fractions of a second. */
 export const RETRY_AFTER_SECONDS = 1;

@@ -1,9 +1,6 @@
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Owner } from '../copy/copies.ts';
-import { discardOnFailure, type ReceivedDocument } from '../document.ts';
-import type { Fetching } from '../fetching.ts';
-import { type IntakeOptions, receiveDocument, receiveForm } from '../intake.ts';
 import {
   CreateFields,
   type CreateRequest,
@@ -13,8 +10,11 @@ import {
   parseQueryCreate,
 } from '../job/fields.ts';
 import type { Content } from '../job/job.ts';
-import { askForBody, requireMediaType } from './body.ts';
+import { discardOnFailure, type ReceivedDocument } from '../seal/documentPass.ts';
+import type { Fetching } from '../seal/fetching.ts';
+import { type IntakeOptions, receiveDocument, receiveForm } from '../seal/intake.ts';
 import { readJson } from './json.ts';
+import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './state.ts';
 
 export interface SubmissionOptions {

@@ -1,5 +1,5 @@
 import { createPublicKey } from 'node:crypto';
-import type { SignatureAlgorithm } from '../log/keys.ts';
+import type { SignatureAlgorithm } from '../log/verifierKey.ts';
 
 /** CKA_EC_PARAMS per algorithm: the curve's object identifier in DER (RFC 8410, section 3; RFC 5480, section 2.1.1.1). */
 export const EC_PARAMS: Record<SignatureAlgorithm, Buffer> = {

@@ -1,8 +1,8 @@
 import { accessSync, constants } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import { systemReason } from '../base/systemReason.ts';
-import { SignerFailure } from './failure.ts';
 import type { TokenOptions } from './protocol.ts';
+import { SignerFailure } from './signerFailure.ts';
 
 /** Enough to find a typing error; a shared HSM may have hundreds. */
 const TOKENS_NAMED_MAX = 16;

@@ -2,7 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../manifest/receipt.ts';
-import { type HeldKey, type VerifySignature, verifierOf } from './algorithm.ts';
+import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
+import { logInOnce } from './pinAttempts.ts';
+import { pinFileVersion } from './pinFile.ts';
+import { probeMessage } from './probe.ts';
+import type { TokenOptions } from './protocol.ts';
 import {
   isPinRefusal,
   type PartitionState,
@@ -10,11 +14,7 @@ import {
   SignerFailure,
   stateAfter,
   toSignerFailure,
-} from './failure.ts';
-import { logInOnce } from './pinAttempts.ts';
-import { pinFileVersion } from './pinFile.ts';
-import { probeMessage } from './probe.ts';
-import type { TokenOptions } from './protocol.ts';
+} from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionTimes {

@@ -1,12 +1,12 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
-import type { SignatureAlgorithm } from '../log/keys.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
-import type { HeldKey, KeyAlgorithm } from './algorithm.ts';
-import { describeFailure, isPinTrouble, remedyFor } from './failure.ts';
+import type { SignatureAlgorithm } from '../log/verifierKey.ts';
+import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import type { TokenOptions } from './protocol.ts';
+import { describeFailure, isPinTrouble, remedyFor } from './signerFailure.ts';
 
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {

@@ -2,9 +2,10 @@
  * What tokens said of PINs, as long as this process lives. Several keys may be on one token, which counts refused log-ins of all
  * of them together and locks itself after a few: so no PIN that it refused is shown to it again.
  */
-import { isPinRefusal, SignerFailure, toSignerFailure } from './failure.ts';
+
 import { pinFileVersion } from './pinFile.ts';
 import type { TokenOptions } from './protocol.ts';
+import { isPinRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
 
 /** By token: the version of the PIN file it refused. */
 const refused = new Map<string, string>();

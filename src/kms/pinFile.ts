@@ -1,7 +1,7 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { systemReason } from '../base/systemReason.ts';
-import { SignerFailure } from './failure.ts';
+import { SignerFailure } from './signerFailure.ts';
 
 /** More than any token's ulMaxPinLen; keeps a wrong path from being read whole. */
 const PIN_FILE_BYTES_MAX = 1024;

@@ -1,4 +1,4 @@
-import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
+import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
 
 /** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it. */
 export interface TokenOptions {

@@ -5,9 +5,9 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { SignerFailure } from './failure.ts';
 import { asPkcs11Error } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
+import { SignerFailure } from './signerFailure.ts';
 import { Token, type TokenKey } from './token.ts';
 
 let token: Token | undefined;

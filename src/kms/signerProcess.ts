@@ -2,8 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
-import { SignerFailure } from './failure.ts';
+import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
 import type {
   KeyProtection,
   SignerAnswers,
@@ -12,6 +11,7 @@ import type {
   TokenAccess,
   TokenOptions,
 } from './protocol.ts';
+import { SignerFailure } from './signerFailure.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
 const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));

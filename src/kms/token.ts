@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import type { KeyAlgorithm, PublicKey } from './algorithm.ts';
 import {
   algorithmOf,
   EC_PARAMS,
@@ -11,10 +10,11 @@ import {
   encodeRsaSpki,
   encodeSpki,
 } from './encoding.ts';
-import { isPinRefusal, SignerFailure } from './failure.ts';
+import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
 import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
+import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;

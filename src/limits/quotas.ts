@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import type { QuotaWindow } from '../job/job.ts';
-import { QUOTA_RETENTION_MS } from '../store/quotas.ts';
+import { QUOTA_RETENTION_MS } from '../store/lmdb/quotaCounts.ts';
 import type { QuotaCount } from '../store/store.ts';
 import type { QuotaPolicy } from './policies.ts';
 import type { Remainder } from './rates.ts';

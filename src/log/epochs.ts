@@ -1,6 +1,6 @@
 import { assert } from '../base/assert.ts';
-import type { LogKey } from './keys.ts';
 import type { QuorumPolicy } from './quorum.ts';
+import type { LogKey } from './verifierKey.ts';
 
 /**
  * A time within which one set of keys signs the log by one rule. Epochs follow each other without a gap: one ends where the

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { inheritedSockets } from '../base/env.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { type HttpServer, listen } from '../http/server.ts';

@@ -3,18 +3,18 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
-import { certificatesInUse } from '../config/certificates.ts';
-import type { Config } from '../config.ts';
+import { certificatesInUse } from '../config/certificatesInUse.ts';
+import type { Config } from '../config/config.ts';
 import { type Copies, openCopies } from '../copy/copies.ts';
-import { startExpiryWarnings } from '../expiry.ts';
-import { Fetching, type FetchingOptions } from '../fetching.ts';
-import { presentEvent } from '../http/present.ts';
+import { presentEvent } from '../http/presentJob.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
-import { SourceClient } from '../source/client.ts';
+import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
+import { openTimestamping, type Timestamping } from '../seal/timestamping.ts';
+import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
-import { openTimestamping, type Timestamping } from '../timestamping.ts';
-import { openTrustedClock, type TrustedClock } from '../tsa/clock.ts';
+import { openTrustedClock, type TrustedClock } from '../tsa/trustedClock.ts';
+import { startExpiryWarnings } from '../watch/expiryWarnings.ts';
 import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
 
 /** Where nothing is time-stamped nobody is asked who vouches for the clock: it is believed as it is. */

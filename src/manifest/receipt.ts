@@ -3,10 +3,10 @@ import { toBase64, toHex } from '../base/bytes.ts';
 import { sha512 } from '../base/crypto.ts';
 import type { ReceivedJob } from '../job/job.ts';
 import { parseCheckpoint } from '../log/checkpoint.ts';
-import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/keys.ts';
 import { parseNote } from '../log/note.ts';
 import { verifyInclusion } from '../log/proof.ts';
 import { leafHash } from '../log/tree.ts';
+import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import { encodeCanonical } from './jcs.ts';
 import { leafData, type Manifest, manifestOf } from './manifest.ts';
 

@@ -1,5 +1,5 @@
-import type { MessageImprint } from '../asn1/timestamp.ts';
-import type { VerifiedTimestamp } from '../asn1/token.ts';
+import type { MessageImprint } from '../asn1/timestampQuery.ts';
+import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
 import { fromUtf8 } from '../base/bytes.ts';
 import { sha512 } from '../base/crypto.ts';
 

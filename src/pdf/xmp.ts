@@ -1,6 +1,6 @@
 import { Budget } from './budget.ts';
 import type { Edit } from './findings.ts';
-import { Scan } from './scan.ts';
+import { Scan } from './metadataScan.ts';
 import type { ByteSource } from './window.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { ServiceError } from '../base/errors.ts';
 import type { ScanResult } from '../job/job.ts';
-import { parseScanAnswer, type ScanAnswer } from './answer.ts';
-import type { Connection, Connections } from './connections.ts';
-import { ScannerFailure } from './failure.ts';
+import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
+import type { Connection, Connections } from './connectionPool.ts';
+import { ScannerFailure } from './scannerFailure.ts';
 
 /** What becomes of documents the scanner cannot look into: refused, or sealed with the verdict `encrypted`. */
 export const ENCRYPTED_POLICIES = ['refuse', 'record'] as const;

@@ -1,5 +1,5 @@
-import { parseScanAnswer, type ScanAnswer } from './answer.ts';
-import { ScannerFailure } from './failure.ts';
+import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
+import { ScannerFailure } from './scannerFailure.ts';
 import type { ClamdSession } from './session.ts';
 
 /** A document to which a scanner that is fit has one kind of answer. */

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import type { ClamdVersion } from './answer.ts';
-import { Connections } from './connections.ts';
+import type { ClamdVersion } from './clamdReply.ts';
+import { Connections } from './connectionPool.ts';
 import {
   DocumentScan,
   type DocumentScanOptions,
@@ -10,7 +10,7 @@ import {
   type Scan,
   unavailable,
 } from './documentScan.ts';
-import { ScannerFailure, type ScannerTrouble } from './failure.ts';
+import { ScannerFailure, type ScannerTrouble } from './scannerFailure.ts';
 import { type ClamdAddress, takesStreamOf } from './session.ts';
 
 export interface ScannerOptions {

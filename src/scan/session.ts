@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { assert } from '../base/assert.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { ScannerFailure, type ScannerTrouble } from './failure.ts';
+import { ScannerFailure, type ScannerTrouble } from './scannerFailure.ts';
 
 /** Where clamd listens. */
 export type ClamdAddress = { path: string } | { host: string; port: number };

@@ -4,7 +4,7 @@ import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
-import type { WebhookStore } from './webhooks.ts';
+import type { WebhookStore } from './webhookStore.ts';
 
 /**
  * The contract every store keeps. `test/store/contract.ts` is its executable form; an implementation is done when it

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { AuthorityAlgorithm } from '../asn1/algorithm.ts';
 import { type Certificate, describeSubject, isSelfIssued } from '../asn1/certificate.ts';
 import { modulusBits } from '../asn1/publicKey.ts';
+import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';

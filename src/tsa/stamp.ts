@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Certificate } from '../asn1/certificate.ts';
 import { MalformedDer, unsignedContent } from '../asn1/der.ts';
-import { parseResponse, type TimestampResponse } from '../asn1/response.ts';
-import { encodeQuery } from '../asn1/timestamp.ts';
-import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/token.ts';
+import { encodeQuery } from '../asn1/timestampQuery.ts';
+import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse.ts';
+import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { toTimestamp } from '../base/clock.ts';
-import type { TrustedClock } from './clock.ts';
+import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
 /** Whoever answers time-stamp queries: the built-in authority, or one elsewhere. */

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
-import type { ClockStatus, TrustedClock } from './clock.ts';
 import { requestStamp, type Stamp, type TimestampAuthority } from './stamp.ts';
+import type { ClockStatus, TrustedClock } from './trustedClock.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
 export interface TimestampsOptions {

@@ -8,7 +8,7 @@ import {
   WEBHOOK_EVENTS,
   type WebhookEndpoint,
   type WebhookEvent,
-} from '../store/webhooks.ts';
+} from '../store/webhookStore.ts';
 import { newSecret, parseSecret } from './signature.ts';
 
 /** Enough for every system that wants to know; each job costs one delivery to each. */

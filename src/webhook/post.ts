@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { discardBody } from '../net/answer.ts';
-import { HttpClient } from '../net/client.ts';
+import { HttpClient } from '../net/httpClient.ts';
 import type { TargetPolicy } from '../net/policy.ts';
+import { discardBody } from '../net/response.ts';
 
 export interface PosterOptions {
   policy: TargetPolicy;

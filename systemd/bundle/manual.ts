@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Argument, Command, Option } from 'commander';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
-import { FAILURES } from '../../src/cli/failure.ts';
 import { describeOption, explanationOf } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
-import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errors.ts';
+import { FAILURES } from '../../src/cli/report.ts';
+import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { EXIT_MEANINGS as DAEMON_EXITS, OPTIONS as DAEMON_OPTIONS } from '../../src/main/usage.ts';
 import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
 

@@ -1,12 +1,12 @@
 /** Tokens that others made (test/vectors/timestamp). */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { DIGESTS } from '../../src/asn1/algorithm.ts';
 import { parseCertificate } from '../../src/asn1/certificate.ts';
 import { readCertificateFile } from '../../src/asn1/pem.ts';
-import { parseResponse } from '../../src/asn1/response.ts';
-import { parseQuery } from '../../src/asn1/timestamp.ts';
-import { type TokenVerification, verifyTimestampToken } from '../../src/asn1/token.ts';
+import { DIGESTS } from '../../src/asn1/signatureAlgorithm.ts';
+import { parseQuery } from '../../src/asn1/timestampQuery.ts';
+import { parseResponse } from '../../src/asn1/timestampResponse.ts';
+import { type TokenVerification, verifyTimestampToken } from '../../src/asn1/timestampToken.ts';
 import { digestOf } from '../../src/base/crypto.ts';
 
 const FOLDER = new URL('../vectors/timestamp/', import.meta.url);

@@ -1,4 +1,4 @@
-import { encodeQuery } from '../../src/asn1/timestamp.ts';
+import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { IMPRINT } from '../support/authority.ts';
 import { type Target, WAYS } from '../support/greedy.ts';
 import { onePage, pdfFile, stream } from '../support/pdfFile.ts';

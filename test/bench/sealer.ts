@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { initKey } from '../../src/kms/keys.ts';
+import { initKey } from '../../src/kms/keyOperations.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import type { LogKey } from '../../src/log/keys.ts';
-import { createStore } from '../../src/store/lmdb.ts';
+import type { LogKey } from '../../src/log/verifierKey.ts';
+import { createStore } from '../../src/store/lmdb/open.ts';
 import { firstEpoch } from '../support/sealing.ts';
 import { makeToken } from '../support/softhsm.ts';
 import type { SealerOrder, SealerResult } from './sealerProcess.ts';

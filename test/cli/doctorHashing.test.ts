@@ -1,5 +1,5 @@
 import t from 'tap';
-import { judgeEngine } from '../../src/cli/doctor/hashing.ts';
+import { judgeEngine } from '../../src/cli/doctor/hashingDiagnosis.ts';
 
 const kernels = (alone: number) => [
   { streams: 1, kernel: 'openssl', megabytes_per_second: alone },

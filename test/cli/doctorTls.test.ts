@@ -1,8 +1,8 @@
 import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import type { AdminStatus } from '../../src/admin/status.ts';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toTimestamp } from '../../src/base/clock.ts';
-import { checkServed, checkTls } from '../../src/cli/doctor/tls.ts';
+import { checkServed, checkTls } from '../../src/cli/doctor/tlsDiagnosis.ts';
 import { readTls } from '../../src/net/tls.ts';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
 

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { epochsCommand } from '../../src/cli/epochs.ts';
-import { hsmCommand } from '../../src/cli/hsm.ts';
-import { readKey } from '../../src/kms/keys.ts';
-import { parseTrust } from '../../src/manifest/trust.ts';
+import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
+import { epochsCommand } from '../../src/cli/store/epochsCommand.ts';
+import { readKey } from '../../src/kms/keyOperations.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 import { destroyKey, editToken, findObjects, takeToken } from '../support/tamper.ts';

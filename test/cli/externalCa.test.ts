@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { describeSubject } from '../../src/asn1/certificate.ts';
-import { parseTrust } from '../../src/manifest/trust.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { openssl } from '../support/openssl.ts';
 import { openSandbox } from '../support/sandbox.ts';

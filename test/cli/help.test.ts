@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
-import { failureOf } from '../../src/cli/failure.ts';
 import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { failureOf } from '../../src/cli/report.ts';
 import { pageAt } from '../support/manual.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');

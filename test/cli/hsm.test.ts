@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { EC_PARAMS } from '../../src/kms/encoding.ts';
-import { initKey, readKey, useKey } from '../../src/kms/keys.ts';
+import { initKey, readKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { item } from '../support/site.ts';
 import { destroyKey, editToken } from '../support/tamper.ts';

@@ -4,9 +4,9 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
-import { FAILURES } from '../../src/cli/failure.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
-import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errors.ts';
+import { FAILURES } from '../../src/cli/report.ts';
+import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { manualPages } from '../../systemd/bundle/manual.ts';
 
 const dir = t.testdir();

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { counterKey, tileKey } from '../../src/store/keys.ts';
-import { openStore } from '../../src/store/lmdb.ts';
+import { counterKey, tileKey } from '../../src/store/lmdb/keyLayout.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { dump, tamper } from '../support/wholeStore.ts';

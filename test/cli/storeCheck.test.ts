@@ -1,19 +1,19 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { checkStore, emptyIndexReport, isWhole, type StoreReport } from '../../src/cli/storeCheck.ts';
+import { checkStore, emptyIndexReport, isWhole, type StoreReport } from '../../src/cli/store/storeCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
-import type { Databases } from '../../src/store/databases.ts';
-import { counterKey } from '../../src/store/keys.ts';
-import { openStore } from '../../src/store/lmdb.ts';
+import type { Databases } from '../../src/store/lmdb/databases.ts';
+import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import {
   encodeContent,
   encodeFailed,
   encodeJob,
   encodeRecord,
   parseRecord,
-} from '../../src/store/records.ts';
+} from '../../src/store/lmdb/records.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { makeContent, makeJob, makeKey, type TestKey } from '../support/sealing.ts';
 import {

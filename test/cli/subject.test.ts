@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import t from 'tap';
-import { parseSubjectArgument } from '../../src/cli/subject.ts';
+import { parseSubjectArgument } from '../../src/cli/hsm/subject.ts';
 import { fc } from '../support/seed.ts';
 
 t.test('subjects', async (t) => {

@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { ApiClient } from '../../src/cli/apiClient.ts';
+import { ApiClient } from '../../src/cli/client/apiClient.ts';
+import { type SubmissionOptions, type Submitted, submitDocument } from '../../src/cli/client/sealRequests.ts';
 import { digestFile } from '../../src/cli/files.ts';
-import { type SubmissionOptions, type Submitted, submitDocument } from '../../src/cli/submission.ts';
 
 /** What a server says to one request; `cut` breaks the connection. */
 type Answer = { status: number; headers?: Record<string, string>; body?: unknown } | 'cut';

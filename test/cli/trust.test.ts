@@ -3,8 +3,8 @@ import t from 'tap';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { OperatorError } from '../../src/base/errors.ts';
-import { trustOf } from '../../src/config/trust.ts';
-import { type Config, parseConfig } from '../../src/config.ts';
+import { type Config, parseConfig } from '../../src/config/config.ts';
+import { trustOf } from '../../src/config/trustAnchors.ts';
 import { makePki } from '../support/authority.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
-import { encodeTrust } from '../../src/manifest/trust.ts';
+import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');

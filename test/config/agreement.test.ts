@@ -1,6 +1,6 @@
 import t from 'tap';
 import { assertAgreement } from '../../src/config/agreement.ts';
-import { type Config, parseConfig } from '../../src/config.ts';
+import { type Config, parseConfig } from '../../src/config/config.ts';
 import type { Epoch, Epochs } from '../../src/log/epochs.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 

@@ -15,12 +15,12 @@ import {
   sequence,
 } from '../../src/asn1/der.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
-import { type FailureInfo, parseResponse } from '../../src/asn1/response.ts';
-import { encodeQuery } from '../../src/asn1/timestamp.ts';
-import { parseTimestampToken } from '../../src/asn1/token.ts';
+import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
+import { type FailureInfo, parseResponse } from '../../src/asn1/timestampResponse.ts';
+import { parseTimestampToken } from '../../src/asn1/timestampToken.ts';
 import { toHex } from '../../src/base/bytes.ts';
-import { QUERIES_MAX, STAMPED_MAX } from '../../src/http/timestamp.ts';
-import { QUERY_BYTES_MAX } from '../../src/tsa/authority.ts';
+import { QUERIES_MAX, STAMPED_MAX } from '../../src/http/timestampRoute.ts';
+import { QUERY_BYTES_MAX } from '../../src/tsa/builtInAuthority.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { DOCUMENT, IMPRINT, POLICY } from '../support/authority.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';

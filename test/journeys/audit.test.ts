@@ -1,20 +1,20 @@
 import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/cli/auditCheck.ts';
-import { checkStore } from '../../src/cli/storeCheck.ts';
+import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/cli/store/auditCheck.ts';
+import { checkStore } from '../../src/cli/store/storeCheck.ts';
 import {
   type AuditRecord,
   auditDigest,
   encodeAuditRecord,
   parseAuditRecord,
 } from '../../src/manifest/auditRecord.ts';
-import { parseTrust } from '../../src/manifest/trust.ts';
-import type { Databases } from '../../src/store/databases.ts';
-import { counterKey, jobKey } from '../../src/store/keys.ts';
-import { openStore } from '../../src/store/lmdb.ts';
-import { encodeRecord } from '../../src/store/records.ts';
-import { createVerifier } from '../../src/verify.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { createVerifier } from '../../src/prove/verify.ts';
+import type { Databases } from '../../src/store/lmdb/databases.ts';
+import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { encodeRecord } from '../../src/store/lmdb/records.ts';
 import { Child } from '../store/child.ts';
 import { Client } from '../support/client.ts';
 import { type Daemon, openSandbox } from '../support/sandbox.ts';

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
-import { parseTrust } from '../../src/manifest/trust.ts';
-import { createVerifier } from '../../src/verify.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { createVerifier } from '../../src/prove/verify.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { BatchStream, digestLines, digestsOf, sealBatch } from '../support/digests.ts';
 import { openSandbox } from '../support/sandbox.ts';

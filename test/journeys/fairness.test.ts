@@ -1,6 +1,6 @@
 /** One client does its worst, in one way after the other; another one seals beside it and is refused nothing. */
 import t from 'tap';
-import { encodeQuery } from '../../src/asn1/timestamp.ts';
+import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { pdfOf } from '../support/app.ts';
 import { IMPRINT } from '../support/authority.ts';
 import { Client, type JobBody } from '../support/client.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/status.ts';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { WIDTHS } from '../../src/hash/calibrate.ts';
 import { openSandbox } from '../support/sandbox.ts';
 

@@ -1,6 +1,11 @@
 /** What the administration of a real daemon says and does, while things go wrong and well again. */
 import t from 'tap';
-import type { AdminStatus, HealthPart, PresentedPartition, PresentedRun } from '../../src/admin/status.ts';
+import type {
+  AdminStatus,
+  HealthPart,
+  PresentedPartition,
+  PresentedRun,
+} from '../../src/admin/statusSchema.ts';
 import { type AdminAnswer, askAdmin, askAdminAt } from '../support/admin.ts';
 import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 import t, { type Test } from 'tap';
-import { type ApiAnswer, ApiClient, type Reach } from '../../src/cli/apiClient.ts';
+import { type ApiAnswer, ApiClient, type Reach } from '../../src/cli/client/apiClient.ts';
 import { askAdmin } from '../support/admin.ts';
 import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
 import { parseMetrics, sampleOf } from '../support/metrics.ts';

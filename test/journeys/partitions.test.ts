@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { bytesEqual } from '../../src/base/bytes.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import { noteKeyId, type SignatureAlgorithm, verifySignature } from '../../src/log/keys.ts';
 import { parseNote } from '../../src/log/note.ts';
+import { noteKeyId, type SignatureAlgorithm, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
-import { parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trust.ts';
-import { verifyReceipt } from '../../src/verify.ts';
+import { parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
+import { verifyReceipt } from '../../src/prove/verify.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import {
   CHILD_HANGS,

@@ -1,6 +1,6 @@
 /** A date that jumps, under a real daemon: what waits goes on waiting, and what is kept is kept. */
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/status.ts';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
 import { Client, type JobBody } from '../support/client.ts';

@@ -2,7 +2,7 @@ import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import t from 'tap';
 import { EC_PARAMS, encodeRsaSpki } from '../../src/kms/encoding.ts';
-import { initKey, inspectKey, readKey, useKey } from '../../src/kms/keys.ts';
+import { initKey, inspectKey, readKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions } from '../../src/kms/partitions.ts';
 import { item, makeSite } from '../support/site.ts';
 import { makeToken } from '../support/softhsm.ts';

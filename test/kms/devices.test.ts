@@ -1,7 +1,7 @@
 /** Devices differ where PKCS#11 lets them; the module under test behaves as their documents say. */
 import t, { type Test } from 'tap';
-import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keys.ts';
-import { SIGNATURE_ALGORITHMS } from '../../src/log/keys.ts';
+import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
+import { SIGNATURE_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import {
   behindFaulty,
   buildFaultyModule,

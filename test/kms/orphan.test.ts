@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { initKey } from '../../src/kms/keys.ts';
+import { initKey } from '../../src/kms/keyOperations.ts';
 import { makeToken } from '../support/softhsm.ts';
 import { hangModule } from '../support/tamper.ts';
 import { until } from '../support/until.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
-import { verifySignature } from '../../src/log/keys.ts';
+import { verifySignature } from '../../src/log/verifierKey.ts';
 import {
   allReady,
   isAlive,

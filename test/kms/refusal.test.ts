@@ -1,6 +1,6 @@
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { initKey, readKey } from '../../src/kms/keys.ts';
+import { initKey, readKey } from '../../src/kms/keyOperations.ts';
 import {
   behindFaulty,
   buildFaultyModule,

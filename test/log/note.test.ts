@@ -1,7 +1,7 @@
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
-import { noteKeyId, parseVkey, verifySignature } from '../../src/log/keys.ts';
 import { encodeNote, NOTE_LENGTH_MAX, NOTE_SIGNATURES_MAX, parseNote } from '../../src/log/note.ts';
+import { noteKeyId, parseVkey, verifySignature } from '../../src/log/verifierKey.ts';
 import vectors from '../vectors/note/notes.json' with { type: 'json' };
 
 for (const { name, note, vkeys } of vectors) {

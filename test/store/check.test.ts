@@ -9,12 +9,19 @@ import {
   type IndexReport,
   isWhole,
   type StoreReport,
-} from '../../src/cli/storeCheck.ts';
+} from '../../src/cli/store/storeCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
-import type { Database, Databases } from '../../src/store/databases.ts';
-import { counterKey, deliveryKey, endpointKey, expiryKey, tileKey, timeKey } from '../../src/store/keys.ts';
-import { openStore } from '../../src/store/lmdb.ts';
-import { encodeRecord, encodeSealed } from '../../src/store/records.ts';
+import type { Database, Databases } from '../../src/store/lmdb/databases.ts';
+import {
+  counterKey,
+  deliveryKey,
+  endpointKey,
+  expiryKey,
+  tileKey,
+  timeKey,
+} from '../../src/store/lmdb/keyLayout.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { encodeRecord, encodeSealed } from '../../src/store/lmdb/records.ts';
 import type { IndexFlaw, Store } from '../../src/store/store.ts';
 import { makeJob } from '../support/sealing.ts';
 import {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { type Change, Commits } from '../../src/store/commits.ts';
-import { openDatabases } from '../../src/store/databases.ts';
+import { type Change, Commits } from '../../src/store/lmdb/commits.ts';
+import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { Child } from './child.ts';
 
 function open(t: Test) {

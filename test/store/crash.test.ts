@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { documentSha256 } from '../../src/job/job.ts';
-import { createStore, openStore } from '../../src/store/lmdb.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { random } from '../support/seed.ts';
 import { Child } from './child.ts';

@@ -1,5 +1,5 @@
 /** Two layouts that never were: in the second every job lies under a key with a letter before it, in the third there is a count of them. */
-import type { Migration } from '../../src/store/migrations.ts';
+import type { Migration } from '../../src/store/lmdb/migrations.ts';
 
 const PREFIX = Buffer.from('j');
 const PAGE = 100;

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { createStore, openStore } from '../../src/store/lmdb.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { dump } from '../support/wholeStore.ts';
 import { Child } from './child.ts';
 import { LAYOUTS } from './migrated.ts';

@@ -1,5 +1,5 @@
 // Migrates a store and kills itself, as a power cut would, in the middle of it.
-import { openStore } from '../../src/store/lmdb.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { LAYOUTS, pages } from './migrated.ts';
 
 const [path = ''] = process.argv.slice(2);

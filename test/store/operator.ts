@@ -1,6 +1,6 @@
 // Another process at the same store, as the command line tool is: does what it is told, line by line.
 import { createInterface } from 'node:readline';
-import { openStore } from '../../src/store/lmdb.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { sampleCredential } from './samples.ts';
 
 const [path = '', mode] = process.argv.slice(2);

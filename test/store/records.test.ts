@@ -1,6 +1,6 @@
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
-import { jobKey } from '../../src/store/keys.ts';
+import { jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import {
   encodeContent,
   encodeFailed,
@@ -10,7 +10,7 @@ import {
   parseJob,
   parseOutcome,
   parseRecord,
-} from '../../src/store/records.ts';
+} from '../../src/store/lmdb/records.ts';
 import { fc } from '../support/seed.ts';
 import { sampleContent, sampleJob, sampleUrlJob } from './samples.ts';
 

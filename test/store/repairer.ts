@@ -1,5 +1,5 @@
 // Repairs a store and kills itself, as a power cut would, once something is mended and on disk.
-import { openStore } from '../../src/store/lmdb.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 
 const [path = ''] = process.argv.slice(2);
 const store = await openStore({ path, repairing: true });

@@ -10,7 +10,7 @@ import type {
   StoreIdentity,
   Viewer,
 } from '../../src/store/store.ts';
-import type { NewEndpoint } from '../../src/store/webhooks.ts';
+import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 
 /** Where the tests' clocks begin. */
 export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);

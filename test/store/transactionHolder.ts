@@ -1,5 +1,5 @@
 // Begins a transaction and does not end it.
-import { openDatabases } from '../../src/store/databases.ts';
+import { openDatabases } from '../../src/store/lmdb/databases.ts';
 
 const [path = ''] = process.argv.slice(2);
 const { root } = openDatabases(path, { readOnly: false });

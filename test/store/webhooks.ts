@@ -1,14 +1,14 @@
 import type { Test } from 'tap';
 import type { Job } from '../../src/job/job.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { Delivery, DeliveryFailure, NewEndpoint } from '../../src/store/webhooks.ts';
+import type { Delivery, DeliveryFailure, NewEndpoint } from '../../src/store/webhookStore.ts';
 import type { MakeStore } from './contract.ts';
 import { START_MS, sampleBatch, sampleEndpoint, sampleJob, sampleJobs } from './samples.ts';
 
 const FAILURE: DeliveryFailure = { at: START_MS + 1, reason: 'http_500' };
 const ALL = { limit: 1000 };
 
-/** The part of the contract that `src/store/webhooks.ts` states. */
+/** The part of the contract that `src/store/webhookStore.ts` states. */
 export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('endpoints are added, changed and removed, each change under the next revision', async (t) => {
     const { store, reopen } = await makeStore(t);

@@ -1,6 +1,6 @@
 // Accepts jobs and seals whatever waits, as fast as it can, until it is killed or a write fails. Says what is promised.
 import { writeSync } from 'node:fs';
-import { openStore } from '../../src/store/lmdb.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { sampleBatch, sampleEntry, sampleJob } from './samples.ts';
 
 const CLIENTS = 16;

@@ -1,11 +1,11 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { pino } from 'pino';
-import type { AuthorityAlgorithm } from '../../src/asn1/algorithm.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
-import { parseResponse } from '../../src/asn1/response.ts';
-import { encodeQuery, type MessageImprint } from '../../src/asn1/timestamp.ts';
+import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
+import { encodeQuery, type MessageImprint } from '../../src/asn1/timestampQuery.ts';
+import { parseResponse } from '../../src/asn1/timestampResponse.ts';
 import { sha512 } from '../../src/base/crypto.ts';
-import { type BuiltInAuthority, openAuthority, type TimestampUnit } from '../../src/tsa/authority.ts';
+import { type BuiltInAuthority, openAuthority, type TimestampUnit } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse } from '../../src/tsa/pki.ts';
 import { TimestampUnavailable } from '../../src/tsa/unavailable.ts';
 

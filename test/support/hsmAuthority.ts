@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import type { AuthorityAlgorithm } from '../../src/asn1/algorithm.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
-import { initKey, useKey } from '../../src/kms/keys.ts';
+import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
+import { initKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type Partitions } from '../../src/kms/partitions.ts';
-import { type BuiltInAuthority, openAuthority } from '../../src/tsa/authority.ts';
-import { openTrustedClock, type TrustedClock } from '../../src/tsa/clock.ts';
+import { type BuiltInAuthority, openAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { openTrustedClock, type TrustedClock } from '../../src/tsa/trustedClock.ts';
 import { DAY_MS, POLICY, SILENT } from './authority.ts';
 import { makeToken } from './softhsm.ts';
 

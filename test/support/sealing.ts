@@ -4,15 +4,15 @@ import { toBase64 } from '../../src/base/bytes.ts';
 import type { Content, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
-import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/keys.ts';
 import { encodeNote } from '../../src/log/note.ts';
 import { inclusionProof } from '../../src/log/proof.ts';
 import { leafHash, rootOf } from '../../src/log/tree.ts';
+import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, kmsKeyId, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import { checkpointImprint } from '../../src/manifest/stamping.ts';
-import type { TrustedEpoch, TrustedLog } from '../../src/manifest/trust.ts';
-import type { BuiltInAuthority } from '../../src/tsa/authority.ts';
+import type { TrustedEpoch, TrustedLog } from '../../src/manifest/trustFile.ts';
+import type { BuiltInAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { makeToken } from './authority.ts';
 import { growTree } from './tiles.ts';
 

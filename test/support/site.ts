@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
-import type { PartitionState } from '../../src/kms/failure.ts';
-import { initKey } from '../../src/kms/keys.ts';
+import { initKey } from '../../src/kms/keyOperations.ts';
 import {
   openPartitions,
   type PartitionOptions,
   type Partitions,
   type PartitionsOptions,
 } from '../../src/kms/partitions.ts';
-import type { LogKey, SignatureAlgorithm } from '../../src/log/keys.ts';
-import { openSigning, type Signing, type SigningOptions } from '../../src/signing.ts';
+import type { PartitionState } from '../../src/kms/signerFailure.ts';
+import type { LogKey, SignatureAlgorithm } from '../../src/log/verifierKey.ts';
+import { openSigning, type Signing, type SigningOptions } from '../../src/seal/signing.ts';
 import type { Store } from '../../src/store/store.ts';
 import { makeToken } from './softhsm.ts';
 import { until } from './until.ts';

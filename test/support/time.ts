@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { Timekeeping } from '../../src/seal/timekeeping.ts';
 import type { Store } from '../../src/store/store.ts';
-import { Timekeeping } from '../../src/timekeeping.ts';
 
 /** Time as a daemon keeps it whose clock is believed as it is, and for which nobody vouches. */
 export function timeOf({ serviceTime }: Pick<Store, 'serviceTime'>, clock: Clock = systemClock): Timekeeping {

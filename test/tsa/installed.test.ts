@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { AUTHORITY_ALGORITHMS } from '../../src/asn1/algorithm.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { AUTHORITY_ALGORITHMS } from '../../src/asn1/signatureAlgorithm.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { makePki } from '../support/authority.ts';

@@ -2,9 +2,9 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { AUTHORITY_ALGORITHMS } from '../../src/asn1/algorithm.ts';
 import { describeSubject } from '../../src/asn1/certificate.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { AUTHORITY_ALGORITHMS } from '../../src/asn1/signatureAlgorithm.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import {
   chainForKey,

@@ -1,5 +1,5 @@
 /** A metric that is read from the status at each scrape: how things stand, and totals the parts keep themselves. */
-import type { AdminStatus } from '../status.ts';
+import type { AdminStatus } from '../statusSchema.ts';
 
 type Labels = Record<string, string>;
 

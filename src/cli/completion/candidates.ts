@@ -1,5 +1,5 @@
 import type { Argument, Command, Option } from 'commander';
-import { type Candidate, valuesFrom } from './values.ts';
+import { type Candidate, valuesFrom } from './completionValues.ts';
 
 export interface Candidates {
   words: Candidate[];

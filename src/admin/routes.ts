@@ -1,0 +1,171 @@
+import type { RequestListener } from 'node:http';
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { parseDurationMs } from '../base/units.ts';
+import { refuseUnrouted } from '../http/app.ts';
+import { type AuthOptions, requireKey } from '../http/authentication.ts';
+import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
+import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
+import { observe } from '../http/observe.ts';
+import { linger } from '../http/requestBody.ts';
+import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
+import { isLoopback } from '../net/address.ts';
+import type { Canary } from '../watch/canary.ts';
+import type { Drills } from './drills.ts';
+import { METRICS_TYPE, type Metrics } from './metrics.ts';
+import { describeAdministration } from './openapi.ts';
+import { peerOf } from './peer.ts';
+import { presentRun } from './presentStatus.ts';
+import type { StatusReader } from './statusReader.ts';
+
+export interface AdminParts {
+  status: Pick<StatusReader, 'read' | 'quotas'>;
+  metrics: Pick<Metrics, 'text'>;
+  canary: Pick<Canary, 'sing'>;
+  drills: Drills;
+  auth: AuthOptions;
+  /** Whether any user of the machine can ask, as on an address, and not only those who may open a socket. */
+  forAnyone: boolean;
+  clock: Clock;
+  logger: Logger;
+  onFatal: AnswerOptions['onFatal'];
+}
+
+/** How long a partition is out where the request does not say, and at most. */
+const OUT_MS = 30_000;
+const OUT_MS_MAX = 3_600_000;
+
+/** The administration as a request listener; docs/operate/health.md has its routes. */
+export function createAdminApp(parts: AdminParts): RequestListener {
+  const { logger } = parts;
+  const router = routesOf(parts);
+  const koa = new Koa<RequestState>();
+  koa.on('error', (error) => logger.debug({ err: error }, 'the administration’s caller went away'));
+  // Probes and scrapes come every few seconds.
+  const line = (fields: object) => logger.debug(fields, 'request');
+  koa.use(observe({ write: line, writeStranger: line }));
+  koa.use(linger);
+  koa.use(answerErrors(parts));
+  if (parts.forAnyone) koa.use(refuseOtherHosts);
+  koa.use(router.routes());
+  koa.use(refuseUnrouted(router, 'See /openapi.json.'));
+  return koa.callback();
+}
+
+function routesOf(parts: AdminParts): Router<RequestState> {
+  const { status, metrics, canary, drills, clock, forAnyone } = parts;
+  const mayRead = readersOf(parts);
+  const mayChange = requireIdentity(parts);
+  const description = JSON.stringify(describeAdministration());
+  const router = new Router<RequestState>({ sensitive: true, strict: true });
+  router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
+  router.get('/readyz', async (ctx) => {
+    const { ready, parts } = await status.read();
+    // Load balancers have no key, and look at no more than the status.
+    const isTold = !forAnyone || ctx.headers.authorization !== undefined;
+    const answerIt = async () => answer(ctx, ready ? 200 : 503, { ready, parts: isTold ? parts : [] });
+    await (isTold ? mayRead(ctx, answerIt) : answerIt());
+  });
+  router.get('/status', mayRead, async (ctx) => answer(ctx, 200, await status.read()));
+  router.get('/quotas', mayRead, (ctx) => answer(ctx, 200, status.quotas()));
+  router.get('/metrics', mayRead, async (ctx) => {
+    ctx.type = METRICS_TYPE;
+    ctx.body = await metrics.text(await status.read());
+  });
+  router.post('/canary', mayChange, async (ctx) => {
+    queryOf(ctx, []);
+    answer(ctx, 200, presentRun(await canary.sing(), clock()));
+  });
+  router.post('/partitions/:name/out', mayChange, async (ctx) => {
+    const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
+    answer(ctx, 200, await partitionOf(name));
+  });
+  router.post('/partitions/:name/in', mayChange, async (ctx) => {
+    queryOf(ctx, []);
+    answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '', actorOf(ctx))));
+  });
+  router.get('/openapi.json', (ctx) => {
+    ctx.set('Cache-Control', 'no-cache');
+    ctx.type = JSON_TYPE;
+    ctx.body = description;
+  });
+  router.get('/v1/errors', serveErrorIndex);
+  router.get('/v1/errors/:code', serveErrorPage);
+  return router;
+
+  async function partitionOf(name: string) {
+    const { partitions } = await status.read();
+    return partitions.members.find((member) => member.name === name);
+  }
+}
+
+/** A socket has readers of its own: those who may open it. */
+function readersOf({ forAnyone, auth }: AdminParts): Middleware {
+  return forAnyone ? requireKey(auth, 'admin:read') : (_ctx, next) => next();
+}
+
+/** What is changed is on record with who changed it: by the kernel's word who opened the socket, or by an API key. */
+function requireIdentity({ auth }: AdminParts): Middleware {
+  const byKey = requireKey(auth, 'admin');
+  return (ctx, next) => (peerOf(ctx.req.socket)?.uid === undefined ? byKey(ctx, next) : next());
+}
+
+/** A page in a browser on this machine gets here by a name that resolves to loopback; its requests are for that name. */
+const refuseOtherHosts: Middleware = (ctx, next) => {
+  const host = URL.parse(`http://${ctx.req.headers.host}`)?.hostname.replaceAll(/[[\]]/g, '');
+  if (host !== undefined && (host === 'localhost' || isLoopback(host))) return next();
+  throw new ServiceError(
+    'invalid_request',
+    'The header Host must name a loopback address or localhost, as admin.listen does.',
+  );
+};
+
+function answer(ctx: RequestContext, code: number, body: unknown): void {
+  ctx.status = code;
+  ctx.type = JSON_TYPE;
+  ctx.body = JSON.stringify(body);
+}
+
+/** By the API key or, on a Unix socket, by what the kernel knows of who opened it. */
+function actorOf({ state: { caller }, req }: RequestContext): Actor {
+  if (caller === undefined) return { via: 'administration', ...peerOf(req.socket) };
+  return { via: 'administration', client: caller.viewer.clientId, key: caller.keyId };
+}
+
+function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolean } {
+  const query = queryOf(ctx, ['for', 'below_quorum']);
+  const { for: duration, below_quorum: belowQuorum = 'false' } = query;
+  const forMs = duration === undefined ? OUT_MS : parseDurationMs(duration);
+  if (forMs === undefined || forMs < 1 || forMs > OUT_MS_MAX) {
+    throw invalid('for', 'for must be a duration of 1h at most, such as 30s.');
+  }
+  if (belowQuorum !== 'true' && belowQuorum !== 'false') {
+    throw invalid('below_quorum', 'below_quorum must be true or false.');
+  }
+  return { forMs, belowQuorum: belowQuorum === 'true' };
+}
+
+function invalid(parameter: string, message: string): ServiceError {
+  return new ServiceError('invalid_parameter', message, { parameter });
+}
+
+/** The query, each parameter once. Throws ServiceError for any other. */
+function queryOf<Name extends string>(ctx: RequestContext, names: Name[]): Partial<Record<Name, string>> {
+  const values: Partial<Record<Name, string>> = {};
+  for (const [given, value] of new URLSearchParams(ctx.querystring)) {
+    const name = names.find((known) => known === given);
+    if (name === undefined) {
+      const shown = JSON.stringify(given.slice(0, 64));
+      throw new ServiceError('unknown_parameter', `There is no query parameter ${shown} here.`);
+    }
+    if (values[name] !== undefined) {
+      throw new ServiceError('duplicate_parameter', `${name} is given twice.`, { parameter: name });
+    }
+    values[name] = value;
+  }
+  return values;
+}

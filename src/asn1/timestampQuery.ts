@@ -1,0 +1,214 @@
+import type { DigestName } from '../base/crypto.ts';
+import {
+  contentOf,
+  contextTag,
+  type Element,
+  encodeDer,
+  encodeUnsigned,
+  Fields,
+  generalizedTime,
+  integer,
+  MalformedDer,
+  octetString,
+  oid,
+  parseDer,
+  primitive,
+  primitiveTag,
+  readBoolean,
+  readGeneralizedTime,
+  readInteger,
+  readOid,
+  sequence,
+  TAG,
+} from './der.ts';
+import { DIGEST_BYTES, digestAlgorithm, readDigestAlgorithm } from './signatureAlgorithm.ts';
+
+/** The hash of what is stamped (RFC 3161, section 2.4.1). */
+export interface MessageImprint {
+  algorithm: DigestName;
+  digest: Uint8Array;
+}
+
+/** A TimeStampReq (RFC 3161, section 2.4.1). */
+export interface TimestampQuery {
+  /** undefined: a hash function that is not accepted here. */
+  imprint: MessageImprint | undefined;
+  /** DER of the MessageImprint as it was asked for, to be answered with. */
+  imprintDer: Uint8Array;
+  /** Dotted object identifier. */
+  policy?: string;
+  /** Content octets of the INTEGER. */
+  nonce?: Uint8Array;
+  certReq: boolean;
+  /** Whether the query asks for extensions, of which none is known. */
+  hasExtensions: boolean;
+}
+
+/** A TSTInfo (RFC 3161, section 2.4.2): what a token says. */
+export interface TstInfo {
+  policy: string;
+  imprint: MessageImprint | undefined;
+  /** Content octets of the INTEGER: unique among the tokens of one authority, 160 bits at most. */
+  serial: Uint8Array;
+  /** Milliseconds since the epoch. */
+  genTime: number;
+  /** Milliseconds either way; undefined where the token does not say. */
+  accuracyMs?: number;
+  nonce?: Uint8Array;
+}
+
+/** Most octets of a query's nonce; clients send 8. */
+const NONCE_BYTES_MAX = 64;
+/** RFC 3161, section 2.4.2. */
+const SERIAL_BYTES_MAX = 21;
+
+/** DER of a query. The nonce is content octets of an INTEGER. */
+export function encodeQuery(query: {
+  imprint: MessageImprint;
+  policy?: string | undefined;
+  nonce?: Uint8Array;
+  certReq: boolean;
+}): Uint8Array {
+  return encodeDer(
+    sequence(
+      integer(1),
+      encodeImprint(query.imprint),
+      query.policy === undefined ? undefined : oid(query.policy),
+      query.nonce && primitive(TAG.integer, query.nonce),
+      query.certReq ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined,
+    ),
+  );
+}
+
+/** Reads a query. Throws MalformedDer; UnsupportedVersion for one of another version than 1. */
+export function parseQuery(der: Uint8Array): TimestampQuery {
+  const fields = new Fields(parseDer(der));
+  if (readInteger(fields.take(TAG.integer)) !== 1)
+    throw new UnsupportedVersion('a query of another version than 1');
+  const imprint = fields.take(TAG.sequence);
+  const policy = fields.takeIf(TAG.oid);
+  const nonce = readNonce(fields.takeIf(TAG.integer));
+  const certReq = fields.takeIf(TAG.boolean);
+  const extensions = fields.takeIf(contextTag(0));
+  fields.end();
+  return {
+    imprint: readImprint(imprint),
+    imprintDer: encodeDer(imprint),
+    ...(policy && { policy: readOid(policy) }),
+    ...(nonce && { nonce }),
+    certReq: certReq !== undefined && readBoolean(certReq),
+    hasExtensions: extensions !== undefined,
+  };
+}
+
+/** The structure is of a version this program does not know. */
+export class UnsupportedVersion extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UnsupportedVersion';
+  }
+}
+
+/** DER of a TSTInfo: accuracy present, ordering left out, no extensions (ETSI EN 319 422, clause 5.2). */
+export function encodeTstInfo(info: {
+  policy: string;
+  imprintDer: Uint8Array;
+  serial: Uint8Array;
+  genTime: number;
+  accuracyMs: number;
+  nonce?: Uint8Array | undefined;
+}): Uint8Array {
+  return encodeDer(
+    sequence(
+      integer(1),
+      oid(info.policy),
+      parseDer(info.imprintDer),
+      primitive(TAG.integer, info.serial),
+      generalizedTime(info.genTime),
+      encodeAccuracy(info.accuracyMs),
+      info.nonce && primitive(TAG.integer, info.nonce),
+    ),
+  );
+}
+
+/** Reads a TSTInfo of any authority. Throws MalformedDer, also for an extension that is critical, since none is known. */
+export function parseTstInfo(der: Uint8Array): TstInfo {
+  const fields = new Fields(parseDer(der));
+  if (readInteger(fields.take(TAG.integer)) !== 1)
+    throw new MalformedDer('a TSTInfo of another version than 1');
+  const policy = readOid(fields.take(TAG.oid));
+  const imprint = readImprint(fields.take(TAG.sequence));
+  const serial = contentOf(fields.take(TAG.integer));
+  if (serial.length === 0 || serial.length > SERIAL_BYTES_MAX)
+    throw new MalformedDer('a serial number out of range');
+  const genTime = readGeneralizedTime(fields.take(TAG.generalizedTime));
+  const accuracy = fields.takeIf(TAG.sequence);
+  const ordering = fields.takeIf(TAG.boolean);
+  if (ordering !== undefined) readBoolean(ordering);
+  const nonce = readNonce(fields.takeIf(TAG.integer));
+  // The authority's name is not believed: its certificate says who it is.
+  fields.takeIf(contextTag(0));
+  refuseCritical(fields.takeIf(contextTag(1)));
+  fields.end();
+  return {
+    policy,
+    imprint,
+    serial,
+    genTime,
+    ...(accuracy && { accuracyMs: readAccuracy(accuracy) }),
+    ...(nonce && { nonce }),
+  };
+}
+
+function encodeImprint({ algorithm, digest }: MessageImprint): Element {
+  return sequence(digestAlgorithm(algorithm), octetString(digest));
+}
+
+function readImprint(element: Element): MessageImprint | undefined {
+  const fields = new Fields(element);
+  const algorithm = readDigestAlgorithm(fields.take(TAG.sequence));
+  const digest = contentOf(fields.take(TAG.octetString));
+  fields.end();
+  if (algorithm === undefined) return undefined;
+  if (digest.length !== DIGEST_BYTES[algorithm])
+    throw new MalformedDer(`not the length of a ${algorithm} digest`);
+  return { algorithm, digest };
+}
+
+function readNonce(element: Element | undefined): Uint8Array | undefined {
+  const nonce = element && contentOf(element);
+  if (nonce?.length === 0 || (nonce?.length ?? 0) > NONCE_BYTES_MAX)
+    throw new MalformedDer('a nonce out of range');
+  return nonce;
+}
+
+/** Accuracy ::= SEQUENCE { seconds INTEGER OPTIONAL, millis [0] INTEGER (1..999) OPTIONAL, micros [1] … } */
+function encodeAccuracy(accuracyMs: number): Element {
+  const seconds = Math.floor(accuracyMs / 1000);
+  const millis = accuracyMs % 1000;
+  return sequence(
+    seconds === 0 ? undefined : integer(seconds),
+    millis === 0 ? undefined : primitive(primitiveTag(0), encodeUnsigned(millis)),
+  );
+}
+
+function readAccuracy(element: Element): number {
+  const fields = new Fields(element);
+  const seconds = fields.takeIf(TAG.integer);
+  const millis = fields.takeIf(primitiveTag(0));
+  const micros = fields.takeIf(primitiveTag(1));
+  fields.end();
+  const read = (part: Element | undefined) => (part === undefined ? 0 : readInteger(part));
+  return read(seconds) * 1000 + read(millis) + read(micros) / 1000;
+}
+
+function refuseCritical(extensions: Element | undefined): void {
+  if (extensions === undefined) return;
+  for (const extension of new Fields(extensions, contextTag(1)).rest()) {
+    const fields = new Fields(extension);
+    fields.take(TAG.oid);
+    const critical = fields.takeIf(TAG.boolean);
+    if (critical !== undefined && readBoolean(critical))
+      throw new MalformedDer('a critical extension of the TSTInfo');
+  }
+}

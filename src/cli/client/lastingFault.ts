@@ -1,0 +1,120 @@
+import { connect } from 'node:tls';
+import { OperatorError } from '../../base/errors.ts';
+import { codeOf, toNoAnswer } from '../../net/noAnswer.ts';
+
+/** How the service was to be reached: what a remedy may name. */
+export interface Attempted {
+  url: URL;
+  /** Whether authorities were named with --tls-ca. */
+  hasCa: boolean;
+  socketPath: string | undefined;
+}
+
+/** The service cannot be reached as it was asked to be, and trying again does not change that. */
+export class Unreachable extends OperatorError {
+  declare readonly code: 'server_untrusted' | 'server_unreachable';
+  declare readonly remedy: string;
+
+  constructor(code: Unreachable['code'], message: string, remedy: string, cause: unknown) {
+    super(message, { code, remedy, cause });
+    this.name = 'Unreachable';
+  }
+}
+
+/** Of TLS what a server says while it is started, or what a line can garble. */
+const PASSING_TLS = /internal error|unexpected eof|bad record mac/i;
+/** Of HTTP what looks so when a server ends in the middle. */
+const PASSING_HTTP = ['HPE_INVALID_EOF_STATE'];
+/** How long a server that ends connections is waited for to shake hands. */
+const HANDSHAKE_MS_MAX = 5_000;
+
+/** Why a request without an answer cannot have one later; undefined where it can. */
+export async function lastingFault(error: Error, attempted: Attempted): Promise<Unreachable | undefined> {
+  const { url, socketPath } = attempted;
+  const code = codeOf(error);
+  const unreachable = (message: string, remedy: string) =>
+    new Unreachable('server_unreachable', message, remedy, error);
+  switch (toNoAnswer(error).reason) {
+    case 'tls_failed':
+      return tlsFault(error, code, attempted);
+    case 'invalid_answer':
+      if (PASSING_HTTP.includes(code)) return undefined;
+      return unreachable(
+        `${url.host} does not answer as HTTP has it`,
+        'check --url: it may be another service',
+      );
+    case 'name_not_found':
+      // EAI_AGAIN says that the name servers are away.
+      if (code !== 'ENOTFOUND') return undefined;
+      return unreachable(`there is no host ${url.hostname}`, 'check the name in --url');
+    case 'connection_reset':
+      if (url.protocol !== 'http:' || !(await shakesHands(attempted))) return undefined;
+      return unreachable(`${url.host} speaks TLS, and --url says http`, 'write https in --url');
+    default:
+      if (socketPath === undefined || !['EACCES', 'EPERM', 'ENOTSOCK', 'EINVAL'].includes(code))
+        return undefined;
+      return unreachable(
+        `cannot open ${socketPath} (${code})`,
+        'name the socket of the service with --unix-socket, and run this as a member of its group',
+      );
+  }
+}
+
+function tlsFault(error: Error, code: string, { url: { host, hostname }, hasCa }: Attempted) {
+  const fault = (kind: Unreachable['code'], message: string, remedy: string) =>
+    new Unreachable(kind, message, remedy, error);
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    const names =
+      'cert' in error ? ((error.cert as { subjectaltname?: string }).subjectaltname ?? 'none') : '';
+    const message = `the certificate of ${host} is not for ${hostname}, but for: ${names}`;
+    return fault('server_untrusted', message, 'write --url with a name that the certificate has');
+  }
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
+    const when = code === 'CERT_HAS_EXPIRED' ? 'has ended' : 'has not begun';
+    const remedy = 'have it renewed; if it is good, set the clock of this machine';
+    return fault('server_untrusted', `the validity of the certificate of ${host} ${when}`, remedy);
+  }
+  if (/^(CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_|PATH_LENGTH)/.test(code)) {
+    const [reason] = error.message.split(';', 1);
+    const message = `the certificate of ${host} is of no authority that is trusted here (${reason})`;
+    const remedy = hasCa
+      ? 'name the PEM file of its authority with --tls-ca: the one named is of another'
+      : 'name the PEM file of its authority with --tls-ca';
+    return fault('server_untrusted', message, remedy);
+  }
+  const reason = opensslReason(error);
+  if (PASSING_TLS.test(reason)) return undefined;
+  if (/wrong version number|packet length|http request/.test(reason))
+    return fault('server_unreachable', `${host} speaks no TLS (${reason})`, 'check port and scheme in --url');
+  const remedy = /alert (certificate|bad certificate|unknown ca|handshake failure)/.test(reason)
+    ? 'name a certificate that the service takes, and its key, with --tls-certificate and --tls-key'
+    : 'have server and client agree on a version and a cipher of TLS';
+  return fault('server_unreachable', `${host} refuses TLS with this client (${reason})`, remedy);
+}
+
+/** In the words of OpenSSL, which has them as the last but two fields of its messages. */
+function opensslReason(error: Error): string {
+  if ('reason' in error && typeof error.reason === 'string') return error.reason;
+  return (
+    /error:[0-9A-F]{1,16}:[^:]{0,64}:[^:]{0,64}:([^:\n]{1,128})/.exec(error.message)?.[1] ?? error.message
+  );
+}
+
+/** Whether TLS is spoken there. Trusts nobody, and says nothing. */
+function shakesHands({ url, socketPath }: Attempted): Promise<boolean> {
+  const at =
+    socketPath === undefined ? { host: url.hostname, port: Number(url.port || 80) } : { path: socketPath };
+  return new Promise((resolve) => {
+    const socket = connect({ ...at, rejectUnauthorized: false });
+    const timer = setTimeout(() => socket.destroy(), HANDSHAKE_MS_MAX);
+    const end = (isTls: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(isTls);
+    };
+    socket.once('secureConnect', () => end(true));
+    // A server that wants a certificate of its client has shaken hands too.
+    socket.once('error', (error) => end(/alert/.test(opensslReason(error))));
+    socket.once('close', () => end(false));
+  });
+}

@@ -1,0 +1,273 @@
+import { basename } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { OperatorError } from '../../base/errors.ts';
+import type { DocumentDigests } from '../../job/job.ts';
+import type { TrustFile } from '../../manifest/trustFile.ts';
+import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import {
+  createFileAtomically,
+  digestFile,
+  readTextFile,
+  saveDocument,
+  writeFileAtomically,
+} from '../files.ts';
+import { type CountProgress, note, print, printJson, SILENT, showCount, showProgress } from '../terminal.ts';
+import type { ApiClient } from './apiClient.ts';
+import { submitBatch } from './digestBatch.ts';
+import { Unreachable } from './lastingFault.ts';
+import {
+  type CreateFields,
+  Refused,
+  type SubmissionOptions,
+  type Submitted,
+  submitDigests,
+  submitDocument,
+  submitSource,
+} from './sealRequests.ts';
+import { type Held, receiptKeeper, type Work } from './worklist.ts';
+
+export interface SubmitterOptions {
+  client: ApiClient;
+  fields: CreateFields;
+  patienceMs: number;
+  idempotencyKey: string | undefined;
+  /** Send digests, never documents. */
+  digestOnly: boolean;
+  /** Documents under way at the same time. */
+  parallel: number;
+  /** Whether progress is that of all documents together, not of each. */
+  counted: boolean;
+  /** What receipts that are there have to verify with. */
+  trust: TrustFile | undefined;
+  strippedCopy: boolean;
+  force: boolean;
+  json: boolean;
+}
+
+/** How many documents have got a receipt, had one, have none. */
+export interface Tally {
+  sealed: number;
+  skipped: number;
+  failed: number;
+}
+
+/** A document whose digests are known. */
+interface Digested {
+  work: Work;
+  document: DocumentDigests;
+}
+
+/** As many as one batch may have would be hashed for long before the first receipt is there. */
+const BATCH_DOCUMENTS = 1_000;
+const FILE_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+
+/** Sees to it that documents have their receipts beside them, and tells of each. */
+export class Submitter {
+  readonly #options: SubmitterOptions;
+  readonly #held: (path: string, document: DocumentDigests) => Held;
+  readonly #tally: Tally = { sealed: 0, skipped: 0, failed: 0 };
+  #count: CountProgress = SILENT;
+
+  constructor(options: SubmitterOptions) {
+    this.#options = options;
+    this.#held = receiptKeeper(options.trust);
+  }
+
+  async run(works: readonly Work[]): Promise<Tally> {
+    const { counted, json, digestOnly, fields } = this.#options;
+    if (counted && !json) this.#count = showCount(works.length);
+    // A batch is answered when all is sealed; whoever wants to poll polls for each.
+    const inBatches = digestOnly && works.length > 1 && fields.mode === 'blocking';
+    try {
+      await (inBatches ? this.#inBatches(works) : this.#inParallel(works));
+    } finally {
+      this.#count.stop();
+    }
+    const { sealed, skipped, failed } = this.#tally;
+    if (counted && !json) note(`${sealed} sealed, ${skipped} had their receipts already, ${failed} failed`);
+    return this.#tally;
+  }
+
+  async #inParallel(works: readonly Work[]): Promise<void> {
+    const queue = works.values();
+    const worker = async () => {
+      for (const work of queue) await this.#attempt(work, () => this.#submitOne(work));
+    };
+    await Promise.all(Array.from({ length: this.#options.parallel }, worker));
+  }
+
+  async #inBatches(works: readonly Work[]): Promise<void> {
+    let batch: Digested[] = [];
+    for (const work of works) {
+      await this.#attempt(work, async () => {
+        const document = await this.#digest(work);
+        if (document && !this.#skip(work, document)) batch.push({ work, document });
+      });
+      if (batch.length === BATCH_DOCUMENTS) {
+        await this.#seal(batch);
+        batch = [];
+      }
+    }
+    await this.#seal(batch);
+  }
+
+  async #seal(batch: readonly Digested[]): Promise<void> {
+    const options = { ...this.#options, onWait: this.#onWait(`${batch.length} documents`) };
+    await submitBatch(batch, options, (item, end) => {
+      try {
+        if (end instanceof Refused) throw end;
+        this.#keep(item.work, item.document.sha256, end);
+      } catch (error) {
+        this.#fail(item.work, error);
+      }
+    });
+  }
+
+  async #submitOne(work: Work): Promise<void> {
+    const document = await this.#digest(work);
+    if (document && this.#skip(work, document)) return;
+    const progress =
+      this.#options.counted || document === undefined
+        ? SILENT
+        : showProgress(basename(work.name), document.bytes, 'bytes');
+    const onWait = this.#onWait(work.name);
+    try {
+      const sha256 = document?.sha256 ?? work.source?.checksum ?? '';
+      const submitted = await this.#submit(work, document, {
+        ...this.#options,
+        saveCopy: this.#copySaver(work),
+        onSent: progress.update,
+        onWait: (why, seconds) => {
+          progress.stop();
+          onWait(why, seconds);
+        },
+      });
+      progress.stop();
+      this.#keep(work, sha256, submitted);
+    } finally {
+      progress.stop();
+    }
+  }
+
+  #submit(
+    { path, source }: Work,
+    document: DocumentDigests | undefined,
+    options: SubmissionOptions,
+  ): Promise<Submitted> {
+    if (source) return submitSource(source.url, document?.sha256 ?? source.checksum ?? '', options);
+    if (path === undefined || document === undefined) throw new Error('neither a document nor its source');
+    return this.#options.digestOnly
+      ? submitDigests(document, options)
+      : submitDocument(path, document, options);
+  }
+
+  /** Undefined for a document that is not at hand. */
+  async #digest({ path }: Work): Promise<DocumentDigests | undefined> {
+    if (path === undefined) return undefined;
+    return this.#options.counted ? digestFile(path, SILENT) : digestFile(path);
+  }
+
+  /** Whether nothing is left to do. Throws Refused where another receipt is in the way, before anything is sent. */
+  #skip(work: Work, document: DocumentDigests): boolean {
+    const receipt = receiptPathOf(work);
+    const held = work.found ? this.#held(receipt, document) : 'none';
+    if (held === 'other' && !this.#options.force) {
+      throw new Refused(
+        'receipt_exists',
+        `${receipt} is no good receipt of this document; --force replaces it`,
+      );
+    }
+    if (held !== 'own') return false;
+    this.#tally.skipped += 1;
+    this.#step();
+    if (this.#options.json)
+      printJson({ document: work.name, document_sha256: document.sha256, receipt, skipped: true });
+    return true;
+  }
+
+  #copySaver(work: Work): SubmissionOptions['saveCopy'] {
+    if (!this.#options.strippedCopy) return undefined;
+    return (body, digests) => saveCopy(copyPathOf(work), body, digests, this.#options.force);
+  }
+
+  /** Stores the receipt, then tells of it. */
+  #keep(work: Work, sha256: string, { jobId, replayed, receipt }: Submitted): void {
+    const { force, json, strippedCopy } = this.#options;
+    const receiptPath = receiptPathOf(work);
+    storeReceipt(receiptPath, receipt, jobId, force);
+    this.#tally.sealed += 1;
+    this.#step();
+    if (json) {
+      printJson({
+        document: work.name,
+        job_id: jobId,
+        phase: 'completed',
+        document_sha256: sha256,
+        receipt: receiptPath,
+        ...(strippedCopy && { stripped_copy: copyPathOf(work) }),
+        replayed,
+      });
+    } else print(`${receiptPath}  ${jobId}${replayed ? '  (sealed before)' : ''}`);
+  }
+
+  async #attempt(work: Work, step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (error) {
+      this.#fail(work, error);
+    }
+  }
+
+  #fail({ name }: Work, error: unknown): void {
+    // Whoever cannot be reached for one document cannot be for another.
+    if (!(error instanceof OperatorError) || error instanceof Unreachable) throw error;
+    this.#tally.failed += 1;
+    this.#step();
+    const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
+    if (this.#options.json)
+      printJson({ document: name, job_id: jobId, error: { code, message: error.message } });
+    else note(`pdfseal: ${name}: ${error instanceof Refused ? `${code}: ` : ''}${error.message}`);
+  }
+
+  #step(): void {
+    const { sealed, skipped, failed } = this.#tally;
+    this.#count.update(sealed + skipped + failed, skipped);
+  }
+
+  #onWait(name: string): SubmissionOptions['onWait'] {
+    return (why, seconds) => {
+      if (!this.#options.json) note(`${name}: ${why} (again in ${Math.ceil(seconds)} s)`);
+    };
+  }
+}
+
+function receiptPathOf({ stem }: Work): string {
+  return `${stem}.receipt.json`;
+}
+
+function copyPathOf({ stem }: Work): string {
+  return `${stem}.stripped.pdf`;
+}
+
+/** A file that is there already must be this very copy. */
+async function saveCopy(
+  path: string,
+  body: AsyncIterable<Buffer>,
+  digests: DocumentDigests,
+  force: boolean,
+): Promise<void> {
+  if (await saveDocument(path, body, digests, force)) return;
+  if (isDeepStrictEqual(await digestFile(path), digests)) return;
+  throw new Refused('copy_exists', `${path} is another file; --force replaces it`);
+}
+
+function storeReceipt(path: string, receipt: string, jobId: string, force: boolean): void {
+  if (force) writeFileAtomically(path, receipt);
+  else if (!createFileAtomically(path, receipt) && readTextFile(path, FILE_BYTES_MAX) !== receipt) {
+    throw new Refused(
+      'receipt_exists',
+      `${path} holds another receipt; the new one is that of ${jobId}, and --force replaces it`,
+      jobId,
+    );
+  }
+}

@@ -1,0 +1,112 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { DocumentDigests } from '../../job/job.ts';
+import type { TrustFile } from '../../manifest/trustFile.ts';
+import { createVerifier, parseReceiptJson, type Verdict } from '../../prove/verify.ts';
+import { unusable } from '../files.ts';
+
+/** A document to be sealed, and where its receipt goes. */
+export interface Work {
+  /** What it is called in what is printed. */
+  name: string;
+  /** Without its ending: `<stem>.receipt.json`. */
+  stem: string;
+  /** The document, where it is at hand. */
+  path?: string;
+  /** Where the service is to fetch it. */
+  source?: { url: string; checksum?: string };
+  /** Whether it was found in a folder: then it is left alone if its receipt is there. */
+  found: boolean;
+}
+
+/** The named files, and below named folders every `*.pdf`, in the order of their names. Links to folders are not followed. */
+export function findDocuments(paths: readonly string[]): Work[] {
+  return paths.flatMap((path) => {
+    const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory();
+    return isFolder ? filesBelow(path).map((file) => workOf(file, true)) : [workOf(path, false)];
+  });
+}
+
+function workOf(path: string, found: boolean): Work {
+  return { name: path, stem: path, path, found };
+}
+
+function filesBelow(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+      .flatMap((entry) => {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) return filesBelow(path);
+        const isDocument = /\.pdf$/i.test(entry.name) && !/\.stripped\.pdf$/i.test(entry.name);
+        return isDocument && (entry.isFile() || isFileBehind(path)) ? [path] : [];
+      });
+  } catch (cause) {
+    throw unusable('read', folder, cause);
+  }
+}
+
+function isFileBehind(link: string): boolean {
+  return statSync(link, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+/** Hosted documents, the n-th with the n-th copy at hand or checksum. Their receipts lie beside the copy, else in this folder. */
+export function hostedDocuments(
+  urls: readonly string[],
+  paths: readonly string[],
+  checksums: readonly string[],
+): Work[] {
+  return urls.map((url, n) => {
+    const [path, checksum] = [paths[n], checksums[n]];
+    const name = basename(decodeName(new URL(url).pathname)) || 'document.pdf';
+    return {
+      name: path ?? new URL(url).origin + new URL(url).pathname,
+      stem: path ?? name,
+      ...(path !== undefined && { path }),
+      source: { url, ...(checksum !== undefined && { checksum }) },
+      found: false,
+    };
+  });
+}
+
+function decodeName(pathname: string): string {
+  try {
+    return decodeURIComponent(pathname).replaceAll('\0', '');
+  } catch {
+    return pathname;
+  }
+}
+
+export type Held = 'none' | 'own' | 'other';
+
+/** Judges whether receipts are of given documents; by their signatures too, with a trust file. */
+export function receiptKeeper(
+  trust: TrustFile | undefined,
+): (path: string, document: DocumentDigests) => Held {
+  const verify = createVerifier(trust ?? { logs: [], timestampAuthorities: [] });
+  return (path, document) => {
+    const text = readIfThere(path);
+    if (text === undefined) return 'none';
+    const verdict = verify({ document, receipt: parseReceiptJson(text) });
+    const isGood = trust === undefined ? agrees(verdict) : verdict.outcome === 'good';
+    return isGood && verdict.matches === 'document' ? 'own' : 'other';
+  };
+}
+
+/** All that can be told without keys: it is whole, of this document, and a leaf of the tree its checkpoint names. */
+function agrees({ checks }: Verdict): boolean {
+  const names = ['receipt', 'document', 'manifest', 'leaf'];
+  return (
+    checks.filter(({ name, outcome }) => names.includes(name) && outcome === 'passed').length === names.length
+  );
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw unusable('read', path, cause);
+  }
+}

@@ -1,0 +1,99 @@
+import { request } from 'node:http';
+import { apiKeyFromEnvironment } from '../../base/env.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { systemReason } from '../../base/systemReason.ts';
+import { formatAddress, type SocketPath } from '../../net/address.ts';
+import { answerTo, readBody } from '../../net/response.ts';
+
+/** Nothing listens there: no daemon runs, or not with this configuration. */
+export class NobodyAnswers extends OperatorError {
+  override readonly name = 'NobodyAnswers';
+}
+
+const WHO_MAY =
+  'run it as root or as the user of the daemon, or set PDFSEAL_API_KEY to an API key with the scope admin';
+const REMEDIES: Record<string, string> = {
+  authentication_required: WHO_MAY,
+  invalid_api_key: WHO_MAY,
+  insufficient_scope: WHO_MAY,
+};
+
+/** A refusal by the daemon, in its own words. */
+export class AdminRefusal extends OperatorError {
+  override readonly name = 'AdminRefusal';
+  declare readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(`${code}: ${message}`, { code, ...(code in REMEDIES && { remedy: REMEDIES[code] }) });
+  }
+}
+
+/** What is read is there at once; a canary may take a while. */
+const SILENCE_MS_MAX = { GET: 5_000, POST: 60_000 };
+const ANSWER_BYTES_MAX = 4 << 20;
+
+/**
+ * Asks the administration of a running daemon. Throws NobodyAnswers, AdminRefusal, or another OperatorError when the socket may
+ * not be opened.
+ */
+export async function askAdministration<Answer>(
+  address: SocketPath,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<Answer> {
+  const { status, text } = await send(address, method, path);
+  const body: unknown = parse(text, address);
+  if (status === 200) return body as Answer;
+  const { error } = body as { error?: { code: string; message: string } };
+  throw new AdminRefusal(error?.code ?? `status ${status}`, error?.message ?? text.slice(0, 200));
+}
+
+async function send(
+  address: SocketPath,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<{ status: number; text: string }> {
+  const apiKey = apiKeyFromEnvironment();
+  const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
+  const asked = request({ socketPath: address.path, method, path, headers, agent: false });
+  const silenceMsMax = SILENCE_MS_MAX[method];
+  const late = () => asked.destroy(new Error(`it gave no answer within ${silenceMsMax / 1000} s`));
+  const timer = setTimeout(late, silenceMsMax);
+  asked.end();
+  try {
+    const answer = await answerTo(asked);
+    return { status: answer.statusCode ?? 0, text: (await readBody(answer, ANSWER_BYTES_MAX)).toString() };
+  } catch (cause) {
+    throw unreachable(address, cause as Error);
+  } finally {
+    clearTimeout(timer);
+    asked.destroy();
+  }
+}
+
+function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): OperatorError {
+  const where = formatAddress(address);
+  if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
+    return new NobodyAnswers(`no pdfseald answers at ${where}`, {
+      cause,
+      code: 'no_daemon',
+      remedy: 'start it, or name its configuration with --config',
+    });
+  }
+  if (cause.code === 'EACCES') {
+    const remedy = 'run this as root, as the daemon’s user, or as a member of the socket’s group';
+    const message = `cannot open ${where} (${systemReason(cause)})`;
+    return new OperatorError(message, { cause, code: 'permission_denied', remedy });
+  }
+  const remedy = 'its log says why; a restart may help';
+  const message = `pdfseald does not answer at ${where}: ${systemReason(cause)}`;
+  return new OperatorError(message, { cause, code: 'daemon_silent', remedy });
+}
+
+function parse(text: string, address: SocketPath): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new OperatorError(`${formatAddress(address)} is not the administration of a pdfseald`, { cause });
+  }
+}

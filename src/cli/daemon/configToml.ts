@@ -1,0 +1,71 @@
+import type { Setting } from '../../config/effective.ts';
+import type { KeyPath } from '../../config/toml.ts';
+
+/** Names of variables that modules are told secrets by: their values are for no screen and no mail. */
+const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
+const NOT_SHOWN = '(not shown)';
+
+/** What may be printed of a value; a table of variables without its secrets. */
+export function withoutSecrets(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, text]) => [name, SECRET.test(name) ? NOT_SHOWN : text]),
+  );
+}
+
+export function hidesSecrets(settings: readonly Setting[]): boolean {
+  return settings.some(({ value }) => JSON.stringify(withoutSecrets(value))?.includes(NOT_SHOWN));
+}
+
+/** The settings as a file that the daemon accepts: keys below their tables, each with where it came from. */
+export function toTomlLines(settings: readonly Setting[]): string[] {
+  const tables = new Map<string, Setting[]>();
+  for (const setting of settings) {
+    const table = JSON.stringify(setting.path.slice(0, -1));
+    tables.set(table, [...(tables.get(table) ?? []), setting]);
+  }
+  return Array.from(tables.values(), (members) => {
+    const table = members[0]?.path.slice(0, -1) ?? [];
+    const lines = members.map(({ path, value, source }): [text: string, remark: string] => {
+      const name = quoteKey(String(path.at(-1)));
+      return value === undefined
+        ? [`# ${name}`, 'not set']
+        : [`${name} = ${toTomlValue(withoutSecrets(value))}`, source];
+    });
+    const width = Math.min(REMARK_COLUMN_MAX, Math.max(...lines.map(([text]) => text.length)));
+    return [
+      ...(table.length === 0 ? [] : ['', headerOf(table)]),
+      ...lines.map(([text, remark]) => `${text.padEnd(width)}  # ${remark}`),
+    ];
+  }).flat();
+}
+
+const REMARK_COLUMN_MAX = 56;
+
+/** A table in a list of tables has its position as the last part of its path. */
+function headerOf(path: KeyPath): string {
+  const names = path
+    .filter((part) => typeof part === 'string')
+    .map(quoteKey)
+    .join('.');
+  return typeof path.at(-1) === 'number' ? `[[${names}]]` : `[${names}]`;
+}
+
+function quoteKey(name: string): string {
+  return /^[A-Za-z0-9_-]+$/.test(name) ? name : quote(name);
+}
+
+function toTomlValue(value: unknown): string {
+  if (typeof value === 'string') return quote(value);
+  if (Array.isArray(value)) return `[${value.map(toTomlValue).join(', ')}]`;
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value).map(([name, one]) => `${quoteKey(name)} = ${toTomlValue(one)}`);
+    return `{ ${members.join(', ')} }`;
+  }
+  return String(value);
+}
+
+/** JSON's escapes are TOML's, but for one character that JSON leaves as it is. */
+function quote(text: string): string {
+  return JSON.stringify(text).replaceAll('\u007f', '\\u007f');
+}

@@ -1,0 +1,94 @@
+import { Command } from 'commander';
+import { presentQuotas } from '../../admin/presentStatus.ts';
+import type { AdminQuotas, PresentedLimit } from '../../admin/statusSchema.ts';
+import { systemClock } from '../../base/clock.ts';
+import { formatDuration } from '../../base/units.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { Limits } from '../../limits/limits.ts';
+import type { Store } from '../../store/store.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, parseNameArgument, withStore } from '../options.ts';
+import { printJson, printTable } from '../terminal.ts';
+import { forPeople } from '../times.ts';
+import { askAdministration, NobodyAnswers } from './adminClient.ts';
+
+export function quotasCommand(): Command {
+  const command = new Command('quotas').description(
+    'What clients may create, and have created. Limits are set in the config file: [quotas.<purpose>], [limits.rate], [clients.<name>].',
+  );
+  explain(
+    command
+      .command('list')
+      .description(
+        'Lists what each client has used of its quotas in the window that is running, by the limits of the config file. Of rates, ' +
+          'which only a running daemon knows, what it has counted.',
+      )
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .addOption(jsonOption())
+      .action(list),
+    {
+      examples: [
+        'pdfseal quotas list --config /etc/pdfseal/production.toml --client invoices',
+        `pdfseal quotas list --config /etc/pdfseal/production.toml --json | jq 'select(.used >= .limit)'`,
+      ],
+    },
+  );
+  return command;
+}
+
+interface Usage extends PresentedLimit {
+  client: string;
+  kind: 'quota' | 'rate';
+  /** The purpose a quota is for, or `default`. */
+  name?: string;
+}
+
+interface ListOptions {
+  config: string;
+  client?: string;
+  json?: true;
+}
+
+async function list({ config: file, client, json }: ListOptions): Promise<void> {
+  const rates = await ratesOf(loadConfig(file, { files: 'unused' }));
+  const usages = [...rates, ...(await withStore(file, 'read', quotasOf))]
+    .filter((one) => client === undefined || one.client === client)
+    .sort((a, b) => (a.client === b.client ? 0 : a.client < b.client ? -1 : 1));
+  if (json) for (const usage of usages) printJson(usage);
+  else {
+    printTable(
+      ['CLIENT', 'LIMIT OF', 'USED', 'LIMIT', 'WINDOW', 'RESETS'],
+      usages.map(({ client, kind, name, used, limit, window_seconds: window, resets_at: at }) => [
+        client,
+        kind === 'rate' ? 'requests' : `jobs: ${name}`,
+        String(used),
+        String(limit),
+        formatDuration(window * 1000),
+        forPeople(at),
+      ]),
+    );
+  }
+}
+
+/** Counts are in the store as soon as the jobs are that they count. */
+async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
+  const now = systemClock();
+  const limits = new Limits(policies, await store.quotaCounts(), () => now);
+  const known = (await store.credentials()).map(({ clientId }) => clientId);
+  return presentQuotas(limits.usage(known), now).clients.flatMap(({ client_id: client, quotas }) =>
+    quotas.map(({ name, ...limit }) => ({ client, kind: 'quota' as const, name, ...limit })),
+  );
+}
+
+async function ratesOf({ admin }: Config): Promise<Usage[]> {
+  try {
+    const { clients } = await askAdministration<AdminQuotas>(admin.socket, 'GET', '/quotas');
+    return clients.flatMap(({ client_id: client, rate }) =>
+      rate === undefined ? [] : [{ client, kind: 'rate' as const, ...rate }],
+    );
+  } catch (error) {
+    if (error instanceof NobodyAnswers) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,108 @@
+import type { AdminStatus, HealthPart, PresentedPartition } from '../../admin/statusSchema.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import { remedyFor } from '../../kms/signerFailure.ts';
+import { formatAddress } from '../../net/address.ts';
+import { lockHolder } from '../../store/lock.ts';
+import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
+import { loadedOtherwise } from '../daemon/configCommand.ts';
+import { describeSeconds } from '../times.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { judgeEngine } from './hashingDiagnosis.ts';
+
+/** What is known of the daemon: its own word where it answers. */
+export interface DaemonFindings {
+  diagnoses: Diagnosis[];
+  status?: AdminStatus;
+  /** Whether a daemon has the state folder, answering or not: then its tokens are its own. */
+  running: boolean;
+}
+
+export async function askDaemon(config: Config): Promise<DaemonFindings> {
+  const { socket } = config.admin;
+  try {
+    const status = await askAdministration<AdminStatus>(socket, 'GET', '/status');
+    return {
+      status,
+      running: true,
+      diagnoses: [introduce(status), ...judgeConfig(status, config), ...judgeStatus(status)],
+    };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const holder = lockHolder(config.lockFile);
+    if (holder !== undefined) {
+      const detail = `process ${holder} has the state folder, but does not answer at ${formatAddress(socket)}: ${error.message}`;
+      const remedy = 'wait if it has just been started; else its log says why, and a restart may help';
+      return { running: true, diagnoses: [bad('daemon', detail, remedy)] };
+    }
+    const remedy = `start it: systemctl start pdfseald@${config.environment}; its log says why it ended`;
+    const detail = error instanceof NobodyAnswers ? 'it does not run' : error.message;
+    return { running: !(error instanceof NobodyAnswers), diagnoses: [bad('daemon', detail, remedy)] };
+  }
+}
+
+function introduce({ version, environment, pid, uptime_seconds: uptime }: AdminStatus): Diagnosis {
+  return good(
+    'daemon',
+    `pdfseald ${version} of ${environment} runs as process ${pid}, up ${describeSeconds(uptime)}`,
+  );
+}
+
+function judgeConfig(status: AdminStatus, { sha256 }: Config): Diagnosis[] {
+  return loadedOtherwise(status.config, sha256).map((detail) =>
+    warning('daemon', detail, 'pdfseald --check-config, then systemctl reload or restart'),
+  );
+}
+
+function judgeStatus(status: AdminStatus): Diagnosis[] {
+  const { partitions, timestamps, hash } = status;
+  return [
+    ...status.parts.filter(({ name }) => name !== 'store').map(judgePart),
+    ...partitions.members.map((member) => judgePartition(member, status)),
+    ...(timestamps?.units ?? []).map(({ subject, ready }) =>
+      ready
+        ? good(`time-stamping key ${subject}`, 'it signs')
+        : warning(`time-stamping key ${subject}`, 'it does not sign', 'see the partition with its token'),
+    ),
+    ...(timestamps?.authorities ?? []).map(({ name, tokens, failures, trouble }) => {
+      const detail = `${tokens} time-stamps, ${failures} failures since the start`;
+      return trouble === undefined
+        ? good(`authority ${name}`, detail)
+        : warning(
+            `authority ${name}`,
+            `${trouble}; ${detail}`,
+            'the log says why; check its address, its roots and the network',
+          );
+    }),
+    judgeEngine(hash.engine, hash.kernels),
+  ];
+}
+
+function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {
+  return ready ? good(name, detail) : bad(name, detail, remedy);
+}
+
+const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
+  withdrawn: 'a drill has it; it goes back by itself',
+  pin_refused:
+    'write the right PIN into its PIN file: the daemon tries again once the file has changed, and not before; where it is a credential, restart the daemon then',
+  key_changed: 'mount the token this log was begun with, or restore it from the HSM’s backup',
+  key_lost: 'restore the key from the HSM’s backup',
+  starting: 'wait a moment',
+};
+
+/** One that is lost is a warning while the others suffice: nothing fails of it yet. */
+function judgePartition(
+  { name, state, since, last_error: error, signatures }: PresentedPartition,
+  status: AdminStatus,
+): Diagnosis {
+  const check = `partition ${name}`;
+  if (state === 'ready') return good(check, `it signs; ${signatures} signatures since the start`);
+  const detail = `${state} since ${since}${error ? ` (${error})` : ''}`;
+  const remedy =
+    REMEDIES[state] ??
+    remedyFor({ code: error ?? '' }) ??
+    'check that the token is connected and its module configured; `pdfseal hsm list` asks it';
+  const suffices = status.parts.find((part) => part.name === 'partitions')?.ready === true;
+  return suffices ? warning(check, detail, remedy) : bad(check, detail, remedy);
+}

@@ -1,0 +1,95 @@
+import { Command } from 'commander';
+import { systemClock } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
+import { EXIT } from '../exit.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { print, printJson } from '../terminal.ts';
+import { checkCertificates } from './certificateDiagnosis.ts';
+import { askDaemon } from './daemonDiagnosis.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { checkFiles } from './fileDiagnosis.ts';
+import { checkEngine } from './hashingDiagnosis.ts';
+import { checkClock, checkLimits, checkNode } from './hostDiagnosis.ts';
+import { showDiagnosis } from './show.ts';
+import { checkStore } from './storeDiagnosis.ts';
+import { checkServed, checkTls } from './tlsDiagnosis.ts';
+import { probeTokens } from './tokenDiagnosis.ts';
+import { checkUpkeep } from './upkeepDiagnosis.ts';
+
+export function doctorCommand(): Command {
+  return explain(
+    new Command('doctor')
+      .description(
+        'Looks at every part of an installation and says what is wrong and what to do. Asks the daemon where it runs; where it ' +
+          'does not, opens the tokens itself, one key after the other, and tries a PIN that is refused only once.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(diagnose),
+    {
+      exit: { 0: 'all is well', 1: 'something is broken', 2: 'it works, but something wants looking after' },
+      examples: [
+        'pdfseal doctor --config /etc/pdfseal/production.toml',
+        'pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
+      ],
+    },
+  );
+}
+
+async function diagnose({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  const verdicts = new Set<Diagnosis['verdict']>();
+  for await (const diagnosis of diagnosesOf(file)) {
+    verdicts.add(diagnosis.verdict);
+    if (json) printJson(diagnosis);
+    else showDiagnosis(diagnosis);
+  }
+  const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
+  process.exitCode = worst;
+  if (!json) print(SUMMARIES[worst]);
+}
+
+const SUMMARIES = {
+  [EXIT.ok]: 'all is well',
+  [EXIT.failed]: 'something is broken',
+  [EXIT.attention]: 'it works, but something wants looking after',
+} as const;
+
+/** As they are found: a token can take its time. */
+export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
+  yield checkNode();
+  const lacking: string[] = [];
+  const config = tryConfig(file, { files: 'needed', tell: (line) => void lacking.push(line) });
+  if ('check' in config) yield config;
+  else if (lacking.length > 0)
+    yield warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
+  else yield good('config', config.file);
+  // What does not need modules and PINs can be looked at all the same.
+  const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
+  if ('check' in usable) return;
+  yield* checkFiles(usable);
+  const { diagnoses: ofStore, keys = [] } = await checkStore(usable);
+  yield* ofStore;
+  const { diagnoses, status, running } = await askDaemon(usable);
+  yield* diagnoses;
+  if (!running) {
+    yield checkEngine(usable);
+    yield* await checkClock(usable);
+    if (usable === config) yield* await probeTokens(usable, keys);
+  }
+  yield* checkCertificates(usable);
+  yield* checkTls(usable, systemClock());
+  yield* checkServed(usable, status);
+  yield* checkUpkeep(usable);
+  yield checkLimits(usable, status?.pid ?? 'self');
+}
+
+function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {
+  try {
+    return loadConfig(file, options);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return bad('config', error.message, 'correct it; every key is explained in production.toml');
+  }
+}

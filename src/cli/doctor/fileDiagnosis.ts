@@ -1,0 +1,87 @@
+import { lstatSync, type Stats } from 'node:fs';
+import { userInfo } from 'node:os';
+import { systemReason } from '../../base/systemReason.ts';
+import type { Config } from '../../config/config.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+
+const OTHERS_WRITE = 0o002;
+const OTHERS_ANYTHING = 0o007;
+
+interface Rule {
+  what: string;
+  path: string;
+  /** Permission bits it must not have. */
+  never: number;
+  /** Whether it must belong to the user the state folder belongs to. */
+  owned?: boolean;
+  /** Where it may be missing. */
+  optional?: boolean;
+}
+
+/** Who owns what, and who else may touch it. */
+export function checkFiles(config: Config): Diagnosis[] {
+  const pinFiles = [...config.kms.partitions, ...config.timestamp.keys].map(({ pinFile }) => pinFile);
+  const rules: Rule[] = [
+    { what: 'configuration', path: config.file, never: OTHERS_WRITE },
+    { what: 'state folder', path: config.stateDir, never: OTHERS_WRITE, owned: true },
+    { what: 'store', path: config.storeDir, never: OTHERS_ANYTHING, owned: true },
+    { what: 'lock', path: config.lockFile, never: OTHERS_WRITE, owned: true, optional: true },
+    { what: 'trust file', path: config.trustFile, never: OTHERS_WRITE, optional: true },
+    ...[...new Set(pinFiles)].map((path) => ({ what: 'PIN file', path, never: OTHERS_ANYTHING })),
+  ];
+  const owner = statOf(config.stateDir);
+  const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner));
+  const user = owner instanceof Error ? [] : checkUser(owner);
+  const detail = `${rules.length} files and folders belong to whom they should, and nobody else may change them`;
+  return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
+}
+
+function judge(
+  { what, path, never, owned = false, optional = false }: Rule,
+  owner: Stats | undefined,
+): Diagnosis[] {
+  const found = statOf(path);
+  if (found instanceof Error) {
+    const isMissing = 'code' in found && found.code === 'ENOENT';
+    if (isMissing && optional) return [];
+    const remedy =
+      isMissing && what !== 'PIN file'
+        ? 'make it with `pdfseal init`, or correct state_dir'
+        : 'correct the path, or who may read it';
+    return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];
+  }
+  const excess = found.mode & never;
+  if (excess !== 0) {
+    const mode = (found.mode & 0o777).toString(8).padStart(4, '0');
+    const rights = excess === OTHERS_WRITE ? 'w' : 'rwx';
+    const remedy = `chmod o-${rights} ${path}`;
+    return [bad('files', `the ${what} ${path} has mode ${mode}: it is open to others`, remedy)];
+  }
+  if (owned && owner !== undefined && found.uid !== owner.uid) {
+    const remedy = `chown ${owner.uid} ${path}`;
+    return [
+      bad(
+        'files',
+        `the ${what} ${path} belongs to user ${found.uid}, the state folder to ${owner.uid}`,
+        remedy,
+      ),
+    ];
+  }
+  return [];
+}
+
+/** What another user finds unreadable may be in order for the daemon's. */
+function checkUser(owner: Stats): Diagnosis[] {
+  const { uid } = userInfo();
+  if (uid === owner.uid || uid === 0) return [];
+  const detail = `this runs as user ${uid}, and the installation belongs to user ${owner.uid}`;
+  return [warning('user', detail, 'run it as that user or as root, to see what the daemon sees')];
+}
+
+function statOf(path: string): Stats | Error {
+  try {
+    return lstatSync(path);
+  } catch (error) {
+    return error as Error;
+  }
+}

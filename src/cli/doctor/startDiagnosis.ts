@@ -1,0 +1,190 @@
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import { credentialsDirectory } from '../../base/env.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { systemReason } from '../../base/systemReason.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { BUILT_IN } from '../../config/consistency.ts';
+import type { PartitionOptions } from '../../kms/partitions.ts';
+import { inspectPinFile } from '../../kms/pinFile.ts';
+import { remedyFor, SignerFailure } from '../../kms/signerFailure.ts';
+import { meetsQuorum } from '../../log/quorum.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { formatAddress, type HostPort } from '../../net/address.ts';
+import { listenAt } from '../../net/listen.ts';
+import { lockHolder } from '../../store/lock.ts';
+import { readInstalled } from '../../tsa/installed.ts';
+import { readCertificates } from '../../tsa/pki.ts';
+import { hasSystemd, unitState } from '../systemd.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { checkEngine } from './hashingDiagnosis.ts';
+import { checkStore } from './storeDiagnosis.ts';
+import { checkTls } from './tlsDiagnosis.ts';
+
+/**
+ * What a start of the daemon would find, short of what the HSM says: `bad` for what it refuses. Each file is read by what reads it at the
+ * start. Nothing is changed.
+ */
+export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
+  const lacking: string[] = [];
+  const config = loadConfig(file, { files: 'by_hand', tell: (line) => void lacking.push(line) });
+  yield lacking.length === 0
+    ? good('config', `every key of ${config.file} is known and has a value that fits`)
+    : warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
+  yield* checkUser(config);
+  yield* checkPins(config);
+  yield* checkTlsAtStart(config);
+  yield* Array.from(certificateFiles(config), ([key, path]) =>
+    attempt(key, () => `${readCertificates(readFileSync(path), path).length} certificates in ${path}`),
+  );
+  yield checkEngine(config);
+  yield* await checkState(config);
+  for (const at of config.http.listen) if ('port' in at) yield await checkAddress(at, config);
+}
+
+function attempt(check: string, look: () => string): Diagnosis {
+  try {
+    return good(check, look());
+  } catch (error) {
+    const isSystems = error instanceof Error && 'code' in error;
+    if (!(error instanceof OperatorError) && !isSystems) throw error;
+    const detail = error instanceof OperatorError ? error.message : systemReason(error);
+    return bad(check, detail, 'correct the file, or the path of it');
+  }
+}
+
+/** Root reads everything; what matters is what the daemon's user may read. */
+function checkUser({ stateDir, environment }: Config): Diagnosis[] {
+  const owner = statSync(stateDir, { throwIfNoEntry: false })?.uid;
+  const uid = process.geteuid?.();
+  const isOther = owner === undefined ? uid === 0 && hasSystemd() : owner !== uid;
+  if (!isOther) return [];
+  const whose =
+    owner === undefined ? 'the daemon runs as a user of its own' : `the state folder is of user ${owner}`;
+  const detail = `this looks as user ${uid}, and ${whose}: whether that user may read each file is not known`;
+  return [warning('user', detail, `pdfseal-run ${environment} check-config`)];
+}
+
+function checkPins({ kms, timestamp, environment }: Config): Diagnosis[] {
+  return [
+    ...checkPinsOf(kms.partitions, (rest) => meetsQuorum(kms.quorum, rest), environment),
+    ...checkPinsOf(timestamp.keys, (rest) => rest.length > 0, environment),
+  ];
+}
+
+function checkPinsOf(
+  tokens: readonly PartitionOptions[],
+  suffices: (rest: readonly PartitionOptions[]) => boolean,
+  environment: string,
+): Diagnosis[] {
+  const unseen = tokens.filter(isCredentialOfElsewhere);
+  const faults = tokens
+    .filter((token) => !unseen.includes(token))
+    .flatMap((token) => {
+      const failure = pinFault(token);
+      return failure === undefined ? [] : [{ token, failure }];
+    });
+  const rest = tokens.filter((token) => !faults.some((fault) => fault.token === token));
+  const judge = suffices(rest) ? warning : bad;
+  return [
+    ...unseen.map((token) =>
+      warning(
+        `PIN of ${kmsKeyId(token)}`,
+        `not looked at: systemd hands ${token.pinSource} to the unit alone`,
+        `pdfseal-run ${environment} check-config looks at it too`,
+      ),
+    ),
+    ...faults.map(({ token, failure }) =>
+      judge(`PIN of ${kmsKeyId(token)}`, failure.detail, remedyFor(failure) ?? 'correct the PIN file'),
+    ),
+  ];
+}
+
+/** Where systemd did not start this, and no daemon of the unit runs either. */
+function isCredentialOfElsewhere({ pinSource, pinFile }: PartitionOptions): boolean {
+  return pinSource !== undefined && isAway(pinFile);
+}
+
+function isAway(credential: string): boolean {
+  return credentialsDirectory() === undefined && !existsSync(dirname(credential));
+}
+
+function pinFault({ pinFile, pinSource }: PartitionOptions): SignerFailure | undefined {
+  try {
+    inspectPinFile(pinFile, pinSource);
+    return undefined;
+  } catch (error) {
+    if (error instanceof SignerFailure) return error;
+    throw error;
+  }
+}
+
+/** The daemon starts with a certificate that has ended, and clients refuse it: of a pair only what cannot be used keeps it from starting. */
+function checkTlsAtStart(config: Config): Diagnosis[] {
+  const { tls } = config.http;
+  if (tls === undefined) return [];
+  if (config.tables.http.tls?.key_credential !== undefined && isAway(tls.keyFile)) {
+    const remedy = `pdfseal-run ${config.environment} check-config, with LoadCredential= for it in a drop-in, or a start`;
+    return [warning('TLS pair', 'not looked at: systemd hands its key to the unit alone', remedy)];
+  }
+  return checkTls(config, Date.now()).map((one) =>
+    one.verdict === 'bad' && one.check !== 'TLS pair' ? { ...one, verdict: 'warning' } : one,
+  );
+}
+
+function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[key: string, file: string]> {
+  for (const [name, { rootsFile, tlsCaFile }] of Object.entries(timestamp.remotes)) {
+    yield [`timestamp.remotes.${name}.roots_file`, rootsFile];
+    if (tlsCaFile !== undefined) yield [`timestamp.remotes.${name}.tls_ca_file`, tlsCaFile];
+  }
+  if (sources.caFile !== undefined) yield ['sources.ca_file', sources.caFile];
+  if (webhooks.caFile !== undefined) yield ['webhooks.ca_file', webhooks.caFile];
+}
+
+/** What `pdfseal init` makes. Before it there is nothing yet that could be wrong. */
+async function checkState(config: Config): Promise<Diagnosis[]> {
+  const { stateDir, storeDir, environment, timestamp, certificatesDir } = config;
+  if (!existsSync(storeDir)) {
+    const detail = `${storeDir} is not there yet`;
+    return [
+      warning(
+        'store',
+        detail,
+        `pdfseal-run ${environment} init, or pdfseal init, makes it before the first start`,
+      ),
+    ];
+  }
+  const writable = attempt('state folder', () => {
+    accessSync(stateDir, constants.W_OK);
+    return `${stateDir} is writable`;
+  });
+  const { diagnoses } = await checkStore(config);
+  const keys = timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [];
+  const certified = keys.map((key) =>
+    attempt(`certificate of ${kmsKeyId(key)}`, () => {
+      const { length } = readInstalled(certificatesDir, key).chain;
+      return `installed, ${length} certificates up to the root`;
+    }),
+  );
+  return [writable, ...diagnoses.filter(({ check }) => check !== 'disk'), ...certified];
+}
+
+/** Whether a server could have it now. What the daemon itself or its socket unit holds is as it should be. */
+async function checkAddress(at: HostPort, { lockFile, environment }: Config): Promise<Diagnosis> {
+  const check = `address ${formatAddress(at)}`;
+  if (lockHolder(lockFile) !== undefined)
+    return good(check, 'not tried: a daemon runs with this state folder');
+  const socket = `pdfseald@${environment}.socket`;
+  if (unitState('is-active', socket) === 'active') return good(check, `not tried: ${socket} is active`);
+  const server = createServer();
+  try {
+    await listenAt(server, at, 'http.listen');
+    return good(check, 'it is free');
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return bad(check, error.message, 'change http.listen, or end what has it');
+  } finally {
+    server.close();
+  }
+}

@@ -1,0 +1,100 @@
+import { statfs } from 'node:fs/promises';
+import { measureStore } from '../../admin/statusReader.ts';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { formatBytes } from '../../base/units.ts';
+import { assertAgreement } from '../../config/agreement.ts';
+import type { Config } from '../../config/config.ts';
+import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
+import { openStore } from '../../store/lmdb/open.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+
+/** Of what has to be free, from which on somebody is to look. */
+const FREE_WARNING = 4;
+
+const ROOM = 'make room on that disk, or move state_dir to a larger one';
+
+export interface StoreFindings {
+  diagnoses: Diagnosis[];
+  /** The keys in force; absent where the store does not say. */
+  keys?: readonly EpochKey[];
+}
+
+/** Opens the store beside whoever uses it, without the right to write. */
+export async function checkStore(config: Config): Promise<StoreFindings> {
+  try {
+    const store = await openStore({
+      path: config.storeDir,
+      expected: { environment: config.environment, logOrigin: config.log.origin },
+      readOnly: true,
+    });
+    try {
+      const head = await store.head();
+      const waiting = await store.waitingCount();
+      const epochs = await store.epochs();
+      const { keys } = termAt(epochs, systemClock()).epoch;
+      const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
+      const disk = await checkDisk(config);
+      return { diagnoses: [good('store', detail), ...checkEpoch(config, epochs), disk], keys };
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof OperatorError)) {
+      const remedy = 'run `pdfseal check`: its last line says what mends it';
+      return { diagnoses: [bad('store', String(error), remedy)] };
+    }
+    if (error.code === 'older_store')
+      return {
+        diagnoses: [warning('store', error.message, 'start the daemon: it keeps a copy of it as it was')],
+      };
+    const remedy =
+      'see "Disaster recovery" in the manual; a store is made by `pdfseal init` and never overwritten';
+    const disk = await checkDiskOf(config);
+    return { diagnoses: [bad('store', error.message, remedy), ...disk] };
+  }
+}
+
+/** What the daemon refuses to start on. */
+function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
+  try {
+    const now = systemClock();
+    assertAgreement(config, epochs, now);
+    const { epoch } = termAt(epochs, now);
+    return [good('epoch', `${epoch.keys.length} keys since ${toTimestamp(epoch.from)}, as configured`)];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [
+      bad(
+        'epoch',
+        error.message,
+        'put the configuration back, or plan an epoch with it: `pdfseal epochs plan`',
+      ),
+    ];
+  }
+}
+
+async function checkDisk({ storeDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
+  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir, freeBytesMin);
+  return judgeDisk(
+    `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
+    free,
+    freeBytesMin,
+  );
+}
+
+async function checkDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[]> {
+  try {
+    const disk = await statfs(stateDir);
+    const free = disk.bavail * disk.bsize;
+    return [judgeDisk(`${formatBytes(free)} are free`, free, storage.freeBytesMin)];
+  } catch {
+    return [];
+  }
+}
+
+function judgeDisk(detail: string, free: number, freeBytesMin: number): Diagnosis {
+  if (free < freeBytesMin)
+    return bad('disk', `${detail}, less than storage.free_bytes_min: no job is accepted`, ROOM);
+  return free < FREE_WARNING * freeBytesMin ? warning('disk', detail, ROOM) : good('disk', detail);
+}

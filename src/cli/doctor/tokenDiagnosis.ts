@@ -1,0 +1,44 @@
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import { inspectKey } from '../../kms/keyOperations.ts';
+import { remedyFor } from '../../kms/signerFailure.ts';
+import type { EpochKey } from '../../log/epochs.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { configuredKeys, failureOf, type WantedKey } from '../hsm/hsmKeys.ts';
+import { bad, type Diagnosis, good } from './diagnosis.ts';
+
+const RECONNECT = 'check that the token is connected and its module configured';
+
+/** Has every configured key sign, one after the other; only for when no daemon runs that knows better. */
+export async function probeTokens(config: Config, inForce: readonly EpochKey[]): Promise<Diagnosis[]> {
+  const diagnoses: Diagnosis[] = [];
+  for (const wanted of configuredKeys(config)) {
+    diagnoses.push(await probe(inEpoch(wanted, inForce)));
+  }
+  return diagnoses;
+}
+
+/** A partition keeps its name through the epochs, and has a key of another label in each. */
+function inEpoch(wanted: WantedKey, inForce: readonly EpochKey[]): WantedKey {
+  const { purpose, token } = wanted;
+  const key = inForce.find(
+    ({ region, partition }) => region === token.region && partition === token.keyLabel,
+  );
+  if (purpose !== 'log' || key === undefined) return wanted;
+  return { purpose, token: { ...token, keyLabel: key.keyLabel } };
+}
+
+async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
+  const check = `${purpose === 'log' ? 'partition' : 'time-stamping key'} ${kmsKeyId(token)}`;
+  try {
+    const { algorithm, exposures } = await inspectKey(token);
+    if (exposures.length === 0)
+      return good(check, `it signs (${algorithm}), and its key cannot leave the token`);
+    const remedy = 'replace it by a key that `pdfseal hsm init-key` makes';
+    return bad(check, `its private key can leave the token (${exposures.join(', ')})`, remedy);
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!(error instanceof OperatorError) || failure === undefined) throw error;
+    return bad(check, `${failure.detail} (${failure.code})`, remedyFor(failure) ?? RECONNECT);
+  }
+}

@@ -1,0 +1,241 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { InvalidArgumentError } from 'commander';
+import type { Certificate } from '../../asn1/certificate.ts';
+import type { DistinguishedName } from '../../asn1/issue.ts';
+import { encodePem } from '../../asn1/pem.ts';
+import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
+import { toBase64, toHex } from '../../base/bytes.ts';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { sha256 } from '../../base/crypto.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import { initKey } from '../../kms/keyOperations.ts';
+import type { PartitionOptions } from '../../kms/partitions.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import {
+  type CertifiedKey,
+  certificateFile,
+  type KeyName,
+  readInstalled,
+  retiredDir,
+} from '../../tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate, type KeyInUse, readCertificates } from '../../tsa/pki.ts';
+import {
+  createFileAtomically,
+  readSmallFile,
+  readTextFile,
+  unusable,
+  writeFileAtomically,
+} from '../files.ts';
+import { parseDurationArgument } from '../options.ts';
+import { findKey, rootBeside, useAuthorityKey } from './hsmKeys.ts';
+import { NAME_CHARACTERS_MAX } from './subject.ts';
+
+/** What certificates of our own making say beside the key. */
+export interface CertificateTerms {
+  organization?: string | undefined;
+  rootValidityMs: number;
+  certificateValidityMs: number;
+}
+
+export interface RootTerms extends Pick<CertificateTerms, 'organization' | 'rootValidityMs'> {
+  algorithm: AuthorityAlgorithm;
+}
+
+/** The root a site without a certificate authority made for itself. */
+export interface OwnRoot {
+  token: PartitionOptions;
+  certificate: Certificate;
+}
+
+const FILE_BYTES_MAX = 1 << 20;
+
+const DAY_MS = 86_400_000;
+export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
+/** Receipts rest on it for decades. */
+export const ROOT_VALIDITY_DEFAULT_MS = 9125 * DAY_MS;
+const VALIDITY_MS_MAX = 36_525 * DAY_MS;
+
+/** Argument parser: milliseconds a certificate is valid. */
+export function parseValidityArgument(text: string): number {
+  const milliseconds = parseDurationArgument(text);
+  if (milliseconds >= DAY_MS && milliseconds <= VALIDITY_MS_MAX) return milliseconds;
+  throw new InvalidArgumentError('Expected from 1d to 36525d, a hundred years.');
+}
+
+/** The certificates in a file a user named. Throws OperatorError. */
+export function readCertificateFile(file: string): Certificate[] {
+  return readCertificates(readSmallFile(file, FILE_BYTES_MAX), file);
+}
+
+/** The root beside the first time-stamping key that has one; undefined where an authority elsewhere issues certificates. */
+export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | undefined {
+  for (const token of timestamp.keys.map(rootBeside)) {
+    const file = certificateFile(certificatesDir, token);
+    const [certificate] = existsSync(file) ? readCertificateFile(file) : [];
+    if (certificate !== undefined) return { token, certificate };
+  }
+  return undefined;
+}
+
+/**
+ * A root beside a time-stamping key that has none: its key, unless an earlier attempt made it, and its certificate. Throws OperatorError,
+ * also where there is a root.
+ */
+export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: RootTerms): Promise<OwnRoot> {
+  const token = rootBeside(key);
+  const file = certificateFile(config.certificatesDir, token);
+  if (existsSync(file)) {
+    throw new OperatorError(
+      `${kmsKeyId(token)} is a root already, certified in ${file}: certify with it, or choose another key_label`,
+    );
+  }
+  if ((await findKey({ purpose: 'root', token })) === undefined) await initKey(token, terms.algorithm);
+  makeFolder(config.certificatesDir);
+  const certificate = await useAuthorityKey(token, (rootKey) => rootOf(config, rootKey, terms));
+  return { token, certificate };
+}
+
+/**
+ * The root and a certificate for each of the keys, as far as they are not there from an earlier attempt. Throws
+ * OperatorError for what is there and is another key's: nothing is overwritten.
+ */
+export async function certifyKeys(
+  config: Config,
+  keys: readonly CertifiedKey[],
+  rootToken: PartitionOptions,
+  terms: CertificateTerms,
+): Promise<string[]> {
+  makeFolder(config.certificatesDir);
+  return useAuthorityKey(rootToken, async (rootKey) => {
+    const issuer = await rootOf(config, rootKey, terms);
+    const files: string[] = [];
+    for (const key of keys) files.push(await certifyOnce(config, key, issuer, rootKey, terms));
+    return files;
+  });
+}
+
+async function rootOf(
+  config: Config,
+  { key, sign }: { key: CertifiedKey; sign: KeyInUse['sign'] },
+  { organization, rootValidityMs }: Pick<CertificateTerms, 'organization' | 'rootValidityMs'>,
+): Promise<Certificate> {
+  const file = certificateFile(config.certificatesDir, key);
+  const now = systemClock();
+  if (!existsSync(file)) {
+    const subject = { ...nameOf(organization), commonName: commonName(config, 'time-stamping root') };
+    const root = await issueRoot({ subject, notBefore: now, notAfter: now + rootValidityMs }, { key, sign });
+    createFileAtomically(file, encodeChain([root]));
+  }
+  const [root] = readCertificateFile(file);
+  if (root !== undefined && toBase64(root.spki) === key.spki) return root;
+  throw foreign(file, key);
+}
+
+async function certifyOnce(
+  config: Config,
+  key: CertifiedKey,
+  issuer: Certificate,
+  rootKey: KeyInUse,
+  terms: CertificateTerms,
+): Promise<string> {
+  const file = certificateFile(config.certificatesDir, key);
+  if (!existsSync(file)) {
+    const chain = await issueChain(config, key, issuer, rootKey, terms);
+    createFileAtomically(file, encodeChain(chain));
+  }
+  if (readInstalled(config.certificatesDir, key).key.spki === key.spki) return file;
+  throw foreign(file, key);
+}
+
+/** A new certificate of the key, from now on or from `notBefore`, and the root that issued it. */
+export async function issueChain(
+  config: Config,
+  key: CertifiedKey,
+  issuer: Certificate,
+  rootKey: KeyInUse,
+  { organization, certificateValidityMs }: Omit<CertificateTerms, 'rootValidityMs'>,
+  notBefore = systemClock(),
+): Promise<Certificate[]> {
+  const subject = {
+    ...nameOf(organization),
+    ...unitName(key),
+    commonName: commonName(config, 'time-stamping'),
+  };
+  const notAfter = notBefore + certificateValidityMs;
+  return [await issueTimestampingCertificate({ subject, key, issuer, notBefore, notAfter }, rootKey), issuer];
+}
+
+/**
+ * Puts a chain, leaf first, in the place of what is installed for the key. What was there is kept: the receipts stamped
+ * under it need its root. Throws OperatorError for one that begins later, where it would leave the key without any until then.
+ */
+export function installChain(dir: string, name: KeyName, chain: readonly Certificate[]): string {
+  const file = certificateFile(dir, name);
+  const begin = Math.max(...chain.map(({ notBefore }) => notBefore));
+  if (begin > systemClock() && existsSync(file)) {
+    throw new OperatorError(
+      `${kmsKeyId(name)} has a certificate, which one that begins at ${toTimestamp(begin)} would replace at once: make another key for it`,
+    );
+  }
+  const text = encodeChain(chain);
+  makeFolder(dir);
+  if (existsSync(file)) retire(dir, file, text);
+  writeFileAtomically(file, text);
+  return file;
+}
+
+function retire(dir: string, file: string, successor: string): void {
+  const text = readTextFile(file, FILE_BYTES_MAX);
+  if (text === successor) return;
+  const version = toHex(sha256(Buffer.from(text))).slice(0, 16);
+  // What never could be used stands behind no receipt, and must not be in the way of the roots that do.
+  const ending = isReadable(file) ? 'pem' : 'unreadable';
+  makeFolder(retiredDir(dir));
+  createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.${ending}`), text);
+}
+
+function isReadable(file: string): boolean {
+  try {
+    return readCertificateFile(file).length > 0;
+  } catch (error) {
+    if (error instanceof OperatorError) return false;
+    throw error;
+  }
+}
+
+/** Not the folders above it: those have rights that `pdfseal init` gives them. */
+function makeFolder(dir: string): void {
+  try {
+    if (!existsSync(dir)) mkdirSync(dir);
+  } catch (cause) {
+    throw unusable('write', dir, cause);
+  }
+}
+
+function encodeChain(chain: readonly Certificate[]): string {
+  return chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
+}
+
+/** Names are limited in length; an origin is not. */
+function commonName({ log, environment }: Config, what: string): string {
+  const name = `${log.origin} ${what}`;
+  return name.length <= NAME_CHARACTERS_MAX ? name : `pdfseald ${environment} ${what}`;
+}
+
+function nameOf(organization: string | undefined): Pick<DistinguishedName, 'organization'> {
+  return organization === undefined ? {} : { organization };
+}
+
+/** Tells the units of one authority apart. */
+function unitName(key: KeyName): Pick<DistinguishedName, 'organizationalUnit'> {
+  const name = kmsKeyId(key);
+  return { organizationalUnit: name.length <= NAME_CHARACTERS_MAX ? name : key.keyLabel };
+}
+
+function foreign(file: string, key: KeyName): OperatorError {
+  return new OperatorError(
+    `${file} is a certificate of another key than ${kmsKeyId(key)}, and nothing is overwritten: move it away`,
+  );
+}

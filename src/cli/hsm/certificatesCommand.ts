@@ -1,0 +1,63 @@
+import { Command } from 'commander';
+import { presentCertificate } from '../../admin/presentStatus.ts';
+import { describeSubject } from '../../asn1/certificate.ts';
+import { toHex } from '../../base/bytes.ts';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { daysLeft } from '../../base/validity.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
+import { EXIT } from '../exit.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { note, printJson, printTable } from '../terminal.ts';
+
+export function certificatesCommand(): Command {
+  return explain(
+    new Command('certificates')
+      .summary('list the certificates and the days left')
+      .description(
+        'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
+          'authority and the roots of external ones. Needs no HSM.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(printCertificates),
+    {
+      exit: { 0: 'all are there and valid', 1: 'one is missing, expired or not yet valid' },
+      examples: ['pdfseal hsm certificates --config /etc/pdfseal/production.toml'],
+    },
+  );
+}
+
+function printCertificates({ config: file, json }: { config: string; json?: true }): void {
+  const now = systemClock();
+  const entries = entriesOf(loadConfig(file, { files: 'unused' }));
+  if (json) for (const entry of entries) printJson(present(entry, now));
+  else printEntries(entries, now);
+  if (entries.some((entry) => validityOf(entry, now) !== 'valid')) process.exitCode = EXIT.failed;
+}
+
+function entriesOf({ timestamp, certificatesDir }: Config): CertificateEntry[] {
+  return listCertificates({ ...timestamp, certificatesDir });
+}
+
+function printEntries(entries: CertificateEntry[], now: number): void {
+  printTable(
+    ['AUTHORITY', 'ROLE', 'STATE', 'NOT BEFORE', 'NOT AFTER', 'DAYS LEFT', 'SUBJECT'],
+    entries.map((entry) => {
+      const { authority, role, found } = entry;
+      const row = [authority, role, validityOf(entry, now)];
+      if ('missing' in found) return row;
+      const [from, to] = [found.notBefore, found.notAfter].map((time) => toTimestamp(time).slice(0, 10));
+      return [...row, from ?? '', to ?? '', String(daysLeft(found, now)), describeSubject(found)];
+    }),
+  );
+  for (const { found } of entries) if ('missing' in found) note(`pdfseal: ${found.missing}`);
+}
+
+function present(entry: CertificateEntry, now: number) {
+  const presented = presentCertificate(entry, now);
+  if ('missing' in entry.found) return presented;
+  const { serial, notBefore } = entry.found;
+  return { ...presented, serial: toHex(serial), not_before: toTimestamp(notBefore) };
+}

@@ -1,0 +1,121 @@
+import { Command } from 'commander';
+import { toHex } from '../../base/bytes.ts';
+import { systemClock } from '../../base/clock.ts';
+import { sha256 } from '../../base/crypto.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { destroyKey, useKey } from '../../kms/keyOperations.ts';
+import type { PartitionOptions } from '../../kms/partitions.ts';
+import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { readSynchronization } from '../../tsa/synchronization.ts';
+import { explain } from '../help.ts';
+import { actOnRecord, configOption, jsonOption, withStore } from '../options.ts';
+import { print, printJson } from '../terminal.ts';
+import { rootBeside } from './hsmKeys.ts';
+
+interface DestroyOptions {
+  config: string;
+  confirm: string;
+  token?: string;
+  json?: true;
+}
+
+export function destroyKeyCommand(): Command {
+  return explain(
+    new Command('destroy-key')
+      .summary('destroy a retired key in its token, for ever')
+      .description(
+        'Destroys a key pair that is not needed any more: of an epoch that is over, of one that was cancelled, or a ' +
+          'time-stamping key that the config file names no longer. What it signed stays good. Refuses every key that is in ' +
+          'use or planned to be. Copies in backups of the HSM are not reached.',
+      )
+      .argument('<key>', '<region>/<label>, as `pdfseal epochs list` shows it')
+      .addOption(configOption())
+      .requiredOption('--confirm <label>', 'the label of the key, once more')
+      .option('--token <name>', 'label or serial number of its token, where the region has several')
+      .addOption(jsonOption())
+      .action(destroy),
+    {
+      examples: [
+        'pdfseal hsm destroy-key eu-west/production-e2 --config production.toml --confirm production-e2',
+      ],
+    },
+  );
+}
+
+async function destroy(
+  name: string,
+  { config: file, confirm, token: tokenName, json }: DestroyOptions,
+  command: Command,
+): Promise<void> {
+  const [, region = '', keyLabel = ''] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
+  if (keyLabel === '') command.error(`error: ${name}: name the key as <region>/<label>`);
+  if (confirm !== keyLabel)
+    throw new OperatorError(`--confirm ${confirm} is not the label of ${name}: nothing was done`);
+  const config = loadConfig(file);
+  await requireTrustedClock(config);
+  const epochs = await withStore(file, 'read', (store) => store.epochs());
+  const inUse = keysInUse(epochs);
+  const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
+  if (inUse.some((key) => kmsKeyId(key) === name))
+    throw new OperatorError(
+      `${name} signs the log, in the epoch in force or the planned one: it is not destroyed`,
+    );
+  if (stamping.includes(name))
+    throw new OperatorError(`${name} is a key of timestamp.keys, or its root: it is not destroyed`);
+  const token = { ...tokenOf({ region, keyLabel }, tokenName, config, epochs), keyLabel };
+  const key = await useKey(token, async (found) => found);
+  if (inUse.some(({ spki }) => spki === key.spki))
+    throw new OperatorError(`${name} is, under another name, a key that signs the log: it is not destroyed`);
+  const { algorithm, spki } = key;
+  const spkiSha256 = toHex(sha256(Buffer.from(spki, 'base64')));
+  await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
+    destroyKey(token),
+  );
+  if (json) printJson({ destroyed: name, algorithm: key.algorithm });
+  else print(`key    ${name}  ${key.algorithm}  destroyed`);
+}
+
+/** Whether an epoch is over is said by a clock, and a key cannot be called back. Throws OperatorError where nobody vouches for it. */
+async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> {
+  if (timestamp.authorities.length === 0) return;
+  const { synchronized, detail } = await readSynchronization(clock).catch((error: unknown) => ({
+    synchronized: false,
+    detail: `${clock.trust} cannot be asked: ${(error as Error).message.split('\n')[0]}`,
+  }));
+  if (synchronized) return;
+  throw new OperatorError(
+    `the clock is not trusted (${detail}), so that nobody knows which epochs are over: nothing is destroyed; synchronize the clock first, see [clock]`,
+  );
+}
+
+function keysInUse(epochs: Epochs): EpochKey[] {
+  const now = systemClock();
+  return [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
+}
+
+/** The token the key is on, as the log knows it, or the only one of the region. */
+function tokenOf(
+  key: { region: string; keyLabel: string },
+  tokenName: string | undefined,
+  { kms, timestamp }: Config,
+  { list }: Epochs,
+): PartitionOptions {
+  const known = list.flatMap(({ keys }) => keys).find((each) => kmsKeyId(each) === kmsKeyId(key));
+  const tokens = [...kms.partitions, ...timestamp.keys].filter(({ region }) => region === key.region);
+  const candidates = tokens.filter(
+    ({ tokenLabel, tokenSerial, keyLabel }) =>
+      (tokenName === undefined || tokenName === (tokenLabel ?? tokenSerial)) &&
+      (tokenName !== undefined || known === undefined || known.partition === keyLabel),
+  );
+  const distinct = new Map(
+    candidates.map((each) => [`${each.module} ${each.tokenLabel ?? ''} ${each.tokenSerial ?? ''}`, each]),
+  );
+  const [found, second] = distinct.values();
+  if (found !== undefined && second === undefined) return found;
+  const names = tokens.map(({ tokenLabel, tokenSerial }) => tokenLabel ?? tokenSerial).join(', ');
+  throw new OperatorError(
+    `name the token of ${kmsKeyId(key)} with --token, of ${names || 'none: the config file has no token in that region'}`,
+  );
+}

@@ -1,0 +1,119 @@
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
+import { systemClock } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import type { HeldKey } from '../../kms/keyAlgorithm.ts';
+import { type Sign, useKey } from '../../kms/keyOperations.ts';
+import type { PartitionOptions } from '../../kms/partitions.ts';
+import { SignerFailure } from '../../kms/signerFailure.ts';
+import { comingAt, termAt } from '../../log/epochs.ts';
+import type { LogKey } from '../../log/verifierKey.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import type { CertifiedKey } from '../../tsa/installed.ts';
+import { configOption, withStore } from '../options.ts';
+
+/** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
+export type KeyPurpose = 'log' | 'time-stamp' | 'root';
+
+/** A key the configuration asks for, whether it is there or not. */
+export interface WantedKey {
+  purpose: KeyPurpose;
+  token: PartitionOptions;
+}
+
+/** The keys the config file names: those of the log, then those of the built-in authority. */
+export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
+  return [
+    ...kms.partitions.map((token) => ({ purpose: 'log' as const, token })),
+    ...timestamp.keys.map((token) => ({ purpose: 'time-stamp' as const, token })),
+  ];
+}
+
+/**
+ * Like {@link configuredKeys} where there is a log already: its keys are those of the epoch in force and of the planned one, not those
+ * it began with.
+ */
+export async function keysInService(config: Config): Promise<WantedKey[]> {
+  const all = configuredKeys(config);
+  if (!existsSync(config.storeDir)) return all;
+  const epochs = await withStore(config.file, 'read', (store) => store.epochs());
+  const now = systemClock();
+  const keys = [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
+  const log = config.kms.partitions.flatMap((token) =>
+    keys
+      .filter(({ region, partition }) => region === token.region && partition === token.keyLabel)
+      .map(({ keyLabel }) => ({ purpose: 'log' as const, token: { ...token, keyLabel } })),
+  );
+  const byName = new Map(log.map((wanted) => [kmsKeyId(wanted.token), wanted]));
+  return [...byName.values(), ...all.filter(({ purpose }) => purpose !== 'log')];
+}
+
+/** Where the root of a site without a certificate authority is: beside a time-stamping key, on the same token. */
+export function rootBeside(token: PartitionOptions): PartitionOptions {
+  return { ...token, keyLabel: `${token.keyLabel}-root` };
+}
+
+/** Options that pick one of the configured keys; either may be left out where the other says it. */
+export interface KeyChoice {
+  region?: string;
+  keyLabel?: string;
+}
+
+export function withKeyOptions(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .option('--region <name>', 'region of the key')
+    .option('--key-label <label>', 'label of the key');
+}
+
+/** Throws OperatorError, with the names there are, unless exactly one of the keys is meant. */
+export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyChoice): WantedKey {
+  const [found, second] = keys.filter(
+    ({ token }) =>
+      (region === undefined || token.region === region) &&
+      (keyLabel === undefined || token.keyLabel === keyLabel),
+  );
+  if (found !== undefined && second === undefined) return found;
+  const names = keys.map(({ token, purpose }) => `${kmsKeyId(token)} (${purpose})`).join(', ');
+  throw new OperatorError(
+    `${found === undefined ? 'the config file has no such key' : 'several keys fit'}: name one with --region and --key-label, of ${names || 'none'}`,
+  );
+}
+
+/** The key, proven by a signature and fit for its purpose; undefined when the token has none of that label. */
+export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | undefined> {
+  try {
+    return await useKey(token, async (key) => (purpose === 'log' ? asLogKey(key) : asAuthorityKey(key)));
+  } catch (error) {
+    if (failureOf(error)?.code === 'key_not_found') return undefined;
+    throw error;
+  }
+}
+
+/** Signs with a time-stamping key or a root for as long as `use` runs. */
+export function useAuthorityKey<Result>(
+  token: PartitionOptions,
+  use: (key: { key: CertifiedKey; sign: Sign }) => Promise<Result>,
+): Promise<Result> {
+  return useKey(token, (key, sign) => use({ key: asAuthorityKey(key), sign }));
+}
+
+/** What the HSM said, where that is behind the error. */
+export function failureOf(error: unknown): SignerFailure | undefined {
+  const cause = error instanceof OperatorError ? error.cause : undefined;
+  return cause instanceof SignerFailure ? cause : undefined;
+}
+
+export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
+  if (algorithm !== 'rsa-3072') return { ...key, algorithm };
+  throw new OperatorError(`${kmsKeyId(key)} is an RSA key, which signs no log: choose another key_label`);
+}
+
+export function asAuthorityKey({ algorithm, ...key }: HeldKey): HeldKey<AuthorityAlgorithm> {
+  if (algorithm !== 'ed25519') return { ...key, algorithm };
+  throw new OperatorError(
+    `${kmsKeyId(key)} is an Ed25519 key, whose time-stamps stock tools cannot verify: choose another key_label`,
+  );
+}

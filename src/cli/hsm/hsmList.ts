@@ -1,0 +1,122 @@
+import { existsSync } from 'node:fs';
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { loadConfig } from '../../config/config.ts';
+import { inspectKey, type KeyInspection } from '../../kms/keyOperations.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { certificateFile } from '../../tsa/installed.ts';
+import { EXIT } from '../exit.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { note, printJson, printTable } from '../terminal.ts';
+import { failureOf, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
+
+/** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
+interface KeyReport extends WantedKey {
+  state: string;
+  /** What is wrong and what to do, for people. */
+  detail?: string;
+  inspection?: KeyInspection;
+}
+
+export function listCommand(): Command {
+  return explain(
+    new Command('list')
+      .summary('have every key sign, and check how its token keeps it')
+      .description(
+        'Opens every key in use in its token (of the log those of the epoch in force and of the planned one), ' +
+          'and of the config file, has it sign, and checks that the token says it cannot leave: ' +
+          'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(listKeys),
+    {
+      exit: { 0: 'every key is there, signs and is protected', 1: 'one is not (standard error says why)' },
+      examples: [
+        'pdfseal hsm list --config /etc/pdfseal/production.toml',
+        'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
+      ],
+    },
+  );
+}
+
+async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  const config = loadConfig(file);
+  const roots = config.timestamp.keys
+    .map(rootBeside)
+    .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
+    .map((token) => ({ purpose: 'root' as const, token }));
+  const reports: KeyReport[] = [];
+  for (const wanted of [...(await keysInService(config)), ...roots]) {
+    reports.push(await inspect(wanted));
+  }
+  if (json) for (const report of reports) printJson(present(report));
+  else printReports(reports);
+  if (reports.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
+}
+
+async function inspect(wanted: WantedKey): Promise<KeyReport> {
+  try {
+    return { ...wanted, ...judge(wanted, await inspectKey(wanted.token)) };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!(error instanceof OperatorError) || failure === undefined) throw error;
+    return failure.code === 'key_not_found'
+      ? {
+          ...wanted,
+          state: 'missing',
+          detail: `${error.message}; if it was never made: pdfseal hsm init-key`,
+        }
+      : { ...wanted, state: failure.code, detail: error.message };
+  }
+}
+
+function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<KeyReport, keyof WantedKey> {
+  const { algorithm, exposures } = inspection;
+  const unfit = purpose === 'log' ? 'rsa-3072' : 'ed25519';
+  if (algorithm === unfit) {
+    const detail = `${kmsKeyId(token)}: ${algorithm} is no algorithm of a ${purpose} key; choose another key_label`;
+    return { state: 'key_unsupported', detail, inspection };
+  }
+  if (exposures.length === 0) return { state: 'ready', inspection };
+  const detail = `${kmsKeyId(token)}: the token does not keep the private key to itself (${exposures.join(', ')}); replace it by a key that \`pdfseal hsm init-key\` makes`;
+  return { state: 'exposed', detail, inspection };
+}
+
+function printReports(reports: KeyReport[]): void {
+  printTable(
+    ['PURPOSE', 'KEY', 'ALGORITHM', 'STATE', 'PROTECTION'],
+    reports.map(({ purpose, token, state, inspection }) => [
+      purpose,
+      kmsKeyId(token),
+      inspection?.algorithm ?? '',
+      state,
+      inspection === undefined ? '' : describeProtection(inspection),
+    ]),
+  );
+  for (const { detail } of reports) if (detail !== undefined) note(`pdfseal: ${detail}`);
+}
+
+function describeProtection({ exposures, wasAlwaysInside }: KeyInspection): string {
+  if (exposures.length > 0) return exposures.join(', ');
+  return wasAlwaysInside
+    ? 'made in the token, cannot leave it'
+    : 'cannot leave the token, but was brought there';
+}
+
+function present({ purpose, token, state, detail, inspection }: KeyReport) {
+  return {
+    purpose,
+    region: token.region,
+    key_label: token.keyLabel,
+    state,
+    ...(inspection && {
+      algorithm: inspection.algorithm,
+      protected: inspection.exposures.length === 0,
+      exposures: inspection.exposures,
+      always_inside: inspection.wasAlwaysInside,
+    }),
+    ...(detail !== undefined && { detail }),
+  };
+}

@@ -1,0 +1,332 @@
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
+import { systemClock } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { hostOfOrigin } from '../../config/placeholder.ts';
+import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
+import type { HeldKey } from '../../kms/keyAlgorithm.ts';
+import { initKey } from '../../kms/keyOperations.ts';
+import type { Epoch } from '../../log/epochs.ts';
+import { encodeQuorum } from '../../log/quorum.ts';
+import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../../log/verifierKey.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { encodeTrust } from '../../manifest/trustFile.ts';
+import { createStore } from '../../store/lmdb/open.ts';
+import { acquireLock } from '../../store/lock.ts';
+import { certificateFile } from '../../tsa/installed.ts';
+import { actOfProcess } from '../../watch/auditFeed.ts';
+import { writeFileAtomically } from '../files.ts';
+import { explain } from '../help.ts';
+import {
+  certifyKeys,
+  parseValidityArgument,
+  ROOT_VALIDITY_DEFAULT_MS,
+  VALIDITY_DEFAULT_MS,
+} from '../hsm/authorityCertificates.ts';
+import {
+  asAuthorityKey,
+  asLogKey,
+  configuredKeys,
+  findKey,
+  type KeyPurpose,
+  rootBeside,
+  type WantedKey,
+} from '../hsm/hsmKeys.ts';
+import { parseNamePart } from '../hsm/subject.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { instanceOf } from '../systemd.ts';
+import { note, print, printJson } from '../terminal.ts';
+import {
+  type InitAnswers,
+  isWanted,
+  makeConfig,
+  parsePartitionArgument,
+  requireOwned,
+} from './initConfig.ts';
+
+interface InitOptions extends InitAnswers {
+  algorithm: SignatureAlgorithm;
+  timestampAlgorithm: AuthorityAlgorithm;
+  useExistingKeys?: true;
+  externalCa?: true;
+  organizationName?: string;
+  rootValidity: number;
+  certificateValidity: number;
+  json?: true;
+}
+
+export function initCommand(): Command {
+  return explain(
+    new Command('init')
+      .description(
+        'Makes what an environment needs, once: a signing key in every HSM partition of the config file, the keys of its ' +
+          'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the user the ' +
+          'daemon runs as. Nothing that exists is ever overwritten.',
+      )
+      .addOption(configOption())
+      .addOption(
+        new Option('--algorithm <name>', 'algorithm of the log keys it makes')
+          .choices(SIGNATURE_ALGORITHMS)
+          .default('ed25519'),
+      )
+      .addOption(
+        new Option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root')
+          .choices(AUTHORITY_ALGORITHMS)
+          .default('ecdsa-p256'),
+      )
+      .option(
+        '--use-existing-keys',
+        'take the keys that partitions hold already, make those that are missing',
+      )
+      .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
+      .option('--organization-name <name>', 'organization (O) in root and certificates', parseNamePart)
+      .addOption(
+        new Option('--root-validity <duration>', 'how long the root is valid')
+          .argParser(parseValidityArgument)
+          .default(ROOT_VALIDITY_DEFAULT_MS, '9125d'),
+      )
+      .addOption(
+        new Option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid')
+          .argParser(parseValidityArgument)
+          .default(VALIDITY_DEFAULT_MS, '1825d'),
+      )
+      .option(
+        '--throwaway',
+        'the log is for trying out: its origin may be one of an example, such as seal.example.com',
+      )
+      .option(
+        '--interactive',
+        'ask for what a configuration needs, try each answer, and write the config file first',
+      )
+      .option(
+        '--environment <name>',
+        'write the config file first, of this environment (default: the name of the file)',
+      )
+      .option('--origin <origin>', '… whose log has this origin')
+      .option('--listen <address>', '… whose API listens there')
+      .option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument)
+      .option('--quorum <rule>', '… and so many of them must sign (default: most of them)')
+      .option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE')
+      .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
+      .addOption(jsonOption())
+      .action(init),
+    {
+      notes: `Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
+leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
+installs the answer with \`pdfseal hsm install-certificate\`.`,
+      examples: [
+        'pdfseal init --interactive --config /etc/pdfseal/production.toml',
+        'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
+          'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
+        'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
+        'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"',
+        'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
+      ],
+    },
+  );
+}
+
+const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
+
+async function init(options: InitOptions, command: Command): Promise<void> {
+  if (options.rootValidity < options.certificateValidity)
+    command.error('error: --certificate-validity: a certificate cannot outlive its root (--root-validity)');
+  if (isWanted(options)) {
+    await makeConfig(options);
+    if (tellOtherUser(options.config)) return;
+  }
+  const config = loadConfig(options.config);
+  requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
+  requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
+  refuseExisting(config, options);
+  mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
+  const lock = acquireLock(config.lockFile);
+  try {
+    await make(config, options);
+  } finally {
+    lock.release();
+  }
+  tellNext(config, options);
+}
+
+/** In the package root writes the configuration, and the daemon's user makes all the rest. */
+function tellOtherUser(file: string): boolean {
+  const instance = instanceOf(resolve(file));
+  if (instance === undefined || process.geteuid?.() !== 0) return false;
+  note(`Next: look whether the daemon can use it:  pdfseal-run ${instance} check-config`);
+  note(`      make keys, log and store:            pdfseal-run ${instance} init`);
+  return true;
+}
+
+async function make(config: Config, options: InitOptions): Promise<void> {
+  const keys = await makeKeys(wantedKeys(config, options), options);
+  const files = await makeCertificates(config, keys, options);
+  const logKeys = keys.filter(({ wanted }) => wanted.purpose === 'log').map(({ key }) => asLogKey(key));
+  const identity = {
+    environment: config.environment,
+    logOrigin: config.log.origin,
+    createdAt: systemClock(),
+  };
+  const epoch: Epoch = {
+    from: identity.createdAt,
+    keys: logKeys.map((key) => ({ ...key, partition: key.keyLabel })),
+    quorum: config.kms.quorum,
+    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
+    roots: lacksCertificates(config) ? [] : rootsNow(config),
+  };
+  // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
+  if (!lacksCertificates(config))
+    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
+  const act = actOfProcess('command', 'log.create', {
+    log_origin: config.log.origin,
+    keys: keys.map(({ key }) => kmsKeyId(key)),
+    quorum: encodeQuorum(epoch.quorum),
+    timestamps: epoch.timestamps,
+  });
+  await createStore({ path: config.storeDir, identity, epoch, act });
+  const trustFile = lacksCertificates(config) ? undefined : config.trustFile;
+  if (options.json) {
+    printJson({
+      environment: config.environment,
+      log_origin: config.log.origin,
+      keys: keys.map(presentKey),
+      chains: files,
+      store: config.storeDir,
+      trust_file: trustFile ?? null,
+    });
+    return;
+  }
+  for (const file of files) print(`chain  ${file}`);
+  print(`log    ${config.log.origin}`);
+  print(`store  ${config.storeDir}`);
+  if (trustFile !== undefined) print(`trust  ${trustFile}`);
+}
+
+function presentKey({ wanted, key, found }: MadeKey) {
+  const { region, keyLabel, algorithm } = key;
+  return { purpose: wanted.purpose, region, key_label: keyLabel, algorithm, found };
+}
+
+/** Without them there is no root that a trust file could name. */
+function lacksCertificates({ timestamp, certificatesDir }: Config): boolean {
+  return timestamp.keys.some((key) => !existsSync(certificateFile(certificatesDir, key)));
+}
+
+function tellNext(config: Config, { config: file }: InitOptions): void {
+  if (lacksCertificates(config)) {
+    note(
+      'Next: have every time-stamping key certified, named by --region and --key-label if there are several:',
+    );
+    note(`        pdfseal hsm csr --config ${file} --subject "CN=…,O=…"`);
+    note(`        pdfseal hsm install-certificate FILE --config ${file}`);
+    note(`      make the trust file:   pdfseal trust export --config ${file} --output ${config.trustFile}`);
+  }
+  const instance = instanceOf(config.file);
+  if (instance === undefined) {
+    note(`Next: issue an API key:  pdfseal keys issue --config ${file} --client NAME --organization NAME`);
+    note(`      and start:         pdfseald --config ${file}`);
+    return;
+  }
+  const units = ['pdfseald@.service', 'pdfseald-check@.timer', 'pdfseald-backup@.timer', 'pdfseald.target'];
+  const names = units.map((unit) => unit.replace('@', `@${instance}`)).join(' ');
+  note(`Next: issue an API key:  pdfseal-run ${instance} keys issue --client NAME --organization NAME`);
+  note(`      and start:         systemctl enable --now ${names}`);
+}
+
+function refuseExisting({ stateDir, storeDir, ...config }: Config, options: InitOptions): void {
+  if (existsSync(storeDir))
+    throw new OperatorError(`${storeDir} exists already: a store is never overwritten`);
+  const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
+  if (!existsSync(home))
+    throw new OperatorError(`${home} does not exist: make the folder, owned by the daemon's user`);
+  const owner = statSync(home).uid;
+  if (home === stateDir && owner !== process.geteuid?.()) {
+    throw new OperatorError(
+      `${stateDir} belongs to the user with id ${owner}: run this command as that user`,
+    );
+  }
+  const files = config.timestamp.keys.map((key) => certificateFile(config.certificatesDir, key));
+  const installed = files.find((file) => existsSync(file));
+  if (installed !== undefined && !options.useExistingKeys) {
+    throw new OperatorError(
+      `${installed} exists already, and nothing is overwritten: move it away, or keep it and its key with --use-existing-keys`,
+    );
+  }
+}
+
+/** In the order in which they are made: the root comes last, and only where there is something to certify. */
+function wantedKeys(config: Config, { externalCa }: InitOptions): WantedKey[] {
+  const [first] = config.timestamp.keys;
+  const root: WantedKey[] =
+    first === undefined || externalCa ? [] : [{ purpose: 'root', token: rootBeside(first) }];
+  return [...configuredKeys(config), ...root];
+}
+
+interface MadeKey {
+  wanted: WantedKey;
+  key: HeldKey;
+  /** It was there already. */
+  found: boolean;
+}
+
+/** All the keys, made or found. Looks at every one of them before it makes the first. */
+async function makeKeys(
+  wanted: WantedKey[],
+  { algorithm, timestampAlgorithm, useExistingKeys, json }: InitOptions,
+): Promise<MadeKey[]> {
+  const found: (HeldKey | undefined)[] = [];
+  for (const one of wanted) found.push(await findKey(one));
+  const existing = found.filter((key) => key !== undefined);
+  if (existing.length > 0 && !useExistingKeys) {
+    throw new OperatorError(
+      `there is a key already: ${existing.map(kmsKeyId).join(', ')}; --use-existing-keys takes it, if nothing else ever signed with it`,
+    );
+  }
+  const made: MadeKey[] = [];
+  for (const [index, one] of wanted.entries()) {
+    const chosen = one.purpose === 'log' ? algorithm : timestampAlgorithm;
+    const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
+    const what = WORDS[one.purpose].padEnd(5);
+    const isFound = found[index] !== undefined;
+    if (!json) print(`${what}  ${kmsKeyId(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
+    made.push({ wanted: one, key, found: isFound });
+  }
+  return made;
+}
+
+async function makeOne(
+  wanted: WantedKey,
+  algorithm: SignatureAlgorithm | AuthorityAlgorithm,
+  othersMade: boolean,
+): Promise<HeldKey> {
+  try {
+    return await initKey(wanted.token, algorithm);
+  } catch (error) {
+    if (othersMade) note('The keys above were made; repeat with --use-existing-keys once this is mended:');
+    throw error;
+  }
+}
+
+/** The root and what it certifies; the files with the chains. Nothing where another authority does this. */
+async function makeCertificates(
+  config: Config,
+  keys: readonly MadeKey[],
+  { organizationName, rootValidity, certificateValidity }: InitOptions,
+): Promise<string[]> {
+  const root = keys.find(({ wanted }) => wanted.purpose === 'root');
+  if (root === undefined) return [];
+  const own = keys.filter(({ wanted }) => wanted.purpose === 'time-stamp');
+  return certifyKeys(
+    config,
+    own.map(({ key }) => asAuthorityKey(key)),
+    root.wanted.token,
+    {
+      organization: organizationName,
+      rootValidityMs: rootValidity,
+      certificateValidityMs: certificateValidity,
+    },
+  );
+}

@@ -1,0 +1,347 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { InvalidArgumentError } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { parseConfig } from '../../config/config.ts';
+import { hostOfOrigin, isPlaceholder } from '../../config/placeholder.ts';
+import { probeToken } from '../../kms/keyOperations.ts';
+import type { PartitionOptions } from '../../kms/partitions.ts';
+import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../../log/quorum.ts';
+import { parseListenAddress } from '../../net/address.ts';
+import { listenAt } from '../../net/listen.ts';
+import { readCertificates } from '../../tsa/pki.ts';
+import { createFileAtomically } from '../files.ts';
+import { note } from '../terminal.ts';
+import { Questions, type ReadAnswer } from './questions.ts';
+
+/** What a new configuration is made from, as options give it; what is left out is asked, or the default. */
+export interface InitAnswers {
+  config: string;
+  interactive?: true;
+  throwaway?: true;
+  environment?: string;
+  origin?: string;
+  listen?: string;
+  addPartition?: PartitionAnswer[];
+  quorum?: string;
+  authority?: string;
+  clock?: string;
+}
+
+export interface PartitionAnswer {
+  region: string;
+  module: string;
+  tokenLabel: string;
+  pinFile: string;
+  environment: Record<string, string>;
+}
+
+const LISTEN_DEFAULT = '127.0.0.1:8400';
+const MODULE_DEFAULT = '/usr/lib/softhsm/libsofthsm2.so';
+const PARTITION_FORM =
+  'region=NAME,module=FILE,token=LABEL,pin-file=FILE, and for each variable of the module env.NAME=VALUE';
+
+/** Whether the options say that a configuration is to be made. */
+export function isWanted({ interactive, environment, origin, addPartition }: InitAnswers): boolean {
+  return interactive === true || [environment, origin, addPartition].some((one) => one !== undefined);
+}
+
+/** Argument parser of `--add-partition`, which may be given several times. */
+export function parsePartitionArgument(text: string, before: PartitionAnswer[] = []): PartitionAnswer[] {
+  const pairs = text.split(',').map((part): [string, string] => {
+    const at = part.indexOf('=');
+    return [part.slice(0, at), part.slice(at + 1)];
+  });
+  const { region, module, token, 'pin-file': pinFile, ...more } = Object.fromEntries(pairs);
+  const variables = Object.entries(more).map(([name, value]) => [name.replace(/^env\./, ''), value] as const);
+  const isGood = Object.keys(more).every((name) => /^env\.\w+$/.test(name));
+  if (!region || !module || !token || !pinFile || !isGood)
+    throw new InvalidArgumentError(`Expected ${PARTITION_FORM}.`);
+  const environment = Object.fromEntries(variables);
+  return [...before, { region, module, tokenLabel: token, pinFile, environment }];
+}
+
+/**
+ * Makes a configuration of what differs from the defaults, each answer tried as soon as it is there: origin, port, token and PIN, the
+ * latter once. Throws OperatorError, and writes nothing, for an option that will not do, or where the file is there.
+ */
+export async function makeConfig(given: InitAnswers): Promise<void> {
+  const file = resolve(given.config);
+  if (existsSync(file))
+    throw new OperatorError(
+      `${file} exists already: a configuration is never overwritten; leave out what makes one`,
+    );
+  const questions = given.interactive === true ? new Questions() : undefined;
+  try {
+    const text = await gather(given, file, questions);
+    parseConfig(text, file);
+    try {
+      createFileAtomically(file, text);
+    } catch (cause) {
+      if (!(cause instanceof OperatorError)) throw cause;
+      const remedy =
+        'run this as a user that may write there; in the package that is root, without pdfseal-run';
+      throw new OperatorError(cause.message, { cause, remedy });
+    }
+    note(`${file} is written: what it does not say is at its default`);
+  } finally {
+    questions?.close();
+  }
+}
+
+async function gather(given: InitAnswers, file: string, questions: Questions | undefined): Promise<string> {
+  /** The option, or else the answer, or else the default. */
+  const get = async <T>(
+    option: { name: string; value: string | undefined; question: string; fallback?: string },
+    read: ReadAnswer<T>,
+  ): Promise<T> => {
+    const { name, value, question, fallback } = option;
+    if (value !== undefined) return read(value);
+    if (questions !== undefined) return questions.ask(question, read, fallback);
+    if (fallback !== undefined) return read(fallback);
+    throw new OperatorError(`${name} is missing: ${question}`);
+  };
+  const folder = dirname(file);
+  const environment = await get(
+    {
+      name: '--environment',
+      value: given.environment,
+      question: 'Name of the environment, for ever (a-z, 0-9, dashes)',
+      fallback: basename(file, '.toml'),
+    },
+    matching(/^[a-z][a-z0-9-]{0,31}$/, 'a name begins with a letter and has a-z, 0-9 and dashes, at most 32'),
+  );
+  const origin = await get(
+    {
+      name: '--origin',
+      value: given.origin,
+      question: `Origin of the log, for ever: a URL without scheme that you own, such as seal.<your domain>/${environment}`,
+    },
+    (text) => readOrigin(text, given.throwaway),
+  );
+  const listen = await get(
+    {
+      name: '--listen',
+      value: given.listen,
+      question: 'Address and port of the API',
+      fallback: LISTEN_DEFAULT,
+    },
+    readFreeAddress,
+  );
+  const partitions = await getPartitions(given, questions, { folder, environment });
+  const quorum = await get(
+    {
+      name: '--quorum',
+      value: given.quorum,
+      question: `How many of the ${partitions.length} partitions must sign`,
+      fallback: String(Math.floor(partitions.length / 2) + 1),
+    },
+    (text) => readQuorum(text, partitions),
+  );
+  const authority = await get(
+    {
+      name: '--authority',
+      value: given.authority,
+      question:
+        'Time-stamp authority: built-in, none, or URL,FILE of an external one and its root certificates',
+      fallback: 'built-in',
+    },
+    readAuthority,
+  );
+  const clock = await get(
+    {
+      name: '--clock',
+      value: given.clock,
+      question: 'Who vouches for the clock: chrony, timedatectl or system (nobody)',
+      fallback: ['chrony', 'timedatectl'].find((_, n) => existsSync(CLOCK_PROGRAMS[n] ?? '')) ?? 'system',
+    },
+    matching(/^(chrony|timedatectl|system)$/, 'one of chrony, timedatectl, system'),
+  );
+  return toToml({ environment, origin, listen, partitions, quorum, authority, clock, folder });
+}
+
+const CLOCK_PROGRAMS = ['/usr/bin/chronyc', '/usr/bin/timedatectl'];
+
+function matching(pattern: RegExp, expected: string): ReadAnswer<string> {
+  return (text) => {
+    if (pattern.test(text)) return text;
+    throw new OperatorError(`"${text}" will not do: ${expected}`);
+  };
+}
+
+function readOrigin(text: string, throwaway: true | undefined): string {
+  if (!/^(?!.*:\/\/)[^\s+]{1,255}$/u.test(text) || !text.includes('.'))
+    throw new OperatorError(`"${text}" will not do: a host name and a path, without scheme and blanks`);
+  requireOwned('the origin', hostOfOrigin(text), throwaway);
+  return text;
+}
+
+/** Throws OperatorError for a host of an example, unless what is made of it is to be thrown away. */
+export function requireOwned(what: string, host: string, throwaway: true | undefined): void {
+  if (throwaway || !isPlaceholder(host)) return;
+  throw new OperatorError(
+    `${what} names ${host}, a host of examples that belongs to nobody, and every receipt would name it for ever: put one that you own; ` +
+      'only for a log that you will throw away, say --throwaway',
+  );
+}
+
+async function readFreeAddress(text: string): Promise<string> {
+  const address = parseListenAddress(text);
+  if (address === undefined)
+    throw new OperatorError(`"${text}" will not do: an address such as ${LISTEN_DEFAULT}`);
+  if ('path' in address) return text;
+  const server = createServer();
+  try {
+    await listenAt(server, address, 'http.listen');
+  } finally {
+    server.close();
+  }
+  return text;
+}
+
+interface Place {
+  /** Of the configuration. */
+  folder: string;
+  environment: string;
+}
+
+async function getPartitions(
+  { addPartition }: InitAnswers,
+  questions: Questions | undefined,
+  place: Place,
+): Promise<PartitionAnswer[]> {
+  if (addPartition !== undefined) {
+    for (const one of addPartition) await tryToken(one);
+    return addPartition;
+  }
+  if (questions === undefined) throw new OperatorError(`--add-partition is missing: ${PARTITION_FORM}`);
+  const partitions: PartitionAnswer[] = [];
+  let more = true;
+  while (more) {
+    partitions.push(await askPartition(questions, partitions.at(-1), place));
+    const read = matching(/^(y|n)$/, 'y or n');
+    more = (await questions.ask('Another partition (y or n)', read, 'n')) === 'y';
+  }
+  return partitions;
+}
+
+/** Asks anew from the label of the token on where token and PIN do not fit together. */
+async function askPartition(
+  questions: Questions,
+  last: PartitionAnswer | undefined,
+  { folder, environment: name }: Place,
+): Promise<PartitionAnswer> {
+  const region = await questions.ask(
+    'Region of the partition, such as eu-west',
+    matching(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a-z, 0-9 and dashes'),
+  );
+  const module = await questions.ask('PKCS#11 module', readExisting, last?.module ?? MODULE_DEFAULT);
+  const environment = await questions.ask(
+    'Variables of the module, NAME=VALUE with blanks between, or none',
+    readVariables,
+    'none',
+  );
+  const pinFile = await questions.ask(
+    'File with the PIN, and nothing else',
+    readExisting,
+    join(folder, `${name}.pins`, region),
+  );
+  return questions.ask('Label of the token', async (tokenLabel) => {
+    const answer = { region, module, tokenLabel, pinFile, environment };
+    await tryToken(answer);
+    return answer;
+  });
+}
+
+function readExisting(text: string): string {
+  const path = resolve(text);
+  if (existsSync(path)) return path;
+  throw new OperatorError(`there is no ${path}, or it is closed to this user`);
+}
+
+function readVariables(text: string): Record<string, string> {
+  if (text === 'none') return {};
+  const pairs = text.split(/ +/).map((part) => /^(\w+)=(.*)$/.exec(part));
+  if (pairs.some((pair) => pair === null)) throw new OperatorError('each is NAME=VALUE');
+  return Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', pair?.[2] ?? '']));
+}
+
+/** Whether the token is there and takes the PIN, which it is shown once. */
+async function tryToken(answer: PartitionAnswer): Promise<void> {
+  await probeToken({ ...answer, keyLabel: 'none yet' } satisfies PartitionOptions);
+  note(`  ✓ the token "${answer.tokenLabel}" is there and takes the PIN`);
+}
+
+function readQuorum(text: string, partitions: readonly PartitionAnswer[]): QuorumPolicy {
+  const quorum = parseQuorum(/^\d+$/.test(text) ? Number(text) : text);
+  if (quorum !== undefined && meetsQuorum(quorum, partitions)) return quorum;
+  throw new OperatorError(
+    `"${text}" will not do: a number from 1 to ${partitions.length}, or "2 of eu, us, ap"`,
+  );
+}
+
+type Authority = 'built-in' | 'none' | { url: string; rootsFile: string };
+
+function readAuthority(text: string): Authority {
+  if (text === 'built-in' || text === 'none') return text;
+  const at = text.indexOf(',');
+  const [url, rootsFile] = [text.slice(0, at), readExisting(text.slice(at + 1))];
+  if (at < 0 || !URL.canParse(url))
+    throw new OperatorError(`"${text}" will not do: built-in, none, or URL,FILE`);
+  readCertificates(readFileSync(rootsFile), rootsFile);
+  return { url, rootsFile };
+}
+
+interface Settings extends Place {
+  origin: string;
+  listen: string;
+  partitions: readonly PartitionAnswer[];
+  quorum: QuorumPolicy;
+  authority: Authority;
+  clock: string;
+}
+
+const quote = (text: string) => JSON.stringify(text);
+
+function toToml(settings: Settings): string {
+  const { environment, origin, listen, partitions, quorum, authority, clock, folder } = settings;
+  const stateDir = folder === '/etc/pdfseal' ? `/var/lib/pdfseal/${environment}` : join(folder, environment);
+  const names = { 'built-in': ['built-in'], none: [] as string[] };
+  const authorities = typeof authority === 'string' ? names[authority] : ['external'];
+  const [first] = partitions;
+  const token = (table: string, one: PartitionAnswer, keyLabel: string) =>
+    `\n[[${table}]]\nregion = ${quote(one.region)}\nmodule = ${quote(one.module)}\ntoken_label = ${quote(one.tokenLabel)}\n` +
+    `key_label = ${quote(keyLabel)}\n${pinLine(one, settings)}\n${variablesLine(one)}`;
+  return [
+    '# What differs from the defaults. Every key is explained in production.toml, and in pdfseald.toml(5).\n',
+    `environment = ${quote(environment)}\nstate_dir = ${quote(stateDir)}\n`,
+    ...(listen === LISTEN_DEFAULT ? [] : [`\n[http]\nlisten = ${quote(listen)}\n`]),
+    `\n[log]\norigin = ${quote(origin)}\n`,
+    `\n[kms]\nquorum = ${JSON.stringify(encodeQuorum(quorum))}\n`,
+    ...partitions.map((one) => token('kms.partitions', one, environment)),
+    `\n[timestamp]\nauthorities = ${JSON.stringify(authorities)}\n`,
+    ...(authority === 'built-in' && first
+      ? [token('timestamp.keys', first, `${environment}-timestamp`)]
+      : []),
+    ...(typeof authority === 'string'
+      ? []
+      : [
+          `\n[timestamp.remotes.external]\nurl = ${quote(authority.url)}\nroots_file = ${quote(authority.rootsFile)}\n`,
+        ]),
+    ...(clock === 'chrony' ? [] : [`\n[clock]\ntrust = ${quote(clock)}\n`]),
+  ].join('');
+}
+
+/** A file in the folder that the unit takes its credentials from is one of them. */
+function pinLine({ pinFile }: PartitionAnswer, { folder, environment }: Place): string {
+  const name = relative(join(folder, `${environment}.pins`), resolve(pinFile));
+  return /^[\w-][\w.-]*$/.test(name)
+    ? `pin_credential = ${quote(`pin_${name}`)}`
+    : `pin_file = ${quote(resolve(pinFile))}`;
+}
+
+function variablesLine({ environment }: PartitionAnswer): string {
+  const pairs = Object.entries(environment).map(([name, value]) => `${name} = ${quote(value)}`);
+  return pairs.length === 0 ? '' : `environment = { ${pairs.join(', ')} }\n`;
+}

@@ -1,0 +1,36 @@
+import { createInterface, type Interface } from 'node:readline';
+import { OperatorError } from '../../base/errors.ts';
+
+/** Reads an answer: what it means, or throws OperatorError that says why it will not do. */
+export type ReadAnswer<T> = (text: string) => T | Promise<T>;
+
+/** Asks somebody at a terminal, or takes lines of standard input, in the order of the questions. */
+export class Questions {
+  readonly #lines: Interface;
+  readonly #answers: AsyncIterator<string>;
+
+  constructor(input: NodeJS.ReadableStream = process.stdin) {
+    this.#lines = createInterface({ input });
+    this.#answers = this.#lines[Symbol.asyncIterator]();
+  }
+
+  /** Asks until the answer will do; an empty one is the default, where there is one. Throws OperatorError when no more answers come. */
+  async ask<T>(question: string, read: ReadAnswer<T>, fallback?: string): Promise<T> {
+    for (;;) {
+      process.stderr.write(`${question}${fallback === undefined ? '' : ` [${fallback}]`}: `);
+      const { value, done } = await this.#answers.next();
+      if (done === true) throw new OperatorError(`no answer to "${question}"`);
+      const text = (value as string).trim() || (fallback ?? '');
+      try {
+        return await read(text);
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        process.stderr.write(`  ✗ ${error.message.replaceAll('\n', '\n    ')}\n`);
+      }
+    }
+  }
+
+  close(): void {
+    this.#lines.close();
+  }
+}

@@ -1,0 +1,255 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { BrokenInvariant } from '../../base/assert.ts';
+import { fromUtf8, toHex } from '../../base/bytes.ts';
+import { sha256, sha512 } from '../../base/crypto.ts';
+import { isReceived, type JobRecord } from '../../job/job.ts';
+import {
+  type AuditRecord,
+  auditDigest,
+  auditReference,
+  parseAuditRecord,
+} from '../../manifest/auditRecord.ts';
+import { environmentId } from '../../manifest/manifest.ts';
+import { parseReceipt } from '../../manifest/received.ts';
+import { readReceipt } from '../../prove/receipts.ts';
+import {
+  parseReceiptJson,
+  RECEIPT_LENGTH_MAX,
+  type Verdict,
+  type VerifierInput,
+} from '../../prove/verify.ts';
+import type { Store } from '../../store/store.ts';
+import { AUDIT_CLIENT, type TrailEntry } from '../../store/trail.ts';
+import { readTextFile, unusable } from '../files.ts';
+
+/** A record as it is kept somewhere, with what seals it. */
+export interface KeptRecord {
+  number: number;
+  text: string;
+  /** Absent while it is not sealed. */
+  receipt?: unknown;
+  /** Why its receipt cannot be had although it should be there, or what else is wrong with how it is kept. */
+  problem?: string;
+}
+
+export interface TrailReport {
+  records: number;
+  sealed: number;
+  /** The numbers of those that no receipt proves yet. */
+  unsealed: number[];
+  /** The numbers of acts that were begun, and that no other record says the end of. */
+  unended: number[];
+  problems: string[];
+}
+
+/** What is the same for all records of a trail. */
+interface Trail {
+  environment: string;
+  logOrigin: string;
+}
+
+/** A record is some hundred bytes, and lists a few names. */
+const RECORD_BYTES_MAX = 1 << 20;
+const PAGE = 100;
+
+export interface TrailOptions {
+  /** Only records after that number. */
+  after?: number;
+  /** False: without receipts, and so without what they are put together from. */
+  receipts?: boolean;
+}
+
+/** The records in a store, each with the receipt that is to be had for it now. */
+export async function* storedTrail(
+  store: Store,
+  { after = 0, receipts = true }: TrailOptions = {},
+): AsyncIterable<KeptRecord> {
+  for (let page = await store.trail.entries(after, PAGE); page.length > 0; ) {
+    for (const entry of page) yield await keptRecord(store, entry, receipts);
+    page = await store.trail.entries(page.at(-1)?.number ?? 0, PAGE);
+  }
+}
+
+async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): Promise<KeptRecord> {
+  const { number, jobId, text } = entry;
+  const record = await store.job(jobId);
+  const problem = problemOfJob(entry, record);
+  if (record === undefined || problem !== undefined) return { number, text, problem: problem ?? '' };
+  const { job, outcome } = record;
+  if (!receipts || outcome?.kind !== 'sealed') return { number, text };
+  try {
+    return { number, text, receipt: await readReceipt(store, job, outcome.leafIndex) };
+  } catch (error) {
+    return { number, text, problem: `its receipt cannot be had: ${(error as Error).message}` };
+  }
+}
+
+function problemOfJob(
+  { number, jobId, text }: TrailEntry,
+  record: JobRecord | undefined,
+): string | undefined {
+  if (record === undefined) return `${jobId}, which seals it, is not in the store`;
+  const { job, outcome } = record;
+  const isItsOwn =
+    job.source === 'audit' &&
+    job.clientId === AUDIT_CLIENT &&
+    job.customerReference === auditReference(number) &&
+    isReceived(job) &&
+    job.content.document.sha256 === auditDigest(text);
+  if (!isItsOwn) return `${jobId} does not seal this record but something else`;
+  return outcome?.kind === 'failed' ? `${jobId}, which seals it, failed` : undefined;
+}
+
+/** Name of the file with a record; its receipt is `<name>.receipt.json`, as beside any document. */
+export function recordFile(number: number): string {
+  return `audit-${String(number).padStart(8, '0')}.json`;
+}
+
+export function receiptFile(number: number): string {
+  return `${recordFile(number)}.receipt.json`;
+}
+
+/** The numbers of the records in a folder that `pdfseal audit export` made, in their order. Throws OperatorError. */
+export function exportedNumbers(folder: string): number[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch (cause) {
+    throw unusable('read', folder, cause);
+  }
+  const numbers = names.map((name) => Number(/^audit-(\d{8,15})\.json$/.exec(name)?.[1] ?? 0));
+  return numbers.filter((number) => number > 0).sort((a, b) => a - b);
+}
+
+/** The records in such a folder. */
+export function* exportedTrail(folder: string): Iterable<KeptRecord> {
+  const names = new Set(readdirSync(folder));
+  for (const number of exportedNumbers(folder)) {
+    const text = readTextFile(join(folder, recordFile(number)), RECORD_BYTES_MAX);
+    if (!names.has(receiptFile(number))) yield { number, text };
+    else {
+      const receipt = readTextFile(join(folder, receiptFile(number)), 3 * RECEIPT_LENGTH_MAX);
+      yield { number, text, receipt: parseReceiptJson(receipt) ?? null };
+    }
+  }
+}
+
+export interface TrailCheckOptions {
+  /** Without it that of the first record with a receipt is the norm. */
+  trail?: Trail;
+  /** Without it what receipts say is compared, but not verified. */
+  verify?: (input: VerifierInput) => Verdict;
+}
+
+/**
+ * Checks that records follow each other without a gap, that each names the one before by its digest, and that receipts are good
+ * and of these very records. What cannot be read is a finding too.
+ */
+export async function checkTrail(
+  records: AsyncIterable<KeptRecord> | Iterable<KeptRecord>,
+  options: TrailCheckOptions,
+): Promise<TrailReport> {
+  const check = new TrailCheck(options);
+  try {
+    for await (const kept of records) check.add(kept);
+  } catch (error) {
+    if (!(error instanceof BrokenInvariant)) throw error;
+    check.report.problems.push(`the audit trail cannot be read to its end: ${error.message}`);
+  }
+  return check.report;
+}
+
+class TrailCheck {
+  readonly report: TrailReport = { records: 0, sealed: 0, unsealed: [], unended: [], problems: [] };
+  readonly #verify: TrailCheckOptions['verify'];
+  #trail: Trail | undefined;
+  #last: Pick<KeptRecord, 'number' | 'text'> | undefined;
+
+  constructor({ trail, verify }: TrailCheckOptions) {
+    this.#trail = trail;
+    this.#verify = verify;
+  }
+
+  add(kept: KeptRecord): void {
+    const { number, text, receipt } = kept;
+    const { report } = this;
+    report.records += 1;
+    const problems = [kept.problem, ...this.#problemsOfPlace(kept)];
+    if (receipt !== undefined) {
+      report.sealed += 1;
+      problems.push(problemOfReceipt(kept, this.#trail, this.#verify));
+    } else if (kept.problem === undefined) report.unsealed.push(number);
+    for (const problem of problems)
+      if (problem !== undefined) report.problems.push(`audit record ${number}: ${problem}`);
+    this.#last = { number, text };
+  }
+
+  #problemsOfPlace({ number, text, receipt }: KeptRecord): string[] {
+    const gap = number - (this.#last?.number ?? 0) - 1;
+    const missing =
+      gap === 0 ? [] : [gap === 1 ? 'the one before it is missing' : `${gap} before it are missing`];
+    const record = parseAuditRecord(text);
+    if (record === undefined) return [...missing, 'it is not a record in canonical form'];
+    this.#trail ??= trailOf(record.environment, receipt);
+    const previous = this.#last && auditDigest(this.#last.text);
+    return [
+      ...missing,
+      ...(record.number === number ? [] : [`it says that it is number ${record.number}`]),
+      ...(record.environment === (this.#trail?.environment ?? record.environment)
+        ? []
+        : [`it is of ${record.environment}`]),
+      ...(gap > 0 || record.previous === previous
+        ? []
+        : ['the one before it is not the one it was written after']),
+      ...this.#problemsOfEnd(record),
+    ];
+  }
+
+  #problemsOfEnd({ number, outcome, concludes }: AuditRecord): string[] {
+    const { unended } = this.report;
+    if (outcome === 'begun') unended.push(number);
+    if (concludes === undefined) return [];
+    const index = unended.indexOf(concludes);
+    if (index < 0) return [`it concludes ${concludes}, which was not begun`];
+    unended.splice(index, 1);
+    return [];
+  }
+}
+
+function trailOf(environment: string, receipt: unknown): Trail | undefined {
+  const parsed = parseReceipt(receipt);
+  return parsed.kind === 'receipt'
+    ? { environment, logOrigin: parsed.receipt.evidence.log_origin }
+    : undefined;
+}
+
+/** A receipt for the same bytes proves nothing here if a client asked for it: it has to be the service's own word. */
+function problemOfReceipt(
+  { number, text, receipt }: KeptRecord,
+  trail: Trail | undefined,
+  verify: ((input: VerifierInput) => Verdict) | undefined,
+): string | undefined {
+  const parsed = parseReceipt(receipt);
+  if (parsed.kind !== 'receipt') return 'its receipt cannot be read';
+  const { manifest, evidence } = parsed.receipt;
+  if (manifest.source !== 'audit' || manifest.customer_reference !== auditReference(number))
+    return 'its receipt is not of this record of the audit trail';
+  if (trail && (manifest.environment !== trail.environment || evidence.log_origin !== trail.logOrigin))
+    return 'its receipt is of another log';
+  if (manifest.document.sha256 !== auditDigest(text)) return 'its receipt is of another text: it was altered';
+  const verdict = verify?.({ document: digestsOf(text), receipt });
+  const found =
+    verdict?.outcome === 'good' ? undefined : verdict?.checks.find(({ outcome }) => outcome !== 'passed');
+  return found && `its receipt does not verify: ${found.name}: ${found.detail}`;
+}
+
+function digestsOf(text: string) {
+  const bytes = fromUtf8(text);
+  return { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
+}
+
+/** What all records of a store's trail have in common. */
+export function trailOfStore({ identity }: Pick<Store, 'identity'>): Trail {
+  return { environment: environmentId(identity.environment), logOrigin: identity.logOrigin };
+}

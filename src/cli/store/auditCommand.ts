@@ -1,0 +1,148 @@
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import {
+  type ActObject,
+  type Actor,
+  type AuditRecord,
+  auditDigest,
+  parseAuditRecord,
+} from '../../manifest/auditRecord.ts';
+import { parseReceipt } from '../../manifest/received.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
+import { print, printJson, printTable } from '../terminal.ts';
+import { type KeptRecord, storedTrail } from './auditCheck.ts';
+import { exportCommand, verifyCommand } from './auditExport.ts';
+
+export function auditCommand(): Command {
+  return new Command('audit')
+    .description(
+      'The audit trail: who administered what, when. Each record names the one before by its digest and is sealed into the log ' +
+        'as a document is: it verifies offline like any other, and neither it nor one before it is altered or removed unseen.',
+    )
+    .addCommand(listCommand())
+    .addCommand(showCommand())
+    .addCommand(exportCommand())
+    .addCommand(verifyCommand());
+}
+
+function listCommand(): Command {
+  const command = new Command('list')
+    .summary('list the records, the newest last')
+    .description(
+      'Lists the records, the newest last. An act whose outcome is "begun" is followed by a record that concludes it; where none ' +
+        'does, nobody knows how far it came.',
+    )
+    .addOption(configOption())
+    .option('--since <date>', 'only those from then on', parseDateArgument)
+    .option('--until <date>', 'only those before then', parseDateArgument)
+    .option('--act <name>', 'only this act, such as key.issue, or all acts of a kind, such as key')
+    .option('--who <text>', 'only those whose actor is described with this text')
+    .addOption(jsonOption())
+    .action(list);
+  return explain(command, {
+    examples: [
+      'pdfseal audit list --config production.toml --since 2026-11-01 --act key',
+      "pdfseal audit list --config production.toml --json | jq -r 'select(.sealed | not) | .number'",
+    ],
+  });
+}
+
+function showCommand(): Command {
+  const command = new Command('show')
+    .description('Shows a record, and whether it is sealed.')
+    .argument('<number>', 'number of the record', parseCountArgument)
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .action(show);
+  return explain(command, { examples: ['pdfseal audit show 17 --config production.toml'] });
+}
+
+interface ListOptions {
+  config: string;
+  since?: number;
+  until?: number;
+  act?: string;
+  who?: string;
+  json?: true;
+}
+
+async function list({ config, json, ...filters }: ListOptions): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const rows: string[][] = [];
+    for await (const kept of storedTrail(store)) {
+      const record = parseAuditRecord(kept.text);
+      if (record !== undefined && !matches(record, filters)) continue;
+      if (json) printJson(present(kept, record));
+      else rows.push(rowOf(kept, record));
+    }
+    if (!json) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
+  });
+}
+
+function matches(record: AuditRecord, { since, until, act, who }: Omit<ListOptions, 'config'>): boolean {
+  const at = Date.parse(record.at);
+  return (
+    at >= (since ?? 0) &&
+    at < (until ?? Number.POSITIVE_INFINITY) &&
+    (act === undefined || record.act === act || record.act.startsWith(`${act}.`)) &&
+    (who === undefined || describeActor(record.actor).includes(who))
+  );
+}
+
+function rowOf(kept: KeptRecord, record: AuditRecord | undefined): string[] {
+  const number = String(kept.number);
+  if (record === undefined) return [number, '', 'cannot be read: see pdfseal audit verify'];
+  const { at, act, outcome, actor, object, concludes } = record;
+  const what = concludes === undefined ? object : { ...object, concludes };
+  const leafIndex = leafIndexOf(kept);
+  const sealed = leafIndex === undefined ? 'not yet' : `leaf ${leafIndex}`;
+  return [number, at, act, outcome, describeActor(actor), sealed, describeObject(what)];
+}
+
+/** `alice (sudo by bob, login 1000) on host` or `invoices by key_…`. */
+function describeActor({ via, user, uid, login_uid, sudo_user, host, client, key }: Actor): string {
+  if (client !== undefined) return `${client} by ${key}`;
+  const more = [
+    ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
+    ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
+  ];
+  const name = user ?? (uid === undefined ? 'socket' : `uid ${uid}`);
+  const where = host === undefined ? '' : ` on ${host}`;
+  return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
+}
+
+function describeObject(object: ActObject): string {
+  return Object.entries(object)
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join(',') : value}`)
+    .join(' ');
+}
+
+function leafIndexOf({ receipt }: KeptRecord): number | undefined {
+  const parsed = parseReceipt(receipt);
+  return parsed.kind === 'receipt' ? parsed.receipt.evidence.leaf_index : undefined;
+}
+
+function present(kept: KeptRecord, record: AuditRecord | undefined) {
+  const leafIndex = leafIndexOf(kept);
+  return {
+    ...(record ?? { number: kept.number, text: kept.text }),
+    sha256: auditDigest(kept.text),
+    sealed: leafIndex !== undefined,
+    ...(leafIndex !== undefined && { leaf_index: leafIndex }),
+    ...(kept.problem !== undefined && { problem: kept.problem }),
+  };
+}
+
+async function show(number: number, { config, json }: { config: string; json?: true }): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const entry = await store.trail.entry(number);
+    if (entry === undefined) throw new OperatorError(`there is no audit record ${number}`);
+    for await (const kept of storedTrail(store, { after: number - 1 })) {
+      const shown = { ...present(kept, parseAuditRecord(kept.text)), job_id: entry.jobId };
+      if (json) printJson(shown);
+      else for (const line of JSON.stringify(shown, undefined, 2).split('\n')) print(line);
+      return;
+    }
+  });
+}

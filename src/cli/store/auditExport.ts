@@ -1,0 +1,164 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { trustOfStore } from '../../config/trustAnchors.ts';
+import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
+import { parseTrust } from '../../manifest/trustFile.ts';
+import { createVerifier } from '../../prove/verify.ts';
+import { EXIT } from '../exit.ts';
+import { createFileAtomically, readTextFile, unusable } from '../files.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, withStore } from '../options.ts';
+import { note, print, printJson } from '../terminal.ts';
+import {
+  checkTrail,
+  exportedNumbers,
+  exportedTrail,
+  receiptFile,
+  recordFile,
+  storedTrail,
+  type TrailReport,
+  trailOfStore,
+} from './auditCheck.ts';
+
+export function exportCommand(): Command {
+  const command = new Command('export')
+    .summary('write records and receipts as files that anyone verifies')
+    .description(
+      'Writes each record, and its receipt once it is sealed, into a folder. What is there already is left alone, and has to be the ' +
+        'same: so a folder on another machine shows a trail that was cut, or continued from an older copy.',
+    )
+    .addOption(configOption())
+    .requiredOption('--into <folder>', 'made if it is not there')
+    .addOption(jsonOption())
+    .action(exportTrail);
+  return explain(command, {
+    exit: { 1: 'failed, or the folder has what the store has not' },
+    examples: [
+      'pdfseal audit export --config production.toml --into /srv/audit',
+      `pdfseal verify ${recordFile(17)} ${receiptFile(17)} --trust trust.json`,
+    ],
+  });
+}
+
+export function verifyCommand(): Command {
+  const command = new Command('verify')
+    .summary('check that no record is missing or altered, and that each is sealed')
+    .description(
+      'Checks that records follow each other without a gap, that each names the one before by its digest, and that each receipt verifies: ' +
+        'of the store of --config (`pdfseal check` also holds the log to its past), or, offline, of a folder of `pdfseal audit export`.',
+    )
+    .option('--config <file>', 'config file of the environment')
+    .option('--folder <folder>', 'what `pdfseal audit export` wrote')
+    .option('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
+    .addOption(jsonOption())
+    .action(verify);
+  return explain(command, {
+    exit: { 0: 'good, though the newest may wait to be sealed', 1: 'bad', 2: 'could not tell' },
+    examples: [
+      'pdfseal audit verify --config production.toml',
+      'pdfseal audit verify --folder /srv/audit --trust trust.json',
+    ],
+  });
+}
+
+async function exportTrail({
+  config,
+  into,
+  json,
+}: {
+  config: string;
+  into: string;
+  json?: true;
+}): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    makeFolder(into);
+    let newest = 0;
+    const written = { records: 0, receipts: 0 };
+    for await (const { number, text, receipt, problem } of storedTrail(store)) {
+      if (problem !== undefined) throw new OperatorError(`audit record ${number}: ${problem}`);
+      if (writeOnce(join(into, recordFile(number)), text)) written.records += 1;
+      // A receipt is put together from the store, always in the same way.
+      const isNew =
+        receipt !== undefined &&
+        writeOnce(join(into, receiptFile(number)), encodeReceipt(receipt as Receipt));
+      if (isNew) written.receipts += 1;
+      newest = number;
+    }
+    const beyond = exportedNumbers(into).at(-1) ?? 0;
+    if (beyond > newest) {
+      throw new OperatorError(
+        `${into} has audit record ${beyond}, and the trail ends with ${newest}: records were removed, or this is an older copy`,
+      );
+    }
+    if (json) printJson({ folder: into, newest, ...written });
+    else print(`${into}: ${newest} records; new were ${written.records}, and ${written.receipts} receipts`);
+  });
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw unusable('write', folder, cause);
+  }
+}
+
+const FILE_BYTES_MAX = 1 << 24;
+
+/** False where it is there already. Throws OperatorError where something else is. */
+function writeOnce(file: string, text: string): boolean {
+  if (!existsSync(file) && createFileAtomically(file, text)) return true;
+  if (readTextFile(file, FILE_BYTES_MAX) === text) return false;
+  throw new OperatorError(
+    `${file} is not what the store has: one of them was altered, or an older copy of the trail was continued`,
+  );
+}
+
+interface VerifyOptions {
+  config?: string;
+  folder?: string;
+  trust?: string;
+  json?: true;
+}
+
+async function verify({ json, ...options }: VerifyOptions): Promise<void> {
+  try {
+    const report = await judge(options);
+    process.exitCode = report.problems.length === 0 ? EXIT.ok : EXIT.failed;
+    if (json) printJson({ outcome: report.problems.length === 0 ? 'good' : 'bad', ...report });
+    else printReport(report);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = EXIT.unknown;
+    note(`pdfseal: ${error.message}`);
+  }
+}
+
+async function judge({ config, folder, trust }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
+  if (config !== undefined && folder === undefined && trust === undefined) {
+    return withStore(config, 'read', async (store, config) => {
+      const verify = createVerifier(await trustOfStore(store, config));
+      return checkTrail(storedTrail(store), { trail: trailOfStore(store), verify });
+    });
+  }
+  if (config !== undefined || folder === undefined || trust === undefined)
+    throw new OperatorError('name either --config, or --folder and --trust');
+  const verify = createVerifier(parseTrust(readTextFile(trust, FILE_BYTES_MAX)));
+  return checkTrail(exportedTrail(folder), { verify });
+}
+
+const SHOWN_MAX = 10;
+
+function printReport({ records, sealed, unsealed, unended, problems }: TrailReport): void {
+  for (const problem of problems) note(`pdfseal: ${problem}`);
+  print(`${records} audit records, ${sealed} sealed`);
+  if (unsealed.length > 0) print(`not sealed yet, and so proven by nothing: ${some(unsealed)}`);
+  if (unended.length > 0) print(`begun, and nobody knows how far it came: ${some(unended)}`);
+  print(problems.length === 0 ? 'good' : `bad: ${problems.length} problems`);
+}
+
+function some(numbers: readonly number[]): string {
+  return numbers.slice(0, SHOWN_MAX).join(', ') + (numbers.length > SHOWN_MAX ? ', …' : '');
+}

@@ -1,0 +1,139 @@
+import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { packageVersion } from '../../base/version.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
+import { syncTree } from '../../store/folders.ts';
+import { copyStore } from '../../store/lmdb/copyStore.ts';
+import { openStore } from '../../store/lmdb/open.ts';
+import { actOfProcess } from '../../watch/auditFeed.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, parseCountArgument, withStore } from '../options.ts';
+import { print, printJson } from '../terminal.ts';
+import {
+  asOperatorError,
+  type BackupFile,
+  copyFolder,
+  DESCRIPTION,
+  digestsOf,
+  FOLDERS,
+  requireGood,
+} from './backupFolder.ts';
+import { noteChore } from './chores.ts';
+
+export function backupCommand(): Command {
+  return explain(
+    new Command('backup')
+      .description(
+        'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
+          'stripped documents. The copy is opened again and checked as `pdfseal check` would, and only then gets its name: ' +
+          'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
+      )
+      .addOption(configOption())
+      .option('--output <folder>', 'the copy; must not exist yet')
+      .option('--into <folder>', 'makes the copy in here, named after the time')
+      .option('--keep <count>', 'with --into: leaves so many of the newest copies there', parseCountArgument)
+      .addOption(jsonOption())
+      .action(backup),
+    {
+      examples: [
+        'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
+        'pdfseal backup --config /etc/pdfseal/production.toml --into /var/backups/pdfseal/production --keep 14',
+      ],
+    },
+  );
+}
+
+interface BackupOptions {
+  config: string;
+  output?: string;
+  into?: string;
+  keep?: number;
+  json?: true;
+}
+
+async function backup(options: BackupOptions, command: Command): Promise<void> {
+  const { config: file, output, into, keep, json } = options;
+  if ((output === undefined) === (into === undefined)) command.error('error: name either --output or --into');
+  const config = loadConfig(file, { files: 'unused' });
+  const target = output === undefined ? nameIn(into ?? '') : resolve(output);
+  const made = await makeBackup(config, target);
+  if (json) printJson({ backup: target, ...made });
+  else print(`${target}: ${made.tree_size} leaves, checked`);
+  if (into !== undefined && keep !== undefined) await removeOldest(config, into, keep);
+}
+
+/** A backup made now is named so in that folder. */
+export function nameIn(folder: string): string {
+  return resolve(folder, new Date().toISOString().replaceAll(':', ''));
+}
+
+/**
+ * Makes a backup; `flawsMax` as {@link requireGood} has it. Throws OperatorError, and leaves nothing, when it cannot be written or does not
+ * hold together.
+ */
+export async function makeBackup(
+  config: Config,
+  target: string,
+  options?: { flawsMax: number },
+): Promise<BackupFile> {
+  if (existsSync(target)) throw new OperatorError(`${target} exists already: a backup is never overwritten`);
+  const draft = `${target}.part`;
+  rmSync(draft, { recursive: true, force: true });
+  try {
+    await copyStore(config.storeDir, join(draft, 'store'));
+    for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
+    const made = await checked(draft, config, options);
+    writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
+    syncTree(draft);
+    renameSync(draft, target);
+    syncTree(target);
+    await record(config, 'backup.make', { folder: target, tree_size: made.tree_size });
+    noteChore(config.stateDir, 'backup', { good: true, tree_size: made.tree_size });
+    return made;
+  } catch (error) {
+    rmSync(draft, { recursive: true, force: true });
+    throw asOperatorError(error, `cannot write ${target}`);
+  }
+}
+
+/** The copy, opened and held to everything that a check asks. */
+async function checked(
+  folder: string,
+  config: Config,
+  options: { flawsMax: number } | undefined,
+): Promise<BackupFile> {
+  const createdAt = new Date().toISOString();
+  const store = await openStore({ path: join(folder, 'store'), readOnly: true });
+  try {
+    const flaws = await requireGood(store, config, options);
+    const head = await store.head();
+    return {
+      environment: store.identity.environment,
+      log_origin: store.identity.logOrigin,
+      tree_size: head?.treeSize ?? 0,
+      index_flaws: flaws,
+      checkpoint: head?.checkpoint ?? null,
+      created_at: createdAt,
+      version: packageVersion(),
+      files: await digestsOf(folder),
+    };
+  } finally {
+    await store.close();
+  }
+}
+
+/** Copies are named after their times, so their names sort as they do. */
+async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
+  const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
+  const outdated = readdirSync(into).filter(isCopy).sort().slice(0, -keep);
+  if (outdated.length === 0) return;
+  await record(config, 'backup.remove', { into: resolve(into), folders: outdated });
+  for (const name of outdated) rmSync(join(into, name), { recursive: true });
+}
+
+async function record({ file }: Config, name: ActName, object: ActObject): Promise<void> {
+  await withStore(file, 'write', ({ trail }) => trail.append(actOfProcess('command', name, object)));
+}

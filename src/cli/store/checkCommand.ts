@@ -1,0 +1,112 @@
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import { trustOfStore } from '../../config/trustAnchors.ts';
+import { readEarlier } from '../../prove/history.ts';
+import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import { newestCheckpoint } from '../../prove/witnessFile.ts';
+import type { Store } from '../../store/store.ts';
+import { EXIT } from '../exit.ts';
+import { readTextFile } from '../files.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, withStore } from '../options.ts';
+import { report } from '../report.ts';
+import { note, print, printJson, showProgress } from '../terminal.ts';
+import { noteChore } from './chores.ts';
+import { checkStore, flawCount, isWhole, type StoreReport } from './storeCheck.ts';
+
+export function checkCommand(): Command {
+  return explain(
+    new Command('check')
+      .description(
+        'Derives the whole log again from its leaves; verifies every checkpoint with the keys of the log, every receipt as a verifier would; and ' +
+          'looks through every index for what is missing, superfluous or wrong. Changes nothing, and works beside the running daemon: it ' +
+          'checks the log as it is when the check begins.\n\n' +
+          'A store that is an older copy of itself holds together too, so the log is also held to what the witness file noted last; or, with ' +
+          '--against, to an earlier checkpoint, or the one in a receipt, that was kept outside of this machine.',
+      )
+      .addOption(configOption())
+      .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
+      .addOption(jsonOption())
+      .action(check),
+    {
+      exit: {
+        0: 'good',
+        1: 'something does not hold together: the last line says what mends it',
+        2: 'could not tell',
+      },
+      examples: [
+        'pdfseal check --config /etc/pdfseal/production.toml',
+        'pdfseal check --config /etc/pdfseal/production.toml --against newest.pdf.receipt.json',
+        'curl -H "Authorization: Bearer $PDFSEAL_API_KEY" https://seal.example.com/v1/log/checkpoint > checkpoint.txt',
+      ],
+    },
+  );
+}
+
+/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
+const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+
+/** So many are named one by one; the rest only counted. */
+const PROBLEMS_SHOWN_MAX = 20;
+
+interface CheckOptions {
+  config: string;
+  against?: string;
+  json?: true;
+}
+
+async function check({ config, against, json }: CheckOptions): Promise<void> {
+  try {
+    const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
+    const found = await withStore(config, 'read', async (store, config) => {
+      const found = await runCheck(store, config, named ?? newestCheckpoint(config.log.witnessFile)?.text);
+      noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
+      return found;
+    });
+    process.exitCode = isWhole(found) ? EXIT.ok : EXIT.failed;
+    if (json) printJson(reportJson(found));
+    else printReport(found);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = report(error, EXIT.unknown);
+  }
+}
+
+/** Checks the store, with a bar on a terminal; `against` is the text of a checkpoint or a receipt. */
+export async function runCheck(store: Store, config: Config, against?: string): Promise<StoreReport> {
+  const trust = await trustOfStore(store, config);
+  const earlier = against === undefined ? undefined : readEarlier(against, trust);
+  const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
+  try {
+    return await checkStore(store, {
+      trust,
+      ...(earlier && { earlier }),
+      problemsMax: PROBLEMS_SHOWN_MAX,
+      onLeaves: progress.update,
+    });
+  } finally {
+    progress.stop();
+  }
+}
+
+export function printReport(report: StoreReport): void {
+  const { leaves, batches, completed, failed, waiting, problems, problemCount, flaws, indexes } = report;
+  for (const line of [...problems, ...flaws]) note(`pdfseal: ${line}`);
+  const flawed = indexes === undefined ? 0 : flawCount(indexes);
+  const hidden = problemCount - problems.length + flawed - flaws.length;
+  if (hidden > 0) note(`pdfseal: and ${hidden} more`);
+  print(
+    `${leaves} leaves in ${batches} checkpoints; jobs: ${completed} completed, ${failed} failed, ${waiting} waiting`,
+  );
+  if (problemCount > 0) {
+    print(`bad: ${problemCount} problems; restore a backup, and find out why (the indexes were not checked)`);
+  } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; \`pdfseal repair-index\` mends them`);
+  else print('good');
+}
+
+export function reportJson(report: StoreReport) {
+  const { problemCount, problems, indexes = null, flaws, ...counts } = report;
+  const outcome = isWhole(report) ? 'good' : 'bad';
+  return { outcome, ...counts, problem_count: problemCount, problems, indexes, flaws };
+}

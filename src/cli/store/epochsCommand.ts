@@ -1,0 +1,308 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { differences } from '../../config/agreement.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { rootsNow, trustOf, trustOfStore } from '../../config/trustAnchors.ts';
+import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
+import { encodeQuorum } from '../../log/quorum.ts';
+import { SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
+import type { Act, ActName } from '../../manifest/auditRecord.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
+import { encodeTrust } from '../../manifest/trustFile.ts';
+import type { Store } from '../../store/store.ts';
+import { actOfProcess } from '../../watch/auditFeed.ts';
+import { writeFileAtomically } from '../files.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, parseDateArgument, withStore } from '../options.ts';
+import { note, print, printJson, printTable } from '../terminal.ts';
+import { forPeople } from '../times.ts';
+import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
+
+/** A plan is changed no later than this before it begins: nothing that is still on its way to the disk may meet the switch. */
+const LEAD_MS_MIN = 5_000;
+/** Time for the daemon to open the keys, and for second thoughts. */
+const LEAD_MS_DEFAULT = 300_000;
+const MINUTE_MS = 60_000;
+
+export function epochsCommand(): Command {
+  return new Command('epochs')
+    .description(
+      'The epochs of the log: from when to when which keys sign it, and by which rule. A new epoch is planned for a moment to ' +
+        'come; the running daemon opens its keys ahead and changes over in that moment. Receipts of every epoch stay good.',
+    )
+    .addCommand(listCommand())
+    .addCommand(planCommand())
+    .addCommand(cancelCommand());
+}
+
+function listCommand(): Command {
+  return explain(
+    new Command('list')
+      .summary('list the epochs there were, the one in force and the planned one')
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(list),
+    { examples: ['pdfseal epochs list --config /etc/pdfseal/production.toml'] },
+  );
+}
+
+function planCommand(): Command {
+  return explain(
+    new Command('plan')
+      .summary('plan the next epoch: new keys, another quorum, other partitions')
+      .description(
+        'Plans the next epoch: makes the new keys in their tokens, checks how they are kept, has each sign, and records from ' +
+          'when on they sign. Partitions, kms.quorum and whether there are time-stamps are taken from the config file as it is ' +
+          'now: edit it first to change them. Works beside the running daemon.',
+      )
+      .addOption(configOption())
+      .option(
+        '--from <date>',
+        'when it begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
+        parseDateArgument,
+      )
+      .option(
+        '--new-keys <which>',
+        'all, none, or partitions by <region>/<key_label>, with commas',
+        parseWhich,
+        'all',
+      )
+      .option(
+        '--suffix <text>',
+        'what labels of new keys end with (default: e and the number of the epoch)',
+        parseSuffix,
+      )
+      .addOption(
+        new Option('--algorithm <name>', 'of new keys (default: that of the key they replace)').choices(
+          SIGNATURE_ALGORITHMS,
+        ),
+      )
+      .option('--use-existing-keys', 'take keys of these labels that are there already')
+      .addOption(jsonOption())
+      .action(plan),
+    {
+      notes: `A new key is labelled "<key_label>-<suffix>". What is planned can be cancelled until shortly before it begins.`,
+      examples: [
+        'pdfseal epochs plan --config production.toml --from 2027-01-01',
+        'pdfseal epochs plan --config production.toml --new-keys eu-west/production     one key only, in 5 minutes',
+        'pdfseal epochs plan --config production.toml --new-keys none --from 2027-01-01  another quorum or partition',
+      ],
+    },
+  );
+}
+
+function cancelCommand(): Command {
+  return explain(
+    new Command('cancel')
+      .summary('take back the planned epoch before it begins')
+      .description(
+        'Takes back the planned epoch. Its keys stay in their tokens: destroy them, or plan with --use-existing-keys. Trust ' +
+          'files that were given away since it was planned have to be replaced.',
+      )
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(cancel),
+    { examples: ['pdfseal epochs cancel --config /etc/pdfseal/production.toml'] },
+  );
+}
+
+async function list({ config, json }: { config: string; json?: true }): Promise<void> {
+  const epochs = await withStore(config, 'read', (store) => store.epochs());
+  const rows = epochs.list.map((epoch, index) => present(epochs, epoch, index));
+  if (json) for (const row of rows) printJson(row);
+  else {
+    printTable(
+      ['EPOCH', 'STATE', 'FROM', 'QUORUM', 'TIME-STAMPS', 'KEYS'],
+      rows.map(({ epoch, state, from, quorum, timestamps, keys }) => [
+        String(epoch),
+        state,
+        forPeople(from),
+        String(quorum),
+        timestamps,
+        keys.map(kmsKeyIdOf).join(', '),
+      ]),
+    );
+  }
+}
+
+interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
+  config: string;
+  from?: number;
+  suffix?: string;
+  json?: true;
+}
+
+async function plan({ config: file, json, ...options }: PlanOptions): Promise<void> {
+  const config = loadConfig(file);
+  await withStore(file, 'write', async (store) => {
+    const before = await store.epochs();
+    const inForce = assertPlannable(before, options.from);
+    const suffix = options.suffix ?? `e${before.list.length + 1}`;
+    const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
+      ...options,
+      suffix,
+      trail: store.trail,
+      tell: json ? note : print,
+    });
+    const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
+    const epoch = epochOf(config, from, keys);
+    assertChanges(config, epoch, inForce);
+    assertAhead(from, (await store.head())?.sealedAt);
+    const after = [...before.list, epoch];
+    encodeTrust(trustOf(store.identity, after, config));
+    await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
+    report(await store.epochs(), json);
+    tellNext(file, inForce, epoch);
+  });
+}
+
+async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  await withStore(file, 'write', async (store, config) => {
+    const before = await store.epochs();
+    const coming = comingAt(before, systemClock());
+    if (coming === undefined) throw new OperatorError('no epoch is planned');
+    assertAhead(coming.from, undefined);
+    const after = before.list.filter((epoch) => epoch !== coming);
+    await change(store, config, { after, revision: before.revision, epoch: coming, name: 'epoch.cancel' });
+    if (json) printJson({ cancelled: toTimestamp(coming.from) });
+    else print(`cancelled  the epoch from ${toTimestamp(coming.from)}`);
+    const unused = coming.keys.filter(
+      ({ spki }) => !after.some(({ keys }) => keys.some((key) => key.spki === spki)),
+    );
+    for (const key of unused)
+      note(
+        `Its key is still there:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
+      );
+  });
+}
+
+/** The epoch in force. Throws OperatorError when another one is planned, or the time has passed. */
+function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
+  const now = systemClock();
+  const coming = comingAt(epochs, now);
+  if (coming !== undefined) {
+    throw new OperatorError(
+      `an epoch is planned from ${toTimestamp(coming.from)} on: wait for it, or take it back with pdfseal epochs cancel`,
+    );
+  }
+  if (from !== undefined) assertAhead(from, undefined);
+  return termAt(epochs, now).epoch;
+}
+
+function assertAhead(from: number, sealedAt: number | undefined): void {
+  if (from - systemClock() < LEAD_MS_MIN)
+    throw new OperatorError(
+      `${toTimestamp(from)} is too soon or in the past: an epoch is planned and cancelled ${LEAD_MS_MIN / 1000} s ahead at least`,
+    );
+  if (sealedAt !== undefined && from <= sealedAt)
+    throw new OperatorError(`the log was sealed at ${toTimestamp(sealedAt)} already: choose a later --from`);
+}
+
+function epochOf(config: Config, from: number, keys: Epoch['keys']): Epoch {
+  return {
+    from,
+    keys,
+    quorum: config.kms.quorum,
+    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
+    roots: rootsNow(config),
+  };
+}
+
+function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
+  const spkis = ({ keys }: Epoch) =>
+    keys
+      .map(({ spki }) => spki)
+      .toSorted()
+      .join();
+  if (spkis(epoch) !== spkis(inForce) || differences(config, inForce).length > 0) return;
+  throw new OperatorError(
+    'nothing would change: the epoch in force has these keys, this quorum and these time-stamps',
+  );
+}
+
+interface EpochsChange {
+  after: readonly Epoch[];
+  /** Of the list it was decided on. */
+  revision: number;
+  /** The one that comes or goes. */
+  epoch: Epoch;
+  name: ActName;
+}
+
+function actOn(name: ActName, { from, keys, quorum, timestamps }: Epoch): Act {
+  const rule = { quorum: encodeQuorum(quorum), timestamps };
+  return actOfProcess('command', name, { from: toTimestamp(from), keys: keys.map(kmsKeyId), ...rule });
+}
+
+/** Records it, and the trust file that goes with it. If we stop between the two, the trust file can be exported again. */
+async function change(
+  store: Store,
+  config: Config,
+  { after, revision, epoch, name }: EpochsChange,
+): Promise<void> {
+  const { from } = epoch;
+  if (!(await store.changeEpochs(after, revision, actOn(name, epoch))))
+    throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
+  if (systemClock() >= from)
+    throw new OperatorError(
+      `it took until after ${toTimestamp(from)} to record this: run pdfseal check before anything else`,
+    );
+  writeFileAtomically(config.trustFile, encodeTrust(await trustOfStore(store, config)));
+}
+
+function report(epochs: Epochs, json: true | undefined): void {
+  const index = epochs.list.length - 1;
+  const planned = epochs.list[index];
+  if (planned === undefined) return;
+  const row = present(epochs, planned, index);
+  if (json) printJson(row);
+  else
+    print(
+      `epoch  ${row.epoch}  planned from ${row.from}  quorum ${row.quorum}  time-stamps ${row.timestamps}`,
+    );
+}
+
+function tellNext(file: string, inForce: Epoch, epoch: Epoch): void {
+  const known = inForce.keys.map(({ region, partition }) => `${region}/${partition}`);
+  const added = epoch.keys.some(({ region, partition }) => !known.includes(`${region}/${partition}`));
+  if (added || (epoch.timestamps === 'required' && inForce.timestamps === 'none'))
+    note(
+      'Next: start pdfseald again before it begins: it was not told of the new partition or authority yet',
+    );
+  note(`Next: give verifiers the new trust file:  pdfseal trust export --config ${file} --output trust.json`);
+}
+
+function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, index: number) {
+  const now = systemClock();
+  const next = list[index + 1];
+  const state =
+    from > now && index > 0 ? 'planned' : next !== undefined && next.from <= now ? 'past' : 'in force';
+  return {
+    epoch: index + 1,
+    state,
+    from: toTimestamp(from),
+    ...(next && { until: toTimestamp(next.from) }),
+    quorum: encodeQuorum(quorum),
+    timestamps,
+    keys: keys.map((key) => ({
+      region: key.region,
+      key_label: key.keyLabel,
+      algorithm: key.algorithm,
+      partition: key.partition,
+    })),
+  };
+}
+
+function kmsKeyIdOf({ region, key_label }: { region: string; key_label: string }): string {
+  return kmsKeyId({ region, keyLabel: key_label });
+}
+
+function parseWhich(text: string): KeyChoices['newKeys'] {
+  return text === 'all' || text === 'none' ? text : text.split(',').map((name) => name.trim());
+}
+
+function parseSuffix(text: string): string {
+  if (/^[\w.-]{1,32}$/.test(text)) return text;
+  throw new InvalidArgumentError('Expected letters, digits, dots, dashes or underscores, at most 32.');
+}

@@ -1,0 +1,215 @@
+import { Command, Option } from 'commander';
+import { toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import {
+  documentSha256,
+  type JobPhase,
+  type JobRecord,
+  VISIBILITIES,
+  type Visibility,
+} from '../../job/job.ts';
+import { environmentId } from '../../manifest/manifest.ts';
+import { encodeReceipt } from '../../manifest/receipt.ts';
+import { readReceipt } from '../../prove/receipts.ts';
+import type { JobQuery, Store } from '../../store/store.ts';
+import { explain } from '../help.ts';
+import {
+  configOption,
+  jsonOption,
+  parseCountArgument,
+  parseDigestArgument,
+  parseNameArgument,
+  withStore,
+} from '../options.ts';
+import { printFields, printJson, printTable } from '../terminal.ts';
+
+const LIMIT_DEFAULT = 50;
+
+/** The store knows how a job ended; where in the daemon's hands a waiting one is, only the daemon does. */
+const LISTED_PHASES = ['queued', 'completed', 'failed'] as const satisfies JobPhase[];
+type ListedPhase = (typeof LISTED_PHASES)[number];
+const OUTCOME_OF = { queued: 'waiting', completed: 'sealed', failed: 'failed' } as const;
+const PHASE_OF = { waiting: 'queued', sealed: 'completed', failed: 'failed' } as const;
+
+export function jobsCommand(): Command {
+  const command = new Command('jobs').description(
+    'Jobs of all clients, read from the store. Works with and without a running daemon. A job that is being sealed is ' +
+      'shown as queued.',
+  );
+  explain(
+    command
+      .command('list')
+      .description('Lists jobs, newest first.')
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)', parseDigestArgument)
+      .option('--customer-reference <text>', 'only those with exactly this reference')
+      .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
+      .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
+      .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+      .addOption(jsonOption())
+      .action(list),
+    {
+      examples: [
+        'pdfseal jobs list --config production.toml --phase failed',
+        'pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('show')
+      .description('Shows one job.')
+      .argument('<job_id>', 'id of the job, job_…')
+      .addOption(configOption())
+      .option('--receipt', 'print its receipt instead, byte for byte as the API serves it')
+      .addOption(jsonOption())
+      .action(show),
+    {
+      examples: [
+        'pdfseal jobs show job_019… --config production.toml',
+        'pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json',
+      ],
+    },
+  );
+  return command;
+}
+
+interface ListOptions {
+  config: string;
+  client?: string;
+  documentSha256?: string;
+  customerReference?: string;
+  visibility?: Visibility;
+  phase?: ListedPhase;
+  limit: number;
+  json?: true;
+}
+
+async function list({ config, client, phase, limit, json, ...filters }: ListOptions): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const query = {
+      ...filters,
+      ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
+    };
+    const clients = client === undefined ? await clientsOf(store) : [client];
+    const pages = await Promise.all(clients.map((clientId) => newestOf(store, clientId, query, limit)));
+    const records = pages
+      .flat()
+      .sort((a, b) => (a.job.id < b.job.id ? 1 : -1))
+      .slice(0, limit);
+    const jobs = await Promise.all(records.map((record) => present(store, record)));
+    if (json) for (const job of jobs) printJson(job);
+    else printJobs(jobs);
+  });
+}
+
+/** Every client that ever had a key, so every client with a job: credentials are never removed. */
+async function clientsOf(store: Store): Promise<string[]> {
+  return [...new Set((await store.credentials()).map(({ clientId }) => clientId))];
+}
+
+async function newestOf(
+  store: Store,
+  clientId: string,
+  query: Omit<JobQuery, 'viewer' | 'limit'>,
+  limit: number,
+): Promise<JobRecord[]> {
+  // Of no organization: the lists of the clients are disjoint, and their union is everything.
+  const viewer = { clientId, organization: '', partnerOf: [] };
+  const found: JobRecord[] = [];
+  let before: string | undefined;
+  do {
+    const page = await store.list({
+      ...query,
+      viewer,
+      limit: limit - found.length,
+      ...(before !== undefined && { before }),
+    });
+    found.push(...page.records);
+    before = page.next;
+  } while (before !== undefined && found.length < limit);
+  return found;
+}
+
+function printJobs(jobs: PresentedJob[]): void {
+  printTable(
+    [
+      'JOB',
+      'PHASE',
+      'CREATED',
+      'SEALED',
+      'CLIENT',
+      'BYTES',
+      'PURPOSE',
+      'DOCUMENT_SHA256',
+      'CUSTOMER_REFERENCE',
+    ],
+    jobs.map((job) => [
+      job.id,
+      job.phase,
+      job.created_at,
+      job.sealed_at ?? '',
+      job.client,
+      String('bytes' in job.document ? job.document.bytes : ''),
+      job.purpose ?? '',
+      job.document_sha256,
+      job.customer_reference ?? '',
+    ]),
+  );
+}
+
+interface ShowOptions {
+  config: string;
+  receipt?: true;
+  json?: true;
+}
+
+async function show(jobId: string, { config, receipt, json }: ShowOptions): Promise<void> {
+  await withStore(config, 'read', async (store) => {
+    const record = await store.job(jobId);
+    if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
+    if (!receipt) {
+      const job = await present(store, record);
+      if (json) printJson(job);
+      else printFields(job);
+      return;
+    }
+    if (record.outcome?.kind !== 'sealed')
+      throw new OperatorError(`${jobId} is not completed and has no receipt`, { code: 'receipt_not_ready' });
+    process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
+  });
+}
+
+type PresentedJob = Awaited<ReturnType<typeof present>>;
+
+/** SealJob of the API, with what only an administrator sees. */
+async function present(store: Store, { job, outcome }: JobRecord) {
+  const batch = outcome?.kind === 'sealed' ? await store.batchOf(outcome.leafIndex) : undefined;
+  return {
+    id: job.id,
+    phase: PHASE_OF[outcome?.kind ?? 'waiting'],
+    environment: environmentId(store.identity.environment),
+    trace_id: job.traceId,
+    client: job.clientId,
+    organization: job.organization,
+    visibility: job.visibility,
+    mode: job.mode,
+    purpose: job.purpose,
+    customer_reference: job.customerReference,
+    preserve_metadata: job.preserveMetadata,
+    source: job.source,
+    document_sha256: documentSha256(job),
+    document: job.content?.document ?? { sha256: job.checksumSha256 },
+    scan: job.content?.scan,
+    sealed_document: job.content?.sealedDocument,
+    capabilities: job.capabilities,
+    created_at: toTimestamp(job.acceptedAt),
+    ...(batch && { sealed_at: toTimestamp(batch.sealedAt) }),
+    ...(outcome?.kind === 'sealed' && { leaf_index: outcome.leafIndex }),
+    ...(outcome?.kind === 'failed' && {
+      error: { code: outcome.failure.code, message: outcome.failure.message },
+      failed_at: toTimestamp(outcome.failure.failedAt),
+    }),
+  };
+}

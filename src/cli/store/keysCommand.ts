@@ -1,0 +1,308 @@
+import { randomBytes } from 'node:crypto';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { hashApiKey, newApiKey } from '../../job/apikey.ts';
+import type { ActObject } from '../../manifest/auditRecord.ts';
+import { type Credential, SCOPES, type Scope, type Store } from '../../store/store.ts';
+import { actOfProcess } from '../../watch/auditFeed.ts';
+import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
+import { presentEndpoint } from '../../webhook/presentEndpoint.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
+import { note, print, printJson, printTable } from '../terminal.ts';
+import { forPeople } from '../times.ts';
+
+interface StoreOptions {
+  config: string;
+  json?: true;
+}
+
+const SCOPES_DEFAULT: Scope[] = ['jobs:create', 'jobs:read'];
+const DAY_MS = 86_400_000;
+
+export function keysCommand(): Command {
+  const command = new Command('keys').description(
+    'API keys. Each belongs to a client, each client to an organization. Changes take effect at once, also in a running ' +
+      'daemon: it reads the store for every request.',
+  );
+  explain(
+    command
+      .command('issue')
+      .description('Makes an API key and prints it, this once: the store keeps only its SHA-256.')
+      .addOption(configOption())
+      .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
+      .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
+      .addOption(
+        new Option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`)
+          .argParser(parseScopes)
+          .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
+      )
+      .option(
+        '--expires <duration>',
+        'how long it is valid, such as 90d (default: until revoked)',
+        parseDurationArgument,
+      )
+      .addOption(jsonOption())
+      .action(issue),
+    {
+      examples: [
+        'pdfseal keys issue --config production.toml --client invoices --organization acme --expires 365d',
+        'pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('list')
+      .description('Lists the keys by their ids. The keys themselves are not known to the store.')
+      .addOption(configOption())
+      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .addOption(jsonOption())
+      .action(list),
+    {
+      examples: [
+        'pdfseal keys list --config production.toml',
+        `pdfseal keys list --config production.toml --json | jq -r 'select(.state == "active") | .id'`,
+      ],
+    },
+  );
+  explain(
+    command
+      .command('rotate')
+      .description('Makes a key that takes the place of another one, which stays valid for the overlap.')
+      .argument('<key_id>', 'id of the key to replace, key_…')
+      .addOption(configOption())
+      .addOption(
+        new Option('--overlap <duration>', 'how long the old key stays valid')
+          .argParser(parseDurationArgument)
+          .default(DAY_MS, '1d'),
+      )
+      .option(
+        '--expires <duration>',
+        'how long the new key is valid (default: as long as the old one was issued for)',
+        parseDurationArgument,
+      )
+      .addOption(jsonOption())
+      .action(rotate),
+    {
+      examples: [
+        'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
+        'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',
+      ],
+    },
+  );
+  explain(
+    command
+      .command('revoke')
+      .description(
+        'Ends a key for good, at once. Webhook endpoints belong to its client and outlive it, so they are listed; those that the key could ' +
+          'manage and no live key of the client can are disabled, and so are all of a client without a live key.',
+      )
+      .argument('<key_id>', 'id of the key, key_…')
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(revoke),
+    { examples: ['pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml'] },
+  );
+  return command;
+}
+
+interface IssueOptions extends StoreOptions {
+  client: string;
+  organization: string;
+  scopes: Scope[];
+  expires?: number;
+}
+
+async function issue({ config, client, organization, scopes, expires, json }: IssueOptions): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const known = (await store.credentials()).find((one) => one.clientId === client);
+    if (known !== undefined && known.organization !== organization) {
+      throw new OperatorError(
+        `client ${client} belongs to organization ${known.organization}: a client cannot belong to two`,
+      );
+    }
+    const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, expires);
+    await store.putCredential(credential, actOfProcess('command', 'key.issue', audited(credential)));
+    printNewKey(apiKey, credential, json);
+  });
+}
+
+async function list({ config, client, json }: StoreOptions & { client?: string }): Promise<void> {
+  const credentials = await withStore(config, 'read', (store) => store.credentials());
+  const wanted = credentials
+    .filter(({ clientId }) => client === undefined || clientId === client)
+    .sort((a, b) => a.createdAt - b.createdAt);
+  if (json) for (const credential of wanted) printJson(present(credential));
+  else {
+    printTable(
+      ['KEY', 'CLIENT', 'ORGANIZATION', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES'],
+      wanted.map((one) => {
+        const { id, client, organization, scopes, state, created_at, expires_at } = present(one);
+        return [
+          id,
+          client,
+          organization,
+          scopes.join(','),
+          state,
+          created_at,
+          expires_at === undefined ? 'never' : forPeople(expires_at),
+        ];
+      }),
+    );
+  }
+}
+
+interface RotateOptions extends StoreOptions {
+  overlap: number;
+  expires?: number;
+}
+
+async function rotate(keyId: string, { config, overlap, expires, json }: RotateOptions): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const old = await findKey(store, keyId);
+    const now = systemClock();
+    if (stateOf(old, now) !== 'active')
+      throw new OperatorError(`${keyId} is ${stateOf(old, now)}: issue a new key`);
+    if (old.replacedBy !== undefined)
+      throw new OperatorError(`${keyId} is replaced by ${old.replacedBy} already: revoke it to end it now`);
+    const lifetimeMs = expires ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
+    const { apiKey, credential } = makeKey(store, old, lifetimeMs);
+    const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
+    const replaced = { ...old, expiresAt, replacedBy: credential.id };
+    const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toTimestamp(expiresAt) };
+    await store.putCredentials([credential, replaced], actOfProcess('command', 'key.rotate', object));
+    note(`${keyId} stays valid until ${toTimestamp(expiresAt)}`);
+    printNewKey(apiKey, credential, json);
+  });
+}
+
+async function revoke(keyId: string, { config, json }: StoreOptions): Promise<void> {
+  await withStore(config, 'write', async (store) => {
+    const found = await findKey(store, keyId);
+    const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
+    const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
+    if (found.revokedAt === undefined) await store.putCredential(revoked, act);
+    // If we stop here, the same command goes on.
+    const endpoints = await disableUnmanaged(store, found);
+    if (json) {
+      printJson({ ...present(revoked), webhook_endpoints: endpoints.map(({ shown }) => shown) });
+      return;
+    }
+    note(`${keyId} of client ${found.clientId} is revoked`);
+    for (const { shown, wasDisabled } of endpoints) {
+      const what = wasDisabled
+        ? `is disabled, for no live key of the client can manage it: pdfseal webhooks enable ${shown.id}`
+        : shown.status === 'enabled'
+          ? `goes on being told: pdfseal webhooks disable ${shown.id}`
+          : 'was disabled already';
+      note(`webhook endpoint ${shown.id} (${shown.url}) ${what}`);
+    }
+  });
+}
+
+interface Left {
+  shown: ReturnType<typeof presentEndpoint>;
+  /** Now, and not before. */
+  wasDisabled: boolean;
+}
+
+/** The webhook endpoints of the client of a revoked key, after those were disabled that nobody answers for any more. */
+async function disableUnmanaged(store: Store, { clientId, scopes }: Credential): Promise<Left[]> {
+  const now = systemClock();
+  const live = (await store.credentials()).filter(
+    (one) => one.clientId === clientId && stateOf(one, now) === 'active',
+  );
+  const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
+  const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
+  const left: Left[] = [];
+  for (const endpoint of await store.webhooks.endpoints(clientId)) {
+    const wasDisabled = isUnmanaged && endpoint.disabled === undefined;
+    const act = actOfProcess('command', 'webhook.disable', auditedEndpoint(endpoint));
+    const changed = wasDisabled
+      ? await store.webhooks.changeEndpoint(endpoint.id, disabled(now), act)
+      : endpoint;
+    if (changed !== undefined) left.push({ shown: presentEndpoint(changed, now), wasDisabled });
+  }
+  return left;
+}
+
+type Holder = Pick<Credential, 'clientId' | 'organization' | 'scopes'>;
+
+function makeKey(
+  { identity }: Store,
+  { clientId, organization, scopes }: Holder,
+  lifetimeMs: number | undefined,
+): { apiKey: string; credential: Credential } {
+  const apiKey = newApiKey(identity.environment);
+  const createdAt = systemClock();
+  const credential: Credential = {
+    keyHash: hashApiKey(apiKey),
+    id: `key_${randomBytes(8).toString('hex')}`,
+    clientId,
+    organization,
+    scopes,
+    createdAt,
+    ...(lifetimeMs !== undefined && { expiresAt: createdAt + lifetimeMs }),
+  };
+  return { apiKey, credential };
+}
+
+/** What the audit trail says of a key. */
+function audited({ id, clientId, organization, scopes, expiresAt }: Credential): ActObject {
+  return {
+    key: id,
+    client: clientId,
+    organization,
+    scopes,
+    ...(expiresAt !== undefined && { expires_at: toTimestamp(expiresAt) }),
+  };
+}
+
+/** The key alone goes to standard output, so that it can be sent straight into a file or a secret store. */
+function printNewKey(apiKey: string, credential: Credential, json: true | undefined): void {
+  if (json) {
+    printJson({ api_key: apiKey, ...present(credential) });
+    return;
+  }
+  const { id, client, organization, scopes, expires_at } = present(credential);
+  const until = expires_at === undefined ? 'valid until revoked' : `valid until ${expires_at}`;
+  note(
+    `${id}: client ${client} of ${organization}, ${scopes.join(', ')}, ${until}. Keep the key: it is not shown again.`,
+  );
+  print(apiKey);
+}
+
+async function findKey(store: Store, keyId: string): Promise<Credential> {
+  const credential = (await store.credentials()).find(({ id }) => id === keyId);
+  if (credential !== undefined) return credential;
+  throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
+}
+
+function stateOf({ revokedAt, expiresAt }: Credential, now: number): 'active' | 'revoked' | 'expired' {
+  if (revokedAt !== undefined) return 'revoked';
+  return expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
+}
+
+function present(credential: Credential) {
+  return {
+    id: credential.id,
+    client: credential.clientId,
+    organization: credential.organization,
+    scopes: credential.scopes,
+    state: stateOf(credential, systemClock()),
+    created_at: toTimestamp(credential.createdAt),
+    ...(credential.expiresAt !== undefined && { expires_at: toTimestamp(credential.expiresAt) }),
+    ...(credential.revokedAt !== undefined && { revoked_at: toTimestamp(credential.revokedAt) }),
+    ...(credential.replacedBy !== undefined && { replaced_by: credential.replacedBy }),
+  };
+}
+
+function parseScopes(text: string): Scope[] {
+  return [...new Set(text.split(','))].map((name) => {
+    const scope = SCOPES.find((known) => known === name.trim());
+    if (scope === undefined) throw new InvalidArgumentError(`Expected scopes of ${SCOPES.join(', ')}.`);
+    return scope;
+  });
+}

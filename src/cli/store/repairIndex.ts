@@ -1,0 +1,182 @@
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { newestCheckpoint } from '../../prove/witnessFile.ts';
+import { openStore } from '../../store/lmdb/open.ts';
+import { acquireLock } from '../../store/lock.ts';
+import { type RepairMark, type Store, UnknownOutcome } from '../../store/store.ts';
+import { actOfProcess, onRecord } from '../../watch/auditFeed.ts';
+import { EXIT } from '../exit.ts';
+import { explain } from '../help.ts';
+import { configOption, jsonOption } from '../options.ts';
+import { report } from '../report.ts';
+import { note, print, printJson, printTable } from '../terminal.ts';
+import { makeBackup, nameIn } from './backupCommand.ts';
+import { printReport, reportJson, runCheck } from './checkCommand.ts';
+import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeCheck.ts';
+
+export function repairIndexCommand(): Command {
+  return explain(
+    new Command('repair-index')
+      .description(
+        'Derives the indexes of the store again, while its daemon is stopped: tiles, outcomes of sealed jobs, the list of what waits, the lists and ' +
+          'lookups of clients, times of idempotency entries, counts of quotas, what webhooks are to tell. Only entries that are not as they follow are ' +
+          'written. What they follow from is checked first and never changed: leaves, checkpoints, jobs, idempotency entries, endpoints. Damage ' +
+          'there is reported, and then nothing is changed: restore a backup.\n\n' +
+          'A repair that is interrupted leaves a mark in the store, with which no daemon starts; run the same command again.',
+      )
+      .addOption(configOption())
+      .option(
+        '--backup-into <folder>',
+        'first copies the state into here, named after the time, and checks the copy',
+      )
+      .option('--no-backup', 'makes no copy first')
+      .option('--dry-run', 'only says what is to be mended, also beside the running daemon')
+      .addOption(jsonOption())
+      .action(repairIndex),
+    {
+      exit: {
+        0: 'every index is as it follows, or is again',
+        1: 'something does not hold together: the last line says what mends it',
+        2: 'could not tell, or could not write',
+      },
+      examples: [
+        'pdfseal repair-index --config /etc/pdfseal/production.toml --dry-run',
+        'systemctl stop pdfseald@production',
+        'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-into /var/backups/pdfseal/before-repair',
+      ],
+    },
+  );
+}
+
+interface RepairIndexOptions {
+  config: string;
+  backupInto?: string;
+  /** False with --no-backup. */
+  backup: boolean;
+  dryRun?: true;
+  json?: true;
+}
+
+/** What became of the store. */
+interface Result {
+  report: StoreReport;
+  mended: IndexReport;
+  /** Of the store, before anything was mended. */
+  backup?: string | undefined;
+  /** A repair that did not come to its end. */
+  interrupted?: RepairMark | undefined;
+}
+
+async function repairIndex(options: RepairIndexOptions, command: Command): Promise<void> {
+  const { backupInto, backup, dryRun, json } = options;
+  if (!dryRun && backup && backupInto === undefined)
+    command.error('error: name a folder with --backup-into, or say --no-backup');
+  try {
+    const config = loadConfig(options.config, { files: 'unused' });
+    const result = dryRun ? await look(config) : await repairAlone(config, backup ? backupInto : undefined);
+    process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
+    if (json) printJson(resultJson(result));
+    else printResult(result);
+  } catch (error) {
+    const isMendable = error instanceof OperatorError || error instanceof UnknownOutcome;
+    if (!isMendable) throw error;
+    process.exitCode = report(asMendable(error), EXIT.unknown);
+  }
+}
+
+function asMendable(error: OperatorError | UnknownOutcome): OperatorError {
+  if (error instanceof OperatorError) return error;
+  return new OperatorError(`${error.message}: mend the disk, or make room on it, and run this again`, {
+    cause: error,
+  });
+}
+
+async function look(config: Config): Promise<Result> {
+  return withStore(config, 'read', async (store) => ({
+    report: await checkAll(store, config),
+    interrupted: store.identity.repair,
+    mended: emptyIndexReport(),
+  }));
+}
+
+/** Nobody else may write jobs meanwhile, and no daemon may start. */
+async function repairAlone(config: Config, into: string | undefined): Promise<Result> {
+  const lock = acquireLock(config.lockFile);
+  try {
+    const seen = await look(config);
+    const isToDo = seen.report.indexes !== undefined && (seen.interrupted || !isWhole(seen.report));
+    if (!isToDo) return seen;
+    // What an interrupted one copied is from before; what is there now is from its middle.
+    const backup = seen.interrupted ? seen.interrupted.backup : into && nameIn(into);
+    if (!seen.interrupted && backup !== undefined)
+      await makeBackup(config, backup, { flawsMax: Number.POSITIVE_INFINITY });
+    return await withStore(config, 'write', (store) => repair(store, config, { ...seen, backup }));
+  } finally {
+    lock.release();
+  }
+}
+
+async function repair(store: Store, config: Config, { backup, ...seen }: Result): Promise<Result> {
+  const { mended } = seen;
+  let { report } = seen;
+  const act = actOfProcess('command', 'index.repair', { backup: backup ?? null });
+  const work = () =>
+    store.repair({
+      ...(backup !== undefined && { backup }),
+      onMended: ({ index, kind }) => {
+        mended[index][kind] += 1;
+      },
+      isGood: async () => {
+        report = await checkAll(store, config);
+        return isWhole(report);
+      },
+    });
+  await onRecord(store.trail, act, work, (good) => ({ good, mended: flawCount(mended) }));
+  return { report, mended, backup };
+}
+
+async function withStore<T>(
+  config: Config,
+  access: 'read' | 'write',
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
+  const store = await openStore({
+    path: config.storeDir,
+    expected: { environment: config.environment, logOrigin: config.log.origin },
+    readOnly: access === 'read',
+    repairing: true,
+  });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function checkAll(store: Store, config: Config): Promise<StoreReport> {
+  return runCheck(store, config, newestCheckpoint(config.log.witnessFile)?.text);
+}
+
+function printResult({ report, mended, backup }: Result): void {
+  const rows = Object.entries(flawCount(mended) > 0 ? mended : (report.indexes ?? {}));
+  const flawed = rows.filter(([, counts]) => Object.values(counts).some((count) => count > 0));
+  if (flawed.length > 0) {
+    printTable(
+      ['INDEX', 'MISSING', 'SUPERFLUOUS', 'WRONG'],
+      flawed.map(([index, { missing, superfluous, wrong }]) => [
+        index,
+        `${missing}`,
+        `${superfluous}`,
+        `${wrong}`,
+      ]),
+    );
+  }
+  if (backup !== undefined) note(`the store as it was before is in ${backup}`);
+  if (flawCount(mended) > 0) print(`mended: ${flawCount(mended)} entries`);
+  printReport(report);
+}
+
+function resultJson({ report, mended, backup }: Result) {
+  return { ...reportJson(report), mended, backup: backup ?? null };
+}

@@ -1,0 +1,324 @@
+import { bytesEqual } from '../../base/bytes.ts';
+import { isReceived, type Job, type ReceivedJob } from '../../job/job.ts';
+import { type Checkpoint, parseCheckpoint } from '../../log/checkpoint.ts';
+import { parseNote } from '../../log/note.ts';
+import { type ReadTile, TILE_WIDTH, type Tile } from '../../log/tiles.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../log/tree.ts';
+import { parseAuditReference } from '../../manifest/auditRecord.ts';
+import { leafData, manifestOf } from '../../manifest/manifest.ts';
+import type { TrustFile } from '../../manifest/trustFile.ts';
+import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
+import { readReceipt } from '../../prove/receipts.ts';
+import { createVerifier } from '../../prove/verify.ts';
+import {
+  type Batch,
+  INDEXES,
+  type IndexFlaw,
+  type Leaf,
+  type Reference,
+  type Store,
+} from '../../store/store.ts';
+import { checkTrail, storedTrail, trailOfStore } from './auditCheck.ts';
+
+export interface StoreReport {
+  leaves: number;
+  batches: number;
+  completed: number;
+  failed: number;
+  waiting: number;
+  /** How many things do not hold together that only another copy of the store mends; the first in words, `problemsMax` at most. */
+  problemCount: number;
+  problems: string[];
+  /** What a repair mends, by index. Absent with problems: nothing follows from what is damaged. */
+  indexes?: IndexReport;
+  /** The first flaws of indexes in words, `problemsMax` at most. */
+  flaws: string[];
+}
+
+/** Entries of each index that are not as they follow. */
+export type IndexReport = Record<IndexFlaw['index'], Record<IndexFlaw['kind'], number>>;
+
+export interface CheckOptions {
+  /** What every receipt must verify under. */
+  trust: TrustFile;
+  problemsMax: number;
+  /** A checkpoint of an earlier time, which the log must extend. */
+  earlier?: Checkpoint;
+  /** Told the number of leaves checked so far. */
+  onLeaves(leaves: number): void;
+}
+
+/**
+ * Checks that the log's keys signed for the leaves in the store, that everything else follows from leaves and jobs, and that every receipt
+ * verifies. Only what the log held at the call is checked; what a running daemon adds meanwhile does not disturb. Memory does not grow with
+ * the store: batches, jobs and indexes are read one after the other.
+ */
+export async function checkStore(store: Store, options: CheckOptions): Promise<StoreReport> {
+  const check = new StoreCheck(store, options);
+  const size = (await store.head())?.treeSize ?? 0;
+  await check.guarded('the log', () => check.batches(size));
+  await check.guarded('what is behind its end', () => check.end(size));
+  await check.guarded('the jobs', () => check.jobs(size));
+  await check.guarded('what is kept of jobs', () => check.references());
+  await check.guarded('the copies', async () => check.readable(store.copies()));
+  await check.guarded('the audit trail', () => check.trail());
+  await check.guarded('the API keys', async () => void (await store.credentials()));
+  await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints()));
+  if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
+  return check.report;
+}
+
+/** Whether there is nothing to mend and nothing to restore. */
+export function isWhole({ problemCount, indexes }: StoreReport): boolean {
+  return problemCount === 0 && indexes !== undefined && flawCount(indexes) === 0;
+}
+
+export function emptyIndexReport(): IndexReport {
+  const none = () => ({ missing: 0, superfluous: 0, wrong: 0 });
+  return Object.fromEntries(INDEXES.map((index) => [index, none()])) as IndexReport;
+}
+
+export function flawCount(indexes: IndexReport): number {
+  return Object.values(indexes).reduce(
+    (sum, { missing, superfluous, wrong }) => sum + missing + superfluous + wrong,
+    0,
+  );
+}
+
+class StoreCheck {
+  readonly report: StoreReport = {
+    leaves: 0,
+    batches: 0,
+    completed: 0,
+    failed: 0,
+    waiting: 0,
+    problemCount: 0,
+    problems: [],
+    flaws: [],
+  };
+  readonly #store: Store;
+  readonly #options: CheckOptions;
+  readonly #verify: ReturnType<typeof createVerifier>;
+  /** Tiles at the edge of the tree as it grows: all that proofs of its newest leaves take. What is stored is judged with the indexes. */
+  #tiles = new Map<string, Uint8Array>();
+  /** Jobs whose outcome names another leaf than theirs. */
+  readonly #misplaced = new Set<string>();
+
+  constructor(store: Store, options: CheckOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#verify = createVerifier(options.trust);
+  }
+
+  /** Does a part of the check; damage that makes reading itself fail is a finding too. */
+  async guarded(what: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#problem(`${what} cannot be read to its end: ${(error as Error).message}`);
+    }
+  }
+
+  /** From the first leaf to the last: the tree grows batch by batch as it once did. */
+  async batches(size: number): Promise<void> {
+    const { earlier } = this.#options;
+    if (earlier !== undefined && size < earlier.treeSize) this.#problem(olderCopy(size, earlier));
+    let edge = emptyEdge();
+    while (edge.size < size) {
+      const batch = await this.#store.batchOf(edge.size);
+      if (batch === undefined || batch.firstLeaf !== edge.size || batch.treeSize <= edge.size) {
+        return this.#problem(`no checkpoint covers leaf ${edge.size}: the rest of the log cannot be checked`);
+      }
+      const leaves = await this.#store.leaves(batch.firstLeaf, batch.treeSize);
+      if (leaves.length !== batch.treeSize - batch.firstLeaf) {
+        return this.#problem(
+          `leaves are missing between ${batch.firstLeaf} and ${batch.treeSize}: the rest of the log cannot be checked`,
+        );
+      }
+      edge = await this.#batch(edge, batch, leaves);
+    }
+  }
+
+  /** Behind the newest checkpoint there is nothing; a daemon that goes on meanwhile moves it. */
+  async end(size: number): Promise<void> {
+    const leaves = await this.#store.leaves(size, Number.MAX_SAFE_INTEGER);
+    if (((await this.#store.head())?.treeSize ?? 0) !== size) return;
+    if (leaves.length > 0) this.#problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
+  }
+
+  /** What follows from all the rest. */
+  async indexes(): Promise<void> {
+    const { flaws } = this.report;
+    const indexes = emptyIndexReport();
+    for await (const { index, kind, entry } of this.#store.checkIndexes()) {
+      indexes[index][kind] += 1;
+      if (flaws.length < this.#options.problemsMax) flaws.push(`index ${index}: ${entry} is ${kind}`);
+    }
+    this.report.indexes = indexes;
+  }
+
+  async readable(records: AsyncIterable<unknown>): Promise<void> {
+    for await (const _ of records);
+  }
+
+  /** What is kept beside jobs is of jobs that are there. */
+  async references(): Promise<void> {
+    for await (const { kind, jobId } of this.#store.references()) {
+      if ((await this.#store.job(jobId)) === undefined)
+        this.#problem(`${NOUNS[kind]} is of ${jobId}, which is not in the store`);
+    }
+  }
+
+  /** Every job, whether it is in the log or not. */
+  async jobs(size: number): Promise<void> {
+    let leafIndexMax = -1;
+    for await (const { job, outcome } of this.#store.jobs()) {
+      if (job.source === 'audit') await this.#auditJob(job);
+      if (outcome === undefined) await this.#waitingJob(job.id);
+      else if (outcome.kind === 'failed') this.report.failed += 1;
+      else if (!this.#misplaced.has(job.id)) {
+        if (outcome.leafIndex < size) this.report.completed += 1;
+        leafIndexMax = Math.max(leafIndexMax, outcome.leafIndex);
+      }
+    }
+    const sizeNow = (await this.#store.head())?.treeSize ?? 0;
+    if (leafIndexMax >= sizeNow) {
+      this.#problem(
+        `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
+      );
+    }
+  }
+
+  /** Records follow each other without a gap, and each has the job that seals it. Receipts are verified with their leaves. */
+  async trail(): Promise<void> {
+    const records = storedTrail(this.#store, { receipts: false });
+    const { problems } = await checkTrail(records, { trail: trailOfStore(this.#store) });
+    for (const problem of problems) this.#problem(problem);
+  }
+
+  /** A record that was removed is still known by what seals it. */
+  async #auditJob({ id, customerReference }: Job): Promise<void> {
+    const number = parseAuditReference(customerReference) ?? 0;
+    const entry = await this.#store.trail.entry(number);
+    if (entry?.jobId !== id) this.#problem(`${id} seals audit record ${number}, which is not there`);
+  }
+
+  async #batch(edge: Edge, batch: Batch, leaves: Leaf[]): Promise<Edge> {
+    const hashes = leaves.map(({ data }) => leafHash(data));
+    const grown = appendLeaves(edge, hashes);
+    this.#tiles = tilesOf(grown);
+    this.#past(edge, hashes);
+    const isCommitted = this.#checkpoint(batch, grown.edge);
+    for (const [offset, leaf] of leaves.entries()) {
+      const index = batch.firstLeaf + offset;
+      await this.guarded(`leaf ${index}`, async () => {
+        const job = await this.#leaf(batch, index, leaf);
+        // Without its checkpoint no receipt of the batch verifies, and which of its leaves is damaged would be lost among them.
+        if (job && isCommitted) await this.#receipt(job, index);
+      });
+    }
+    this.report.batches += 1;
+    this.report.leaves = grown.edge.size;
+    this.#options.onLeaves(grown.edge.size);
+    return grown.edge;
+  }
+
+  /** The log only grows: whatever it once signed it still holds. */
+  #past(edge: Edge, hashes: Uint8Array[]): void {
+    const { earlier } = this.#options;
+    if (
+      earlier === undefined ||
+      earlier.treeSize <= edge.size ||
+      earlier.treeSize > edge.size + hashes.length
+    )
+      return;
+    const then = appendLeaves(edge, hashes.slice(0, earlier.treeSize - edge.size)).edge;
+    if (!bytesEqual(rootOf(then), earlier.root)) this.#problem(continuedOtherwise(earlier));
+  }
+
+  /** Whether it is of these leaves. The signatures on it are verified with each receipt that carries it. */
+  #checkpoint(batch: Batch, edge: Edge): boolean {
+    const fault = faultOf(batch, edge, this.#store.identity.logOrigin);
+    if (fault) this.#problem(`checkpoint ${batch.treeSize} ${fault}`);
+    return !fault;
+  }
+
+  /** The job it is of, if it is its manifest. */
+  async #leaf(batch: Batch, index: number, leaf: Leaf): Promise<ReceivedJob | undefined> {
+    const record = await this.#store.job(leaf.jobId);
+    if (record === undefined)
+      return this.#problem(`leaf ${index} is of ${leaf.jobId}, which is not in the store`);
+    const { job, outcome } = record;
+    if (outcome?.kind === 'failed') return this.#problem(`leaf ${index} is of ${job.id}, which failed`);
+    if (outcome !== undefined && outcome.leafIndex !== index) {
+      const isLeaf = Number.isSafeInteger(outcome.leafIndex);
+      const [other] = isLeaf ? await this.#store.leaves(outcome.leafIndex, outcome.leafIndex + 1) : [];
+      if (other?.jobId === job.id)
+        return this.#problem(`leaf ${index} is of ${job.id}, and so is leaf ${outcome.leafIndex}`);
+      this.#misplaced.add(job.id);
+    }
+    if (!isReceived(job)) return this.#problem(`leaf ${index} is of ${job.id}, whose document is not known`);
+    if (!bytesEqual(leafData(manifestOf(job, this.#store.identity.environment, batch.sealedAt)), leaf.data)) {
+      return this.#problem(`leaf ${index} is not the manifest of ${job.id}`);
+    }
+    return job;
+  }
+
+  async #receipt(job: ReceivedJob, leafIndex: number): Promise<void> {
+    const tile: ReadTile = async (level, index) => this.#tiles.get(tileName({ level, index }));
+    const { identity } = this.#store;
+    const batchOf = (leafIndex: number) => this.#store.batchOf(leafIndex);
+    const receipt = await readReceipt({ identity, batchOf, tile }, job, leafIndex);
+    const { outcome, checks } = this.#verify({
+      document: job.content.document,
+      receipt,
+      subject: job.source === 'canary' ? 'canary' : 'document',
+    });
+    if (outcome === 'good') return;
+    const found = checks.find((check) => check.outcome !== 'passed');
+    this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
+  }
+
+  /** Either its document is known, or where to fetch it from. */
+  async #waitingJob(id: string): Promise<void> {
+    this.report.waiting += 1;
+    if ((await this.#store.sourceUrl(id)) !== undefined) return;
+    const record = await this.#store.job(id);
+    if (record !== undefined && record.outcome === undefined && !isReceived(record.job))
+      this.#problem(`${id} has neither a document nor a source`);
+  }
+
+  #problem(text: string): undefined {
+    this.report.problemCount += 1;
+    if (this.report.problems.length < this.#options.problemsMax) this.report.problems.push(text);
+  }
+}
+
+function faultOf({ checkpoint: text, treeSize }: Batch, edge: Edge, origin: string): string | undefined {
+  const checkpoint = parseCheckpoint(parseNote(text)?.text ?? '');
+  if (checkpoint === undefined) return 'cannot be read';
+  if (checkpoint.origin !== origin) return 'is of another log';
+  if (checkpoint.treeSize !== treeSize) return `says size ${checkpoint.treeSize}`;
+  return bytesEqual(checkpoint.root, rootOf(edge)) ? undefined : 'is not of these leaves';
+}
+
+const NOUNS: Record<Reference['kind'], string> = {
+  outcome: 'an outcome',
+  idempotency: 'an idempotency entry',
+  content: 'a document',
+  source: 'a source URL',
+  copy: 'a copy',
+};
+
+/** Those that changed, and those at the edge of the tree that did not. */
+function tilesOf({ edge, tiles }: { edge: Edge; tiles: Tile[] }): Map<string, Uint8Array> {
+  const partial = edge.partial.map((hashes, level) => {
+    const index = Math.floor(edge.size / TILE_WIDTH ** (level + 1));
+    return [tileName({ level, index }), hashes] as const;
+  });
+  return new Map([...partial, ...tiles.map((tile) => [tileName(tile), tile.hashes] as const)]);
+}
+
+function tileName({ level, index }: Pick<Tile, 'level' | 'index'>): string {
+  return `${level}/${index}`;
+}

@@ -1,0 +1,13 @@
+import type { CertificateSources } from '../tsa/certificateList.ts';
+import type { Config } from './config.ts';
+import { BUILT_IN } from './consistency.ts';
+
+/** The certificates of those authorities that are asked: others may end as they like. */
+export function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateSources {
+  const { authorities, keys, remotes } = timestamp;
+  return {
+    certificatesDir,
+    keys: authorities.includes(BUILT_IN) ? keys : [],
+    remotes: Object.fromEntries(Object.entries(remotes).filter(([name]) => authorities.includes(name))),
+  };
+}

@@ -1,0 +1,236 @@
+import { Readable } from 'node:stream';
+import type { Logger } from 'pino';
+import type { Slots } from '../base/slots.ts';
+import { Allowance } from '../limits/allowance.ts';
+import { IncomingBody } from '../net/incomingBody.ts';
+import { readReceipt } from '../prove/receipts.ts';
+import type { Store } from '../store/store.ts';
+import { type Accepted, acceptOnce } from './acceptance.ts';
+import { BatchLines, type NumberedLine } from './batchLines.ts';
+import type { CreateOptions } from './createRoutes.ts';
+import { ERROR_KINDS, errorBody } from './errorKinds.ts';
+import { type AnswerOptions, tellable } from './errorResponses.ts';
+import { requestIds } from './observe.ts';
+import { presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
+import { setRateLimit } from './rateLimit.ts';
+import { askForBody, discard, requireMediaType } from './requestBody.ts';
+import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
+import { callerOf, type Middleware, type RequestContext } from './state.ts';
+import { refuseQuery, submissionOfDigests } from './submission.ts';
+
+export interface BatchOptions extends CreateOptions, AnswerOptions {
+  store: CreateOptions['store'] & Pick<Store, 'identity' | 'tile'>;
+  batches: Slots;
+  logger: Logger;
+}
+
+const NDJSON_TYPE = 'application/x-ndjson';
+/** Lines on their way to the disk at the same time: they share a flush. */
+const ACCEPTING_MAX = 1024;
+const CHUNK_CHARACTERS = 64 * 1024;
+
+/** Text of a line of the answer, made when it is about to be sent. */
+type Answer = () => string | Promise<string>;
+
+/** `POST /v1/batches/seal`: many creates by digests in one request, each answered for itself. */
+export function createDigestBatch(options: BatchOptions): Middleware {
+  return async (ctx) => {
+    refuseQuery(ctx);
+    requireMediaType(ctx, [NDJSON_TYPE], `Content-Type must be ${NDJSON_TYPE}.`);
+    const { clientId } = callerOf(ctx).viewer;
+    const leave = options.batches.take(clientId);
+    const rate = options.limits.rate(clientId);
+    setRateLimit(ctx, rate ? [rate] : []);
+    const answers = new BatchRequest(ctx, options).answers();
+    ctx.status = 200;
+    ctx.type = NDJSON_TYPE;
+    ctx.body = Readable.from(answers, { objectMode: false }).once('close', leave);
+  };
+}
+
+/**
+ * Reads lines, accepts many of them at once, and answers each when it is done. The request is never held because its answers are not
+ * read: a client that first sends everything would wait for us, and we for it. What they may amount to is bounded by the lines there
+ * may be; receipts are read from the store only as they are sent.
+ */
+class BatchRequest {
+  readonly #ctx: RequestContext;
+  readonly #options: BatchOptions;
+  readonly #lines = new BatchLines();
+  readonly #counts = { lines: 0, accepted: 0, replayed: 0, refused: 0 };
+  readonly #underWay = new Set<Promise<void>>();
+  /** Of the lines that wait to be sealed. */
+  readonly #patience = new Set<AbortController>();
+  #answers: Answer[] = [];
+  #accepting = 0;
+  #room = Promise.withResolvers<void>();
+  #wake = Promise.withResolvers<void>();
+  #ended = false;
+
+  constructor(ctx: RequestContext, options: BatchOptions) {
+    this.#ctx = ctx;
+    this.#options = options;
+  }
+
+  /** The answer's body; pulled, it begins to read the request. */
+  async *answers(): AsyncGenerator<string> {
+    const { req, res } = this.#ctx;
+    askForBody(this.#ctx);
+    res.flushHeaders();
+    void this.#run();
+    for (let chunk = await this.#next(); chunk !== ''; chunk = await this.#next()) {
+      const stalled = setTimeout(() => res.destroy(), this.#options.intake.bodyIdleTimeoutMs);
+      try {
+        yield chunk;
+      } finally {
+        clearTimeout(stalled);
+      }
+    }
+    // Unread bytes would reset the connection under the answer.
+    if (!req.complete && !req.destroyed) await discard(req);
+  }
+
+  /** Answers that are ready, as one text; empty at the end. */
+  async #next(): Promise<string> {
+    while (this.#answers.length === 0) {
+      if (this.#ended) return '';
+      this.#wake = Promise.withResolvers();
+      await this.#wake.promise;
+    }
+    const ready = this.#answers;
+    this.#answers = [];
+    let text = '';
+    let sent = 0;
+    for (const answer of ready) {
+      if (text.length >= CHUNK_CHARACTERS) break;
+      text += `${await answer()}\n`;
+      sent += 1;
+    }
+    this.#answers = [...ready.slice(sent), ...this.#answers];
+    return text;
+  }
+
+  /** Ends when every line is answered; never rejects. */
+  async #run(): Promise<void> {
+    const { res } = this.#ctx;
+    const giveUp = () => {
+      for (const patience of this.#patience) patience.abort();
+    };
+    res.once('close', giveUp);
+    await this.#read();
+    if (res.closed) giveUp();
+    await Promise.all(this.#underWay);
+    res.off('close', giveUp);
+    this.#ended = true;
+    this.#wake.resolve();
+    this.#options.logger.info({ ...requestIds(this.#ctx), ...this.#counts }, 'a batch was answered');
+  }
+
+  async #read(): Promise<void> {
+    const { bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: bytesPerSecondMin } =
+      this.#options.intake;
+    const body = new IncomingBody(this.#ctx.req, { idleTimeoutMs, bytesPerSecondMin });
+    try {
+      await body.read((chunk) => {
+        for (const line of this.#lines.push(chunk)) this.#begin(line);
+        if (this.#accepting >= ACCEPTING_MAX) body.hold(this.#room.promise);
+      });
+      for (const line of this.#lines.end()) this.#begin(line);
+    } catch (error) {
+      // What came before goes on; what would have come has no line to be answered.
+      this.#refuse(this.#lines.line, error);
+    }
+  }
+
+  #begin(line: NumberedLine): void {
+    this.#counts.lines += 1;
+    const answered = this.#answer(line)
+      .then((answer) => this.#say(answer))
+      .catch((error) => this.#refuse(line.line, error))
+      .finally(() => this.#underWay.delete(answered));
+    this.#underWay.add(answered);
+  }
+
+  async #answer({ line, parse }: NumberedLine): Promise<Answer> {
+    const { request, idempotencyKey, receipt } = parse();
+    const accepted = await this.#accept(idempotencyKey, async () => {
+      await callerOf(this.#ctx).confirm();
+      return submissionOfDigests(request);
+    });
+    this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
+    if (request.mode === 'async') return said(acceptedLine(line, accepted));
+    return this.#settled(line, accepted, receipt);
+  }
+
+  async #accept(
+    key: string | undefined,
+    submit: Parameters<typeof acceptOnce>[2]['submit'],
+  ): Promise<Accepted> {
+    const { limits } = this.#options;
+    const allowance = new Allowance(limits, callerOf(this.#ctx).viewer.clientId);
+    this.#accepting += 1;
+    try {
+      const asked = { operation: 'createDigestJob', submit, allowance } as const;
+      return await acceptOnce(this.#ctx, key, asked, this.#options);
+    } finally {
+      allowance.close();
+      this.#accepting -= 1;
+      if (this.#accepting < ACCEPTING_MAX / 2) this.#makeRoom();
+    }
+  }
+
+  #makeRoom(): void {
+    this.#room.resolve();
+    this.#room = Promise.withResolvers();
+  }
+
+  async #settled(line: number, accepted: Accepted, withReceipt: boolean): Promise<Answer> {
+    const { sealer, store, site, blockingTimeoutMs } = this.#options;
+    const { job } = accepted;
+    const patience = new AbortController();
+    this.#patience.add(patience);
+    const outcome = await settledWithin(blockingTimeoutMs, job.id, sealer, patience);
+    this.#patience.delete(patience);
+    if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
+    if (outcome === undefined) {
+      const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
+      return said(acceptedLine(line, { ...accepted, answer }, { retry_after: RETRY_AFTER_SECONDS }));
+    }
+    return async () => {
+      try {
+        const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
+        const receipt = withReceipt && (await readReceipt(store, job, outcome.leafIndex));
+        return acceptedLine(line, { ...accepted, answer }, { ...(receipt && { receipt }) });
+      } catch (error) {
+        return this.#refusal(line, error);
+      }
+    };
+  }
+
+  #refuse(line: number, error: unknown): void {
+    this.#counts.refused += 1;
+    this.#say(said(this.#refusal(line, error)));
+  }
+
+  #refusal(line: number, error: unknown): string {
+    const { code, message, retryAfterSeconds } = tellable(this.#ctx, error, this.#options);
+    const { status } = ERROR_KINDS[code];
+    const retry = retryAfterSeconds !== undefined && { retry_after: retryAfterSeconds };
+    return JSON.stringify({ line, status, error: errorBody(code, message), ...retry });
+  }
+
+  #say(answer: Answer): void {
+    this.#answers.push(answer);
+    this.#wake.resolve();
+  }
+}
+
+function said(text: string): Answer {
+  return () => text;
+}
+
+/** The job is in it as a single create would be answered. */
+function acceptedLine(line: number, { replayed, answer }: Accepted, more: object = {}): string {
+  const rest = JSON.stringify({ ...(replayed && { replayed }), ...more }).slice(1, -1);
+  return `{"line":${line},"status":202,"job":${answer}${rest === '' ? '' : `,${rest}`}}`;
+}

@@ -1,0 +1,125 @@
+import { Readable } from 'node:stream';
+import type { Logger } from 'pino';
+import { ServiceError } from '../base/errors.ts';
+import type { Slots } from '../base/slots.ts';
+import { type Copies, readVerified } from '../copy/copies.ts';
+import type { DocumentDigests, JobRecord } from '../job/job.ts';
+import type { Patience } from '../net/incomingBody.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
+import type { Store, StoredCopy } from '../store/store.ts';
+import { visibleJob } from './jobRoutes.ts';
+import { requestIds } from './observe.ts';
+import { callerOf, type Middleware, type RequestContext } from './state.ts';
+
+export interface DocumentRouteOptions {
+  store: Pick<Store, 'job' | 'copy'>;
+  copies: Pick<Copies, 'file'>;
+  /** How long after a job was accepted its copy is served. */
+  retentionMs: number;
+  downloads: Slots;
+  /** How slowly a copy may be taken. */
+  patience: Patience;
+  time: Pick<Timekeeping, 'ageMs'>;
+  logger: Logger;
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+/** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), to whom the receipt is given. */
+export function getDocument(options: DocumentRouteOptions): Middleware {
+  return async (ctx) => {
+    const record = await visibleJob(ctx, options.store);
+    const { digests, copy } = await requireCopy(record, options);
+    describe(ctx, record.job.id, digests);
+    if (ctx.method === 'HEAD') return;
+    const leave = options.downloads.take(callerOf(ctx).viewer.clientId);
+    ctx.set('Content-Digest', ctx.response.get('Repr-Digest'));
+    const file = options.copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes);
+    try {
+      const chunks = inTime(readVerified(file, digests.sha256), options.patience, () => ctx.res.destroy());
+      ctx.body = await bodyOf(chunks);
+      ctx.length = digests.bytes;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    ctx.body
+      .once('close', leave)
+      .once('error', (err: Error) =>
+        options.logger.error({ ...requestIds(ctx), err }, 'a copy cannot be read'),
+      );
+  };
+}
+
+async function requireCopy(
+  { job, outcome }: JobRecord,
+  { store, retentionMs, time }: DocumentRouteOptions,
+): Promise<{ digests: DocumentDigests; copy: StoredCopy }> {
+  if (!outcome) {
+    throw new ServiceError('document_not_ready', 'The job is not completed yet. Ask again later.', {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    });
+  }
+  const digests = job.content?.sealedDocument;
+  if (outcome.kind === 'failed' || digests === undefined) {
+    const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
+    throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
+  }
+  const copy = time.ageMs(job) < retentionMs ? await store.copy(job.id) : undefined;
+  if (copy === undefined) {
+    const hours = retentionMs / 3_600_000;
+    throw new ServiceError(
+      'document_expired',
+      `The copy of the document was deleted: copies are kept for ${hours} hours after their job was accepted.`,
+    );
+  }
+  return { digests, copy };
+}
+
+/** What is said of the copy, with its body or without. Nobody is to keep it: it is deleted here on time. */
+function describe(ctx: RequestContext, jobId: string, digests: DocumentDigests): void {
+  ctx.status = 200;
+  ctx.type = 'application/pdf';
+  ctx.length = digests.bytes;
+  ctx.set('Content-Disposition', `attachment; filename="${jobId}.pdf"`);
+  ctx.set('Repr-Digest', reprDigest(digests));
+  ctx.set('Accept-Ranges', 'none');
+  ctx.set('Cache-Control', 'no-store');
+}
+
+/** RFC 9530. */
+function reprDigest({ sha256, sha512 }: DocumentDigests): string {
+  const [short, long] = [sha256, sha512].map((hex) => Buffer.from(hex, 'hex').toString('base64'));
+  return `sha-256=:${short}:, sha-512=:${long}:`;
+}
+
+/** A stream whose first bytes are at hand, so that a file which cannot be read is told as what it is. */
+async function bodyOf(chunks: AsyncGenerator<Buffer>): Promise<Readable> {
+  const first = await chunks.next();
+  async function* all(): AsyncGenerator<Buffer> {
+    try {
+      if (!first.done) yield first.value;
+      yield* chunks;
+    } finally {
+      await chunks.return(undefined);
+    }
+  }
+  return Readable.from(all(), { objectMode: false });
+}
+
+/** Passes the chunks on; `giveUp` is called when one is not taken in the time that the slowest reader may need for it. */
+async function* inTime(
+  chunks: AsyncGenerator<Buffer>,
+  { idleTimeoutMs, bytesPerSecondMin = 0 }: Patience,
+  giveUp: () => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    const slowestMs = bytesPerSecondMin === 0 ? 0 : (1000 * chunk.length) / bytesPerSecondMin;
+    const stalled = setTimeout(giveUp, idleTimeoutMs + slowestMs);
+    try {
+      yield chunk;
+    } finally {
+      clearTimeout(stalled);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import type { Logger } from 'pino';
+import { BrokenInvariant } from '../base/assert.ts';
+import { ServiceError } from '../base/errors.ts';
+import { UnknownOutcome } from '../store/store.ts';
+import { ERROR_KINDS, encodeEnvelope } from './errorKinds.ts';
+import { requestIds } from './observe.ts';
+import { JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+
+export interface AnswerOptions {
+  logger: Logger;
+  /** Called after an error that the process must not outlive: a broken invariant, a write of unknown outcome. */
+  onFatal(error: unknown): void;
+}
+
+/** Turns whatever is thrown further in into the error envelope. Only a ServiceError's message reaches the caller. */
+export function answerErrors(options: AnswerOptions): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (error) {
+      answerFailure(ctx, tellable(ctx, error, options));
+    }
+  };
+}
+
+/** What the caller is told of an error; the log is told what it has to know, and `onFatal` what must not be outlived. */
+export function tellable(ctx: RequestContext, error: unknown, options: AnswerOptions): ServiceError {
+  report(ctx, error, options);
+  return error instanceof ServiceError ? error : unexpected(error);
+}
+
+function answerFailure(ctx: RequestContext, { code, message, retryAfterSeconds }: ServiceError): void {
+  ctx.state.errorCode = code;
+  ctx.status = ERROR_KINDS[code].status;
+  if (retryAfterSeconds !== undefined) ctx.set('Retry-After', String(retryAfterSeconds));
+  ctx.type = JSON_TYPE;
+  ctx.body = encodeEnvelope(ctx.state.requestId, code, message);
+}
+
+function unexpected(cause: unknown): ServiceError {
+  return new ServiceError(
+    'internal_error',
+    'Something went wrong inside the service. Tell its administrator the request_id.',
+    { cause },
+  );
+}
+
+function concernsUs({ code }: ServiceError): boolean {
+  return ERROR_KINDS[code].status >= 500 || code === 'virus_scan_failed';
+}
+
+/** Failures of the caller are told to the caller; what concerns the administrator is logged with its causes. */
+function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
+  if (!(error instanceof ServiceError)) {
+    logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
+  } else if (concernsUs(error) && error.cause !== undefined) {
+    logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
+  }
+  if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
+}

@@ -1,0 +1,81 @@
+import { ServiceError } from '../base/errors.ts';
+import { JOB_ID_PATTERN, type JobRecord } from '../job/job.ts';
+import { encodeReceipt } from '../manifest/receipt.ts';
+import { readReceipt } from '../prove/receipts.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import { maySee, type Store } from '../store/store.ts';
+import { decodeListQuery, encodeCursor } from './listQuery.ts';
+import { presentJob, type Site, sealedAtOf } from './presentJob.ts';
+import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+
+export interface JobsOptions {
+  store: Pick<Store, 'identity' | 'job' | 'list' | 'batchOf' | 'tile'>;
+  sealer: Pick<Sealer, 'phase'>;
+  site: Site;
+}
+
+/** What to wait before asking again: batches follow each other within fractions of a second. */
+const RETRY_AFTER_SECONDS = 1;
+
+/** `GET /v1/jobs/:job_id`: section 4.2 of the contract. */
+export function getJob({ store, sealer, site }: JobsOptions): Middleware {
+  return async (ctx) => {
+    const record = await visibleJob(ctx, store);
+    if (!record.outcome) ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));
+    ctx.type = JSON_TYPE;
+    const sealedAt = await sealedAtOf(store, record.outcome);
+    ctx.body = JSON.stringify(presentJob(record, sealer.phase(record), site, sealedAt));
+  };
+}
+
+/** `GET /v1/jobs/:job_id/receipt.json`: section 4.3 of the contract. */
+export function getReceipt({ store }: JobsOptions): Middleware {
+  return async (ctx) => {
+    const { job, outcome } = await visibleJob(ctx, store);
+    if (!outcome) {
+      const message = 'The job is not completed yet. Ask again later.';
+      throw new ServiceError('receipt_not_ready', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    }
+    if (outcome.kind === 'failed') {
+      throw new ServiceError(
+        'receipt_unavailable',
+        `The job failed (${outcome.failure.code}) and has no receipt.`,
+      );
+    }
+    const receipt = await readReceipt(store, job, outcome.leafIndex);
+    ctx.status = 200;
+    ctx.etag = receipt.receipt_sha512;
+    ctx.vary('Authorization');
+    ctx.set('Cache-Control', 'private, max-age=31536000, immutable');
+    ctx.type = JSON_TYPE;
+    if (ctx.fresh) ctx.status = 304;
+    else ctx.body = encodeReceipt(receipt);
+  };
+}
+
+/** `GET /v1/jobs`: the jobs the caller may see, newest first. A page may be short, even empty, and still not the last. */
+export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
+  return async (ctx) => {
+    const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
+    const { records, next } = await store.list(query);
+    const all = await Promise.all(
+      records.map(async (record) =>
+        presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
+      ),
+    );
+    const jobs = all.filter((job) => phase === undefined || job.phase === phase);
+    ctx.type = JSON_TYPE;
+    ctx.body = JSON.stringify({ jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) });
+  };
+}
+
+/** An unknown job, a malformed id and a job the caller may not see are one and the same to the caller. */
+export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'job'>): Promise<JobRecord> {
+  const jobId = ctx.params.job_id ?? '';
+  const record = JOB_ID_PATTERN.test(jobId) ? await store.job(jobId) : undefined;
+  if (!record || !maySee(callerOf(ctx).viewer, record.job)) {
+    throw new ServiceError('job_not_found', 'There is no job of this id that this API key may see.');
+  }
+  ctx.state.jobId = record.job.id;
+  return record;
+}

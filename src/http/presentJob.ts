@@ -1,0 +1,80 @@
+import { toTimestamp } from '../base/clock.ts';
+import { documentSha256, type JobPhase, type JobRecord, type Outcome } from '../job/job.ts';
+import { environmentId } from '../manifest/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { type ErrorBody, errorBody } from './errorKinds.ts';
+
+/** What callers are told about where they are. */
+export interface Site {
+  /** Without the `env_` it has on the wire. */
+  environment: string;
+  /** Without a trailing slash and without `/v1`. */
+  publicUrl: string;
+}
+
+/** SealJob: section 2.1 of the contract, with what tells whose document it is, when things happened and, for a failed job, `error`. */
+export interface SealJob {
+  id: string;
+  phase: JobPhase;
+  environment: string;
+  trace_id: string;
+  receipt_url?: string;
+  capabilities: string[];
+  created_at: string;
+  /** Of a document at a URL, as declared. */
+  document_sha256: string;
+  purpose?: string;
+  customer_reference?: string;
+  error?: ErrorBody;
+  sealed_at?: string;
+}
+
+/** `sealedAt` of a sealed job: see {@link sealedAtOf}. */
+export function presentJob(
+  { job, outcome }: JobRecord,
+  phase: JobPhase,
+  site: Site,
+  sealedAt?: number,
+): SealJob {
+  return {
+    id: job.id,
+    phase,
+    environment: environmentId(site.environment),
+    trace_id: job.traceId,
+    ...(outcome?.kind === 'sealed' && { receipt_url: `${jobUrl(site, job.id)}/receipt.json` }),
+    capabilities: job.capabilities,
+    created_at: toTimestamp(job.acceptedAt),
+    document_sha256: documentSha256(job),
+    ...(job.purpose !== undefined && { purpose: job.purpose }),
+    ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
+    ...(outcome?.kind === 'failed' && { error: errorBody(outcome.failure.code, outcome.failure.message) }),
+    ...(sealedAt !== undefined && { sealed_at: toTimestamp(sealedAt) }),
+  };
+}
+
+/** `data` of a webhook: a job that ended at that time, milliseconds since the epoch. */
+export function presentEvent(record: JobRecord, endedAt: number, site: Site): SealJob {
+  if (record.outcome?.kind !== 'sealed') return presentJob(record, 'failed', site);
+  return presentJob(record, 'completed', site, endedAt);
+}
+
+/** When a job was sealed, milliseconds since the epoch; undefined for one that is not. */
+export async function sealedAtOf(
+  store: Pick<Store, 'batchOf'>,
+  outcome: Outcome | undefined,
+): Promise<number | undefined> {
+  return outcome?.kind === 'sealed' ? (await store.batchOf(outcome.leafIndex))?.sealedAt : undefined;
+}
+
+/**
+ * The JSON of a completed job, written before it was sealed, with the time when it was. One that 0.1.0 gave says neither the document
+ * nor the time: it is repeated as it was given.
+ */
+export function withSealedAt(answer: string, sealedAt: number | undefined): string {
+  if (sealedAt === undefined || !answer.includes('"document_sha256"')) return answer;
+  return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toTimestamp(sealedAt))}}`;
+}
+
+export function jobUrl(site: Site, jobId: string): string {
+  return `${site.publicUrl}/v1/jobs/${jobId}`;
+}

@@ -1,0 +1,111 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { ServiceError } from '../base/errors.ts';
+import { IncomingBody } from '../net/incomingBody.ts';
+import type { Middleware, RequestContext } from './state.ts';
+
+/**
+ * The media type of the body, in lower case and one of those accepted. Throws ServiceError `unsupported_media_type`, with
+ * `remedy` as its message where the type is another one.
+ */
+export function requireMediaType<Type extends string>(
+  { req }: RequestContext,
+  accepted: readonly Type[],
+  remedy: string,
+): Type {
+  const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
+  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Content-Type must be sent once.');
+  if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
+    throw new ServiceError(
+      'unsupported_media_type',
+      'The body must be sent without a Content-Encoding, and with no Transfer-Encoding but chunked.',
+    );
+  }
+  const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
+  const found = accepted.find((type) => type === mediaType);
+  if (found !== undefined) return found;
+  throw new ServiceError('unsupported_media_type', remedy);
+}
+
+/** Node undoes chunking only; any other coding below it is left on the bytes (RFC 9112, section 6.1). */
+function isTransferCoded({ headers }: IncomingMessage): boolean {
+  return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
+}
+
+/** Tells a client that waits for it to send its body (RFC 9110, section 10.1.1). */
+export function askForBody({ req, res }: RequestContext): void {
+  if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
+}
+
+export interface WholeBody {
+  /** For the message where it is too long. */
+  what: string;
+  bytesMax: number;
+  /** For all of it, milliseconds: it fits into a few packets. */
+  timeoutMs: number;
+}
+
+/** Reads a small body to its end. Throws ServiceError. */
+export async function readWhole(
+  ctx: RequestContext,
+  { what, bytesMax, timeoutMs }: WholeBody,
+): Promise<Buffer> {
+  const tooLong = () => new ServiceError('body_too_large', `${what} may have ${bytesMax} bytes at most.`);
+  if (Number(ctx.req.headers['content-length'] ?? 0) > bytesMax) throw tooLong();
+  const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
+  const late = new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
+  const timer = setTimeout(() => body.fail(late), timeoutMs);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  askForBody(ctx);
+  try {
+    await body.read((chunk) => {
+      bytes += chunk.length;
+      if (bytes > bytesMax) throw tooLong();
+      chunks.push(chunk);
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** How much of an unwanted body is discarded, and for how long, before the connection is cut. */
+const LINGER_BYTES_MAX = 64 * 1024 * 1024;
+const LINGER_MS_MAX = 5_000;
+
+/**
+ * An answer given while the body is still arriving would be lost: closing a socket that holds unread bytes resets it, and the
+ * reset overtakes the answer. So the whole answer is sent, with its length and `Connection: close`, and what the client
+ * goes on sending is discarded until it ends, hangs up or tries our patience (RFC 9112, section 9.6).
+ */
+export const linger: Middleware = async (ctx, next) => {
+  await next();
+  const { req, body } = ctx;
+  if (req.complete || req.destroyed) return;
+  ctx.set('Connection', 'close');
+  if (typeof body !== 'string' || ctx.method === 'HEAD') return;
+  const answer = Buffer.from(body);
+  ctx.body = Readable.from(answerThenDiscard(answer, req), { objectMode: false });
+  ctx.length = answer.length;
+};
+
+async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGenerator<Buffer> {
+  yield answer;
+  await discard(req);
+}
+
+/** What the client goes on sending, until it ends, hangs up or tries our patience. */
+export async function discard(req: IncomingMessage): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const patience = setTimeout(resolve, LINGER_MS_MAX);
+  let discardedBytes = 0;
+  req.on('data', (chunk: Buffer) => {
+    discardedBytes += chunk.length;
+    if (discardedBytes > LINGER_BYTES_MAX) resolve();
+  });
+  for (const event of ['end', 'close', 'error']) req.once(event, () => resolve());
+  req.resume();
+  await promise;
+  clearTimeout(patience);
+}

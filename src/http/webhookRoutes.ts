@@ -1,0 +1,251 @@
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import type { Act, ActName } from '../manifest/auditRecord.ts';
+import type { TargetPolicy } from '../net/policy.ts';
+import type { Store } from '../store/store.ts';
+import type { Delivery, NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
+import {
+  auditedEndpoint,
+  disabled,
+  ENDPOINTS_PER_CLIENT_MAX,
+  type EndpointChange,
+  type EndpointFields,
+  enabled,
+  newEndpoint,
+  OVERLAP_MS_DEFAULT,
+  readEndpointFields,
+  tooManyEndpoints,
+  withFields,
+  withSecret,
+} from '../webhook/endpoints.ts';
+import {
+  presentDeadLetter,
+  presentDelivery,
+  presentEndpoint,
+  presentTally,
+} from '../webhook/presentEndpoint.ts';
+import { newSecret } from '../webhook/signature.ts';
+import { readJson } from './json.ts';
+import { readPage } from './listQuery.ts';
+import { requireMediaType } from './requestBody.ts';
+import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+
+export interface WebhooksOptions {
+  store: Pick<Store, 'webhooks' | 'serviceTime'>;
+  /** What endpoints may be at. */
+  policy: Pick<TargetPolicy, 'guard'>;
+  bodyTimeoutMs: number;
+  publicUrl: string;
+  clock: Clock;
+}
+
+const OVERLAP_SECONDS_MAX = 30 * 86_400;
+const REPLAYED_BY_NAME_MAX = 1000;
+const HOW_TO_SEND = 'Content-Type must be application/json.';
+
+/** `POST /v1/webhook-endpoints`. The secret is shown in this answer only. */
+export function createEndpoint(options: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const { store, policy, clock, publicUrl } = options;
+    const body = await readBody(ctx, options);
+    const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
+    const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, fields, clock());
+    const act = actOn(ctx, 'webhook.add', endpoint);
+    if (!(await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
+      throw tooManyEndpoints();
+    ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
+    answer(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret: endpoint.secrets[0]?.secret });
+  };
+}
+
+/** `GET /v1/webhook-endpoints`: those of the caller's client, which are few. */
+export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const endpoints = await store.webhooks.endpoints(callerOf(ctx).viewer.clientId);
+    answer(ctx, 200, { webhook_endpoints: endpoints.map((one) => presentEndpoint(one, clock())) });
+  };
+}
+
+/** `GET /v1/webhook-endpoints/:endpoint_id`, with how its deliveries go. */
+export function getEndpoint({ store, clock }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const endpoint = await ownEndpoint(ctx, store);
+    const deliveries = presentTally(await store.webhooks.tally(endpoint.id));
+    answer(ctx, 200, { ...presentEndpoint(endpoint, clock()), deliveries });
+  };
+}
+
+/** `PATCH /v1/webhook-endpoints/:endpoint_id`. */
+export function changeEndpoint(options: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    await ownEndpoint(ctx, options.store);
+    const body = await readBody(ctx, options);
+    const fields: EndpointFields = readEndpointFields(body, ['url', 'events', 'description'], options.policy);
+    await change(ctx, withFields(fields), 'webhook.change', options);
+  };
+}
+
+/** `DELETE /v1/webhook-endpoints/:endpoint_id`: what was still to be sent goes with it. */
+export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const endpoint = await ownEndpoint(ctx, store);
+    const act = actOn(ctx, 'webhook.remove', endpoint);
+    if (!(await store.webhooks.removeEndpoint(endpoint.id, act))) throw notFound();
+    ctx.status = 204;
+  };
+}
+
+/** `POST /v1/webhook-endpoints/:endpoint_id/rotate-secret`. The new secret is shown in this answer only. */
+export function rotateSecret(options: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    await ownEndpoint(ctx, options.store);
+    const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
+    const { secret = newSecret() } = readEndpointFields(rest, ['secret'], options.policy);
+    const overlapMs = readOverlapMs(overlap_seconds);
+    await change(ctx, withSecret(secret, overlapMs, options.clock()), 'webhook.rotate', options, { secret });
+  };
+}
+
+export function enableEndpoint(options: WebhooksOptions): Middleware {
+  return (ctx) => change(ctx, enabled, 'webhook.enable', options);
+}
+
+export function disableEndpoint(options: WebhooksOptions): Middleware {
+  return (ctx) => change(ctx, disabled(options.clock()), 'webhook.disable', options);
+}
+
+/** `POST /v1/webhook-endpoints/:endpoint_id/test`: sends a message of type `webhook.test`. */
+export function testEndpoint({ store }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const { id } = await ownEndpoint(ctx, store);
+    const webhookId = await store.webhooks.test(id);
+    if (webhookId === undefined) throw notFound();
+    answer(ctx, 202, { webhook_id: webhookId });
+  };
+}
+
+/** `GET /v1/webhook-endpoints/:endpoint_id/deliveries`: what is to be sent, by the time it is due. */
+export function listDeliveries({ store }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const { id } = await ownEndpoint(ctx, store);
+    const page = readPage(ctx.querystring, decodeCursor);
+    const deliveries = await store.webhooks.pending(id, page);
+    const shown = deliveries.map((one) => presentDelivery(one, (stamp) => store.serviceTime.dateOf(stamp)));
+    answer(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
+  };
+}
+
+/** `GET /v1/webhook-endpoints/:endpoint_id/dead-letters`: what was given up, the longest ago first. */
+export function listDeadLetters({ store }: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const { id } = await ownEndpoint(ctx, store);
+    const page = readPage(ctx.querystring, decodeCursor);
+    const letters = await store.webhooks.deadLetters(id, page);
+    const shown = letters.map((one) => presentDeadLetter(one, (stamp) => store.serviceTime.dateOf(stamp)));
+    answer(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
+  };
+}
+
+/** `POST /v1/webhook-endpoints/:endpoint_id/replay`: sends dead letters again, all or those named. */
+export function replayDeadLetters(options: WebhooksOptions): Middleware {
+  return async (ctx) => {
+    const endpoint = await ownEndpoint(ctx, options.store);
+    const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
+    readEndpointFields(rest, [], options.policy);
+    const act = actOn(ctx, 'webhook.replay', endpoint);
+    const replayed = await options.store.webhooks.replay(endpoint.id, readWebhookIds(webhook_ids), act);
+    answer(ctx, 202, { replayed });
+  };
+}
+
+async function change(
+  ctx: RequestContext,
+  make: EndpointChange,
+  name: ActName,
+  { store, clock }: WebhooksOptions,
+  more: object = {},
+): Promise<void> {
+  const endpoint = await ownEndpoint(ctx, store);
+  const act = actOn(ctx, name, make(endpoint));
+  const changed = await store.webhooks.changeEndpoint(endpoint.id, make, act);
+  if (changed === undefined) throw notFound();
+  answer(ctx, 200, { ...presentEndpoint(changed, clock()), ...more });
+}
+
+function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
+  return actOfCaller(callerOf(ctx), act, auditedEndpoint(endpoint));
+}
+
+/** An unknown endpoint, a malformed id and one of another client are one and the same to the caller. */
+async function ownEndpoint(ctx: RequestContext, store: Pick<Store, 'webhooks'>): Promise<WebhookEndpoint> {
+  const endpoint = await store.webhooks.endpoint(ctx.params.endpoint_id ?? '');
+  if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
+  return endpoint;
+}
+
+function notFound(): ServiceError {
+  const message = 'There is no webhook endpoint of this id that belongs to the client of this API key.';
+  return new ServiceError('webhook_endpoint_not_found', message);
+}
+
+async function readBody(ctx: RequestContext, { bodyTimeoutMs }: WebhooksOptions): Promise<unknown> {
+  requireMediaType(ctx, ['application/json'], HOW_TO_SEND);
+  const body = await readJson(ctx, bodyTimeoutMs);
+  // A key that was revoked or expired meanwhile changes nothing.
+  await callerOf(ctx).confirm();
+  return body;
+}
+
+/** The members of a body that may be left out. */
+async function readOptionalBody(
+  ctx: RequestContext,
+  options: WebhooksOptions,
+): Promise<Record<string, unknown>> {
+  const { headers } = ctx.req;
+  const isThere = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+  const body = isThere ? await readBody(ctx, options) : {};
+  if (typeof body === 'object' && body !== null && !Array.isArray(body))
+    return body as Record<string, unknown>;
+  throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
+}
+
+function readOverlapMs(value: unknown): number {
+  if (value === undefined) return OVERLAP_MS_DEFAULT;
+  const isGood =
+    typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= OVERLAP_SECONDS_MAX;
+  if (isGood) return value * 1000;
+  const message = `overlap_seconds must be a whole number from 0 to ${OVERLAP_SECONDS_MAX}.`;
+  throw new ServiceError('invalid_parameter', message, { parameter: 'overlap_seconds' });
+}
+
+function readWebhookIds(value: unknown): string[] | undefined {
+  if (value === undefined) return undefined;
+  const isGood = Array.isArray(value) && value.length > 0 && value.length <= REPLAYED_BY_NAME_MAX;
+  if (isGood && value.every((id) => typeof id === 'string')) return value;
+  const message = `webhook_ids must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be left out for all.`;
+  throw new ServiceError('invalid_parameter', message, { parameter: 'webhook_ids' });
+}
+
+type Position = Pick<Delivery, 'at' | 'webhookId'>;
+
+function nextOf(found: Delivery[], { limit }: { limit: number }): { next_cursor?: string } {
+  const last = found.length < limit ? undefined : found.at(-1);
+  return last === undefined ? {} : { next_cursor: encodeCursor(last) };
+}
+
+function encodeCursor({ at, webhookId }: Position): string {
+  return Buffer.from(`${at} ${webhookId}`).toString('base64url');
+}
+
+function decodeCursor(text: string): Position | undefined {
+  const [, at, webhookId] =
+    /^(\d{1,15}) (msg_[0-9a-f]{32})$/.exec(Buffer.from(text, 'base64url').toString()) ?? [];
+  const position = at !== undefined && webhookId !== undefined ? { at: Number(at), webhookId } : undefined;
+  return position && encodeCursor(position) === text ? position : undefined;
+}
+
+function answer(ctx: RequestContext, status: number, body: object): void {
+  ctx.status = status;
+  ctx.type = JSON_TYPE;
+  ctx.body = JSON.stringify(body);
+}

@@ -1,0 +1,111 @@
+import { OperatorError } from '../base/errors.ts';
+import type { LogKey } from '../log/verifierKey.ts';
+import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './keyAlgorithm.ts';
+import type { PartitionOptions } from './partitions.ts';
+import { logInOnce } from './pinAttempts.ts';
+import { probeMessage } from './probe.ts';
+import type { KeyProtection, TokenAccess } from './protocol.ts';
+import { describeFailure, SignerFailure } from './signerFailure.ts';
+import { SignerProcess } from './signerProcess.ts';
+
+const START_TIMEOUT_MS = 10_000;
+/** A small HSM searches for the primes of an RSA key for a while. */
+const GENERATE_TIMEOUT_MS = 120_000;
+
+/** A key as it is found on a token. */
+export type KeyInspection = HeldKey & KeyProtection;
+
+/** Signs with the key; verified. Throws SignerFailure. */
+export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
+
+/**
+ * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also when
+ * a key of that label exists.
+ */
+export function initKey<Algorithm extends KeyAlgorithm>(
+  options: PartitionOptions,
+  algorithm: Algorithm,
+): Promise<HeldKey<Algorithm>> {
+  return withSigner(options, 'write', async (signer) => {
+    const { spki } = await signer.generateKey(algorithm, GENERATE_TIMEOUT_MS);
+    return (await provenKey(options, signer, { algorithm, spki })).key;
+  });
+}
+
+/** Whether the token is there and takes the PIN, which it is shown once. Throws OperatorError when not. */
+export function probeToken(options: PartitionOptions): Promise<void> {
+  return withSigner(options, 'read', async () => {});
+}
+
+/** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
+export function readKey(options: PartitionOptions): Promise<LogKey> {
+  return useKey(options, async ({ algorithm, ...key }) => {
+    if (algorithm !== 'rsa-3072') return { ...key, algorithm };
+    throw new SignerFailure('key_unsupported', 'the key is RSA, which signs no log');
+  });
+}
+
+/**
+ * Opens a partition just for `use`, which gets its key, proven by a signature, and may sign with it. Throws
+ * OperatorError when the partition fails; what else `use` throws passes as it is.
+ */
+export function useKey<Result>(
+  options: PartitionOptions,
+  use: (key: HeldKey, sign: Sign) => Promise<Result>,
+): Promise<Result> {
+  return withSigner(options, 'read', async (signer) => {
+    const { key, sign } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
+    return use(key, sign);
+  });
+}
+
+/** A key, proven by a signature, and how its token keeps it. Throws OperatorError when there is none. */
+export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
+  return withSigner(options, 'read', async (signer) => {
+    const { key } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
+    return { ...key, ...(await signer.inspectKey(START_TIMEOUT_MS)) };
+  });
+}
+
+/**
+ * Destroys a key pair in its token, for ever. Throws OperatorError, also when there is none of that label.
+ */
+export function destroyKey(options: PartitionOptions): Promise<void> {
+  return withSigner(options, 'write', async (signer) => {
+    await signer.destroyKey(START_TIMEOUT_MS);
+  });
+}
+
+async function withSigner<Result>(
+  options: PartitionOptions,
+  access: TokenAccess,
+  use: (signer: SignerProcess) => Promise<Result>,
+): Promise<Result> {
+  const signer = new SignerProcess(options, options.region, () => {});
+  try {
+    await signer.connect(options, access, START_TIMEOUT_MS);
+    await logInOnce(options, () => signer.logIn(START_TIMEOUT_MS));
+    return await use(signer);
+  } catch (cause) {
+    if (!(cause instanceof SignerFailure)) throw cause;
+    throw new OperatorError(describeFailure(options.region, options, cause), { cause });
+  } finally {
+    await signer.close();
+  }
+}
+
+async function provenKey<Algorithm extends KeyAlgorithm>(
+  { region, keyLabel }: PartitionOptions,
+  signer: SignerProcess,
+  found: PublicKey<Algorithm>,
+): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
+  const key = { region, keyLabel, ...found };
+  const verify = verifierOf(key);
+  const sign = async (message: Uint8Array) => {
+    const signature = await signer.sign(message, START_TIMEOUT_MS);
+    if (await verify(message, signature)) return signature;
+    throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
+  };
+  await sign(probeMessage());
+  return { key, sign };
+}

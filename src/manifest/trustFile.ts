@@ -1,0 +1,237 @@
+import * as z from 'zod';
+import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
+import { MalformedDer } from '../asn1/der.ts';
+import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
+import { toTimestamp } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { encodeQuorum, parseQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
+import { encodeVkey, type LogKey, noteKeyId, parseVkey } from '../log/verifierKey.ts';
+import { parseUniqueJson } from './jcs.ts';
+
+const TRUST_SCHEMA = 'pdfseal-trust/1';
+
+/** What a verifier trusts: exported once by the administrator, pinned by whoever verifies. */
+export interface TrustFile {
+  /** Who may stamp; one authority may have several roots. */
+  timestampAuthorities: TrustedAuthority[];
+  logs: TrustedLog[];
+}
+
+export interface TrustedAuthority extends Validity {
+  /** How verdicts call it. */
+  name: string;
+  /** The certificate its tokens chain up to. */
+  root: Certificate;
+}
+
+export interface TrustedLog {
+  origin: string;
+  /** The environment whose receipts this log may carry, as on the wire: `env_<name>`. */
+  environment: string;
+  /** In the order of time; no two of them overlap. */
+  epochs: TrustedEpoch[];
+}
+
+/** The rule for what was sealed within it. */
+export interface TrustedEpoch extends Validity {
+  notBefore: number;
+  /** Which of the keys must have signed a checkpoint. */
+  quorum: QuorumPolicy;
+  /** Whether a receipt without a time-stamp is good. */
+  timestamps: 'required' | 'none';
+  keys: LogKey[];
+}
+
+/** Milliseconds since the epoch of Unix, both inclusive; open where absent. */
+interface Validity {
+  notBefore?: number;
+  notAfter?: number;
+}
+
+const validityShape = {
+  not_before: z.iso.datetime().exactOptional(),
+  not_after: z.iso.datetime().exactOptional(),
+};
+
+const keySchema = z.strictObject({
+  vkey: z.string(),
+  region: z.string().min(1),
+  key_label: z.string().min(1),
+});
+
+const epochSchema = z.strictObject({
+  ...validityShape,
+  not_before: z.iso.datetime(),
+  quorum: z.union([z.number(), z.string()]),
+  timestamps: z.enum(['required', 'none']),
+  keys: z.array(keySchema).min(1),
+});
+
+const logSchema = z.strictObject({
+  origin: z.string().min(1),
+  environment: z.string().regex(/^env_[a-z][a-z0-9-]{0,31}$/),
+  epochs: z.array(epochSchema).min(1),
+});
+
+const authoritySchema = z.strictObject({ name: z.string().min(1), root: z.string(), ...validityShape });
+
+const trustSchema = z.strictObject({
+  schema: z.literal(TRUST_SCHEMA),
+  timestamp_authorities: z.array(authoritySchema).default([]),
+  logs: z.array(logSchema).min(1),
+});
+
+/** The epoch in which something was sealed `at`, milliseconds since the epoch of Unix. */
+export function epochOf({ epochs }: TrustedLog, at: number): TrustedEpoch | undefined {
+  return epochs.find((epoch) => isWithin(epoch, at));
+}
+
+export function isWithin({ notBefore = -Infinity, notAfter = Infinity }: Validity, at: number): boolean {
+  return notBefore <= at && at <= notAfter;
+}
+
+/** Reads a trust file strictly. Throws OperatorError that names the member at fault. */
+export function parseTrust(text: string): TrustFile {
+  const parsed = trustSchema.safeParse(parseJson(text));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw mistake(issue?.path.join('.') || 'file', issue?.message ?? 'malformed');
+  }
+  const { timestamp_authorities: authorities, logs } = parsed.data;
+  const required = logs.some(({ epochs }) => epochs.some(({ timestamps }) => timestamps === 'required'));
+  if (required && authorities.length === 0)
+    throw mistake('timestamps', 'required, but timestamp_authorities names nobody who could give one');
+  requireDistinct(
+    'logs',
+    logs.map((log) => log.origin),
+  );
+  return {
+    timestampAuthorities: authorities.map(readAuthority),
+    logs: logs.map(readLog),
+  };
+}
+
+/** The trust file's text. Throws OperatorError for what {@link parseTrust} would refuse. */
+export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
+  const wire: z.infer<typeof trustSchema> = {
+    schema: TRUST_SCHEMA,
+    timestamp_authorities: timestampAuthorities.map(writeAuthority),
+    logs: logs.map(writeLog),
+  };
+  const text = `${JSON.stringify(wire, undefined, 2)}\n`;
+  parseTrust(text);
+  return text;
+}
+
+function readAuthority({ name, root, ...validity }: z.infer<typeof authoritySchema>): TrustedAuthority {
+  const der = fromBase64(root);
+  if (der === undefined) throw mistake(`root of ${name}`, 'is not Base64');
+  try {
+    return { name, root: parseCertificate(der), ...readValidity(validity, name) };
+  } catch (cause) {
+    if (!(cause instanceof MalformedDer)) throw cause;
+    throw mistake(`root of ${name}`, `is no certificate: ${cause.message}`);
+  }
+}
+
+function writeAuthority({ name, root, ...validity }: TrustedAuthority): z.infer<typeof authoritySchema> {
+  return { name, root: toBase64(root.der), ...writeValidity(validity) };
+}
+
+function readLog({ origin, environment, epochs }: z.infer<typeof logSchema>): TrustedLog {
+  const read = epochs.map((epoch) => readEpoch(origin, epoch));
+  for (const [index, { notBefore }] of read.entries()) {
+    const end = index === 0 ? -Infinity : (read[index - 1]?.notAfter ?? Infinity);
+    if (notBefore <= end)
+      throw mistake(`epochs of ${origin}`, 'each must begin after the not_after of the one before');
+  }
+  return { origin, environment, epochs: read };
+}
+
+function readEpoch(
+  origin: string,
+  { quorum, timestamps, keys, ...validity }: z.infer<typeof epochSchema>,
+): TrustedEpoch {
+  const where = `epoch of ${origin} from ${validity.not_before}`;
+  const trusted = keys.map((key) => readKey(origin, key));
+  // One key under two names would fill a quorum alone; two keys of one id could not be told apart in a note.
+  requireDistinct(
+    `keys of ${origin}`,
+    trusted.map((key) => toHex(noteKeyId(origin, key))),
+  );
+  const policy = parseQuorum(quorum);
+  if (policy === undefined) throw mistake(`quorum, ${where}`, 'must be such as 2 or "2 of eu, us, ap"');
+  const fault = quorumFault(policy, trusted);
+  if (fault !== undefined) throw mistake(`quorum, ${where}`, fault);
+  return {
+    ...readValidity(validity, where),
+    notBefore: Date.parse(validity.not_before),
+    quorum: policy,
+    timestamps,
+    keys: trusted,
+  };
+}
+
+function readKey(origin: string, wire: z.infer<typeof keySchema>): LogKey {
+  const vkey = parseVkey(wire.vkey);
+  if (vkey === undefined) throw mistake(`vkey ${wire.vkey}`, 'is not an Ed25519 or ECDSA P-256 verifier key');
+  if (vkey.name !== origin)
+    throw mistake(`vkey ${wire.vkey}`, `must have the log's origin as its name, ${origin}`);
+  return { region: wire.region, keyLabel: wire.key_label, algorithm: vkey.algorithm, spki: vkey.spki };
+}
+
+interface WireValidity {
+  not_before?: string;
+  not_after?: string;
+}
+
+function readValidity({ not_before, not_after }: WireValidity, where: string): Validity {
+  const validity = {
+    ...(not_before !== undefined && { notBefore: Date.parse(not_before) }),
+    ...(not_after !== undefined && { notAfter: Date.parse(not_after) }),
+  };
+  if ((validity.notBefore ?? -Infinity) > (validity.notAfter ?? Infinity))
+    throw mistake(where, 'not_before is later than not_after');
+  return validity;
+}
+
+function writeLog({ origin, environment, epochs }: TrustedLog): z.infer<typeof logSchema> {
+  return {
+    origin,
+    environment,
+    epochs: epochs.map(({ quorum, timestamps, keys, ...validity }) => ({
+      ...writeValidity(validity),
+      not_before: toTimestamp(validity.notBefore),
+      quorum: encodeQuorum(quorum),
+      timestamps,
+      keys: keys.map((key) => ({
+        vkey: encodeVkey(origin, key),
+        region: key.region,
+        key_label: key.keyLabel,
+      })),
+    })),
+  };
+}
+
+function writeValidity({ notBefore, notAfter }: Validity): WireValidity {
+  return {
+    ...(notBefore !== undefined && { not_before: toTimestamp(notBefore) }),
+    ...(notAfter !== undefined && { not_after: toTimestamp(notAfter) }),
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return parseUniqueJson(text);
+  } catch (cause) {
+    throw new OperatorError('trust file: it is not JSON, or an object in it names a member twice', { cause });
+  }
+}
+
+function requireDistinct(what: string, names: readonly string[]): void {
+  if (new Set(names).size < names.length) throw mistake(what, 'the same one is listed twice');
+}
+
+function mistake(where: string, what: string): OperatorError {
+  return new OperatorError(`trust file: ${where}: ${what}`);
+}

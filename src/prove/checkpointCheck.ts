@@ -1,0 +1,119 @@
+import { bytesEqual } from '../base/bytes.ts';
+import { toTimestamp } from '../base/clock.ts';
+import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { type Note, parseNote } from '../log/note.ts';
+import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
+import { type LogKey, noteKeyId, verifySignature } from '../log/verifierKey.ts';
+import { kmsKeyId, receiptAlgorithm } from '../manifest/receipt.ts';
+import { quote } from '../manifest/received.ts';
+import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
+import type { SharedParts } from './shared.ts';
+
+/** The log's statement that a receipt carries, as far as it can be read. */
+export interface Opened {
+  note: Note;
+  checkpoint: Checkpoint;
+}
+
+/** Whose signatures are on a checkpoint: each key once, however many lines it has. */
+export interface Signers {
+  keys: LogKey[];
+  /** A key named by a line that it did not sign. */
+  forged?: LogKey;
+}
+
+export function openCheckpoint(text: string): Opened | undefined {
+  const note = parseNote(text);
+  const checkpoint = note && parseCheckpoint(note.text);
+  return note && checkpoint && { note, checkpoint };
+}
+
+/**
+ * Those of the keys that signed. Lines of other keys are passed over; one wrong signature of a known key spoils the note
+ * (C2SP signed-note, "Signatures").
+ */
+export function signersOf({ text, signatures }: Note, origin: string, known: readonly LogKey[]): Signers {
+  const message = new TextEncoder().encode(text);
+  const keys = new Set<LogKey>();
+  for (const { name, keyId, signature } of signatures) {
+    const key = known.find((key) => name === origin && bytesEqual(noteKeyId(name, key), keyId));
+    if (key === undefined) continue;
+    if (!verifySignature(key, message, signature)) return { keys: [], forged: key };
+    keys.add(key);
+  }
+  return { keys: [...keys] };
+}
+
+/** What the log's statement says of itself; who signed it is for {@link checkQuorum}. */
+export function checkCheckpoint(
+  receipt: SharedParts,
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+): Finding {
+  const { log_origin: origin } = receipt.evidence;
+  if (opened === undefined) return failed('not a signed checkpoint');
+  if (opened.checkpoint.origin !== origin) return failed('log_origin is not the checkpoint’s');
+  if (log === undefined) return unknown(`the trust file does not know the log ${quote(origin)}`);
+  if (receipt.manifest.environment !== log.environment) {
+    return failed(
+      `the log is that of ${log.environment}, the manifest of ${quote(receipt.manifest.environment)}`,
+    );
+  }
+  return passed(`${origin}, tree_size ${opened.checkpoint.treeSize}`);
+}
+
+/**
+ * Whether `sealed_at` is in an epoch of the log, and the time-stamp in the same one: `genTime` is what the authority
+ * vouches for. Exact to the millisecond, for the log is sealed anew rather than across a border.
+ */
+export function checkEpoch(
+  sealedAt: string,
+  log: TrustedLog | undefined,
+  epoch: TrustedEpoch | undefined,
+  genTime: number | undefined,
+): Finding {
+  if (log === undefined) return unknown('the log is not known');
+  if (epoch === undefined) return failed(`the log has no epoch in which something was sealed at ${sealedAt}`);
+  if (genTime !== undefined && !isWithin(epoch, genTime)) {
+    return failed(
+      `sealed in the epoch ${spanOf(epoch)}, but stamped outside of it, at ${toTimestamp(genTime)}`,
+    );
+  }
+  return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
+}
+
+/** Whether the keys of the epoch signed that its policy asks for. Keys of other epochs count for nothing. */
+export function checkQuorum(
+  receipt: SharedParts,
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+  epoch: TrustedEpoch | undefined,
+): Finding {
+  if (opened === undefined) return unknown('there is no checkpoint that could be signed');
+  if (log === undefined || epoch === undefined)
+    return unknown('there is no epoch whose keys could have signed');
+  const { keys, forged } = signersOf(opened.note, log.origin, epoch.keys);
+  if (forged) return failed(`the signature of ${kmsKeyId(forged)} is wrong`);
+  if (!meetsQuorum(epoch.quorum, keys)) {
+    return failed(`${describeQuorum(epoch.quorum, keys)}${explainOthers(opened.note, log, epoch)}`);
+  }
+  const named = keys.some(
+    (key) => kmsKeyId(key) === receipt.kms_key_id && receiptAlgorithm(key.algorithm) === receipt.algorithm,
+  );
+  if (!named) return failed('kms_key_id and algorithm are of none of the trusted keys that signed');
+  return passed(`${keys.map(kmsKeyId).join(', ')}: ${describeQuorum(epoch.quorum, keys)}`);
+}
+
+/** Keys that signed, but not in their time. */
+function explainOthers(note: Note, { origin, epochs }: TrustedLog, { keys }: TrustedEpoch): string {
+  const own = new Set(keys.map(({ spki }) => spki));
+  const others = epochs.flatMap((epoch) => epoch.keys).filter(({ spki }) => !own.has(spki));
+  const strays = [...new Set(signersOf(note, origin, others).keys.map(kmsKeyId))];
+  return strays.length === 0 ? '' : `; ${strays.join(', ')} signed, but not in an epoch of that key`;
+}
+
+function spanOf({ notBefore, notAfter }: TrustedEpoch): string {
+  const end = notAfter === undefined ? 'on' : `to ${toTimestamp(notAfter)}`;
+  return `from ${toTimestamp(notBefore)} ${end}`;
+}

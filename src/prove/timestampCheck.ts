@@ -1,0 +1,95 @@
+import type { Certificate } from '../asn1/certificate.ts';
+import { type TokenVerdict, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
+import { bytesEqual, fromBase64 } from '../base/bytes.ts';
+import { toTimestamp } from '../base/clock.ts';
+import { printable } from '../manifest/received.ts';
+import { bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
+import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
+import type { SharedParts } from './shared.ts';
+
+/** What the evidence says about the time of sealing. */
+export interface Timing {
+  finding: Finding;
+  /** The earliest time an authority vouches for, milliseconds since the epoch; undefined where none does. */
+  genTime: number | undefined;
+}
+
+/**
+ * Every token must be over this very checkpoint, by an authority of the trust file, and bear out `sealed_at`: one that cannot be
+ * verified is never passed over, or a receipt would look stamped that is not. Certificates are judged at the token's time.
+ */
+export function checkTimestamps(
+  receipt: SharedParts,
+  epoch: TrustedEpoch | undefined,
+  authorities: readonly TrustedAuthority[],
+): Timing {
+  const { timestamps, certificates } = receipt.evidence;
+  if (timestamps.length === 0) return { finding: checkAbsence(certificates, epoch), genTime: undefined };
+  const pool = certificates.map(fromBase64).filter((der) => der !== undefined);
+  if (pool.length < certificates.length) {
+    return { finding: failed('a certificate that is not Base64'), genTime: undefined };
+  }
+  const checked = timestamps.map(({ token }) => checkToken(token, receipt, pool, authorities));
+  const findings = checked.map(({ finding }) => finding);
+  const fault =
+    findings.find(({ outcome }) => outcome === 'failed') ??
+    findings.find(({ outcome }) => outcome === 'unknown');
+  if (fault !== undefined) return { finding: fault, genTime: undefined };
+  // The earliest proves the most: what exists at one time exists at all later ones.
+  const genTime = Math.min(...checked.map(({ genTime = Infinity }) => genTime));
+  return { finding: passed(findings.map(({ detail }) => detail).join('; ')), genTime };
+}
+
+function checkAbsence(certificates: readonly string[], epoch: TrustedEpoch | undefined): Finding {
+  if (epoch === undefined) return unknown('none, and there is no epoch that says whether one is needed');
+  if (epoch.timestamps === 'required') return failed('none, and the trust file requires one in this epoch');
+  if (certificates.length > 0) return failed('none, but certificates as if there were one');
+  return passed('none; sealed_at is the service’s own word');
+}
+
+function checkToken(
+  token: string,
+  { sealed_at, evidence }: SharedParts,
+  certificates: readonly Uint8Array[],
+  authorities: readonly TrustedAuthority[],
+): Timing {
+  const der = fromBase64(token);
+  if (der === undefined) return { finding: failed('a token that is not Base64'), genTime: undefined };
+  const verdict = verifyTimestampToken({
+    token: der,
+    messageImprint: checkpointImprint(evidence.checkpoint),
+    trustedRoots: authorities.map(({ root }) => root),
+    certificates,
+  });
+  if (verdict.outcome === 'bad') return { finding: explain(verdict), genTime: undefined };
+  const { timestamp } = verdict;
+  if (!bearsOut(timestamp, Date.parse(sealed_at))) {
+    const detail = `of ${toTimestamp(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
+    return { finding: failed(detail), genTime: undefined };
+  }
+  const { genTime, chain } = timestamp;
+  const valid = authorities.find((each) => isLast(chain, each.root) && isWithin(each, genTime));
+  if (valid === undefined) {
+    const detail = `of ${toTimestamp(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
+    return { finding: failed(detail), genTime: undefined };
+  }
+  return { finding: passed(describe(timestamp, valid)), genTime };
+}
+
+function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {
+  const text = printable(detail);
+  if (fault === 'untrusted') return unknown(`the trust file does not know who stamped it: ${text}`);
+  if (fault === 'unsupported') return unknown(`this program cannot verify it: ${text}`);
+  return failed(`the token is no proof: ${text}`);
+}
+
+function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name }: TrustedAuthority): string {
+  const accuracy = accuracyMs === undefined ? '' : ` ± ${accuracyMs} ms`;
+  return `the checkpoint existed at ${toTimestamp(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
+}
+
+function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {
+  const last = chain.at(-1);
+  return last !== undefined && bytesEqual(last, der);
+}

@@ -1,0 +1,234 @@
+import { fromBase64 } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { DocumentDigests } from '../job/job.ts';
+import type { Checkpoint } from '../log/checkpoint.ts';
+import { verifyInclusion } from '../log/proof.ts';
+import { leafHash } from '../log/tree.ts';
+import { parseUniqueJson } from '../manifest/jcs.ts';
+import { leafData } from '../manifest/manifest.ts';
+import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
+import { epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
+import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
+import { type SharedParts, sharedParts } from './shared.ts';
+import { checkTimestamps } from './timestampCheck.ts';
+
+/** Longest receipt that is read, in UTF-16 code units. */
+export const RECEIPT_LENGTH_MAX = 1_048_576;
+
+/** The checks, in the order they are reported; `trust` only where the trust file cannot be read. */
+export type CheckName =
+  | 'trust'
+  | 'receipt'
+  | 'document'
+  | 'manifest'
+  | 'leaf'
+  | 'checkpoint'
+  | 'quorum'
+  | 'time-stamp'
+  | 'epoch';
+
+export interface Check extends Finding {
+  name: CheckName;
+}
+
+export interface Verdict {
+  /** `bad` when any check failed, `good` when all passed, `unknown` when something could not be told. */
+  outcome: 'good' | 'bad' | 'unknown';
+  checks: Check[];
+  /** Which member of the manifest the document at hand is the one of; absent if of neither. */
+  matches?: Matched;
+}
+
+/** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
+export type Matched = 'document' | 'sealed_document';
+
+export interface VerifierInput {
+  /** Digests of the document at hand; without them the verdict is at best `unknown`. */
+  document: DocumentDigests | undefined;
+  receipt: unknown;
+  /** A canary's receipt is no document's: it is good only for whoever asks for a canary. Default: `document`. */
+  subject?: 'document' | 'canary';
+}
+
+/**
+ * Verifies a receipt and, where given, the document it is for; offline. The receipt is a stranger's: no input makes this
+ * throw, and nothing but what the trusted keys signed makes it good.
+ */
+export function verifyReceipt({ trust, ...input }: VerifierInput & { trust: TrustFile }): Verdict {
+  return createVerifier(trust)(input);
+}
+
+/**
+ * {@link verifyReceipt} for many receipts under one trust file. What receipts of one batch share, signatures and
+ * time-stamp, is verified once for those that come one after the other.
+ */
+export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verdict {
+  let last: { shared: string; batch: BatchVerdict } | undefined;
+  return ({ document, receipt: received, subject = 'document' }) => {
+    const parsed = parseReceipt(received);
+    if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
+    const { receipt } = parsed;
+    const parts = sharedParts(receipt);
+    const shared = JSON.stringify(parts);
+    if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
+    const { opened, checks } = last.batch;
+    const { matches, ...finding } = checkDocument(receipt, document);
+    const verdict = verdictOn([
+      { name: 'receipt', ...checkReceipt(parsed) },
+      { name: 'document', ...finding },
+      { name: 'manifest', ...checkManifest(receipt, subject) },
+      { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
+      ...checks,
+    ]);
+    return { ...verdict, ...(matches && { matches }) };
+  };
+}
+
+/** What was found of that which all receipts of a batch share. */
+interface BatchVerdict {
+  opened: Opened | undefined;
+  checks: Check[];
+}
+
+function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
+  const { evidence, sealed_at } = parts;
+  const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
+  const epoch = log && epochOf(log, Date.parse(sealed_at));
+  const opened = openCheckpoint(evidence.checkpoint);
+  const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
+  return {
+    opened,
+    checks: [
+      { name: 'checkpoint', ...checkCheckpoint(parts, opened, log) },
+      { name: 'quorum', ...checkQuorum(parts, opened, log, epoch) },
+      { name: 'time-stamp', ...timing.finding },
+      { name: 'epoch', ...checkEpoch(sealed_at, log, epoch, timing.genTime) },
+    ],
+  };
+}
+
+/** {@link verifyReceipt} from the texts of both files. */
+export function verifyReceiptText(
+  receiptText: string,
+  trustText: string,
+  document: DocumentDigests | undefined,
+): Verdict {
+  let trust: TrustFile;
+  try {
+    trust = parseTrust(trustText);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
+  }
+  const receipt = parseReceiptJson(receiptText);
+  return receipt === undefined
+    ? verdictOn([
+        { name: 'receipt', ...failed('not a receipt: no JSON, or a member is named twice, or too long') },
+      ])
+    : verifyReceipt({ document, receipt, trust });
+}
+
+/** What every verdict is shown with: it is worth as much as the trust file. `sha256`, in hex, is of the file's bytes. */
+export function trustFileWords(sha256: string): string {
+  return `The trust file has SHA-256 ${sha256}: compare it with what was handed over to you.`;
+}
+
+/** What the text of a receipt holds, not checked; undefined for no JSON, a member named twice, or too much of it. */
+export function parseReceiptJson(text: string): unknown {
+  if (text.length > RECEIPT_LENGTH_MAX) return undefined;
+  try {
+    return parseUniqueJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function explain(parsed: Exclude<ParsedReceipt, { kind: 'receipt' }>): Finding {
+  return parsed.kind === 'newer'
+    ? unknown(`of a later version than this program knows: ${parsed.detail}`)
+    : failed(`not a receipt: ${parsed.detail}`);
+}
+
+/** Only a receipt whose members are all known, and so all checked, may pass. */
+function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Finding {
+  if (parsed.digest !== parsed.receipt.receipt_sha512) return failed('its SHA-512 is not its receipt_sha512');
+  if (parsed.unknownMembers.length > 0) {
+    return unknown(
+      `members that this program does not know: ${parsed.unknownMembers.slice(0, 5).join(', ')}`,
+    );
+  }
+  return passed('its SHA-512 is its receipt_sha512');
+}
+
+/** The copy without metadata is sealed as well as the document is; but nobody is to take it for what was received. */
+function checkDocument(
+  { manifest }: ReceivedReceipt,
+  document: DocumentDigests | undefined,
+): Finding & { matches?: Matched } {
+  if (document === undefined) return unknown('no document to compare with');
+  const sealed = manifest.document;
+  const difference = differenceOf(document, sealed);
+  const copy = manifest.sealed_document;
+  const text = `${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`;
+  if (difference === undefined) return { ...passed(text), matches: 'document' };
+  if (copy === undefined) return failed(difference);
+  if (differenceOf(document, copy) !== undefined) {
+    return failed(`${difference}; nor is it sealed_document, the copy without XMP metadata`);
+  }
+  const received = `the document that was received has SHA-256 ${sealed.sha256}`;
+  return {
+    ...passed(`sealed_document, the copy without XMP metadata: ${text}; ${received}`),
+    matches: 'sealed_document',
+  };
+}
+
+function differenceOf(document: DocumentDigests, sealed: DocumentDigests): string | undefined {
+  if (document.bytes !== sealed.bytes) return `${document.bytes} bytes; ${sealed.bytes} were sealed`;
+  if (document.sha256 !== sealed.sha256) return `SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`;
+  if (document.sha512 !== sealed.sha512) return `SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`;
+  return undefined;
+}
+
+function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary'): Finding {
+  const { manifest } = receipt;
+  if ((manifest.source === 'canary') !== (subject === 'canary')) {
+    return failed(subject === 'canary' ? 'not a canary' : CANARY);
+  }
+  const pairs = {
+    job_id: manifest.job_id === receipt.job_id,
+    document_sha256: manifest.document.sha256 === receipt.document_sha256,
+    sealed_at: manifest.sealed_at === receipt.sealed_at,
+    customer_reference: manifest.customer_reference === receipt.customer_reference,
+  };
+  const differing = Object.entries(pairs).flatMap(([name, equal]) => (equal ? [] : [name]));
+  if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
+  const note = NOTES.get(manifest.source);
+  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${note ? `; ${note}` : ''}`);
+}
+
+/** What else was sealed is said by the manifest itself; these are easily taken for more, or for less, than they are. */
+const NOTES: ReadonlyMap<string, string> = new Map([
+  ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
+  ['audit', 'a record of the service’s own audit trail: no client’s document'],
+]);
+
+/** It is in the log like any other, so nothing else of it would fail. */
+const CANARY = 'a canary, which the service sealed to watch itself: it is nobody’s document';
+
+function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoint | undefined): Finding {
+  if (checkpoint === undefined) return failed('there is no checkpoint to lead to');
+  if (checkpoint.treeSize !== evidence.tree_size) return failed('tree_size is not the checkpoint’s');
+  const proof = evidence.inclusion_proof.map(fromBase64).filter((hash) => hash !== undefined);
+  const leaf = leafHash(leafData(manifest));
+  const included =
+    proof.length === evidence.inclusion_proof.length &&
+    verifyInclusion(evidence.leaf_index, checkpoint.treeSize, leaf, proof, checkpoint.root);
+  if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
+  return passed(`leaf_index ${evidence.leaf_index} in tree_size ${checkpoint.treeSize}`);
+}
+
+function verdictOn(checks: Check[]): Verdict {
+  const outcomes = new Set(checks.map(({ outcome }) => outcome));
+  return { outcome: outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good', checks };
+}

@@ -1,0 +1,173 @@
+import { type ClamdVersion, parseVersion } from './clamdReply.ts';
+import { proveScanner } from './proofs.ts';
+import { ScannerFailure } from './scannerFailure.ts';
+import { type ClamdAddress, type ClamdSession, openSession } from './session.ts';
+
+export interface ConnectionsOptions {
+  address: ClamdAddress;
+  /** How long clamd may be silent when something is expected of it, and how long a document waits for a connection. */
+  timeoutMs: number;
+  connectionsMax: number;
+  /** Largest document that will be scanned. */
+  documentBytesMax: number;
+  /** Told of every VERSION that came. */
+  onVersion(version: ClamdVersion): void;
+}
+
+/** A connection at its user's disposal until it is released or closed. */
+export interface Connection {
+  session: ClamdSession;
+  /** Asked just now: what is scanned over this connection is scanned with these signatures, or newer ones. */
+  version: ClamdVersion;
+}
+
+/** Connections nobody needed for so long are closed, but for one. */
+const IDLE_MS_MAX = 5 * 60_000;
+
+/**
+ * The connections to clamd: at most so many, each used by one document at a time, and none before the scanner has proven
+ * itself over it. So whatever was restarted or reconfigured behind the address is looked at again, and so is every new
+ * version of the signatures.
+ */
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  /** The one used last at the end. */
+  #idle: { session: ClamdSession; since: number }[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #count = 0;
+  /** The signatures with which the scanner has proven itself. */
+  #proven = '';
+  #closed = false;
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get idleCount(): number {
+    return this.#idle.length;
+  }
+
+  /** Documents that wait for a connection. */
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
+  /** Rejects with ScannerFailure; `busy` when no connection became free in time. */
+  async take(): Promise<Connection> {
+    const giveUpAt = performance.now() + this.#options.timeoutMs;
+    for (;;) {
+      const session = this.#idle.pop()?.session;
+      const connection = session && (await this.#lookAgain(session));
+      if (connection) return connection;
+      if (session === undefined && this.#count < this.#options.connectionsMax) return this.#connect();
+      if (session === undefined) await this.#turn(giveUpAt);
+    }
+  }
+
+  /** For a connection over which nothing is expected any more; one that broke may be released too. */
+  release({ session }: Connection): void {
+    this.#park(session, performance.now());
+  }
+
+  /**
+   * Asks clamd for its version over every idle connection, so that it does not close them, but closes those that were idle
+   * for long; makes one where none is left. Rejects with ScannerFailure.
+   */
+  async refresh(): Promise<void> {
+    const idle = this.#idle.splice(0);
+    const newest = idle.at(-1);
+    const oldest = performance.now() - IDLE_MS_MAX;
+    await Promise.all(
+      idle.map(async (one) => {
+        if (one !== newest && one.since < oldest) one.session.close();
+        else if (await this.#lookAgain(one.session)) this.#park(one.session, one.since);
+      }),
+    );
+    const { connectionsMax } = this.#options;
+    if (this.#idle.length === 0 && this.#count < connectionsMax) this.release(await this.#connect());
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { session } of this.#idle.splice(0)) session.close();
+  }
+
+  #park(session: ClamdSession, since: number): void {
+    if (this.#closed || !session.isOpen) session.close();
+    else this.#idle.push({ session, since });
+    this.#waiting.shift()?.();
+  }
+
+  /** Undefined when clamd had closed the connection in the meantime, which is its right. */
+  async #lookAgain(session: ClamdSession): Promise<Connection | undefined> {
+    try {
+      return await this.#look(session, this.#proven);
+    } catch (error) {
+      if (error instanceof ScannerFailure && error.trouble === 'closed') return undefined;
+      throw error;
+    }
+  }
+
+  async #connect(): Promise<Connection> {
+    const { address, timeoutMs } = this.#options;
+    this.#count += 1;
+    try {
+      const session = await openSession(address, timeoutMs);
+      session.closed.then(() => this.#leave(session));
+      return await this.#look(session);
+    } catch (error) {
+      // A connection that was made leaves by itself.
+      if (error instanceof ScannerFailure && error.trouble === 'unreachable') this.#leave();
+      throw error;
+    }
+  }
+
+  #leave(session?: ClamdSession): void {
+    this.#count -= 1;
+    this.#idle = this.#idle.filter((one) => one.session !== session);
+    this.#waiting.shift()?.();
+  }
+
+  /** Asks for the version, and for the proof unless it was `proven` with that one. A connection that fails is closed. */
+  async #look(session: ClamdSession, proven?: string): Promise<Connection> {
+    try {
+      const text = await session.version();
+      const version = parseVersion(text);
+      if (version === undefined) throw notAVersion(text);
+      if (text !== proven) await proveScanner(session, this.#options.documentBytesMax);
+      this.#proven = text;
+      this.#options.onVersion(version);
+      return { session, version };
+    } catch (error) {
+      session.close();
+      throw error;
+    }
+  }
+
+  /** Resolves when a connection was released or lost. */
+  #turn(giveUpAt: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = () => {
+      this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
+      const { connectionsMax, timeoutMs } = this.#options;
+      const message = `all ${connectionsMax} connections to clamd were in use for ${timeoutMs} ms: raise scan.connections_max`;
+      reject(new ScannerFailure('busy', message));
+    };
+    const timer = setTimeout(giveUp, giveUpAt - performance.now());
+    this.#waiting.push(resolve);
+    return promise.finally(() => clearTimeout(timer));
+  }
+}
+
+function notAVersion(text: string): ScannerFailure {
+  return text === 'COMMAND UNAVAILABLE'
+    ? new ScannerFailure(
+        'unfit',
+        'clamd does not say its version: set EnableVersionCommand yes in clamd.conf',
+      )
+    : new ScannerFailure('garbled', 'what answers at scan.clamd is not clamd');
+}

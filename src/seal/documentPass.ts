@@ -1,0 +1,175 @@
+import { toBase64 } from '../base/bytes.ts';
+import { ServiceError } from '../base/errors.ts';
+import { type Copies, type Owner, readCiphered } from '../copy/copies.ts';
+import type { CipheredFile, Spool } from '../copy/spool.ts';
+import type { Hasher } from '../hash/hasher.ts';
+import type { HashPool } from '../hash/pool.ts';
+import type { Content, DocumentDigests, ScanResult } from '../job/job.ts';
+import { PdfSniffer } from '../pdf/sniff.ts';
+import type { Scan } from '../scan/documentScan.ts';
+import type { Scanner } from '../scan/scanner.ts';
+import type { StoredCopy } from '../store/store.ts';
+
+export interface DocumentOptions {
+  pool: Pick<HashPool, 'hasher'>;
+  documentBytesMax: number;
+  /** Left out, documents are not scanned for viruses, and receipts say so. */
+  scanner?: Pick<Scanner, 'admit' | 'scan'> | undefined;
+  /** Compliance mode: where copies without metadata are made. */
+  copies?: Copies | undefined;
+}
+
+/** What of the create brings the document, and what faults in it are faults of. */
+export type DocumentField = 'file' | 'body' | 'source_url';
+
+/** What the create says of the document. */
+export interface Declared {
+  checksumSha256?: string | undefined;
+  preserveMetadata: boolean;
+}
+
+/** A document of which all is known. One that is not accepted after all must be discarded. */
+export interface ReceivedDocument {
+  content: Content;
+  /** On disk, readable to who has the key that is in here. */
+  copy?: StoredCopy;
+  discard(): Promise<void>;
+}
+
+/** What comes of the step; if it fails, what was received, if anything was, is discarded. */
+export async function discardOnFailure<T>(
+  received: ReceivedDocument | undefined,
+  step: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    await received?.discard();
+    throw error;
+  }
+}
+
+/**
+ * What happens to the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus
+ * scanner, both digests; in compliance mode they go to a copy too. Otherwise nothing of them is kept. A document that is not let pass never has digests at all: the hash
+ * workers are not asked for them before the verdict is there.
+ */
+export class DocumentPass {
+  readonly #field: DocumentField;
+  readonly #bytesMax: number;
+  readonly #sniffer: PdfSniffer;
+  readonly #pool: Pick<HashPool, 'hasher'>;
+  readonly #hasher: Hasher;
+  readonly #scan: Scan | undefined;
+  readonly #copies: Copies | undefined;
+  readonly #spool: Spool | undefined;
+  #verdict: Promise<ScanResult> | undefined;
+  #bytes = 0;
+
+  constructor({ pool, documentBytesMax, scanner, copies }: DocumentOptions, field: DocumentField) {
+    this.#field = field;
+    this.#bytesMax = documentBytesMax;
+    this.#sniffer = new PdfSniffer(field);
+    this.#pool = pool;
+    this.#hasher = pool.hasher(scanner === undefined && copies === undefined);
+    this.#scan = scanner?.scan();
+    this.#copies = copies;
+    this.#spool = copies?.spool();
+  }
+
+  /** How many bytes were written. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Takes the next bytes, which are the pass's from now on: it frees them when it is done with them. A promise means: enough
+   * for now, go on when it resolves. Throws ServiceError at the first fault.
+   */
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#bytes += bytes.length;
+    if (this.#bytes > this.#bytesMax) throw tooLarge(this.#field, this.#bytesMax);
+    this.#sniffer.update(bytes);
+    const takers = [this.#scan, this.#hasher, this.#spool];
+    const rooms = takers.map((taker) => taker?.update(bytes)).filter((room) => room !== undefined);
+    return rooms.length === 0 ? undefined : Promise.all(rooms).then(() => {});
+  }
+
+  /** After the last byte. Throws ServiceError `not_a_pdf`. */
+  end(): void {
+    this.#sniffer.end();
+  }
+
+  /**
+   * After {@link end}: what the scanner found of it, if there is one. Throws ServiceError, `virus_scan_failed` for a document
+   * that must not be hashed, `scanner_unavailable` when it is not known whether it may.
+   */
+  verdict(): Promise<ScanResult> {
+    this.#verdict ??= this.#scan?.result() ?? Promise.resolve({ verdict: 'not_configured' });
+    return this.#verdict;
+  }
+
+  /**
+   * What was received, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` when it is
+   * not what was declared, and what {@link Copies.strip} throws where a copy is to be made and cannot be.
+   */
+  async finish({ checksumSha256, preserveMetadata }: Declared, owner: Owner): Promise<ReceivedDocument> {
+    const scan = await this.verdict();
+    const document = await this.#hasher.digest();
+    if (checksumSha256 !== undefined && checksumSha256 !== document.sha256)
+      throw otherDocument('the bytes received');
+    if (this.#spool !== undefined && this.#copies !== undefined && !preserveMetadata) {
+      return this.#copied({ document, scan }, { spool: this.#spool, copies: this.#copies, owner });
+    }
+    await this.#spool?.discard();
+    return { content: { document, scan }, discard: async () => {} };
+  }
+
+  /** Forgets the document at once. After {@link finish}, its result is what there is to discard. */
+  abort(): void {
+    this.#scan?.abort();
+    this.#hasher.abort();
+    // A file that cannot be removed now is removed at the next start; without its key it is noise.
+    this.#spool?.discard().catch(() => {});
+  }
+
+  /** A document without metadata has a copy too, the same: who wants the copy need not know which kind of document it is. */
+  async #copied(
+    content: Content,
+    { spool, copies, owner }: { spool: Spool; copies: Copies; owner: Owner },
+  ): Promise<ReceivedDocument> {
+    const received = await spool.end();
+    let file = received;
+    const discard = () => copies.remove(file.name);
+    try {
+      file = await copies.strip(received, owner);
+      const sealedDocument = file === received ? content.document : await this.#digest(file);
+      const copy = { file: file.name, key: toBase64(file.key) };
+      return { content: { ...content, sealedDocument }, copy, discard };
+    } catch (error) {
+      await discard();
+      throw error;
+    }
+  }
+
+  async #digest(file: CipheredFile): Promise<DocumentDigests> {
+    const hasher = this.#pool.hasher();
+    try {
+      for await (const chunk of readCiphered(file)) await hasher.update(chunk);
+      return await hasher.digest();
+    } catch (error) {
+      hasher.abort();
+      throw error;
+    }
+  }
+}
+
+export function tooLarge(field: DocumentField, documentBytesMax: number): ServiceError {
+  const message = `${field} has more than ${documentBytesMax} bytes, the most this service takes.`;
+  return new ServiceError('document_too_large', message, { parameter: field });
+}
+
+export function otherDocument(found: string): ServiceError {
+  const message = `checksum_sha256 is not the SHA-256 of ${found}. Nothing was sealed: correct it, or send the document again.`;
+  return new ServiceError('checksum_mismatch', message, { parameter: 'checksum_sha256' });
+}

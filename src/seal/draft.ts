@@ -1,0 +1,106 @@
+import { assert, BrokenInvariant } from '../base/assert.ts';
+import { bytesEqual } from '../base/bytes.ts';
+import type { ReceivedJob } from '../job/job.ts';
+import type { PartitionSignature } from '../kms/partitions.ts';
+import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { encodeNote, parseNote } from '../log/note.ts';
+import type { ReadTile, Tile } from '../log/tiles.ts';
+import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
+import { noteKeyId } from '../log/verifierKey.ts';
+import { leafData, manifestOf } from '../manifest/manifest.ts';
+import { kmsKeyId, receiptAlgorithm } from '../manifest/receipt.ts';
+import type { Batch, SealedBatch, SealedLeaf, StoreIdentity } from '../store/store.ts';
+
+/** Everything a checkpoint commits to, made in memory before any key signs it. */
+export interface Draft {
+  firstLeaf: number;
+  leaves: SealedLeaf[];
+  tiles: Tile[];
+  /** The tree's right edge after these leaves. */
+  edge: Edge;
+  /** Milliseconds since the epoch. */
+  sealedAt: number;
+  /** The checkpoint, still without signatures. */
+  text: string;
+}
+
+/** A signed checkpoint, and the first partition, in the order of the configuration, that signed it. */
+export interface SignedCheckpoint {
+  note: string;
+  first: PartitionSignature;
+}
+
+/** Manifests → leaves → tree → checkpoint text. Pure: a crash costs nothing but the work. */
+export function draftBatch(
+  identity: StoreIdentity,
+  edge: Edge,
+  jobs: readonly ReceivedJob[],
+  sealedAt: number,
+): Draft {
+  const leaves = jobs.map((job) => ({
+    jobId: job.id,
+    clientId: job.clientId,
+    data: leafData(manifestOf(job, identity.environment, sealedAt)),
+  }));
+  const grown = appendLeaves(
+    edge,
+    leaves.map((leaf) => leafHash(leaf.data)),
+  );
+  const checkpoint = {
+    origin: identity.logOrigin,
+    treeSize: grown.edge.size,
+    root: rootOf(grown.edge),
+  };
+  return { firstLeaf: edge.size, leaves, ...grown, sealedAt, text: encodeCheckpoint(checkpoint) };
+}
+
+/** The checkpoint as a signed note (C2SP signed-note), one line per signature, each under the log's origin as its name. */
+export function signCheckpoint(
+  text: string,
+  origin: string,
+  signatures: readonly PartitionSignature[],
+): SignedCheckpoint {
+  const [first] = signatures;
+  assert(first, 'a quorum of no signatures');
+  const lines = signatures.map((one) => ({
+    name: origin,
+    keyId: noteKeyId(origin, one),
+    signature: one.signature,
+  }));
+  return { note: encodeNote(text, lines), first };
+}
+
+/** What is committed: the draft and the evidence for it. */
+export function sealedBatch(
+  { firstLeaf, leaves, tiles, edge, sealedAt }: Draft,
+  epochsRevision: number,
+  { note, first }: SignedCheckpoint,
+  timestamp: Batch['timestamp'],
+): SealedBatch {
+  return {
+    firstLeaf,
+    treeSize: edge.size,
+    sealedAt,
+    checkpoint: note,
+    algorithm: receiptAlgorithm(first.algorithm),
+    kmsKeyId: kmsKeyId(first),
+    ...(timestamp && { timestamp }),
+    leaves,
+    tiles,
+    epochsRevision,
+  };
+}
+
+/** The edge of the tree that the checkpoint commits to; undefined where tiles are missing or make another tree. */
+export async function committedEdge(head: Batch, readTile: ReadTile): Promise<Edge | undefined> {
+  const text = parseNote(head.checkpoint)?.text;
+  const checkpoint = text === undefined ? undefined : parseCheckpoint(text);
+  try {
+    const edge = await loadEdge(head.treeSize, readTile);
+    const isIts = checkpoint?.treeSize === edge.size && bytesEqual(checkpoint.root, rootOf(edge));
+    return isIts ? edge : undefined;
+  } catch (error) {
+    if (error instanceof BrokenInvariant) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,303 @@
+import type { IncomingMessage } from 'node:http';
+import type { Logger } from 'pino';
+import { assert, BrokenInvariant } from '../base/assert.ts';
+import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { Slots } from '../base/slots.ts';
+import { isReceived, type Job } from '../job/job.ts';
+import { IncomingBody, type Patience } from '../net/incomingBody.ts';
+import { codeOf, unfetchableNow } from '../source/fetchFailure.ts';
+import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
+import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
+import {
+  type DocumentOptions,
+  DocumentPass,
+  otherDocument,
+  type ReceivedDocument,
+  tooLarge,
+} from './documentPass.ts';
+import type { Sealer } from './sealer.ts';
+
+export interface FetchingOptions {
+  store: Pick<Store, 'waiting' | 'sourceUrl' | 'serviceTime'>;
+  sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
+  source: Pick<SourceClient, 'probe' | 'fetch'>;
+  document: DocumentOptions;
+  /** How slow a source may be: with the largest document it also bounds how long one fetch takes. */
+  patience: Patience;
+  /** Documents fetched at the same time, of one client half as many. */
+  concurrentMax: number;
+  /** The first pause after a failure that may pass; each further one is twice as long. */
+  retryDelayMs: number;
+  /** How long a document is tried to be fetched before its job fails, in milliseconds of service time from the job's acceptance. */
+  giveUpAfterMs: number;
+  logger: Logger;
+  /** Told how each attempt to fetch a document ended; must not throw. */
+  onAttempt?(attempt: FetchAttempt): void;
+  /** Called when fetching cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
+  onFatal(error: unknown): void;
+}
+
+export interface FetchAttempt {
+  durationMs: number;
+  /** Why there is no document; absent when there is. */
+  code?: ErrorCode;
+  /** Whether it is tried again. */
+  again: boolean;
+}
+
+export interface FetchingStatus {
+  underWay: number;
+  /** Wait for their turn. */
+  queued: number;
+  /** Wait until it is time for the next attempt. */
+  paused: number;
+}
+
+/** A job whose document is to be fetched. */
+interface Task {
+  job: Job;
+  /** Attempts of this process that failed. */
+  failures: number;
+}
+
+const RETRY_DELAY_MS_MAX = 300_000;
+/** Sources that are asked with HEAD at the same time, half as many for one client; each takes `answerTimeoutMs` at most. */
+const PROBES_MAX = 256;
+
+/**
+ * Turns accepted jobs from URLs into received ones: each document is fetched, once if all goes well, and streamed through what an
+ * upload goes through. Everything it needs to go on after a crash is in the store.
+ */
+export class Fetching {
+  readonly #options: FetchingOptions;
+  readonly #stop = new AbortController();
+  readonly #pauses = new Set<NodeJS.Timeout>();
+  readonly #running = new Set<Promise<void>>();
+  /** What waits for its turn: of each client the oldest first, and the clients in turn. */
+  readonly #queues = new Map<string, Task[]>();
+  readonly #places: Slots;
+  readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
+
+  constructor(options: FetchingOptions) {
+    this.#options = options;
+    this.#places = new Slots({ of: 'fetches', max: options.concurrentMax });
+  }
+
+  /** Takes up what an earlier process left. Called once. */
+  async start(): Promise<void> {
+    const waiting = await this.#options.store.waiting(Number.MAX_SAFE_INTEGER);
+    for (const job of waiting) {
+      if (isReceived(job)) continue;
+      this.#hashingUnlessScanned(job); // may have been reported already, and a phase never goes back
+      this.#add({ job, failures: 0 });
+    }
+  }
+
+  /**
+   * Asks a source what it has, before a job is accepted. Throws ServiceError `checksum_mismatch` or `document_too_large` when it
+   * says that it has something else, `source_unreachable` or `source_not_allowed` when it cannot be asked, `too_many_requests`
+   * or `queue_full` when too many are asked already.
+   */
+  async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
+    const { source, document, logger } = this.#options;
+    const leave = this.#probes.take(clientId);
+    try {
+      const { sha256, bytes = 0 } = await source.probe(sourceUrl, this.#stop.signal);
+      if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
+      if (sha256 !== undefined && sha256 !== checksumSha256)
+        throw otherDocument('what source_url says it has');
+    } catch (error) {
+      if (error instanceof ServiceError) logger.info(describe(error, sourceUrl), 'a source was refused');
+      throw error;
+    } finally {
+      leave();
+    }
+  }
+
+  /** Makes a job without content durable, and queues it to be fetched. Once this resolves, the job survives any crash. */
+  async accept(job: Job, acceptance: Acceptance): Promise<void> {
+    await this.#options.sealer.accept(job, acceptance);
+    this.#add({ job, failures: 0 });
+  }
+
+  status(): FetchingStatus {
+    const queued = [...this.#queues.values()].reduce((sum, { length }) => sum + length, 0);
+    return { underWay: this.#running.size, queued, paused: this.#pauses.size };
+  }
+
+  /** Breaks off; what was under way is fetched anew after the next start. */
+  async close(): Promise<void> {
+    this.#stop.abort(shuttingDown());
+    for (const pause of this.#pauses) clearTimeout(pause);
+    await Promise.all(this.#running);
+  }
+
+  #add(task: Task): void {
+    const { clientId } = task.job;
+    const queue = this.#queues.get(clientId);
+    if (queue) queue.push(task);
+    else this.#queues.set(clientId, [task]);
+    this.#fill();
+  }
+
+  #fill(): void {
+    while (!this.#stop.signal.aborted) {
+      const clientId = this.#nextClient();
+      const leave = clientId === undefined ? undefined : this.#places.tryTake(clientId);
+      if (clientId === undefined || leave === undefined) return;
+      const task = this.#shift(clientId);
+      const run = this.#run(task)
+        .catch((error) => this.#options.onFatal(error))
+        .finally(() => {
+          leave();
+          this.#running.delete(run);
+          this.#fill();
+        });
+      this.#running.add(run);
+    }
+  }
+
+  /** Whoever has the fewest documents under way: if it may have no place now, nobody may. */
+  #nextClient(): string | undefined {
+    let next: string | undefined;
+    for (const id of this.#queues.keys()) {
+      if (next === undefined || this.#places.held(id) < this.#places.held(next)) next = id;
+    }
+    return next;
+  }
+
+  /** The client's oldest task; the client itself is last in turn from now on. */
+  #shift(clientId: string): Task {
+    const queue = this.#queues.get(clientId);
+    const task = queue?.shift();
+    assert(queue && task, 'a client without tasks is in no turn');
+    this.#queues.delete(clientId);
+    if (queue.length > 0) this.#queues.set(clientId, queue);
+    return task;
+  }
+
+  async #run(task: Task): Promise<void> {
+    const { store, sealer } = this.#options;
+    const { id } = task.job;
+    const sourceUrl = await store.sourceUrl(id);
+    if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
+    let received: ReceivedDocument;
+    const startedAtMs = performance.now();
+    const tell = (end: Omit<FetchAttempt, 'durationMs'>) =>
+      this.#options.onAttempt?.({ durationMs: performance.now() - startedAtMs, ...end });
+    try {
+      received = await this.#fetch(task.job, sourceUrl);
+    } catch (error) {
+      if (isFatal(error)) throw error;
+      if (this.#stop.signal.aborted) return;
+      const failure = asFailure(error);
+      const pauseMs = this.#pauseMs(task, failure);
+      tell({ code: failure.code, again: pauseMs !== undefined });
+      return this.#failed(task, { failure, pauseMs }, sourceUrl);
+    }
+    tell({ again: false });
+    // If we stop before this, the document is fetched anew; a copy of it is then nobody's, and the next start removes it.
+    await sealer.receive(id, received.content, received.copy);
+  }
+
+  async #fetch(job: Job, sourceUrl: string): Promise<ReceivedDocument> {
+    const { source, document } = this.#options;
+    document.scanner?.admit();
+    return source.fetch(sourceUrl, this.#stop.signal, (answer) => {
+      if ((announcedBytes(answer) ?? 0) > document.documentBytesMax)
+        throw tooLarge('source_url', document.documentBytesMax);
+      return this.#receive(job, answer);
+    });
+  }
+
+  async #receive(job: Job, answer: IncomingMessage): Promise<ReceivedDocument> {
+    this.#hashingUnlessScanned(job);
+    const { document } = this.#options;
+    const copies = job.preserveMetadata ? undefined : document.copies;
+    const pass = new DocumentPass({ ...document, copies }, 'source_url');
+    const body = new IncomingBody(answer, this.#options.patience);
+    try {
+      await body.read((chunk) => {
+        const room = pass.write(chunk);
+        if (room !== undefined) body.hold(room);
+      }, this.#stop.signal);
+      pass.end();
+      await pass.verdict();
+      this.#options.sealer.hashing(job.id);
+      return await pass.finish(job, { clientId: job.clientId, signal: this.#stop.signal, isAwaited: false });
+    } catch (error) {
+      pass.abort();
+      throw error;
+    }
+  }
+
+  /** A document that a scanner has not let pass is not being hashed, whatever is computed meanwhile; without one it is at once. */
+  #hashingUnlessScanned({ id }: Job): void {
+    if (this.#options.document.scanner === undefined) this.#options.sealer.hashing(id);
+  }
+
+  /** A failure that may pass is tried again, until the job has waited too long. */
+  async #failed(
+    task: Task,
+    { failure, pauseMs }: { failure: ServiceError; pauseMs: number | undefined },
+    sourceUrl: string,
+  ): Promise<void> {
+    const { sealer, logger } = this.#options;
+    const { id } = task.job;
+    const about = { job_id: id, ...describe(failure, sourceUrl) };
+    if (pauseMs === undefined) {
+      logger.warn(about, 'a document could not be fetched; its job failed');
+      return sealer.fail(id, failure);
+    }
+    logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; it is tried again');
+    const pause = setTimeout(() => {
+      this.#pauses.delete(pause);
+      this.#add({ job: task.job, failures: task.failures + 1 });
+    }, pauseMs);
+    this.#pauses.add(pause);
+  }
+
+  /**
+   * Until the next attempt; undefined when there is none. Doubles from failure to failure, with a random part, so that what
+   * failed together does not come back together.
+   */
+  #pauseMs({ job, failures }: Task, { retryAfterSeconds }: ServiceError): number | undefined {
+    if (retryAfterSeconds === undefined) return undefined;
+    const longestMs = Math.min(this.#options.retryDelayMs * 2 ** failures, RETRY_DELAY_MS_MAX);
+    // One second is what every failure says that knows nothing better.
+    const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
+    const pauseMs = Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
+    const { store, giveUpAfterMs } = this.#options;
+    return store.serviceTime.since(job.since) + pauseMs < giveUpAfterMs ? pauseMs : undefined;
+  }
+}
+
+/** What the log says of it: never more of the URL than its origin, for the rest may hold secrets. */
+function describe({ code, message, cause }: ServiceError, sourceUrl: string): object {
+  const reason = code === 'internal_error' ? { err: cause } : { reason: codeOf(cause) };
+  const { origin } = new URL(sourceUrl);
+  return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
+}
+
+function isFatal(error: unknown): boolean {
+  return error instanceof BrokenInvariant || error instanceof UnknownOutcome;
+}
+
+/** Faults of the connection, by their names for bodies that are sent to us, and of our own parts may pass. */
+function asFailure(error: unknown): ServiceError {
+  if (!(error instanceof ServiceError)) return internal(error);
+  if (error.code === 'body_timeout') return unfetchableNow('sends its document too slowly');
+  if (error.code === 'incomplete_body') return unfetchableNow('broke off in the middle of its document');
+  return error;
+}
+
+function internal(cause: unknown): ServiceError {
+  const message = 'Something went wrong inside the service while it fetched source_url.';
+  return new ServiceError('internal_error', message, { retryAfterSeconds: 1, cause });
+}
+
+function shuttingDown(): ServiceError {
+  return new ServiceError('shutting_down', 'The service is being stopped. Repeat the request later.', {
+    retryAfterSeconds: 1,
+  });
+}

@@ -1,0 +1,239 @@
+import { type Clock, toTimestamp } from '../base/clock.ts';
+import type { PartitionStatus } from '../kms/partition.ts';
+import {
+  openPartitions,
+  type PartitionOptions,
+  type PartitionSignature,
+  type PartitionSigner,
+  type Partitions,
+  type PartitionsOptions,
+} from '../kms/partitions.ts';
+import { comingAt, type Epoch, type EpochKey, type Epochs, type Term, termAt } from '../log/epochs.ts';
+import { encodeQuorum } from '../log/quorum.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+import type { Store } from '../store/store.ts';
+
+export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {
+  store: Pick<Store, 'epochs' | 'head'>;
+  /** The tokens, as the configuration names them; which key of a token signs is for the epoch to say. */
+  partitions: readonly PartitionOptions[];
+  clock: Clock;
+  /** Told when the store can no longer be read: the process must end. */
+  onFatal(error: unknown): void;
+  /** How often the store is asked for an epoch that is planned. */
+  watchIntervalMs?: number;
+}
+
+/** An epoch, and the partitions that sign in it. */
+interface Shift {
+  epoch: Epoch;
+  partitions: Partitions;
+}
+
+const WATCH_INTERVAL_MS = 1000;
+
+/** Opens the keys of the epoch in force, as {@link openPartitions} does, and those of the planned one if there is one. */
+export async function openSigning(options: SigningOptions): Promise<Signing> {
+  const epochs = await options.store.epochs();
+  const now = Math.max(options.clock(), (await options.store.head())?.sealedAt ?? 0);
+  const { epoch } = termAt(epochs, now);
+  const partitions = await openPartitions(partitionsFor(epoch, options));
+  return new Signing(options, epochs, { epoch, partitions });
+}
+
+/**
+ * What signs checkpoints: the keys of the epoch in force, and of no other. Watches the store for the epoch that is planned
+ * next, opens its keys ahead of time, and changes over in the moment in which it begins.
+ */
+export class Signing {
+  readonly #options: SigningOptions;
+  readonly #timer: NodeJS.Timeout;
+  #epochs: Epochs;
+  #current: Shift;
+  #next: Shift | undefined;
+  /** Partitions of the past, until their children are gone. */
+  #closing: Promise<unknown> = Promise.resolve();
+  readonly #onChangeOver = new Set<() => void>();
+
+  /** Use {@link openSigning}. */
+  constructor(options: SigningOptions, epochs: Epochs, current: Shift) {
+    this.#options = options;
+    this.#epochs = epochs;
+    this.#current = current;
+    this.#prepare();
+    this.#timer = setInterval(() => void this.#watch(), options.watchIntervalMs ?? WATCH_INTERVAL_MS).unref();
+  }
+
+  /** As of the last look at the store, a second ago at most. */
+  get epochs(): Epochs {
+    return this.#epochs;
+  }
+
+  /** The epoch in force. */
+  get epoch(): Epoch {
+    return this.#current.epoch;
+  }
+
+  /** The epoch for what is sealed at that time, by what the store says now. Times of successive calls never go back. */
+  async term(sealedAt: number): Promise<Term> {
+    await this.#look(sealedAt);
+    return termAt(this.#epochs, sealedAt);
+  }
+
+  /**
+   * One verified signature of every healthy partition of the term's epoch; undefined once that epoch is over: a signature
+   * that it took until then to make is thrown away. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   */
+  async sign(term: Term, message: Uint8Array): Promise<PartitionSignature[] | undefined> {
+    const { partitions } = this.#current;
+    const { from } = term.epoch;
+    const isInForce = () => this.#current.epoch.from === from && this.#options.clock() < term.end;
+    if (!isInForce()) return undefined;
+    try {
+      const signatures = await partitions.sign(message);
+      return isInForce() ? signatures : undefined;
+    } catch (error) {
+      if (isInForce()) throw error;
+      return undefined;
+    }
+  }
+
+  canSign(): boolean {
+    return this.#current.partitions.canSign();
+  }
+
+  /** Resolves as soon as {@link canSign}, when another epoch begins, or when the signal aborts. Never rejects. */
+  recovered(signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onChangeOver.add(resolve);
+    const recovered = this.#current.partitions.recovered(AbortSignal.any([signal, over.signal]));
+    return Promise.race([promise, recovered]).finally(() => {
+      this.#onChangeOver.delete(resolve);
+      over.abort();
+    });
+  }
+
+  /** Each partition of the epoch in force by itself, in the order of the configuration. */
+  get signers(): readonly PartitionSigner[] {
+    return this.#current.partitions.signers;
+  }
+
+  status(): PartitionStatus[] {
+    return this.#current.partitions.status();
+  }
+
+  /** See {@link Partitions.withdraw}; the withdrawal ends with the key's last epoch. */
+  withdraw(name: string, options: { belowQuorum?: boolean } = {}): Promise<void> {
+    return this.#current.partitions.withdraw(name, options);
+  }
+
+  nameOf(name: string): string {
+    return this.#current.partitions.nameOf(name);
+  }
+
+  restore(name: string): Promise<void> {
+    return this.#current.partitions.restore(name);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#next?.partitions.close(this.#current.partitions);
+    await this.#current.partitions.close();
+    await this.#closing;
+  }
+
+  /** Never rejects: the process ends instead. */
+  async #watch(): Promise<void> {
+    try {
+      await this.#look(this.#options.clock());
+    } catch (error) {
+      this.#options.onFatal(error);
+    }
+  }
+
+  /** Takes over what was planned or cancelled meanwhile, and changes over if the time has come. */
+  async #look(at: number): Promise<void> {
+    const epochs = await this.#options.store.epochs();
+    if (epochs.revision > this.#epochs.revision) {
+      this.#epochs = epochs;
+      this.#prepare();
+    }
+    while (this.#next !== undefined && this.#next.epoch.from <= at) this.#changeOver(this.#next);
+  }
+
+  /** Opens the keys of the epoch after the one in force, unless that was done; closes those of one that was cancelled. */
+  #prepare(): void {
+    const { logger } = this.#options;
+    const coming = comingAt(this.#epochs, this.#current.epoch.from);
+    const prepared = this.#next;
+    if (JSON.stringify(coming) === JSON.stringify(prepared?.epoch)) return;
+    this.#next = undefined;
+    if (prepared !== undefined) {
+      logger.warn(
+        { event: 'epoch_cancelled', ...describe(prepared.epoch) },
+        'the planned epoch was cancelled',
+      );
+      this.#retire(prepared, this.#current);
+    }
+    if (coming === undefined) return;
+    this.#next = {
+      epoch: coming,
+      partitions: this.#current.partitions.succeed(partitionsFor(coming, this.#options)),
+    };
+    logger.info({ event: 'epoch_planned', ...describe(coming) }, 'an epoch is planned, its keys are opened');
+    const unserved = coming.keys.filter((key) => !isConfigured(key, this.#options));
+    if (unserved.length > 0) {
+      const partitions = unserved.map(nameOfPartition);
+      const fields = { event: 'epoch_unserved', ...describe(coming), partitions };
+      logger.error(
+        fields,
+        'the planned epoch has partitions this process was not told of: start it again before',
+      );
+    }
+  }
+
+  #changeOver(next: Shift): void {
+    const previous = this.#current;
+    this.#current = next;
+    this.#next = undefined;
+    this.#retire(previous, next);
+    const fields = { event: 'epoch_begun', ...describe(next.epoch) };
+    this.#options.logger.info(fields, 'an epoch begins, the keys of the last one are retired');
+    for (const tell of this.#onChangeOver) tell();
+    this.#prepare();
+  }
+
+  #retire({ partitions }: Shift, kept: Shift): void {
+    this.#closing = Promise.all([this.#closing, partitions.close(kept.partitions)]);
+  }
+}
+
+/** The configured tokens that hold a key of the epoch, each with the label of that key, in the order of the configuration. */
+function partitionsFor(
+  { keys, quorum }: Epoch,
+  { partitions, ...options }: SigningOptions,
+): PartitionsOptions {
+  const tokens = partitions.flatMap((token) => {
+    const key = keys.find((each) => isHeldBy(each, token));
+    return key === undefined ? [] : [{ ...token, keyLabel: key.keyLabel }];
+  });
+  return { ...options, partitions: tokens, keys, quorum };
+}
+
+/** Whether it is this configured partition that holds the key. */
+function isHeldBy(key: EpochKey, { region, keyLabel }: PartitionOptions): boolean {
+  return key.region === region && key.partition === keyLabel;
+}
+
+function isConfigured(key: EpochKey, { partitions }: SigningOptions): boolean {
+  return partitions.some((token) => isHeldBy(key, token));
+}
+
+function nameOfPartition({ region, partition }: EpochKey): string {
+  return kmsKeyId({ region, keyLabel: partition });
+}
+
+function describe({ from, keys, quorum, timestamps }: Epoch): object {
+  return { from: toTimestamp(from), keys: keys.map(kmsKeyId), quorum: encodeQuorum(quorum), timestamps };
+}

@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { openPartitions, type PartitionOptions } from '../kms/partitions.ts';
+import type { Term } from '../log/epochs.ts';
+import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
+import type { BatchTimestamp } from '../store/store.ts';
+import { type BuiltInAuthority, openAuthority, type UnitStatus } from '../tsa/builtInAuthority.ts';
+import { readInstalled } from '../tsa/installed.ts';
+import { readCertificates } from '../tsa/pki.ts';
+import { RemoteAuthority } from '../tsa/remoteAuthority.ts';
+import type { TimestampAuthority } from '../tsa/stamp.ts';
+import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
+import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
+import { TimestampUnavailable } from '../tsa/unavailable.ts';
+
+export interface RemoteOptions {
+  url: string;
+  timeoutMs: number;
+  /** PEM files. */
+  rootsFile: string;
+  tlsCaFile?: string;
+  policy?: string;
+}
+
+export interface TimestampingOptions {
+  /** Names in the order of preference: `built-in`, or one of `remotes`. */
+  authorities: readonly string[];
+  remotes: Readonly<Record<string, RemoteOptions>>;
+  /** The keys of the built-in authority, and where their certificates are installed. */
+  keys: readonly PartitionOptions[];
+  certificatesDir: string;
+  policy: string;
+  clock: TrustedClock;
+  signTimeoutMs: number;
+  logger: Logger;
+}
+
+export interface TimestampingStatus {
+  clock: ClockStatus;
+  authorities: AuthorityStatus[];
+  /** The keys of the built-in authority; none where it is not in use. */
+  units: UnitStatus[];
+}
+
+/** What stamps checkpoints: a clock that is watched, and the authorities in their order. */
+export class Timestamping {
+  /** Absent where the built-in authority is not among those configured. */
+  readonly authority: BuiltInAuthority | undefined;
+  readonly #clock: TrustedClock;
+  readonly #timestamps: Timestamps;
+
+  constructor(clock: TrustedClock, timestamps: Timestamps, authority: BuiltInAuthority | undefined) {
+    this.authority = authority;
+    this.#clock = clock;
+    this.#timestamps = timestamps;
+  }
+
+  /**
+   * A verified token over the signed checkpoint; undefined when it is of a time outside of the epoch, which is that of
+   * `sealedAt`: no verifier would take it. Throws TimestampUnavailable, also when so much time has passed since `sealedAt` that
+   * no verifier would take the token as its proof: the process was suspended in between; and when the signal aborts.
+   */
+  async stamp(
+    note: string,
+    sealedAt: number,
+    { epoch, end }: Term,
+    signal?: AbortSignal,
+  ): Promise<BatchTimestamp | undefined> {
+    const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
+    if (!bearsOut(timestamp, sealedAt)) {
+      throw new TimestampUnavailable('token_invalid', 'the time-stamp is of another time than the batch');
+    }
+    if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
+    // The root is what a verifier has already; a copy from us would prove nothing.
+    return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
+  }
+
+  canStamp(): boolean {
+    return this.#timestamps.canStamp();
+  }
+
+  /** Resolves as soon as {@link canStamp}, or when the signal aborts. Never rejects. */
+  recovered(signal: AbortSignal): Promise<void> {
+    return this.#timestamps.recovered(signal);
+  }
+
+  status(): TimestampingStatus {
+    return { ...this.#timestamps.status(), units: this.authority?.status() ?? [] };
+  }
+
+  /** Tells the clock what the log says: from now on no time before this is believed. */
+  sealed(sealedAt: number): void {
+    this.#clock.raiseFloor(sealedAt);
+  }
+}
+
+/**
+ * Opens keys and authorities. Closing is the caller's: what is given to `adopt` is closed in reverse order. Throws
+ * OperatorError for a key without certificate, a file that is none, a changed or lost key.
+ */
+export async function openTimestamping(
+  options: TimestampingOptions,
+  adopt: (close: () => void | Promise<void>) => void,
+): Promise<Timestamping> {
+  const { authorities, clock, logger } = options;
+  const builtIn = authorities.includes(BUILT_IN) ? await openBuiltIn(options, adopt) : undefined;
+  const inOrder = authorities.flatMap((name): TimestampAuthority[] => {
+    if (name === BUILT_IN) return builtIn ? [builtIn] : [];
+    const remote = options.remotes[name];
+    if (remote === undefined) return [];
+    const authority = openRemote(name, remote);
+    adopt(() => authority.close());
+    return [authority];
+  });
+  return new Timestamping(clock, new Timestamps({ authorities: inOrder, clock, logger }), builtIn);
+}
+
+const BUILT_IN = 'built-in';
+
+async function openBuiltIn(
+  { keys, certificatesDir, policy, signTimeoutMs, clock, logger }: TimestampingOptions,
+  adopt: (close: () => Promise<void>) => void,
+): Promise<BuiltInAuthority> {
+  const installed = keys.map((token) => readInstalled(certificatesDir, token));
+  const partitions = await openPartitions<AuthorityAlgorithm>({
+    partitions: [...keys],
+    keys: installed.map(({ key }) => key),
+    quorum: { needed: 1 },
+    signTimeoutMs,
+    logger,
+  });
+  adopt(() => partitions.close());
+  const units = partitions.signers.map((signer, index) => ({
+    signer,
+    chain: installed[index]?.chain ?? [],
+  }));
+  return openAuthority({ units, policy, clock, logger });
+}
+
+function openRemote(
+  name: string,
+  { url, timeoutMs, rootsFile, tlsCaFile, policy }: RemoteOptions,
+): RemoteAuthority {
+  const roots = readCertificates(readFileSync(rootsFile), rootsFile);
+  return new RemoteAuthority({
+    name,
+    url: new URL(url),
+    timeoutMs,
+    roots,
+    ...(policy !== undefined && { policy }),
+    ...(tlsCaFile !== undefined && { ca: readFileSync(tlsCaFile, 'utf8') }),
+  });
+}

@@ -1,0 +1,154 @@
+import type { RootDatabase } from 'lmdb';
+import type { Room } from '../diskSpace.ts';
+import { UnknownOutcome } from '../store.ts';
+import type { Database } from './databases.ts';
+
+export interface Change {
+  database: Database;
+  key: Uint8Array;
+  /** Absent: the entry is removed. */
+  value?: Uint8Array;
+}
+
+/** Changes that become durable together or not at all. */
+export interface Write {
+  changes: Change[];
+  /** Looked up inside the transaction: if one of these entries exists by then, nothing of the write happens. */
+  unless?: { database: Database; key: Uint8Array }[];
+}
+
+interface Pending extends Write {
+  resolve: (happened: boolean) => void;
+  reject: (error: unknown) => void;
+}
+
+/** Upper bound of one transaction; lmdb-js blocks the thread at 300,000 operations not yet done. */
+const GROUP_CHANGES_MAX = 50_000;
+/** lmdb-js never tells of a transaction that it could not begin; and a disk that takes this long will take no more. */
+const COMMIT_MS_MAX = 60_000;
+
+/**
+ * Group commit: one transaction is on its way to the disk at a time, and what is written meanwhile becomes the next
+ * one. So the cost of a flush is shared by all who wait for it, and there is no timer.
+ *
+ * A commit that fails, or never ends, leaves its fate unknown to us (its meta page may be on disk): every write in it and everything
+ * after it, reads included, gets {@link UnknownOutcome}, until the process ends and the store is opened anew.
+ */
+export class Commits {
+  readonly #root: RootDatabase;
+  readonly #commitMsMax: number;
+  readonly #room: Pick<Room, 'forCommit'> | undefined;
+  #pending: Pending[] = [];
+  #draining: Promise<void> | undefined;
+  #failure: UnknownOutcome | undefined;
+
+  /** With `room`, a commit waits until the disk can take it. */
+  constructor(
+    root: RootDatabase,
+    {
+      commitMsMax = COMMIT_MS_MAX,
+      room,
+    }: { commitMsMax?: number; room?: Pick<Room, 'forCommit'> | undefined } = {},
+  ) {
+    this.#root = root;
+    this.#room = room;
+    this.#commitMsMax = commitMsMax;
+  }
+
+  /** Resolves when the write is on disk: true, or false when its condition forbade it. */
+  write(write: Write): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.assertIntact();
+      this.#pending.push({ ...write, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  /** Throws UnknownOutcome once a commit has failed. */
+  assertIntact(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Resolves when everything written so far is on disk or has failed. */
+  async idle(): Promise<void> {
+    await this.#draining;
+  }
+
+  async #drain(): Promise<void> {
+    // Everything else that happens in this turn of the event loop shares the first commit.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#pending.length > 0) {
+      const group = this.#nextGroup();
+      try {
+        await this.#room?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
+        await this.#inTime(this.#commit(group).catch(rejectWithCause));
+      } catch (error) {
+        this.#break(error, group);
+      }
+    }
+    this.#draining = undefined;
+  }
+
+  #nextGroup(): Pending[] {
+    let changes = 0;
+    let writes = 0;
+    for (const write of this.#pending) {
+      changes += write.changes.length;
+      if (changes > GROUP_CHANGES_MAX && writes > 0) break;
+      writes += 1;
+    }
+    return this.#pending.splice(0, writes);
+  }
+
+  async #commit(group: Pending[]): Promise<void> {
+    const happened: Promise<boolean>[] = [];
+    const committed = this.#root.batch(() => {
+      for (const write of group) happened.push(enqueue(write));
+    });
+    const results = await Promise.all([committed, ...happened]);
+    for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
+  }
+
+  async #inTime(commit: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<never>();
+    const reason = new Error(`a commit took more than ${this.#commitMsMax / 1000} s`);
+    const timer = setTimeout(() => late.reject(reason), this.#commitMsMax);
+    try {
+      await Promise.race([commit, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #break(cause: unknown, group: Pending[]): void {
+    this.#failure = new UnknownOutcome(cause);
+    const lost = [...group, ...this.#pending];
+    this.#pending = [];
+    for (const write of lost) write.reject(this.#failure);
+  }
+}
+
+/** Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. */
+async function enqueue({ changes, unless = [] }: Write): Promise<boolean> {
+  const putAll = () => {
+    for (const { database, key, value } of changes) {
+      if (value === undefined) database.remove(key);
+      else database.put(key, value);
+    }
+  };
+  const conditions: Promise<boolean>[] = [];
+  const putUnless = unless.reduceRight(
+    (inner, { database, key }) =>
+      () =>
+        void conditions.push(database.ifNoExists(key, inner)),
+    putAll,
+  );
+  putUnless();
+  return (await Promise.all(conditions)).every(Boolean);
+}
+
+/** lmdb-js says "commit failed" and delivers the reason (no space, file too large, …) by a promise that rejects later. */
+async function rejectWithCause(error: unknown): Promise<never> {
+  if (error instanceof Error && 'commitError' in error) await error.commitError;
+  throw error;
+}

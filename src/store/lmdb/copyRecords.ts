@@ -1,0 +1,46 @@
+import type { JobCopy, StoredCopy } from '../store.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { jobKey, ownKey, parseJobKey } from './keyLayout.ts';
+import { scanKeys } from './keyScan.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+/** Where the copies of documents are, by job: so they are in the order in which their jobs were accepted. */
+export class Copies {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+
+  constructor(databases: Databases, commits: Commits) {
+    this.#databases = databases;
+    this.#commits = commits;
+  }
+
+  get(jobId: string): StoredCopy | undefined {
+    const key = jobKey(jobId);
+    return key && this.#stored(key);
+  }
+
+  /** What records the copy of a job. */
+  change(jobId: string, copy: StoredCopy): Change {
+    return { database: this.#databases.copies, key: ownKey(jobId), value: encodeRecord(copy) };
+  }
+
+  async forget(jobIds: readonly string[]): Promise<void> {
+    const changes = jobIds.map((jobId) => ({ database: this.#databases.copies, key: ownKey(jobId) }));
+    await this.#commits.write({ changes });
+  }
+
+  async *all(): AsyncIterable<JobCopy> {
+    for await (const key of scanKeys(this.#databases.copies, this.#commits)) yield* this.#copyOf(key);
+  }
+
+  #copyOf(key: Uint8Array): JobCopy[] {
+    const copy = this.#stored(key);
+    return copy === undefined ? [] : [{ jobId: parseJobKey(key), copy }];
+  }
+
+  #stored(key: Uint8Array): StoredCopy | undefined {
+    const bytes = this.#databases.copies.getBinary(key);
+    return bytes && parseRecord<StoredCopy>(bytes, `the copy of ${parseJobKey(key)}`);
+  }
+}

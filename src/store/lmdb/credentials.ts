@@ -1,0 +1,49 @@
+import { assert } from '../../base/assert.ts';
+import { bytesEqual } from '../../base/bytes.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import type { Credential } from '../store.ts';
+import type { Databases } from './databases.ts';
+import { credentialKey } from './keyLayout.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+import type { TrailRecords } from './trailRecords.ts';
+
+/** API keys by their hash. Other processes write here too: every read takes a new snapshot, so revoking acts at once. */
+export class Credentials {
+  readonly #databases: Databases;
+  readonly #trail: TrailRecords;
+  /** What records said when they were last read, and their bytes: most requests bring a key that was just used. */
+  readonly #read = new Map<string, { bytes: Uint8Array; credential: Credential }>();
+
+  constructor(databases: Databases, trail: TrailRecords) {
+    this.#databases = databases;
+    this.#trail = trail;
+  }
+
+  get(keyHash: string): Credential | undefined {
+    this.#databases.root.resetReadTxn();
+    const key = credentialKey(keyHash);
+    const bytes = key && this.#databases.credentials.getBinary(key);
+    if (!bytes) return undefined;
+    const known = this.#read.get(keyHash);
+    if (known !== undefined && bytesEqual(known.bytes, bytes)) return known.credential;
+    const credential = parseRecord<Credential>(bytes);
+    this.#read.set(keyHash, { bytes, credential });
+    return credential;
+  }
+
+  all(): Credential[] {
+    this.#databases.root.resetReadTxn();
+    return Array.from(this.#databases.credentials.getRange({}), ({ value }) =>
+      parseRecord<Credential>(value),
+    );
+  }
+
+  async put(credentials: Credential[], act: Act | null): Promise<void> {
+    const changes = credentials.map((credential) => {
+      const key = credentialKey(credential.keyHash);
+      assert(key, 'a credential is stored by the SHA-256 of its key, in lower-case hex');
+      return { database: this.#databases.credentials, key, value: encodeRecord(credential) };
+    });
+    await this.#trail.write(act, { changes });
+  }
+}

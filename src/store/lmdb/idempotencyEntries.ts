@@ -1,0 +1,83 @@
+import { assert } from '../../base/assert.ts';
+import { toHex } from '../../base/bytes.ts';
+import type { ServiceTime } from '../serviceTime.ts';
+import type { IdempotencyEntry, IdempotencyKey } from '../store.ts';
+import type { Change } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './keyLayout.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+/** How long a key is kept, in service time from the acceptance of its job (section 8 of the contract). */
+export const IDEMPOTENCY_RETENTION_MS = 48 * 3_600_000;
+
+/** Idempotency entries by key, and again by time, so that removing the old ones never searches. */
+export class IdempotencyEntries {
+  readonly #databases: Databases;
+  readonly #serviceTime: ServiceTime;
+  /** Keys of entries on their way to the disk, which no read sees yet. */
+  readonly #claimed = new Set<string>();
+
+  constructor(databases: Databases, serviceTime: ServiceTime) {
+    this.#databases = databases;
+    this.#serviceTime = serviceTime;
+  }
+
+  get(key: IdempotencyKey): IdempotencyEntry | undefined {
+    const entry = this.#stored(idempotencyKey(key));
+    return entry !== undefined && this.#isLive(entry) ? entry : undefined;
+  }
+
+  /**
+   * Runs the write that takes the key, given the changes that take it and the key for {@link release}. Throws
+   * BrokenInvariant when another job has the key or is about to.
+   */
+  async take<T>(
+    entry: IdempotencyEntry,
+    write: (changes: Change[], releaseKey: Buffer) => Promise<T>,
+  ): Promise<T> {
+    const key = idempotencyKey(entry);
+    const claim = toHex(key);
+    assert(!this.#claimed.has(claim) && this.get(entry) === undefined, 'the idempotency key is taken');
+    this.#claimed.add(claim);
+    try {
+      const releaseKey = expiryKey(entry.acceptedAt, key);
+      const { idempotency, expiry } = this.#databases;
+      const changes = [
+        { database: idempotency, key, value: encodeRecord(entry) },
+        { database: expiry, key: releaseKey, value: NOTHING },
+      ];
+      return await write(changes, releaseKey);
+    } finally {
+      this.#claimed.delete(claim);
+    }
+  }
+
+  /** The job whose entry is stored there; undefined when there is none any more. */
+  jobOf(key: Uint8Array): string | undefined {
+    return this.#stored(key)?.jobId;
+  }
+
+  /** What frees the key again: nothing, if it has passed to another job meanwhile. */
+  release(releaseKey: Uint8Array): Change[] {
+    const { acceptedAtMs, idempotency: key } = parseExpiryKey(releaseKey);
+    const changes: Change[] = [{ database: this.#databases.expiry, key: releaseKey }];
+    const isOurs = this.#stored(key)?.acceptedAt === acceptedAtMs && !this.#claimed.has(toHex(key));
+    if (isOurs) changes.push({ database: this.#databases.idempotency, key });
+    return changes;
+  }
+
+  /** What removes entries accepted before that service time, the oldest `limit` of them at most. */
+  *expired(before: number, limit: number): Iterable<Change[]> {
+    const range = { end: timeKey(before), limit };
+    for (const key of this.#databases.expiry.getKeys(range)) yield this.release(key);
+  }
+
+  #isLive({ acceptedAt }: IdempotencyEntry): boolean {
+    return this.#serviceTime.since(acceptedAt) < IDEMPOTENCY_RETENTION_MS;
+  }
+
+  #stored(key: Uint8Array): IdempotencyEntry | undefined {
+    const bytes = this.#databases.idempotency.getBinary(key);
+    return bytes === undefined ? undefined : parseRecord<IdempotencyEntry>(bytes);
+  }
+}

@@ -1,0 +1,46 @@
+import { toTimestamp } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { StoreIdentity } from '../store.ts';
+import type { Change } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+const IDENTITY_KEY = Buffer.from('identity');
+
+/** Throws OperatorError where there is none, or where a newer program wrote it than one that knows this layout. */
+export function readIdentity({ identity }: Databases, path: string, schema: number): StoreIdentity {
+  const bytes = identity.getBinary(IDENTITY_KEY);
+  if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
+  const found = parseRecord<StoreIdentity>(bytes);
+  if (found.schema > schema) {
+    throw new OperatorError(
+      `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${schema}): install that version`,
+    );
+  }
+  return found;
+}
+
+export function identityChange({ identity: database }: Databases, identity: StoreIdentity): Change {
+  return { database, key: IDENTITY_KEY, value: encodeRecord(identity) };
+}
+
+/** Throws OperatorError for a store whose indexes are half old, half new. */
+export function assertNotUnderRepair(path: string, { repair }: StoreIdentity): void {
+  if (repair === undefined) return;
+  throw new OperatorError(
+    `the indexes of ${path} are under repair since ${toTimestamp(repair.begunAt)}: run \`pdfseal repair-index\` again, to its end`,
+  );
+}
+
+/** What the administrator calls it. */
+const CONFIG_KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
+
+/** Throws OperatorError when the store is for something else than the configuration says. */
+export function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
+  const known = field as keyof typeof CONFIG_KEYS;
+  const actual = identity[known];
+  if (actual === expected) return;
+  throw new OperatorError(
+    `the store in ${path} is for ${CONFIG_KEYS[known]} "${actual}", the configuration says "${expected}": check state_dir`,
+  );
+}

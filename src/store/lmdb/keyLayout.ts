@@ -1,0 +1,155 @@
+import { assert } from '../../base/assert.ts';
+import { sha256 } from '../../base/crypto.ts';
+import type { QuotaWindow } from '../../job/job.ts';
+import type { IdempotencyKey } from '../store.ts';
+
+/**
+ * Keys are short and fixed in length, so that indexes stay small and names of any length fit: what is not a number or a
+ * job id is a truncated SHA-256. Readers of such an index check the record itself.
+ */
+const JOB_ID = /^job_([0-9a-f]{32})$/;
+const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
+export const TERM_BYTES = 8;
+const IDEMPOTENCY_BYTES = 16;
+const QUOTA_BYTES = 16;
+const TIME_BYTES = 6;
+
+export const JOB_KEY_BYTES = 16;
+
+/** Sorts after every job key. */
+export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
+
+/** The value of an entry whose key says everything. */
+export const NOTHING = Buffer.alloc(0);
+
+/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
+export function jobKey(jobId: string): Buffer | undefined {
+  const hex = JOB_ID.exec(jobId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** The same; throws BrokenInvariant for an id that this service did not give out. */
+export function ownKey(jobId: string): Buffer {
+  const key = jobKey(jobId);
+  assert(key !== undefined, `${jobId} is not a job id of this service`);
+  return key;
+}
+
+export function parseJobKey(key: Uint8Array): string {
+  return `job_${Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('hex')}`;
+}
+
+/** The smallest job key of that millisecond (RFC 9562, section 5.7: a UUIDv7 begins with it). */
+export function jobKeyAt(epochMs: number): Buffer {
+  const key = Buffer.alloc(JOB_KEY_BYTES);
+  key.writeUIntBE(Math.min(Math.max(epochMs, 0), 2 ** 48 - 1), 0, TIME_BYTES);
+  return key;
+}
+
+export const COUNTER_BYTES = 8;
+
+/** Leaf indexes and tree sizes: 8 bytes, big-endian. */
+export function counterKey(value: number): Buffer {
+  const key = Buffer.alloc(COUNTER_BYTES);
+  key.writeBigUInt64BE(BigInt(value));
+  return key;
+}
+
+export function parseCounterKey(key: Uint8Array): number {
+  return Number(Buffer.from(key.buffer, key.byteOffset, key.byteLength).readBigUInt64BE());
+}
+
+export function tileKey(level: number, index: number): Buffer {
+  return Buffer.concat([Buffer.of(level), counterKey(index)]);
+}
+
+/** Undefined for what is no key of a tile. */
+export function parseTileKey(key: Uint8Array): { level: number; index: number } | undefined {
+  const [level] = key;
+  if (level === undefined || key.length !== 1 + COUNTER_BYTES) return undefined;
+  return { level, index: parseCounterKey(key.subarray(1)) };
+}
+
+/** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */
+export function termKey(...term: string[]): Uint8Array {
+  return sha256(Buffer.from(JSON.stringify(term))).subarray(0, TERM_BYTES);
+}
+
+/** The 32 bytes of a key's hash; undefined for what is not 64 hex characters. */
+export function credentialKey(keyHash: string): Buffer | undefined {
+  return CREDENTIAL_HASH.test(keyHash) ? Buffer.from(keyHash, 'hex') : undefined;
+}
+
+export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Uint8Array {
+  return sha256(Buffer.from(JSON.stringify([clientId, operation, key]))).subarray(0, IDEMPOTENCY_BYTES);
+}
+
+const ENDPOINT_ID = /^we_([0-9a-f]{32})$/;
+const WEBHOOK_ID = /^msg_([0-9a-f]{32})$/;
+
+export const ENDPOINT_KEY_BYTES = 16;
+
+/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
+export function endpointKey(endpointId: string): Buffer | undefined {
+  const hex = ENDPOINT_ID.exec(endpointId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** The 16 bytes of a message: of the job it is about, or of its own. */
+export function messageKey(webhookId: string): Buffer | undefined {
+  const hex = WEBHOOK_ID.exec(webhookId)?.[1];
+  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+}
+
+/** Length of every key that {@link deliveryKey} makes of a whole message. */
+export const DELIVERY_KEY_BYTES = ENDPOINT_KEY_BYTES + TIME_BYTES + JOB_KEY_BYTES;
+
+/** Deliveries of an endpoint in the order of that time. */
+export function deliveryKey(endpoint: Uint8Array, epochMs: number, message: Uint8Array): Buffer {
+  const key = Buffer.allocUnsafe(ENDPOINT_KEY_BYTES + TIME_BYTES + message.length);
+  key.set(endpoint);
+  key.writeUIntBE(Math.min(Math.max(Math.trunc(epochMs), 0), 2 ** 48 - 1), ENDPOINT_KEY_BYTES, TIME_BYTES);
+  key.set(message, ENDPOINT_KEY_BYTES + TIME_BYTES);
+  return key;
+}
+
+export function parseDeliveryKey(key: Uint8Array): { endpointId: string; at: number; webhookId: string } {
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return {
+    endpointId: `we_${bytes.toString('hex', 0, ENDPOINT_KEY_BYTES)}`,
+    at: bytes.readUIntBE(ENDPOINT_KEY_BYTES, TIME_BYTES),
+    webhookId: `msg_${bytes.toString('hex', ENDPOINT_KEY_BYTES + TIME_BYTES)}`,
+  };
+}
+
+/** Entries in the order in which they expire. */
+export function expiryKey(acceptedAtMs: number, idempotency: Uint8Array): Buffer {
+  return Buffer.concat([timeKey(acceptedAtMs), idempotency]);
+}
+
+/** Counts in the order in which their windows end. */
+export function quotaKey(clientId: string, { name, startsAt, endsAt }: QuotaWindow): Buffer {
+  const count = sha256(Buffer.from(JSON.stringify([clientId, name, startsAt]))).subarray(0, QUOTA_BYTES);
+  return Buffer.concat([timeKey(endsAt), count]);
+}
+
+/** When the window ends whose count that key has. */
+export function endOfWindow(key: Uint8Array): number {
+  return Buffer.from(key).readUIntBE(0, TIME_BYTES);
+}
+
+/** Sorts before every key that begins with this time or a later one. */
+export function timeKey(epochMs: number): Buffer {
+  const key = Buffer.alloc(TIME_BYTES);
+  key.writeUIntBE(epochMs, 0, TIME_BYTES);
+  return key;
+}
+
+/** Lengths of every key in `expiry` and in `quotas`. */
+export const EXPIRY_KEY_BYTES = TIME_BYTES + IDEMPOTENCY_BYTES;
+export const QUOTA_KEY_BYTES = TIME_BYTES + QUOTA_BYTES;
+
+export function parseExpiryKey(key: Uint8Array): { acceptedAtMs: number; idempotency: Uint8Array } {
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return { acceptedAtMs: bytes.readUIntBE(0, TIME_BYTES), idempotency: bytes.subarray(TIME_BYTES) };
+}

@@ -1,0 +1,74 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { assert } from '../../base/assert.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { systemReason } from '../../base/systemReason.ts';
+import { syncFolder } from '../folders.ts';
+import type { StoreIdentity } from '../store.ts';
+import { type Change, Commits } from './commits.ts';
+import { copyStore } from './copyStore.ts';
+import { type Databases, openDatabases } from './databases.ts';
+import { identityChange } from './identity.ts';
+
+/**
+ * Brings a store from one layout to the next, in transactions of its own. It may be ended at any moment, and is then run again from its
+ * beginning on what it left. Nobody else has the store open.
+ */
+export type Migration = (databases: Databases, write: (changes: Change[]) => Promise<void>) => Promise<void>;
+
+/** The first leads from layout 1 to 2, and so on; none is ever taken out. */
+export const MIGRATIONS: readonly Migration[] = [];
+
+export function schemaAfter(migrations: readonly Migration[]): number {
+  return 1 + migrations.length;
+}
+
+/**
+ * Takes a store through what it has not been through. It is copied first, to a folder beside it; and says that it has the next layout once all of
+ * that is on disk. Throws OperatorError when it cannot be copied.
+ */
+export async function migrateStore(
+  path: string,
+  identity: StoreIdentity,
+  migrations: readonly Migration[],
+): Promise<void> {
+  await copyAside(path, `${path}.schema-${identity.schema}`);
+  const databases = openDatabases(path, { readOnly: false });
+  try {
+    const commits = new Commits(databases.root);
+    const write = async (changes: Change[]) => void (await commits.write({ changes }));
+    for (let { schema } = identity; schema < schemaAfter(migrations); schema++) {
+      await migrations[schema - 1]?.(databases, write);
+      await write([identityChange(databases, { ...identity, schema: schema + 1 })]);
+    }
+  } finally {
+    await databases.root.close();
+  }
+}
+
+/** What has the name is whole, and from before the first change: an interrupted migration is not copied again. */
+async function copyAside(path: string, copy: string): Promise<void> {
+  if (existsSync(copy)) return;
+  const draft = `${copy}.part`;
+  try {
+    rmSync(draft, { recursive: true, force: true });
+    await copyStore(path, draft);
+    const [before, copied] = [await entryCounts(path), await entryCounts(draft)];
+    assert(before === copied, `the copy of ${path} has not all of its entries`);
+    renameSync(draft, copy);
+    syncFolder(dirname(copy));
+  } catch (cause) {
+    rmSync(draft, { recursive: true, force: true });
+    throw new OperatorError(
+      `the store in ${path} is of an older pdfseald, and cannot be copied before it is migrated (${systemReason(cause)}): make room, or see who owns the folder`,
+      { cause },
+    );
+  }
+}
+
+async function entryCounts(path: string): Promise<string> {
+  const { root, ...databases } = openDatabases(path, { readOnly: true });
+  const counts = Object.values(databases).map((database) => database.getStats().entryCount);
+  await root.close();
+  return counts.join();
+}

@@ -1,0 +1,313 @@
+import { assert } from '../../base/assert.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ServiceError } from '../../base/errors.ts';
+import { newUuid } from '../../base/uuid.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import type { ServiceTime } from '../serviceTime.ts';
+import type {
+  DeadLetter,
+  Delivery,
+  DeliveryPage,
+  DeliveryResult,
+  SweepBounds,
+  Tally,
+  WebhookEndpoint,
+  WebhookEvent,
+} from '../webhookStore.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Database, Databases } from './databases.ts';
+import type { Endpoints } from './endpointRecords.ts';
+import { deliveryKey, ENDPOINT_KEY_BYTES, endpointKey, messageKey, parseDeliveryKey } from './keyLayout.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+import { type Channel, Counting, count, drop, emptyTally, endOf, prefixOf, Tallies } from './tallies.ts';
+
+/** What an entry says beside its key. */
+export type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
+  Partial<Pick<DeadLetter, 'death'>>;
+
+/** Changes for a transaction; `settled` is to be called once it is known whether they are durable or nothing came of them. */
+export interface Queued {
+  changes: Change[];
+  settled(happened: boolean): void;
+}
+
+const NOTHING_QUEUED: Queued = { changes: [], settled: () => {} };
+const RETRY_AFTER_SECONDS = 60;
+/** Entries one call of sweep touches at most: small enough that a batch waiting behind it does not notice. */
+const SWEEP_ENTRIES_MAX = 500;
+const MESSAGE_BYTES = 16;
+
+/**
+ * What is still to be sent, and what was given up, by endpoint and time. Both are bounded per endpoint: what finds the backlog full is a
+ * dead letter at once, and what finds those full too is dropped and counted. So an endpoint costs sealing the less, the longer it is dead.
+ */
+export class Outbox {
+  readonly #databases: Databases;
+  readonly #endpoints: Endpoints;
+  readonly #clock: Clock;
+  readonly #serviceTime: ServiceTime;
+  readonly #backlogMax: number;
+  readonly #tallies: Tallies;
+  #listener: (endpointIds: readonly string[]) => void = () => {};
+
+  constructor(
+    databases: Databases,
+    commits: Commits,
+    endpoints: Endpoints,
+    { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
+  ) {
+    this.#databases = databases;
+    this.#endpoints = endpoints;
+    this.#clock = clock;
+    this.#serviceTime = serviceTime;
+    this.#backlogMax = backlogMax;
+    this.#tallies = new Tallies(databases, commits);
+  }
+
+  onQueued(listener: (endpointIds: readonly string[]) => void): void {
+    this.#listener = listener;
+  }
+
+  /** What has the clients of these jobs told how they ended. Costs nothing where nobody listens. */
+  queue(
+    type: WebhookEvent,
+    occurredAt: number,
+    jobs: Iterable<{ key: Uint8Array; clientId: string }>,
+  ): Queued {
+    const listening = this.#endpoints.listening(type);
+    if (listening.size === 0) return NOTHING_QUEUED;
+    const now = this.#serviceTime.now();
+    const entry: Entry = { type, occurredAt, attempts: 0 };
+    const value = encodeRecord(entry);
+    const changes: Change[] = [];
+    const told = new Set<WebhookEndpoint>();
+    const counting = new Counting();
+    const dropping = new Set<Channel>();
+    for (const { key, clientId } of jobs) {
+      for (const endpoint of listening.get(clientId) ?? []) {
+        const channel = this.#tallies.of(endpoint);
+        counting.on(channel);
+        if (channel.tally.pending < this.#backlogMax) {
+          channel.tally.pending += 1;
+          changes.push({ database: this.#databases.outbox, key: deliveryKey(channel.key, now, key), value });
+          told.add(endpoint);
+        } else if (channel.tally.deadLetters < this.#backlogMax) {
+          changes.push(this.#bury(channel, now, key, { ...entry, death: 'backlog_full' }));
+        } else {
+          drop(channel.tally, occurredAt);
+          dropping.add(channel);
+        }
+      }
+    }
+    for (const channel of dropping) changes.push(this.#tallies.change(channel));
+    const counted = counting.end();
+    const settled = (happened: boolean) => {
+      counted(happened);
+      if (happened) this.#listener([...told].map(({ id }) => id));
+    };
+    return { changes, settled };
+  }
+
+  pending(endpointId: string, page: DeliveryPage): Delivery[] {
+    return this.#list(this.#databases.outbox, endpointId, page);
+  }
+
+  deadLetters(endpointId: string, page: DeliveryPage): DeadLetter[] {
+    return this.#list(this.#databases.deadLetters, endpointId, page) as DeadLetter[];
+  }
+
+  tally(endpointId: string): Tally {
+    const endpoint = this.#endpoints.get(endpointId);
+    return endpoint === undefined ? emptyTally() : { ...this.#tallies.of(endpoint).tally };
+  }
+
+  async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
+    const endpoint = this.#endpoints.get(delivery.endpointId);
+    const message = messageKey(delivery.webhookId);
+    assert(message !== undefined, `${delivery.webhookId} is not a message id of this service`);
+    if (endpoint === undefined) return; // Removed meanwhile; its entries go with the sweep.
+    const channel = this.#tallies.of(endpoint);
+    const key = deliveryKey(channel.key, delivery.at, message);
+    const changes: Change[] = [];
+    if (this.#databases.outbox.doesExist(key)) {
+      changes.push({ database: this.#databases.outbox, key });
+      channel.tally.pending -= 1;
+      if (result.kind !== 'delivered') changes.push(...this.#again(channel, message, delivery, result));
+    }
+    if (result.kind === 'delivered') {
+      channel.tally.delivered += 1;
+      channel.tally.deliveredAt = this.#clock();
+    } else {
+      channel.tally.failures += 1;
+      channel.tally.failure = result.failure;
+    }
+    await this.#tallies.write([channel], [...changes, this.#tallies.change(channel)]);
+  }
+
+  async test(endpointId: string): Promise<string | undefined> {
+    const webhookId = `msg_${newUuid()}`;
+    const message = messageKey(webhookId);
+    const now = this.#serviceTime.now();
+    const value = encodeRecord({
+      type: 'webhook.test',
+      occurredAt: this.#clock(),
+      attempts: 0,
+    } satisfies Entry);
+    const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
+      const prefix = prefixOf(endpointId);
+      if (count(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
+      const key = deliveryKey(prefix, now, message ?? Buffer.alloc(MESSAGE_BYTES));
+      return [{ database: this.#databases.outbox, key, value }];
+    });
+    this.#listener([endpointId]);
+    return endpoint && webhookId;
+  }
+
+  async replay(
+    endpointId: string,
+    webhookIds: readonly string[] | undefined,
+    act: Act | null,
+  ): Promise<number> {
+    let replayed = 0;
+    const wanted = webhookIds && new Set(webhookIds);
+    await this.#endpoints.change(endpointId, asItIs, act, () => {
+      const room = this.#backlogMax - count(this.#databases.outbox, prefixOf(endpointId));
+      const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
+      replayed = changes.length / 2;
+      return changes;
+    });
+    this.#listener([endpointId]);
+    return replayed;
+  }
+
+  async sweep({ dueBefore, diedBefore }: SweepBounds): Promise<number> {
+    const { outbox, deadLetters, tallies } = this.#databases;
+    const changes: Change[] = [];
+    const channels: Channel[] = [];
+    const room = () => SWEEP_ENTRIES_MAX - changes.length;
+    for (const endpoint of this.#endpoints.all()) {
+      const prefix = prefixOf(endpoint.id);
+      const forgotten = Array.from(before(deadLetters, prefix, diedBefore, room()));
+      const overdue = Array.from(before(outbox, prefix, dueBefore, room() - forgotten.length));
+      if (forgotten.length + overdue.length === 0) continue;
+      const channel = this.#tallies.of(endpoint);
+      for (const { key } of forgotten) changes.push({ database: deadLetters, key });
+      channel.tally.deadLetters -= forgotten.length;
+      for (const { key, value } of overdue) {
+        const entry: Entry = { ...parseRecord<Entry>(value), death: 'overdue' };
+        changes.push(
+          { database: outbox, key },
+          ...this.#giveUp(channel, key.subarray(-MESSAGE_BYTES), entry),
+        );
+      }
+      channel.tally.pending -= overdue.length;
+      channels.push(channel);
+      changes.push(this.#tallies.change(channel));
+    }
+    for (const database of [outbox, deadLetters, tallies]) changes.push(...this.#orphans(database, room()));
+    if (changes.length > 0) await this.#tallies.write(channels, changes);
+    return changes.length;
+  }
+
+  #list(database: Database, endpointId: string, { limit, after }: DeliveryPage): (Delivery | DeadLetter)[] {
+    const prefix = endpointKey(endpointId);
+    if (prefix === undefined) return [];
+    this.#databases.root.resetReadTxn();
+    const start =
+      after === undefined ? prefix : deliveryKey(prefix, after.at, messageKey(after.webhookId) ?? prefix);
+    const range = database.getRange({
+      start,
+      exclusiveStart: after !== undefined,
+      end: endOf(prefix),
+      limit,
+    });
+    return Array.from(range, ({ key, value }) => ({
+      ...parseDeliveryKey(key),
+      ...parseRecord<Entry>(value),
+    }));
+  }
+
+  /** What becomes of a delivery that failed. */
+  #again(
+    channel: Channel,
+    message: Uint8Array,
+    { type, occurredAt, attempts }: Delivery,
+    result: Exclude<DeliveryResult, { kind: 'delivered' }>,
+  ): Change[] {
+    const entry: Entry = { type, occurredAt, attempts: attempts + 1, failure: result.failure };
+    if (result.kind === 'dead') return this.#giveUp(channel, message, { ...entry, death: 'exhausted' });
+    channel.tally.pending += 1;
+    const key = deliveryKey(channel.key, result.dueAt, message);
+    return [{ database: this.#databases.outbox, key, value: encodeRecord(entry) }];
+  }
+
+  #giveUp(channel: Channel, message: Uint8Array, entry: Entry): Change[] {
+    if (channel.tally.deadLetters < this.#backlogMax) {
+      return [this.#bury(channel, this.#serviceTime.now(), message, entry)];
+    }
+    drop(channel.tally, entry.occurredAt);
+    return [];
+  }
+
+  #bury(channel: Channel, now: number, message: Uint8Array, entry: Entry): Change {
+    channel.tally.deadLetters += 1;
+    const key = deliveryKey(channel.key, now, message);
+    return { database: this.#databases.deadLetters, key, value: encodeRecord(entry) };
+  }
+
+  #replay(endpointId: string, wanted: ReadonlySet<string> | undefined, room: number): Change[] {
+    const { outbox, deadLetters } = this.#databases;
+    const prefix = prefixOf(endpointId);
+    const now = this.#serviceTime.now();
+    const changes: Change[] = [];
+    for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {
+      if (changes.length >= 2 * room) break;
+      if (wanted !== undefined && !wanted.has(parseDeliveryKey(key).webhookId)) continue;
+      const { type, occurredAt } = parseRecord<Entry>(value);
+      const again = encodeRecord({ type, occurredAt, attempts: 0 } satisfies Entry);
+      const message = Buffer.from(key.subarray(-MESSAGE_BYTES));
+      changes.push({ database: deadLetters, key: Buffer.from(key) });
+      changes.push({ database: outbox, key: deliveryKey(prefix, now, message), value: again });
+    }
+    return changes;
+  }
+
+  /** Entries whose endpoint is no more: one look for each endpoint that has any. */
+  *#orphans(database: Database, limit: number): Iterable<Change> {
+    let found = 0;
+    for (let start: Uint8Array = Buffer.alloc(1); found < limit; ) {
+      const [first] = database.getKeys({ start, limit: 1 });
+      if (first === undefined) return;
+      const prefix = Buffer.from(first.subarray(0, ENDPOINT_KEY_BYTES));
+      start = endOf(prefix);
+      if (this.#endpoints.get(`we_${prefix.toString('hex')}`) !== undefined) continue;
+      for (const key of database.getKeys({ start: prefix, end: endOf(prefix), limit: limit - found })) {
+        found += 1;
+        yield { database, key: Buffer.from(key) };
+      }
+    }
+  }
+}
+
+function backlogFull(): ServiceError {
+  const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
+function asItIs(endpoint: WebhookEndpoint): WebhookEndpoint {
+  return endpoint;
+}
+
+/** The first entries of an endpoint with a time before that. */
+function* before(
+  database: Database,
+  prefix: Uint8Array,
+  stamp: number,
+  limit: number,
+): Iterable<{ key: Buffer; value: Buffer }> {
+  if (limit <= 0) return;
+  const end = deliveryKey(prefix, stamp, Buffer.alloc(0));
+  for (const { key, value } of database.getRange({ start: prefix, end, limit })) {
+    yield { key: Buffer.from(key), value };
+  }
+}

@@ -1,0 +1,200 @@
+import { documentSha256, type Job } from '../../job/job.ts';
+import type { JobQuery, Viewer } from '../store.ts';
+import type { Change } from './commits.ts';
+import type { Database, Databases } from './databases.ts';
+import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keyLayout.ts';
+
+/**
+ * The indexes behind listing. A posting list is a range of keys that begin with one term and end with job keys, so it is
+ * sorted by time of acceptance. Each term begins with a scope, one per circle of viewers: whoever reads a list may
+ * see every job in it, and cannot learn of others from how long a search takes or where its pages end.
+ *
+ * `scopes` has one list per scope, written at its end. Digests and references would hit a random page each, and a big
+ * store would write a page per job and term. So `lookups` is cut into generations: only the newest one is written, and
+ * it stays as small as in a new store; a search looks into each.
+ */
+const GENERATION_ENTRIES = 131_072;
+const GENERATION_BYTES = 4;
+/** By document and by reference, in three circles. */
+const LOOKUPS_PER_JOB_MAX = 6;
+export const SCOPE_KEY_BYTES = TERM_BYTES + JOB_KEY_BYTES;
+export const LOOKUP_KEY_BYTES = GENERATION_BYTES + SCOPE_KEY_BYTES;
+
+/** Leeway between the time in a job's id and its `acceptedAt`. */
+const ID_SKEW_MS = 3_600_000;
+
+export class Postings {
+  readonly #scopes: Database;
+  readonly #lookups: Database;
+  #generation: number;
+  #entries: number;
+
+  constructor({ scopes, lookups }: Databases) {
+    this.#scopes = scopes;
+    this.#lookups = lookups;
+    this.#generation = newestGeneration(lookups);
+    this.#entries = lookups.getKeysCount({ start: generationKey(this.#generation) });
+  }
+
+  /** Everything under which a new job is found later. */
+  changesFor(job: Job, key: Uint8Array): Change[] {
+    return [
+      ...scopeEntries(job, key).map((entry) => posting(this.#scopes, entry)),
+      ...lookupEntries(job, key).map((entry) => posting(this.#lookups, this.place(entry))),
+    ];
+  }
+
+  /** The key under which a new lookup is written. */
+  place(lookup: Uint8Array): Buffer {
+    return inGeneration(this.#currentGeneration(), lookup);
+  }
+
+  /** Keys of the jobs that viewer, digest or reference, and times allow, newest first; other filters are not applied. */
+  *find(query: JobQuery): Iterable<Uint8Array> {
+    const [from, below] = keyBounds(query);
+    const searches = this.#prefixes(query).map(({ database, prefix }) =>
+      database
+        .getKeys({
+          start: Buffer.concat([prefix, below]),
+          exclusiveStart: true,
+          end: Buffer.concat([prefix, from]),
+          inclusiveEnd: true,
+          reverse: true,
+        })
+        [Symbol.iterator](),
+    );
+    yield* newestFirst(searches);
+  }
+
+  #prefixes(query: JobQuery): { database: Database; prefix: Uint8Array }[] {
+    const lookup = lookupIn(query);
+    const scopes = scopesFor(query.viewer);
+    if (lookup === undefined) {
+      return scopes.map((scope) => ({ database: this.#scopes, prefix: termKey(...scope) }));
+    }
+    const terms = scopes.map((scope) => termKey(...scope, ...lookup));
+    const generations = Array.from({ length: newestGeneration(this.#lookups) + 1 }, (_, n) =>
+      generationKey(n),
+    );
+    return generations.flatMap((generation) =>
+      terms.map((term) => ({ database: this.#lookups, prefix: Buffer.concat([generation, term]) })),
+    );
+  }
+
+  #currentGeneration(): number {
+    if (this.#entries >= GENERATION_ENTRIES) {
+      this.#generation += 1;
+      this.#entries = 0;
+    }
+    this.#entries += 1;
+    return this.#generation;
+  }
+}
+
+/** Keys in `scopes` of a job. */
+export function scopeEntries(job: Job, key: Uint8Array): Buffer[] {
+  return scopesOf(job).map((scope) => Buffer.concat([termKey(...scope), key]));
+}
+
+/** Keys in `lookups` of a job, each without the generation it begins with. */
+export function lookupEntries(job: Job, key: Uint8Array): Buffer[] {
+  return scopesOf(job).flatMap((scope) =>
+    lookupsOf(job).map((lookup) => Buffer.concat([termKey(...scope, ...lookup), key])),
+  );
+}
+
+export function inGeneration(generation: number, lookup: Uint8Array): Buffer {
+  return Buffer.concat([generationKey(generation), lookup]);
+}
+
+/** The generation of a key in `lookups`, and what it places there. */
+export function parseLookup(key: Uint8Array): { generation: number; lookup: Uint8Array } {
+  return { generation: Buffer.from(key).readUInt32BE(), lookup: key.subarray(GENERATION_BYTES) };
+}
+
+/** As many generations as that number of jobs can have filled, at most. */
+export function generationsMax(jobs: number): number {
+  return Math.ceil((jobs * LOOKUPS_PER_JOB_MAX) / GENERATION_ENTRIES) + 1;
+}
+
+type Term = [string, string];
+
+/** The circles of viewers a job belongs to (decisions on visibility): each sees it by its own list. */
+function scopesOf(job: Job): Term[] {
+  const scopes: Term[] = [['client', job.clientId]];
+  if (job.visibility !== 'private') scopes.push(['organization', job.organization]);
+  if (job.visibility === 'partner') scopes.push(['partners', job.organization]);
+  return scopes;
+}
+
+function scopesFor({ clientId, organization, partnerOf }: Viewer): Term[] {
+  return [
+    ['client', clientId],
+    ['organization', organization],
+    ...[...new Set(partnerOf)].map((partner): Term => ['partners', partner]),
+  ];
+}
+
+function lookupsOf(job: Job): Term[] {
+  const lookups: Term[] = [['document_sha256', documentSha256(job)]];
+  if (job.customerReference !== undefined) lookups.push(['customer_reference', job.customerReference]);
+  return lookups;
+}
+
+function lookupIn({ documentSha256, customerReference }: JobQuery): Term | undefined {
+  if (documentSha256 !== undefined) return ['document_sha256', documentSha256];
+  if (customerReference !== undefined) return ['customer_reference', customerReference];
+  return undefined;
+}
+
+/** The smallest job key asked for, and the one all must be below. */
+function keyBounds({ before, createdFrom = 0, createdTo }: JobQuery): [Buffer, Buffer] {
+  const bounds: Buffer[] = [JOB_KEY_END];
+  if (before !== undefined) bounds.push(jobKey(before) ?? Buffer.alloc(0));
+  if (createdTo !== undefined) bounds.push(jobKeyAt(createdTo + ID_SKEW_MS));
+  const below = bounds.reduce((a, b) => (Buffer.compare(a, b) < 0 ? a : b));
+  return [jobKeyAt(createdFrom - ID_SKEW_MS), below];
+}
+
+/** Merges searches, each newest first, without duplicates. */
+function* newestFirst(searches: Iterator<Uint8Array>[]): Iterable<Uint8Array> {
+  const heads = searches.map((search) => ({ search, job: nextJob(search) }));
+  try {
+    for (;;) {
+      let newest: Uint8Array | undefined;
+      for (const { job } of heads) {
+        if (job !== undefined && (newest === undefined || Buffer.compare(job, newest) > 0)) newest = job;
+      }
+      if (newest === undefined) return;
+      yield newest;
+      for (const head of heads) {
+        if (head.job !== undefined && Buffer.compare(head.job, newest) === 0) head.job = nextJob(head.search);
+      }
+    }
+  } finally {
+    for (const { search } of heads) search.return?.();
+  }
+}
+
+function nextJob(search: Iterator<Uint8Array>): Uint8Array | undefined {
+  const { done, value } = search.next();
+  return done ? undefined : value.subarray(-JOB_KEY_BYTES);
+}
+
+function posting(database: Database, key: Uint8Array): Change {
+  return { database, key, value: NOTHING };
+}
+
+function generationKey(generation: number): Buffer {
+  const key = Buffer.alloc(GENERATION_BYTES);
+  key.writeUInt32BE(generation);
+  return key;
+}
+
+export function newestGeneration(lookups: Database): number {
+  for (const key of lookups.getKeys({ reverse: true })) {
+    // Damage, which must not keep anybody from opening the store to mend it.
+    if (key.length === LOOKUP_KEY_BYTES) return parseLookup(key).generation;
+  }
+  return 0;
+}

@@ -1,0 +1,116 @@
+import { assert } from '../../base/assert.ts';
+import type { Tally, WebhookEndpoint } from '../webhookStore.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Database, Databases } from './databases.ts';
+import { endpointKey, JOB_KEY_BYTES } from './keyLayout.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+/** An endpoint as this process counts it. */
+export interface Channel {
+  key: Buffer;
+  /** Of the endpoint, when the counts were taken: another process may have queued something since. */
+  revision: number;
+  tally: Tally;
+  /** Writes under way that the tally is already ahead by: until they are done, the store cannot be counted. */
+  writes: number;
+}
+
+/** The channels of all endpoints. A tally is changed when a write is decided on, so that the next one finds what is left of the room. */
+export class Tallies {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #channels = new Map<string, Channel>();
+
+  constructor(databases: Databases, commits: Commits) {
+    this.#databases = databases;
+    this.#commits = commits;
+  }
+
+  /** Counts what is stored anew once another process, or a test, may have added to it. */
+  of(endpoint: WebhookEndpoint): Channel {
+    const known = this.#channels.get(endpoint.id);
+    if (known !== undefined && (known.revision === endpoint.revision || known.writes > 0)) return known;
+    const { outbox, deadLetters, tallies } = this.#databases;
+    const key = prefixOf(endpoint.id);
+    const bytes = tallies.getBinary(key);
+    const stored = known?.tally ?? (bytes === undefined ? emptyTally() : parseRecord<Tally>(bytes));
+    const counts = { pending: count(outbox, key), deadLetters: count(deadLetters, key) };
+    const channel = { key, revision: endpoint.revision, tally: { ...stored, ...counts }, writes: 0 };
+    this.#channels.set(endpoint.id, channel);
+    return channel;
+  }
+
+  change({ key, tally }: Channel): Change {
+    return { database: this.#databases.tallies, key, value: encodeRecord(tally) };
+  }
+
+  /** Writes what the tallies of these channels say already. */
+  async write(channels: readonly Channel[], changes: Change[]): Promise<void> {
+    for (const channel of channels) channel.writes += 1;
+    await this.#commits.write({ changes });
+    for (const channel of channels) channel.writes -= 1;
+  }
+}
+
+/** What one write counts before it is known whether anything comes of it. */
+export class Counting {
+  readonly #before = new Map<Channel, Tally>();
+
+  /** Before the tally of this channel is changed. */
+  on(channel: Channel): void {
+    if (this.#before.has(channel)) return;
+    this.#before.set(channel, { ...channel.tally });
+    channel.writes += 1;
+  }
+
+  /** Called once all is counted; the function returned, once it is known. Where nothing happened nothing was counted. */
+  end(): (happened: boolean) => void {
+    const counted = Array.from(this.#before, ([channel, before]) => ({
+      channel,
+      before,
+      after: { ...channel.tally },
+    }));
+    return (happened) => {
+      for (const { channel, before, after } of counted) {
+        channel.writes -= 1;
+        if (!happened) takeBack(channel.tally, before, after);
+      }
+    };
+  }
+}
+
+/** Others may have counted since: only the difference goes. */
+function takeBack(tally: Tally, before: Tally, after: Tally): void {
+  for (const count of ['pending', 'deadLetters', 'dropped'] as const) {
+    tally[count] -= after[count] - before[count];
+  }
+  if (tally.dropped > 0) return;
+  delete tally.droppedFrom;
+  delete tally.droppedTo;
+}
+
+export function drop(tally: Tally, occurredAt: number): void {
+  tally.dropped += 1;
+  tally.droppedFrom = Math.min(tally.droppedFrom ?? occurredAt, occurredAt);
+  tally.droppedTo = Math.max(tally.droppedTo ?? occurredAt, occurredAt);
+}
+
+export function emptyTally(): Tally {
+  return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
+}
+
+/** What every key of an endpoint's deliveries begins with. */
+export function prefixOf(endpointId: string): Buffer {
+  const key = endpointKey(endpointId);
+  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
+  return key;
+}
+
+/** Sorts after every key that begins with the prefix. */
+export function endOf(prefix: Uint8Array): Buffer {
+  return Buffer.concat([prefix, Buffer.alloc(JOB_KEY_BYTES, 0xff)]);
+}
+
+export function count(database: Database, prefix: Uint8Array): number {
+  return database.getKeysCount({ start: prefix, end: endOf(prefix) });
+}

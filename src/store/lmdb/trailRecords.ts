@@ -1,0 +1,124 @@
+import { assert } from '../../base/assert.ts';
+import { fromUtf8, toHex } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { sha256, sha512 } from '../../base/crypto.ts';
+import { randomIdBytes } from '../../base/random.ts';
+import { newJobId } from '../../job/id.ts';
+import type { ReceivedJob } from '../../job/job.ts';
+import { type Act, auditReference, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import { AUDIT_CLIENT, type TrailEntry, type TrailStore } from '../trail.ts';
+import type { Change, Commits, Write } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { counterKey, NOTHING, parseCounterKey } from './keyLayout.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+export interface AuditOptions {
+  environment: string;
+  clock: Clock;
+  /** The changes that make a job wait to be sealed. */
+  accept(job: ReceivedJob, releaseKey: Buffer): Change[];
+}
+
+/** The audit trail in the embedded store. Writes of every process take turns by the number of the next record. */
+export class TrailRecords implements TrailStore {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #options: AuditOptions;
+
+  constructor(databases: Databases, commits: Commits, options: AuditOptions) {
+    this.#databases = databases;
+    this.#commits = commits;
+    this.#options = options;
+  }
+
+  async append(act: Act): Promise<number> {
+    const number = await this.#write(act, { changes: [] });
+    assert(number !== undefined, 'a record without a condition is always written');
+    return number;
+  }
+
+  /** An act that is a write, and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
+  async write(act: Act | null, write: Write): Promise<boolean> {
+    if (act === null) return this.#commits.write(write);
+    return (await this.#write(act, write)) !== undefined;
+  }
+
+  async entry(number: number): Promise<TrailEntry | undefined> {
+    return (await this.entries(number - 1, 1)).find((entry) => entry.number === number);
+  }
+
+  async entries(after: number, limit: number): Promise<TrailEntry[]> {
+    this.#refresh();
+    const start = counterKey(Math.max(after, 0) + 1);
+    return Array.from(this.#databases.trail.getRange({ start, limit }), ({ key, value }) =>
+      parseEntry(parseCounterKey(key), value),
+    );
+  }
+
+  async newest(): Promise<number> {
+    this.#refresh();
+    for (const key of this.#databases.trail.getKeys({ reverse: true, limit: 1 })) return parseCounterKey(key);
+    return 0;
+  }
+
+  async #write(act: Act, { changes, unless = [] }: Write): Promise<number | undefined> {
+    const { trail } = this.#databases;
+    for (;;) {
+      const { number, previous } = await this.#place();
+      const taken = { database: trail, key: counterKey(number) };
+      const happened = await this.#commits.write({
+        unless: [...unless, taken],
+        changes: [...changes, ...this.#changes(act, number, previous)],
+      });
+      if (happened) return number;
+      // Where another record took the number, the act is looked at anew; otherwise its own condition forbade it.
+      if ((await this.newest()) < number) return undefined;
+    }
+  }
+
+  async #place(): Promise<{ number: number; previous: string | undefined }> {
+    const newest = await this.newest();
+    const previous = newest === 0 ? undefined : await this.entry(newest);
+    return { number: newest + 1, previous: previous?.text };
+  }
+
+  #changes(act: Act, number: number, previous: string | undefined): Change[] {
+    const { environment, clock, accept } = this.#options;
+    const atMs = clock();
+    const text = encodeAuditRecord(act, { number, previous, atMs, environment });
+    const job = jobOf(number, text, atMs);
+    const value = encodeRecord([job.id, text]);
+    return [{ database: this.#databases.trail, key: counterKey(number), value }, ...accept(job, NOTHING)];
+  }
+
+  /** Other processes write here too. */
+  #refresh(): void {
+    this.#commits.assertIntact();
+    this.#databases.root.resetReadTxn();
+  }
+}
+
+/** What has a record sealed: a job like any other, for a document that is the record itself. */
+function jobOf(number: number, text: string, acceptedAt: number): ReceivedJob {
+  const bytes = fromUtf8(text);
+  const document = { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
+  return {
+    id: newJobId(),
+    clientId: AUDIT_CLIENT,
+    organization: AUDIT_CLIENT,
+    traceId: randomIdBytes(16).toString('hex'),
+    mode: 'async',
+    visibility: 'private',
+    customerReference: auditReference(number),
+    preserveMetadata: false,
+    source: 'audit',
+    content: { document, scan: { verdict: 'not_scanned' } },
+    capabilities: [],
+    acceptedAt,
+  };
+}
+
+function parseEntry(number: number, value: Uint8Array): TrailEntry {
+  const [jobId, text] = parseRecord<[string, string]>(value, `audit record ${number}`);
+  return { number, jobId, text };
+}

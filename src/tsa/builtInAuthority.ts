@@ -1,0 +1,172 @@
+import type { Logger } from 'pino';
+import { type Certificate, describeSubject, isValidAt, timestampingFault } from '../asn1/certificate.ts';
+import { encodeSignedAttributes, encodeSignedData } from '../asn1/cms.ts';
+import { MalformedDer } from '../asn1/der.ts';
+import { isOid, OID } from '../asn1/oid.ts';
+import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import {
+  encodeTstInfo,
+  parseQuery,
+  type TimestampQuery,
+  UnsupportedVersion,
+} from '../asn1/timestampQuery.ts';
+import { encodeGranted, encodeRejection, type FailureInfo } from '../asn1/timestampResponse.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
+import { newSerial } from './serial.ts';
+import type { TrustedClock } from './trustedClock.ts';
+import { TimestampUnavailable } from './unavailable.ts';
+
+/** Longest query that is read. Stock clients send about 100 bytes. */
+export const QUERY_BYTES_MAX = 4096;
+
+/** An HSM's key. A signature it gives is already verified; undefined when it can give none. */
+export interface UnitSigner {
+  readonly key: { algorithm: AuthorityAlgorithm; spki: string };
+  readonly ready: boolean;
+  sign(message: Uint8Array): Promise<Uint8Array | undefined>;
+}
+
+/** A time-stamping unit: a key, and its certificate with those above it, the root last. */
+export interface TimestampUnit {
+  signer: UnitSigner;
+  chain: readonly Certificate[];
+}
+
+export interface AuthorityOptions {
+  /** In order of preference: the next one signs where one cannot. */
+  units: readonly TimestampUnit[];
+  /** Policy under which tokens are issued, and the only one a query may ask for; dotted object identifier. */
+  policy: string;
+  clock: Pick<TrustedClock, 'now' | 'accuracyMs'>;
+  logger: Logger;
+}
+
+export interface UnitStatus {
+  /** Subject of its certificate. */
+  authority: string;
+  ready: boolean;
+  /** When its certificate, or the first one above it, ends; milliseconds since the epoch. */
+  notAfter: number;
+}
+
+/** Why a query is not granted, as the client is told. */
+class Refusal extends Error {
+  readonly failure: FailureInfo;
+
+  constructor(failure: FailureInfo, text: string) {
+    super(text);
+    this.name = 'Refusal';
+    this.failure = failure;
+  }
+}
+
+/** Throws OperatorError for a unit whose certificate is not one of its key, or not one for time-stamping. */
+export function openAuthority(options: AuthorityOptions): BuiltInAuthority {
+  if (!isOid(options.policy))
+    throw new OperatorError(`timestamp policy ${options.policy}: not an object identifier`);
+  if (options.units.length === 0) throw new OperatorError('the built-in time-stamp authority has no key');
+  for (const { signer, chain } of options.units) {
+    const [certificate] = chain;
+    if (certificate === undefined)
+      throw new OperatorError('a time-stamping key has no certificate: install one');
+    const mistake =
+      toBase64(certificate.spki) === signer.key.spki ? timestampingFault(certificate) : 'is for another key';
+    if (mistake !== undefined) {
+      throw new OperatorError(`the time-stamping certificate ${describeSubject(certificate)} ${mistake}`);
+    }
+  }
+  return new BuiltInAuthority(options);
+}
+
+/** The built-in time-stamp authority (RFC 3161, RFC 5816, profile ETSI EN 319 422). Holds no state but its keys' children. */
+export class BuiltInAuthority {
+  readonly name = 'built-in';
+  /** The certificates its tokens chain up to. */
+  readonly roots: readonly Certificate[];
+  readonly intermediates: readonly Uint8Array[] = [];
+  readonly #options: AuthorityOptions;
+
+  /** Use {@link openAuthority}. */
+  constructor(options: AuthorityOptions) {
+    this.#options = options;
+    this.roots = options.units.flatMap(({ chain }) => chain.slice(-1));
+  }
+
+  /**
+   * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with its reason in the standard's own words.
+   * Never rejects as a promise, whatever the query is.
+   */
+  async answerQuery(query: Uint8Array): Promise<Uint8Array> {
+    try {
+      return encodeGranted(await this.#stamp(this.#accept(query)));
+    } catch (error) {
+      const refusal = toRefusal(error);
+      if (refusal.failure === 'systemFailure')
+        this.#options.logger.error({ err: error }, 'no time-stamp given');
+      return encodeRejection(refusal.failure, refusal.message);
+    }
+  }
+
+  status(): UnitStatus[] {
+    return this.#options.units.map(({ signer, chain }) => ({
+      authority: chain.slice(0, 1).map(describeSubject).join(),
+      ready: signer.ready,
+      notAfter: Math.min(...chain.map(({ notAfter }) => notAfter)),
+    }));
+  }
+
+  #accept(bytes: Uint8Array): TimestampQuery {
+    if (bytes.length > QUERY_BYTES_MAX) throw new Refusal('badDataFormat', 'the query is too long');
+    const query = parseQuery(bytes);
+    if (query.imprint === undefined) {
+      throw new Refusal('badAlg', 'the message imprint must be SHA-256, SHA-384 or SHA-512');
+    }
+    if (query.policy !== undefined && query.policy !== this.#options.policy) {
+      throw new Refusal('unacceptedPolicy', `the only policy is ${this.#options.policy}`);
+    }
+    if (query.hasExtensions) throw new Refusal('unacceptedExtension', 'no extension is supported');
+    return query;
+  }
+
+  async #stamp(query: TimestampQuery): Promise<Uint8Array> {
+    const { units, policy, clock } = this.#options;
+    const genTime = clock.now();
+    const content = encodeTstInfo({
+      policy,
+      imprintDer: query.imprintDer,
+      serial: newSerial(genTime),
+      genTime,
+      accuracyMs: clock.accuracyMs,
+      nonce: query.nonce,
+    });
+    for (const { signer, chain } of units) {
+      const [certificate] = chain;
+      if (certificate === undefined || !chain.every((each) => isValidAt(each, genTime))) continue;
+      const signedAttributes = encodeSignedAttributes(OID.tstInfo, content, certificate);
+      const signature = await signer.sign(signedAttributes);
+      if (signature === undefined) continue;
+      return encodeSignedData({
+        contentType: OID.tstInfo,
+        content,
+        signedAttributes,
+        signature,
+        algorithm: signer.key.algorithm,
+        certificate,
+        // The root is what the verifier has already.
+        certificates: query.certReq ? chain.slice(0, Math.max(1, chain.length - 1)) : [],
+      });
+    }
+    throw new Refusal('systemFailure', 'no time-stamping key can sign at the moment');
+  }
+}
+
+function toRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error instanceof MalformedDer) return new Refusal('badDataFormat', error.message);
+  if (error instanceof UnsupportedVersion) return new Refusal('badRequest', error.message);
+  if (error instanceof TimestampUnavailable) {
+    return new Refusal('timeNotAvailable', 'the time source cannot be trusted at the moment');
+  }
+  return new Refusal('systemFailure', 'the authority failed');
+}

@@ -1,0 +1,85 @@
+import type { IncomingMessage } from 'node:http';
+import type { Certificate } from '../asn1/certificate.ts';
+import { HttpClient } from '../net/httpClient.ts';
+import { readBody } from '../net/response.ts';
+import { TimestampUnavailable } from './unavailable.ts';
+
+export interface RemoteAuthorityOptions {
+  /** How logs and status name it. */
+  name: string;
+  /** `http:` or `https:`. */
+  url: URL;
+  /** For one token: connecting, asking, and the last byte of the answer. */
+  timeoutMs: number;
+  /** The only certificates its tokens may chain up to. */
+  roots: readonly Certificate[];
+  /** DER of certificates that it may leave out of its tokens. */
+  intermediates?: readonly Uint8Array[];
+  /** Dotted object identifier of the policy to ask for. */
+  policy?: string;
+  /** PEM of the certificate authorities to trust for TLS, in the place of the system's. */
+  ca?: string;
+}
+
+/** Longest response that is read: a token of 64 KiB and its wrapping. */
+const REPLY_BYTES_MAX = 66_560;
+
+/** An external authority, asked over HTTP (RFC 3161, section 3.4). What it answers is not trusted here: see `stamp.ts`. */
+export class RemoteAuthority {
+  readonly name: string;
+  readonly roots: readonly Certificate[];
+  readonly intermediates: readonly Uint8Array[];
+  readonly policy: string | undefined;
+  readonly #url: URL;
+  readonly #timeoutMs: number;
+  readonly #client: HttpClient;
+
+  constructor({ name, url, timeoutMs, roots, intermediates = [], policy, ca }: RemoteAuthorityOptions) {
+    this.name = name;
+    this.roots = roots;
+    this.intermediates = intermediates;
+    this.policy = policy;
+    this.#url = url;
+    this.#timeoutMs = timeoutMs;
+    this.#client = new HttpClient({ ca, idleConnectionsMax: 1 });
+  }
+
+  /** The body of the response to the DER query. Throws TimestampUnavailable `authority_unreachable`. */
+  async answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
+    const { status, mediaType, body } = await this.#post(query, signal).catch((cause: Error) => {
+      throw new TimestampUnavailable('authority_unreachable', cause.message, { cause });
+    });
+    if (status !== 200 || mediaType !== 'application/timestamp-reply') {
+      const what = `HTTP status ${status} with content type ${JSON.stringify(mediaType.slice(0, 100))}`;
+      throw new TimestampUnavailable('authority_unreachable', `answered ${what}`);
+    }
+    return body;
+  }
+
+  /** Cuts off what is under way. */
+  close(): void {
+    this.#client.close();
+  }
+
+  /** Follows no redirects: what is configured is what is asked. */
+  #post(query: Uint8Array, signal: AbortSignal | undefined) {
+    const request = {
+      method: 'POST',
+      url: this.#url,
+      headers: { 'Content-Type': 'application/timestamp-query' },
+      body: query,
+      timeoutMs: this.#timeoutMs,
+      ...(signal && { signal }),
+    } as const;
+    return this.#client.exchange(request, async (answer) => ({
+      status: answer.statusCode ?? 0,
+      mediaType: mediaTypeOf(answer),
+      body: await readBody(answer, REPLY_BYTES_MAX),
+    }));
+  }
+}
+
+/** Without parameters, in lower case. */
+function mediaTypeOf({ headers }: IncomingMessage): string {
+  return (headers['content-type'] ?? '').split(';', 1).join('').trim().toLowerCase();
+}

@@ -1,0 +1,266 @@
+import type { Logger } from 'pino';
+import { BrokenInvariant } from '../base/assert.ts';
+import { toHex } from '../base/bytes.ts';
+import type { Clock } from '../base/clock.ts';
+import { sha256, sha512 } from '../base/crypto.ts';
+import { ServiceError } from '../base/errors.ts';
+import { randomIdBytes } from '../base/random.ts';
+import type { HashPool } from '../hash/pool.ts';
+import { newJobId } from '../job/id.ts';
+import type { DocumentDigests, Job } from '../job/job.ts';
+import { parseUniqueJson } from '../manifest/jcs.ts';
+import { encodeReceipt, kmsKeyId, type Receipt } from '../manifest/receipt.ts';
+import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
+import { openCheckpoint, signersOf } from '../prove/checkpointCheck.ts';
+import { readReceipt } from '../prove/receipts.ts';
+import { verifyReceipt } from '../prove/verify.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import { type Store, UnknownOutcome } from '../store/store.ts';
+
+/** No name of a client or an organization begins so: no key can be issued for it, and nobody's lists show its jobs. */
+export const CANARY_CLIENT = '_canary';
+
+export interface CanaryOptions {
+  store: Pick<Store, 'identity' | 'batchOf' | 'tile' | 'serviceTime'>;
+  sealer: Pick<Sealer, 'accept' | 'settled' | 'obstacle'>;
+  pool: Pick<HashPool, 'hasher'>;
+  /** What `pdfseal trust export` would give now. */
+  trust(): TrustFile;
+  /** From one success to the next canary; endless: none sings by itself. */
+  intervalMs: number;
+  /** How long one may take to be sealed. */
+  timeoutMs: number;
+  clock: Clock;
+  logger: Logger;
+  onRun?(run: CanaryRun): void;
+  /** Told of a broken invariant and a write of unknown outcome: the process must end. */
+  onFatal(error: unknown): void;
+}
+
+/** One canary, sealed and verified or not. */
+export interface CanaryRun {
+  verified: boolean;
+  /** Milliseconds since the epoch. */
+  startedAt: number;
+  durationMs: number;
+  /** What went wrong, or that it verified; for administrators. */
+  detail: string;
+  jobId?: string;
+  leafIndex?: number;
+  /** `<region>/<key label>` of the keys whose signatures verified. */
+  signers: string[];
+}
+
+export interface CanaryStatus {
+  /** Whether the newest one verified, and not too long ago. */
+  ready: boolean;
+  detail: string;
+  intervalMs: number;
+  /** The age past which a success counts no more. */
+  ageMsMax: number;
+  newest?: CanaryRun;
+  /** The newest that verified. */
+  verified?: CanaryRun;
+}
+
+/** While nothing can be sealed nothing is written either: looking again costs next to nothing. */
+const OBSTACLE_PAUSE_MS = 1_000;
+/** After a canary that failed: the store keeps each, so they become rarer. */
+const FAILURE_PAUSE_MS_MIN = 5_000;
+
+/** The smallest document that says what it is. */
+const DOCUMENT = Buffer.from(
+  '%PDF-1.7\n% pdfseald seals this to see that it can: it is nobody’s document\n' +
+    '1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n' +
+    'trailer<</Root 1 0 R>>\n%%EOF\n',
+);
+
+/** By OpenSSL, not by the engine that hashes uploads. */
+const DIGESTS: DocumentDigests = {
+  sha256: toHex(sha256(DOCUMENT)),
+  sha512: toHex(sha512(DOCUMENT)),
+  bytes: DOCUMENT.length,
+};
+
+/**
+ * Proves now and then that a document can be hashed, accepted, sealed, stamped, read back and verified: a document of its own
+ * goes the way of all, and its receipt is held to what verifiers are given. It counts for no client and in no queue.
+ */
+export class Canary {
+  readonly #options: CanaryOptions;
+  readonly #closing = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #failurePauseMs = FAILURE_PAUSE_MS_MIN;
+  #newest: CanaryRun | undefined;
+  #verified: (CanaryRun & { atMs: number }) | undefined;
+  /** Runs take turns. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: CanaryOptions) {
+    this.#options = options;
+  }
+
+  /** Sings the first one, unless none is to sing by itself. */
+  start(): void {
+    if (this.#isOn) void this.sing();
+  }
+
+  /** Seals one that is begun after this call, also where none sings by itself; from the first one on the next follows by itself. Never rejects. */
+  sing(): Promise<CanaryRun> {
+    const run = this.#turn.then(() => this.#attempt());
+    this.#turn = run;
+    return run;
+  }
+
+  status(): CanaryStatus {
+    const { intervalMs, timeoutMs } = this.#options;
+    const ageMsMax = 2 * intervalMs + timeoutMs;
+    const verified = this.#verified;
+    const isYoung = verified !== undefined && performance.now() - verified.atMs <= ageMsMax;
+    return {
+      ready: !this.#isOn || (isYoung && this.#newest?.verified === true),
+      detail: this.#describe(isYoung),
+      intervalMs,
+      ageMsMax,
+      ...(this.#newest && { newest: this.#newest }),
+      ...(verified && { verified: withoutClock(verified) }),
+    };
+  }
+
+  /** Waits for the one that is under way; one that is being sealed is left to the sealer. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    await this.#turn;
+  }
+
+  get #isOn(): boolean {
+    return Number.isFinite(this.#options.intervalMs);
+  }
+
+  #describe(isYoung: boolean): string {
+    if (!this.#isOn) return 'none sings by itself';
+    if (this.#newest === undefined) return 'the first canary is under way';
+    if (!this.#newest.verified || isYoung) return this.#newest.detail;
+    return 'the last canary that verified is too old';
+  }
+
+  #scheduleNext(run: CanaryRun): void {
+    clearTimeout(this.#timer);
+    if (this.#closing.signal.aborted || !this.#isOn) return;
+    this.#timer = setTimeout(() => void this.sing(), this.#pauseAfter(run)).unref();
+  }
+
+  #pauseAfter({ verified, jobId }: CanaryRun): number {
+    const { intervalMs } = this.#options;
+    if (!verified && jobId === undefined) return OBSTACLE_PAUSE_MS;
+    const pauseMs = verified ? intervalMs : Math.min(this.#failurePauseMs, intervalMs);
+    this.#failurePauseMs = verified ? FAILURE_PAUSE_MS_MIN : 2 * this.#failurePauseMs;
+    return pauseMs;
+  }
+
+  async #attempt(): Promise<CanaryRun> {
+    const { clock, logger, onRun, onFatal } = this.#options;
+    const startedAtMs = performance.now();
+    const run: CanaryRun = {
+      verified: false,
+      startedAt: clock(),
+      durationMs: 0,
+      detail: '',
+      signers: [],
+    };
+    try {
+      await this.#seal(run);
+    } catch (error) {
+      run.detail = `it failed: ${error instanceof Error ? error.message : String(error)}`;
+      if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
+      else if (!(error instanceof ServiceError)) logger.error({ err: error }, 'a canary failed');
+    }
+    run.durationMs = performance.now() - startedAtMs;
+    this.#report(run);
+    this.#newest = run;
+    if (run.verified) this.#verified = { ...run, atMs: performance.now() };
+    onRun?.(run);
+    this.#scheduleNext(run);
+    return run;
+  }
+
+  /** Fills in how far it came. Throws what a client's request would meet. */
+  async #seal(run: CanaryRun): Promise<void> {
+    const { sealer, store, timeoutMs, trust } = this.#options;
+    const obstacle = sealer.obstacle();
+    if (obstacle !== undefined) throw obstacle;
+    const job = this.#job(await this.#hash());
+    run.jobId = job.id;
+    await sealer.accept(job);
+    const outcome = await sealer.settled(
+      job.id,
+      AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]),
+    );
+    if (outcome === undefined) throw new Error(`it was not sealed within ${timeoutMs / 1000} s`);
+    if (outcome.kind === 'failed') {
+      throw new ServiceError(outcome.failure.code, outcome.failure.message);
+    }
+    run.leafIndex = outcome.leafIndex;
+    const receipt = await readReceipt(store, job, outcome.leafIndex);
+    Object.assign(run, verify(receipt, parseTrust(encodeTrust(trust()))));
+  }
+
+  async #hash(): Promise<DocumentDigests> {
+    const hasher = this.#options.pool.hasher();
+    await hasher.update(DOCUMENT);
+    return { ...(await hasher.digest()), bytes: DOCUMENT.length };
+  }
+
+  /** `blocking`, so that while nothing can be sealed it fails at once instead of waiting among the others. */
+  #job(document: DocumentDigests): Job {
+    return {
+      id: newJobId(),
+      clientId: CANARY_CLIENT,
+      organization: CANARY_CLIENT,
+      traceId: randomIdBytes(16).toString('hex'),
+      mode: 'blocking',
+      visibility: 'private',
+      preserveMetadata: false,
+      source: 'canary',
+      content: { document, scan: { verdict: 'not_scanned' } },
+      capabilities: [],
+      acceptedAt: this.#options.clock(),
+      since: this.#options.store.serviceTime.now(),
+    };
+  }
+
+  /** Says once that it failed, and once that it is well again. */
+  #report({ verified, detail, jobId }: CanaryRun): void {
+    const { logger } = this.#options;
+    if (verified && this.#newest?.verified === false) {
+      logger.info({ event: 'canary_back' }, 'the canary verifies again');
+    }
+    if (verified || detail === this.#newest?.detail) return;
+    const fields = { event: 'canary_failed', job_id: jobId, detail };
+    logger.warn(fields, 'no canary could be sealed and verified');
+  }
+}
+
+/** As a client would: by the text that is served, and the document at hand. */
+function verify(receipt: Receipt, trust: TrustFile): Pick<CanaryRun, 'verified' | 'detail' | 'signers'> {
+  const received = parseUniqueJson(encodeReceipt(receipt));
+  const verdict = verifyReceipt({ document: DIGESTS, receipt: received, trust, subject: 'canary' });
+  const wrong = verdict.checks.find(({ outcome }) => outcome !== 'passed');
+  return {
+    verified: verdict.outcome === 'good',
+    detail: wrong ? `its receipt does not verify: ${wrong.name}: ${wrong.detail}` : 'sealed and verified',
+    signers: signersIn(receipt, trust),
+  };
+}
+
+function signersIn({ evidence, sealed_at }: Receipt, trust: TrustFile): string[] {
+  const opened = openCheckpoint(evidence.checkpoint);
+  const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
+  const epoch = log && epochOf(log, Date.parse(sealed_at));
+  return opened && epoch ? signersOf(opened.note, log.origin, epoch.keys).keys.map(kmsKeyId) : [];
+}
+
+function withoutClock({ atMs: _, ...run }: CanaryRun & { atMs: number }): CanaryRun {
+  return run;
+}

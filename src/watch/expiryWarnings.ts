@@ -1,0 +1,93 @@
+import type { Logger } from 'pino';
+import { describeSubject } from '../asn1/certificate.ts';
+import { toHex } from '../base/bytes.ts';
+import { type Clock, toTimestamp } from '../base/clock.ts';
+import { daysLeft, urgencyOf } from '../base/validity.ts';
+import {
+  type CertificateEntry,
+  type CertificateSources,
+  listCertificates,
+  validityOf,
+} from '../tsa/certificateList.ts';
+
+export interface ExpiryOptions {
+  /** Certificates that are in use. */
+  sources: CertificateSources;
+  clock: Clock;
+  logger: Logger;
+  /** How often they are looked at. */
+  intervalMs?: number;
+}
+
+const INTERVAL_MS = 3_600_000;
+
+/** Warns of certificates that end soon, at once and then once a day for each. Returns the function that ends it. */
+export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: ExpiryOptions): () => void {
+  const warnings = new ExpiryWarnings(options);
+  warnings.look();
+  const timer = setInterval(() => warnings.look(), intervalMs).unref();
+  return () => clearInterval(timer);
+}
+
+export class ExpiryWarnings {
+  readonly #options: Omit<ExpiryOptions, 'intervalMs'>;
+  /** By what was said, the day on which it was. */
+  #saidOn = new Map<string, string>();
+
+  constructor(options: Omit<ExpiryOptions, 'intervalMs'>) {
+    this.#options = options;
+  }
+
+  /** Says what was not said today. */
+  look(): void {
+    const { sources, clock, logger } = this.#options;
+    const now = clock();
+    const today = toTimestamp(now).slice(0, 10);
+    const saidToday = new Map<string, string>();
+    for (const entry of listCertificates(sources)) {
+      const warning = warningOf(entry, now);
+      if (warning === undefined) continue;
+      const { name, level, message, fields } = warning;
+      saidToday.set(name, today);
+      if (this.#saidOn.get(name) !== today) logger[level](fields, message);
+    }
+    this.#saidOn = saidToday;
+  }
+}
+
+interface Warning {
+  /** Tells it from all others. */
+  name: string;
+  level: 'warn' | 'error';
+  message: string;
+  fields: object;
+}
+
+function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
+  const { authority, role, found } = entry;
+  if ('missing' in found) {
+    const fields = { event: 'certificate_ends', authority, role, detail: found.missing };
+    const message = 'a certificate that time-stamps rest on cannot be read';
+    return { name: `${authority} ${role}`, level: 'error', message, fields };
+  }
+  const urgency = urgencyOf(found, now);
+  if (urgency === 'none') return undefined;
+  const subject = describeSubject(found);
+  const expired = validityOf(entry, now) === 'expired';
+  return {
+    name: `${authority} ${toHex(found.serial)} ${urgency}`,
+    level: urgency === 'urgent' ? 'error' : 'warn',
+    message: expired
+      ? 'a certificate that time-stamps rest on has ended: nothing more is stamped under it'
+      : 'a certificate that time-stamps rest on ends soon: certify the key anew, or make another',
+    fields: {
+      event: 'certificate_ends',
+      authority,
+      role,
+      subject,
+      not_after: toTimestamp(found.notAfter),
+      days_left: daysLeft(found, now),
+      urgency,
+    },
+  };
+}

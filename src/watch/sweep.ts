@@ -1,0 +1,81 @@
+import type { Logger } from 'pino';
+import type { Copies } from '../copy/copies.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
+import { IDEMPOTENCY_RETENTION_MS } from '../store/lmdb/idempotencyEntries.ts';
+import { QUOTA_RETENTION_MS } from '../store/lmdb/quotaCounts.ts';
+import type { JobCopy, Store } from '../store/store.ts';
+
+const INTERVAL_MS = 60_000;
+/** Entries removed in one transaction: small enough that a batch waiting behind it does not notice. */
+const STEP_ENTRIES_MAX = 500;
+
+export interface SweepOptions {
+  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas' | 'job' | 'copies' | 'forgetCopies' | 'serviceTime'>;
+  copies: Pick<Copies, 'remove'>;
+  /** How long after its job was accepted a copy is kept. */
+  documentRetentionMs: number;
+  time: Pick<Timekeeping, 'ageMs' | 'date'>;
+  logger: Logger;
+  /** Default: a minute. */
+  intervalMs?: number;
+  /** Told when the store can no longer be written. */
+  onFatal(error: unknown): void;
+}
+
+/**
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of quotas whose windows are long over, and
+ * copies of documents. Returns the function that ends it, after the step under way.
+ */
+export function startSweeping({ onFatal, ...options }: SweepOptions): () => Promise<void> {
+  const stop = new AbortController();
+  let sweeping = sweep(options, stop.signal).catch(onFatal);
+  const timer = setInterval(() => {
+    sweeping = sweeping.then(() => sweep(options, stop.signal)).catch(onFatal);
+  }, options.intervalMs ?? INTERVAL_MS);
+  return async () => {
+    stop.abort();
+    clearInterval(timer);
+    await sweeping;
+  };
+}
+
+type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
+
+/** Removes, in small steps, what has expired by now. */
+export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
+  for (const step of [sweepIdempotency, sweepQuotas, sweepCopies]) {
+    while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
+  }
+}
+
+async function sweepIdempotency({ store }: Sweep): Promise<number> {
+  return store.sweepIdempotency(store.serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX);
+}
+
+async function sweepQuotas({ store, time }: Sweep): Promise<number> {
+  return store.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
+}
+
+async function sweepCopies(sweep: Sweep): Promise<number> {
+  const { store, copies, logger } = sweep;
+  const expired = await expiredCopies(sweep);
+  if (expired.length > 0) await store.forgetCopies(expired.map(({ jobId }) => jobId));
+  // If we stop here, the files are noise, and the next start removes them; so it does what cannot be removed now.
+  for (const { jobId, copy } of expired) {
+    await copies
+      .remove(copy.file)
+      .catch((err) => logger.error({ err, job_id: jobId }, 'an expired copy stays on disk'));
+  }
+  return expired.length;
+}
+
+/** Looks at every copy: after a jump of the clock the order of ids is not that of age. */
+async function expiredCopies({ store, documentRetentionMs, time }: Sweep): Promise<JobCopy[]> {
+  const expired: JobCopy[] = [];
+  for await (const copy of store.copies()) {
+    const record = await store.job(copy.jobId);
+    if (record === undefined || time.ageMs(record.job) > documentRetentionMs) expired.push(copy);
+    if (expired.length === STEP_ENTRIES_MAX) break;
+  }
+  return expired;
+}

@@ -1,0 +1,66 @@
+/** Who may change something where the kernel does not say who asks, as behind the units' PrivateUsers=. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import t from 'tap';
+import { type AdminParts, createAdminApp } from '../../src/admin/routes.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
+import type { Actor } from '../../src/manifest/auditRecord.ts';
+import type { Credential, Scope } from '../../src/store/store.ts';
+import { ask } from '../support/admin.ts';
+
+const ENVIRONMENT = 'test';
+const credentials = new Map<string, Credential>();
+const actors: Actor[] = [];
+
+function issue(id: string, scopes: Scope[]): string {
+  const key = newApiKey(ENVIRONMENT);
+  const keyHash = hashApiKey(key);
+  credentials.set(keyHash, { keyHash, id, clientId: 'monitor', organization: 'acme', scopes, createdAt: 0 });
+  return key;
+}
+
+const parts = {
+  status: { read: async () => ({ partitions: { members: [{ name: 'west/log' }] } }), quotas: () => ({}) },
+  drills: {
+    putBack: async (name: string, actor: Actor) => {
+      actors.push(actor);
+      return name;
+    },
+  },
+  auth: {
+    store: { credential: async (keyHash: string) => credentials.get(keyHash) },
+    environment: ENVIRONMENT,
+    organizations: () => ({}),
+    clock: systemClock,
+  },
+  forAnyone: false,
+  clock: systemClock,
+  logger: pino({ level: 'silent' }),
+  onFatal: (error: unknown) => t.fail(String(error)),
+} as unknown as AdminParts;
+
+t.test('an API key has to', async (t) => {
+  // Of the other end of a TCP connection the kernel knows no user either.
+  const server = createServer(createAdminApp(parts)).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const putBack = async (key?: string) => {
+    const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+    const answer = await ask({ host: '127.0.0.1', port }, '/partitions/west%2Flog/in', 'POST', headers);
+    return answer.json<{ name?: string; error?: { code: string } }>();
+  };
+  t.match(await putBack(), { error: { code: 'authentication_required' } });
+  t.match(await putBack(issue('key_1', ['jobs:create'])), { error: { code: 'insufficient_scope' } });
+  t.match(await putBack(issue('key_2', ['admin:read'])), { error: { code: 'insufficient_scope' } });
+  t.strictSame(actors, []);
+  t.match(await putBack(issue('key_3', ['admin'])), { name: 'west/log' });
+  t.strictSame(
+    actors,
+    [{ via: 'administration', client: 'monitor', key: 'key_3' }],
+    'and the trail names it',
+  );
+});

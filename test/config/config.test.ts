@@ -1,0 +1,516 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { OperatorError } from '../../src/base/errors.ts';
+import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
+import { mergeConfig } from '../../src/config/reload.ts';
+import { configSchema } from '../../src/config/schema.ts';
+
+const MINIMAL = `timestamp.authorities = []
+environment = "test"
+state_dir = "state"
+[log]
+origin = "seal.example.com/test/2026"
+[[kms.partitions]]
+region = "one"
+module = "module.so"
+token_label = "token"
+key_label = "key"
+pin_file = "pin"
+`;
+
+t.test('the shipped files load', async (t) => {
+  const sandbox = loadConfig('config/sandbox.toml', { files: 'unused' });
+  t.equal(sandbox.environment, 'sandbox');
+  t.equal(sandbox.limits.documentBytesMax, 64 * 2 ** 20);
+  const production = loadConfig('config/production.toml', { files: 'unused' });
+  t.match(production, {
+    http: { listen: [{ host: '127.0.0.1', port: 8400 }], publicUrl: 'https://seal.example.com' },
+    kms: { quorum: { needed: 1 }, partitions: [{ region: 'eu-west' }, { region: 'eu-north' }] },
+    timestamp: {
+      authorities: ['built-in'],
+      keys: [{ keyLabel: 'timestamp-2026' }],
+    },
+    clock: { trust: 'chrony', program: '/usr/bin/chronyc' },
+    scan: { clamd: { path: '/run/clamav/clamd.ctl' }, connectionsMax: 64, encrypted: 'refuse' },
+    organizations: { acme: { partners: ['beta'] } },
+    policies: {
+      rate: { requests: 12_000, windowMs: 60_000 },
+      quotas: { default: { jobs: Number.POSITIVE_INFINITY, windowMs: 86_400_000 } },
+      clients: { invoices: { rate: { requests: 6000 }, quotas: { default: { jobs: 1_000_000 } } } },
+    },
+  });
+});
+
+t.test('production.toml explains every key, and says its default', async (t) => {
+  const text = readFileSync('config/production.toml', 'utf8');
+  const names = keyNames(configSchema);
+  t.ok(names.length > 30, 'the schema was walked to its leaves');
+  for (const name of names)
+    t.match(text, new RegExp(`^(# )?${name} = |^(# )?\\[+.*\\b${name}\\b`, 'm'), name);
+
+  // A table in comments is an example: there is none by default.
+  const keys = text.replaceAll(/^# \[.*\n(#.*\n)*/gm, '');
+  const uncommented = keys.replaceAll(/^# (\w+ = .*)$/gm, (line, key) =>
+    WITHOUT_DEFAULT.test(key) ? line : key,
+  );
+  const defaults = parseConfig(text, 'config/production.toml');
+  const config = parseConfig(uncommented, 'config/production.toml');
+  const hash = { ...config.hash, workers: defaults.hash.workers };
+  t.strictSame({ ...config, hash, tables: defaults.tables, sha256: defaults.sha256 }, defaults);
+});
+
+/** Of two keys either, and files that are there only where somebody put one. */
+const WITHOUT_DEFAULT = /^(token_serial|pin_file|ca_file) /;
+
+t.test('defaults, units and relative paths', async (t) => {
+  const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
+  t.match(config, {
+    file: '/etc/pdfseal/test.toml',
+    storeDir: '/etc/pdfseal/state/store',
+    lockFile: '/etc/pdfseal/state/lock',
+    trustFile: '/etc/pdfseal/state/trust.json',
+    drainTimeoutMs: 30_000,
+    http: {
+      listen: [{ host: '127.0.0.1', port: 8400 }],
+      clearTextBeyondLoopback: false,
+      publicUrl: 'http://127.0.0.1:8400',
+      uploadsPerClientMax: 512,
+    },
+    limits: { documentBytesMax: 2 ** 30, queueJobsMax: 50_000 },
+    sealing: { giveUpAfterMs: 24 * 3_600_000, batchJobsMax: 4096 },
+    kms: { partitions: [{ module: '/etc/pdfseal/module.so', pinFile: '/etc/pdfseal/pin' }] },
+    logging: { level: 'info' },
+  });
+  t.ok(config.hash.workers >= 1);
+  t.match(config.hash, { engine: 'auto', crossCheckShare: 0.01 });
+  t.throws(
+    () => Object.assign(config.kms.partitions[0] ?? {}, { region: 'two' }),
+    TypeError,
+    'frozen to the leaves',
+  );
+});
+
+t.test('addresses', async (t) => {
+  const at = (http: string) => parseConfig(`${MINIMAL}\n[http]\n${http}`, 'c.toml').http;
+  t.match(at('listen = "[::1]:0"'), { listen: [{ host: '::1', port: 0 }], publicUrl: 'http://[::1]:0' });
+  t.match(at('listen = ["unix:/run/a.sock", "localhost:1"]'), {
+    listen: [{ path: '/run/a.sock' }, { host: 'localhost', port: 1 }],
+    publicUrl: 'http://localhost:1',
+  });
+  const tls = '[http.tls]\ncertificate_file = "a.pem"\nkey_file = "a.key"';
+  t.match(at(`listen = "192.0.2.1:443"\n${tls}\nclient_ca_file = "/c.pem"`), {
+    publicUrl: 'https://192.0.2.1:443',
+    tls: { certificateFile: join(process.cwd(), 'a.pem'), clientCaFile: '/c.pem' },
+  });
+  t.match(at('listen = "192.0.2.1:80"\nclear_text_beyond_loopback = true'), {
+    publicUrl: 'http://192.0.2.1:80',
+  });
+  t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
+});
+
+t.test('webhooks', async (t) => {
+  const at = (text: string) => parseConfig(`${MINIMAL}\n[webhooks]\n${text}`, '/etc/c.toml').webhooks;
+  const hour = 3_600_000;
+  t.strictSame(at(''), {
+    allow: [],
+    inFlightMax: 32,
+    perEndpointMax: 4,
+    timeoutMs: 15_000,
+    retryDelaysMs: [5000, 300_000, hour / 2, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * hour)],
+    probeIntervalMs: 60_000,
+    backlogMax: 10_000,
+    deadLetterMs: 30 * 24 * hour,
+  });
+  t.match(at('ca_file = "ca.pem"\nretries = []'), { caFile: '/etc/ca.pem', retryDelaysMs: [] });
+  const refused: [text: string, message: RegExp][] = [
+    ['allow = "https://a.example"', /webhooks\.allow: .* expected a list of origins and networks/],
+    ['allow = ["a.example"]', /webhooks\.allow\[0\]: found "a.example"; expected an origin/],
+    ['retries = ["5"]', /webhooks\.retries\[0\]: found "5"; expected the wait before a repeat: a duration/],
+    ['backlog_max = 0', /webhooks\.backlog_max: found 0/],
+  ];
+  for (const [text, message] of refused) t.throws(() => at(text), { message }, text);
+});
+
+t.test('where clamd is', async (t) => {
+  const at = (clamd: string) => parseConfig(`${MINIMAL}\n[scan]\nclamd = "${clamd}"`, 'c.toml').scan.clamd;
+  t.strictSame(at('unix:/run/clamav/clamd.ctl'), { path: '/run/clamav/clamd.ctl' });
+  t.strictSame(at('tcp:127.0.0.1:3310'), { host: '127.0.0.1', port: 3310 });
+  t.strictSame(at('tcp:[::1]:3310'), { host: '::1', port: 3310 });
+  t.equal(parseConfig(MINIMAL, 'c.toml').scan.clamd, undefined);
+  for (const wrong of [
+    '',
+    '/run/clamd.ctl',
+    'unix:clamd.ctl',
+    'tcp:3310',
+    'tcp:a:0',
+    `unix:/${'x'.repeat(107)}`,
+  ]) {
+    t.throws(() => at(wrong), { message: /scan\.clamd: found .*; expected where clamd listens/ }, wrong);
+  }
+});
+
+t.test('the administration', async (t) => {
+  const at = (listen: string) =>
+    parseConfig(`${MINIMAL}\n[admin]\nlisten = "${listen}"`, '/etc/c.toml').admin;
+  t.strictSame(parseConfig(MINIMAL, '/etc/c.toml').admin, { socket: { path: '/etc/state/admin.sock' } });
+  t.strictSame(at('unix:/run/a.sock'), { socket: { path: '/run/a.sock' } });
+  t.strictSame(at('unix:a.sock'), { socket: { path: '/etc/a.sock' } });
+  const socket = { path: '/etc/state/admin.sock' };
+  t.strictSame(at('127.3.2.1:1'), { socket, port: { host: '127.3.2.1', port: 1 } });
+  t.strictSame(at('[::1]:8401'), { socket, port: { host: '::1', port: 8401 } });
+  for (const open of [
+    '0.0.0.0:1',
+    '[::]:1',
+    '192.0.2.1:1',
+    'localhost:1',
+    '[::ffff:192.0.2.1]:1',
+    '/run/a.sock',
+    'unix:',
+  ]) {
+    t.throws(
+      () => at(open),
+      { message: /admin\.listen: found .*; expected "unix:" and the path of a socket/ },
+      open,
+    );
+  }
+});
+
+t.test('authorities', async (t) => {
+  const AUTHORITIES = 'timestamp.authorities = []';
+  const refused: [list: string, expected: RegExp][] = [
+    ['["built-in"]', /expected a key for the built-in authority: \[\[timestamp.keys\]\]/],
+    ['["acme"]', /timestamp\.authorities\[0\]: found "acme"; expected "built-in" or the name/],
+    ['["__proto__"]', /timestamp\.authorities\[0\]/],
+    ['"built-in"', /expected a list in the order of preference/],
+  ];
+  for (const [list, expected] of refused) {
+    const text = MINIMAL.replace(AUTHORITIES, `timestamp.authorities = ${list}`);
+    t.throws(() => parseConfig(text, 'c.toml'), { message: expected }, list);
+  }
+  t.throws(
+    () => parseConfig(MINIMAL.replace(AUTHORITIES, ''), 'c.toml'),
+    { message: /timestamp/ },
+    'going without is said explicitly',
+  );
+  const remote = '\n[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/"\nroots_file = "roots.pem"\n';
+  const twice = MINIMAL.replace(AUTHORITIES, 'timestamp.authorities = ["acme", "acme"]') + remote;
+  t.throws(() => parseConfig(twice, 'c.toml'), { message: /each authority once/ });
+  const clock = (text: string) => parseConfig(`${MINIMAL}\n[clock]\n${text}`, '/etc/c.toml').clock;
+  t.strictSame(clock('trust = "system"'), { trust: 'system' });
+  t.strictSame(clock('trust = "timedatectl"\nprogram = "bin/t"'), {
+    trust: 'timedatectl',
+    program: '/etc/bin/t',
+  });
+});
+
+t.test('what is wrong is named: file, line, key, what was found and what is expected', async (t) => {
+  const cases: [name: string, edit: (text: string) => string, ...expected: string[]][] = [
+    [
+      'unknown key',
+      (s) => s.replace('[log]', '[log]\norigins = 1'),
+      'c.toml:5: log.origins: unknown key',
+      'origin, public',
+    ],
+    ['unknown table', (s) => `${s}[htpp]\n`, 'c.toml:12: htpp: unknown key'],
+    [
+      'missing key',
+      (s) => s.replace(/origin.*/, ''),
+      'c.toml:4: log.origin: missing; expected the origin line',
+    ],
+    ['missing table', (s) => s.replace(/\[log\]\n.*/, ''), 'c.toml: log: missing; expected a table'],
+    ['wrong type', (s) => s.replace('"test"', '3'), 'c.toml:2: environment: found 3; expected the name'],
+    [
+      'origin with a scheme',
+      (s) => s.replace('origin = "', 'origin = "https://'),
+      'c.toml:5: log.origin: found',
+    ],
+    ['underscore', (s) => s.replace('"test"', '"a_b"'), 'c.toml:2: environment: found "a_b"'],
+    [
+      'number for a duration',
+      (s) => `drain_timeout = 30\n${s}`,
+      'c.toml:1: drain_timeout: found 30',
+      '(units ms, s, m, h, d)',
+    ],
+    [
+      'duration out of range',
+      (s) => `drain_timeout = "2h"\n${s}`,
+      'drain_timeout: found "2h"',
+      'from "1s" to "1h"',
+    ],
+    [
+      'size without unit',
+      (s) => `${s}[limits]\ndocument_bytes_max = "10"`,
+      'c.toml:13: limits.document_bytes_max: found "10"',
+    ],
+    [
+      'unknown word',
+      (s) => `${s}[hash]\nengine = "gpu"`,
+      'hash.engine: found "gpu"',
+      '"auto", "native" or "wasm"',
+    ],
+    ['percentage', (s) => `${s}[hash]\ncross_check = 5`, 'hash.cross_check: found 5', 'a number from 0 to 1'],
+    ['fraction', (s) => `${s}[hash]\nworkers = 1.5`, 'hash.workers: found 1.5', 'a whole number from 1'],
+    [
+      'text for a flag',
+      (s) => s.replace('[log]', '[log]\npublic = "yes"'),
+      'c.toml:5: log.public: found "yes"',
+      'without quotes',
+    ],
+    ['table for a value', (s) => `${s}[http.listen]\nport = 1`, 'http.listen: found a table'],
+    ['value for a table', (s) => `http = 1\n${s}`, 'c.toml:1: http: found 1; expected a table'],
+    [
+      'an address of the network',
+      (s) => `${s}[http]\nlisten = "192.0.2.1:80"`,
+      'c.toml:13: http.listen: found "192.0.2.1:80"',
+      'clear_text_beyond_loopback = true',
+    ],
+    [
+      'the same address twice',
+      (s) => `${s}[http]\nlisten = ["127.0.0.1:1", "127.0.0.1:1"]`,
+      'http.listen: found a list',
+      'or a list of them',
+    ],
+    [
+      'every address',
+      (s) => `${s}[http]\nclear_text_beyond_loopback = true\nlisten = "0.0.0.0:1"`,
+      'http.public_url: missing',
+      'does not tell it',
+    ],
+    [
+      'TLS without a key',
+      (s) => `${s}[http.tls]\ncertificate_file = "a"`,
+      'http.tls.key_file: missing',
+      'either key_file or key_credential',
+    ],
+    [
+      'TLS with two keys',
+      (s) => `${s}[http.tls]\ncertificate_file = "a"\nkey_file = "b"\nkey_credential = "c"`,
+      'http.tls.key_file: found "b"',
+      'only one',
+    ],
+    ['bad port', (s) => `${s}[http]\nlisten = "127.0.0.1:70000"`, 'http.listen: found "127.0.0.1:70000"'],
+    [
+      'public_url with /v1',
+      (s) => `${s}[http]\npublic_url = "https://a.example/v1"`,
+      'http.public_url',
+      'without /v1',
+    ],
+    [
+      'credentials in public_url',
+      (s) => `${s}[http]\npublic_url = "https://a:b@a.example"`,
+      'http.public_url',
+    ],
+    [
+      'no partition',
+      (s) => s.replace(/\[\[kms[\s\S]*/, '[kms]\npartitions = []'),
+      'kms.partitions: found a list',
+      'at least one',
+    ],
+    [
+      'key of a partition',
+      (s) => s.replace('key_label = "key"', 'key_label = 1'),
+      'c.toml:10: kms.partitions[0].key_label',
+    ],
+    ['two token names', (s) => `${s}token_serial = "1"`, 'kms.partitions[0].token_label', 'only one of them'],
+    [
+      'no pin',
+      (s) => s.replace(/pin_file.*/, ''),
+      'c.toml:6: kms.partitions[0].pin_file: missing',
+      'pin_credential',
+    ],
+    ['a pin in the file', (s) => `${s}pin = "1234"`, 'kms.partitions[0].pin: unknown key'],
+    [
+      'same key twice',
+      (s) => s + s.slice(s.indexOf('[[')),
+      'c.toml:16: kms.partitions[1].key_label',
+      'one partition only',
+    ],
+    [
+      'quorum',
+      (s) => `${s.replace('[[kms', '[kms]\nquorum = 2\n[[kms')}`,
+      'kms.quorum: found 2',
+      '2 of 1 keys can never sign',
+    ],
+    [
+      'uploads',
+      (s) => `${s}[http]\nuploads_max = 5`,
+      'http.uploads_per_client_max: found 512',
+      'at most http.uploads_max',
+    ],
+    ['rate', (s) => `${s}[limits.rate]\nrequests = 0`, 'limits.rate.requests: found 0', 'or "unlimited"'],
+    ['rate window', (s) => `${s}[limits.rate]\nwindow = "2h"`, 'limits.rate.window: found "2h"', 'to "1h"'],
+    ['quota', (s) => `${s}[quotas.default]\njobs = "no"`, 'c.toml:13: quotas.default.jobs: found "no"'],
+    [
+      'quota window',
+      (s) => `${s}[quotas."a b"]\nwindow = "1m"`,
+      'quotas.a b.window: found "1m"',
+      'from "1h"',
+    ],
+    ['purpose', (s) => `${s}[quotas.${'x'.repeat(129)}]`, '1 to 128 characters'],
+    ['client', (s) => `${s}[clients.A]`, 'clients.A', 'the name of a client'],
+    ['key of a client', (s) => `${s}[clients.a]\nquota = 1`, 'clients.a.quota: unknown key', 'rate, quotas'],
+    ['organization', (s) => `${s}[organizations.ACME]`, 'organizations.ACME', 'an organization name'],
+    [
+      'partners',
+      (s) => `${s}[organizations.acme]\npartners = "beta"`,
+      'organizations.acme.partners: found "beta"',
+    ],
+    ['level', (s) => `${s}[logging]\nlevel = "loud"`, 'logging.level: found "loud"; expected one of trace'],
+    ['prototype', (s) => `${s}[__proto__]\na = 1`, 'c.toml:12'],
+    ['syntax', (s) => s.replace('"test"', 'test'), 'c.toml:2', 'not TOML'],
+  ];
+  for (const [name, edit, ...expected] of cases) {
+    const message = messageOf(() => parseConfig(edit(MINIMAL), 'c.toml'));
+    for (const part of expected) t.ok(message.includes(part), name, { message, part });
+    t.notMatch(message, /1234/, 'no value of an unknown key');
+  }
+});
+
+t.test('every fault is told at once, a line each', async (t) => {
+  const message = messageOf(() => parseConfig('environment = 1\nstate = 2\n', 'c.toml'));
+  t.strictSame(
+    message
+      .split('\n')
+      .map((line) => line.split(': ')[1])
+      .sort(),
+    ['environment', 'kms', 'log', 'state', 'state_dir', 'timestamp'],
+  );
+});
+
+t.test('files the HSM needs', async (t) => {
+  const dir = t.testdir({ 'c.toml': MINIMAL, 'module.so': '' });
+  const file = join(dir, 'c.toml');
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /c\.toml:11: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(no such file or directory\)/,
+  );
+  t.doesNotThrow(() => loadConfig(file, { files: 'unused' }));
+  mkdirSync(join(dir, 'pin'));
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_file: cannot read .* \(not a file\)/,
+  );
+  t.match(
+    messageOf(() => loadConfig(join(dir, 'none.toml'))),
+    /none\.toml: cannot read the config file \(no such file or directory\)/,
+  );
+});
+
+t.test('files that time-stamps need', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234', 'roots.pem': '' });
+  const file = join(dir, 'c.toml');
+  const faultsOf = (authorities: string, more: string): string => {
+    writeFileSync(file, `${MINIMAL.replace(/authorities = .*/, `authorities = ${authorities}`)}\n${more}`);
+    return messageOf(() => loadConfig(file));
+  };
+  const remote = '[timestamp.remotes.acme]\nurl = "https://tsa.example.com"\nroots_file = "roots.pem"\n';
+  t.match(
+    faultsOf('["acme"]', `${remote}tls_ca_file = "none.pem"\n[clock]\ntrust = "system"`),
+    /timestamp\.remotes\.acme\.tls_ca_file: cannot read .*none\.pem/,
+  );
+  t.match(
+    faultsOf('["acme"]', `${remote}[clock]\nprogram = "none"`),
+    /c\.toml:\d+: clock\.program: cannot read .*none .*; expected the program of chrony: install it/,
+  );
+  writeFileSync(file, `${MINIMAL}\n[clock]\nprogram = "none"`);
+  t.doesNotThrow(() => loadConfig(file), 'nobody asks the clock when nothing is stamped');
+});
+
+/** What becomes of the running configuration when its file is read again. */
+const reload = (running: Config) => mergeConfig(running, loadConfig(running.file));
+
+t.test('what a reload changes, and what waits for a restart', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234' });
+  const file = join(dir, 'c.toml');
+  const write = (edit: (text: string) => string) => writeFileSync(file, edit(`${MINIMAL}[logging]\n`));
+  write((text) => text);
+  const started = loadConfig(file);
+  t.match(reload(started), { applied: [], deferred: [], config: started });
+
+  write((text) => `${text}level = "debug"\n[quotas.default]\njobs = 3\n[http]\nlisten = "[::1]:1"`);
+  const first = reload(started);
+  t.strictSame(first.applied.sort(), ['logging.level', 'quotas.default']);
+  t.strictSame(first.deferred.sort(), ['http.listen[0].host', 'http.listen[0].port']);
+  t.match(first.config, {
+    http: { listen: [{ host: '127.0.0.1' }] },
+    logging: { level: 'debug' },
+    policies: { quotas: { default: { jobs: 3 } } },
+  });
+
+  write((text) => text.replace('token_label = "token"', 'token_label = "other"'));
+  const second = reload(first.config);
+  t.strictSame(second.applied.sort(), ['logging.level', 'quotas.default'], 'back to what it was');
+  t.strictSame(
+    second.deferred,
+    ['kms.partitions[0].token_label'],
+    'the address is the one it listens on again',
+  );
+
+  write((text) => text.replace('[log]', '[lag]'));
+  t.throws(() => reload(second.config), { message: /c\.toml:4: lag: unknown key/ });
+});
+
+t.test('a PIN file that cannot be read is only told of while the others meet the quorum', async (t) => {
+  const [head = '', partition = ''] = MINIMAL.split('[[kms.partitions]]');
+  const all = ['pin', 'second', 'third'].map((pin) =>
+    partition.replace('"pin"', `"${pin}"`).replace('"one"', `"${pin}"`),
+  );
+  const text = `${head}[kms]\nquorum = 2\n${all.map((one) => `[[kms.partitions]]${one}`).join('')}`;
+  const dir = t.testdir({ 'c.toml': text, 'module.so': '', second: '1', third: '1' });
+  const lines: string[] = [];
+  loadConfig(join(dir, 'c.toml'), { tell: (line) => void lines.push(line) });
+  t.match(lines, [/c\.toml:\d+: kms\.partitions\[0\]\.pin_file: cannot read .*\/pin \(no such file/]);
+  t.equal(lines.length, 1);
+  rmSync(join(dir, 'third'));
+  const told = messageOf(() => loadConfig(join(dir, 'c.toml')));
+  t.match(
+    told,
+    /partitions\[0\]\.pin_file[\s\S]*partitions\[2\]\.pin_file/,
+    'with two of them there is no start',
+  );
+});
+
+t.test('a PIN from a systemd credential', async (t) => {
+  const text = MINIMAL.replace('pin_file = "pin"', 'pin_credential = "hsm-pin"');
+  const dir = t.testdir({ 'c.toml': text, 'module.so': '', credentials: { 'hsm-pin': '1234' } });
+  const file = join(dir, 'c.toml');
+
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_credential: .*; expected .*set CREDENTIALS_DIRECTORY/,
+  );
+  process.env.CREDENTIALS_DIRECTORY = join(dir, 'credentials');
+  t.teardown(() => delete process.env.CREDENTIALS_DIRECTORY);
+  t.match(loadConfig(file).kms.partitions[0], {
+    pinFile: join(dir, 'credentials/hsm-pin'),
+    pinSource: 'credential hsm-pin',
+  });
+  const ofUnit = parseConfig(text.replace('hsm-pin', 'pin_eu-west'), file);
+  const pinSource = `${join(dir, `${ofUnit.environment}.pins`, 'eu-west')} (credential pin_eu-west)`;
+  t.match(ofUnit.kms.partitions[0], { pinSource }, 'where the package has it');
+  writeFileSync(join(dir, 'c.toml'), text.replace('hsm-pin', '../hsm-pin'));
+  t.match(
+    messageOf(() => loadConfig(file)),
+    /pin_credential: found "\.\.\/hsm-pin"/,
+  );
+});
+
+function messageOf(action: () => unknown): string {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+  return '';
+}
+
+/** Names of all keys and tables below a schema, through the wrappers that defaults and checks put around it. */
+function keyNames(schema: unknown): string[] {
+  if (typeof schema !== 'object' || schema === null || !('def' in schema)) return [];
+  const def = schema.def as Record<string, unknown>;
+  const shape = Object.entries((def.shape ?? {}) as Record<string, unknown>);
+  const wrapped = [def.innerType, def.element, def.valueType].flatMap(keyNames);
+  return [...shape.flatMap(([name, inner]) => [name, ...keyNames(inner)]), ...wrapped];
+}

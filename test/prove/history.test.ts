@@ -1,0 +1,115 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { contradiction, readEarlier } from '../../src/prove/history.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { openSandbox } from '../support/sandbox.ts';
+
+/** A log of three documents, canaries aside, that was copied at two, and the copy continued in another way. */
+const sandbox = await openSandbox();
+t.teardown(() => sandbox.close());
+const apiKey = await sandbox.issueKey();
+const state = join(sandbox.dir, 'state', 'store');
+const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
+const none = copyTo('none');
+const [first, second] = [await sealed('first'), await sealed('second')];
+const older = copyTo('older');
+const third = await sealed('third');
+const newest = copyTo('newest');
+putBack(older);
+const fork = await sealed('another third');
+const forked = copyTo('forked');
+
+function copyTo(name: string): string {
+  const copy = join(sandbox.dir, name);
+  cpSync(state, copy, { recursive: true });
+  return copy;
+}
+
+function putBack(copy: string): void {
+  rmSync(state, { recursive: true });
+  // It would not let a daemon continue the copy.
+  rmSync(join(sandbox.dir, 'state', 'witness'));
+  cpSync(copy, state, { recursive: true });
+}
+
+/** Seals a document and stops the daemon again; files with its receipt and the log's checkpoint. */
+async function sealed(name: string): Promise<{ receipt: string; checkpoint: string }> {
+  const daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+  const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
+  const files = { receipt: join(sandbox.dir, `${name}.json`), checkpoint: join(sandbox.dir, `${name}.txt`) };
+  const { text } = await client.get(`/v1/jobs/${answer.json<JobBody>().id}/receipt.json`);
+  writeFileSync(files.receipt, text);
+  writeFileSync(files.checkpoint, (await client.get('/v1/log/checkpoint')).text);
+  await daemon.stop();
+  return files;
+}
+
+/** What the log in a copy says to a file. */
+async function contradictionIn(copy: string, file: string): Promise<string | undefined> {
+  const store = await openStore({ path: copy, readOnly: true });
+  try {
+    return await contradiction(store, readEarlier(readFileSync(file, 'utf8'), trust));
+  } finally {
+    await store.close();
+  }
+}
+
+const filesOf = (...names: (typeof first)[]) =>
+  names.flatMap(({ receipt, checkpoint }) => [receipt, checkpoint]);
+
+t.test('a log that grew extends all that it signed', async (t) => {
+  for (const file of filesOf(first, second, third))
+    t.equal(await contradictionIn(newest, file), undefined, file);
+  for (const file of filesOf(first, second, fork))
+    t.equal(await contradictionIn(forked, file), undefined, file);
+});
+
+t.test('an older copy of it does not', async (t) => {
+  for (const file of filesOf(third)) {
+    t.match(await contradictionIn(older, file), /^the log has \d+ leaves, and had \d+ already/);
+    t.match(await contradictionIn(none, file), /^the log has 0 leaves, and had \d+ already/);
+  }
+});
+
+t.test('nor does an older copy that was continued', async (t) => {
+  for (const file of filesOf(third))
+    t.match(await contradictionIn(forked, file), /^the first \d+ leaves are not those that were signed/);
+  for (const file of filesOf(fork))
+    t.match(await contradictionIn(newest, file), /^the first \d+ leaves are not those that were signed/);
+});
+
+t.test('what the keys of the log did not sign proves nothing', async (t) => {
+  const [checkpoint, receipt] = [third.checkpoint, third.receipt].map((file) => readFileSync(file, 'utf8'));
+  if (checkpoint === undefined || receipt === undefined) throw new Error('a file is missing');
+  for (const [text, why] of [
+    [checkpoint.replace(/\n\d+\n/, '\n1\n'), /too few keys of this log signed it/],
+    [checkpoint.replace(/^.*/, 'other.example'), /it is of another log/],
+    [receipt.replace(/"bytes": \d+/, '"bytes": 5'), /its receipt did not pass/],
+    [receipt.replace('"manifest"', '"manifesto"'), /its receipt did not pass/],
+    [receipt.replace('{', '[{'), /neither a signed checkpoint nor a receipt/],
+    ['', /neither a signed checkpoint nor a receipt/],
+  ] as const) {
+    t.throws(() => readEarlier(text, trust), { name: 'OperatorError', message: why });
+  }
+});
+
+t.test('pdfseal check --against', async (t) => {
+  const check = (...args: string[]) => sandbox.pdfseal(['check', '--config', sandbox.configFile, ...args]);
+  putBack(older);
+  t.match(await check(), { status: 0, stdout: /good\n$/ }, 'an older copy holds together');
+  t.match(await check('--against', second.receipt), { status: 0, stdout: /good\n$/ });
+  t.match(await check('--against', third.receipt), {
+    status: 1,
+    stdout: /bad: 1 problems; restore a backup/,
+    stderr: /^pdfseal: the log has \d+ leaves, and had \d+ already: this is an older copy of it\n$/,
+  });
+  t.match(await check('--against', sandbox.configFile), {
+    status: 2,
+    stderr: /proves nothing about this log/,
+  });
+  t.match(await check('--against', join(sandbox.dir, 'no')), { status: 2, stderr: /cannot read .*no / });
+});

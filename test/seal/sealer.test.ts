@@ -1,0 +1,336 @@
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import type { Job, Outcome } from '../../src/job/job.ts';
+import { encodeReceipt } from '../../src/manifest/receipt.ts';
+import type { TrustFile } from '../../src/manifest/trustFile.ts';
+import { readReceipt } from '../../src/prove/receipts.ts';
+import { verifyReceipt } from '../../src/prove/verify.ts';
+import { openSealer, type Sealer, type SealerOptions } from '../../src/seal/sealer.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { type IdempotencyEntry, type Store, UnknownOutcome } from '../../src/store/store.ts';
+import { firstEpoch, makeJob, oneEpoch } from '../support/sealing.ts';
+import { makeSite, NEVER } from '../support/site.ts';
+import { takeToken } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+const HOUR_MS = 3_600_000;
+
+/** Two partitions, a store made for their keys, and sealers opened on them; all of it real. */
+async function makeHouse(t: Test) {
+  const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
+  const path = join(t.testdirName, 'store');
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys) });
+  let now = Date.parse('2026-03-04T05:06:07.008Z');
+  let elapsed = 0;
+  const openOwn = () => openStore({ path, clock: () => now, monotonicMs: () => elapsed });
+  const own = await openOwn();
+  t.teardown(() => own.close());
+  const signing = await site.openSigning(own, { clock: () => now });
+  const fatal: unknown[] = [];
+  const open = async (options: Partial<SealerOptions> = {}) => {
+    const store = options.store ?? (await openOwn());
+    const sealer = await openSealer({
+      store,
+      signing,
+      queueJobsMax: 1000,
+      batchJobsMax: 100,
+      giveUpAfterMs: 3_600_000,
+      clock: () => now,
+      logger: pino({ level: 'silent' }),
+      onFatal: (error) => fatal.push(error),
+      ...options,
+    });
+    t.teardown(() => sealer.close());
+    return { sealer, store };
+  };
+  const trust: TrustFile = {
+    timestampAuthorities: [],
+    logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', keys: site.keys })],
+  };
+  return {
+    site,
+    path,
+    signing,
+    open,
+    openOwn,
+    fatal,
+    trust,
+    /** Sets the date, as an administrator or chrony does. */
+    setTime: (ms: number) => (now = ms),
+    pass: (ms: number) => (elapsed += ms),
+  };
+}
+
+function jobs(count: number, overrides: Partial<Job> = {}): Job[] {
+  return Array.from({ length: count }, () => makeJob(newJobId(), { mode: 'async', ...overrides }));
+}
+
+function entryOf(job: Job): IdempotencyEntry {
+  return {
+    clientId: job.clientId,
+    operation: 'createSealJob',
+    key: `key-of-${job.id}`,
+    fingerprint: 'f'.repeat(64),
+    jobId: job.id,
+    answer: '{}',
+    acceptedAt: Date.now(),
+  };
+}
+
+/** The real store, but for what is said of it here. */
+function withFault(store: Store, faults: Partial<Store>): Store {
+  const bound = (target: Store, name: string | symbol) => {
+    const found = Reflect.get(target, name, target);
+    return typeof found === 'function' ? found.bind(target) : found;
+  };
+  return new Proxy(store, { get: (target, name) => Reflect.get(faults, name) ?? bound(target, name) });
+}
+
+async function settleAll(sealer: Sealer, list: Job[]): Promise<(Outcome | undefined)[]> {
+  return Promise.all(list.map(({ id }) => sealer.settled(id, NEVER)));
+}
+
+/** Every job sealed once, each with a good receipt. */
+async function assertSealed(t: Test, store: Store, list: Job[], trust: TrustFile): Promise<void> {
+  const leafIndexes = new Set<number>();
+  for (const { id } of list) {
+    const record = await store.job(id);
+    if (record?.outcome?.kind !== 'sealed') throw new Error(`${id} is not sealed`);
+    leafIndexes.add(record.outcome.leafIndex);
+    const text = encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex));
+    const verdict = verifyReceipt({
+      document: record.job.content?.document,
+      receipt: JSON.parse(text),
+      trust,
+    });
+    t.match(verdict, { outcome: 'good' }, id);
+  }
+  t.equal(leafIndexes.size, list.length, 'one leaf each');
+}
+
+t.test('seals what is accepted, each job once, in batches of bounded size', async (t) => {
+  const { open, trust } = await makeHouse(t);
+  const { sealer, store } = await open({ batchJobsMax: 7 });
+  const list = jobs(30);
+  await Promise.all(list.map((job) => sealer.accept(job)));
+  await settleAll(sealer, list);
+  await assertSealed(t, store, list, trust);
+  t.equal((await store.head())?.treeSize, 30);
+  const sizes = await Promise.all(list.map(async (_, leaf) => (await store.batchOf(leaf))?.treeSize));
+  t.ok(new Set(sizes).size >= 5, 'no batch has more than seven leaves');
+  t.equal(sealer.waitingCount, 0);
+});
+
+t.test('what waited at a crash is sealed after the next start, and never twice', async (t) => {
+  const { open, path, trust } = await makeHouse(t);
+  const store = await openStore({ path });
+  const list = jobs(20);
+  for (const job of list) await store.accept(job);
+  const first = await open({ store });
+  const [job] = list;
+  t.equal(job && first.sealer.phase({ job }), 'sealing', 'a phase that was reported never goes back');
+  await settleAll(first.sealer, list);
+  await first.sealer.close();
+  const second = await open({ store });
+  t.equal(second.sealer.waitingCount, 0);
+  await assertSealed(t, store, list, trust);
+  t.equal((await store.head())?.treeSize, 20);
+});
+
+t.test('sealed_at never goes back, even where the clock does', async (t) => {
+  const { open, setTime } = await makeHouse(t);
+  const { sealer, store } = await open();
+  for (const time of [2000, 1000]) {
+    setTime(time);
+    const [job] = jobs(1) as [Job];
+    await sealer.accept(job);
+    await sealer.settled(job.id, NEVER);
+  }
+  t.equal((await store.batchOf(0))?.sealedAt, 2000);
+  t.equal((await store.batchOf(1))?.sealedAt, 2000);
+});
+
+t.test(
+  'below the quorum: held callers are told at once, others wait and are sealed when it is back',
+  async (t) => {
+    const { open, site, signing, trust } = await makeHouse(t);
+    const { sealer, store } = await open();
+    const returnTokens = site.tokens.map(takeToken);
+    const [waiting] = jobs(1) as [Job];
+    const [held] = jobs(1, { mode: 'blocking' }) as [Job];
+    await sealer.accept(waiting, { idempotency: entryOf(waiting) });
+    await sealer.accept(held, { idempotency: entryOf(held) });
+    const outcome = await sealer.settled(held.id, NEVER);
+    t.match(outcome, { kind: 'failed', failure: { code: 'kms_partition_unavailable' } });
+    t.equal(await store.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
+    t.equal(sealer.phase({ job: waiting }), 'sealing');
+    await until('the loss is noticed', () => !signing.canSign());
+    t.throws(() => sealer.admit('blocking'), { code: 'kms_partition_unavailable' });
+    t.doesNotThrow(() => sealer.admit('async'));
+    for (const giveBack of returnTokens) giveBack();
+    await sealer.settled(waiting.id, NEVER);
+    await assertSealed(t, store, [waiting], trust);
+    t.ok(await store.idempotency(entryOf(waiting)), 'the key of a job that waits is kept');
+  },
+);
+
+t.test('gives up on a job that waited too long, and on no other', async (t) => {
+  const { open, site, signing, pass } = await makeHouse(t);
+  const returnTokens = site.tokens.map(takeToken);
+  const { sealer, store } = await open({ giveUpAfterMs: 1000 });
+  const [old] = jobs(1, { since: store.serviceTime.now() }) as [Job];
+  pass(600);
+  const [young] = jobs(1, { since: store.serviceTime.now() }) as [Job];
+  const [record] = jobs(1, { source: 'audit' }) as [Job];
+  // As another process writes it.
+  await store.accept(record);
+  for (let times = 0; times < 2; times++) await sealer.adopt(record.id);
+  await sealer.accept(young);
+  await sealer.accept(old);
+  await until('the loss is noticed', () => !signing.canSign());
+  pass(400);
+  const [wake] = jobs(1, { since: store.serviceTime.now() }) as [Job];
+  await sealer.accept(wake);
+  t.match(await sealer.settled(old.id, NEVER), {
+    kind: 'failed',
+    failure: { code: 'kms_partition_unavailable' },
+  });
+  t.equal(sealer.waitingCount, 2);
+  t.equal(sealer.waiting.auditRecords, 1);
+  for (const giveBack of returnTokens) giveBack();
+  t.match(await sealer.settled(young.id, NEVER), { kind: 'sealed' });
+  t.match(
+    await sealer.settled(record.id, NEVER),
+    { kind: 'sealed' },
+    'what administrators did is sealed however late',
+  );
+});
+
+t.test('a date that jumps makes no job older, whether the daemon runs or is off', async (t) => {
+  const { open, openOwn, site, signing, setTime, pass } = await makeHouse(t);
+  const returnTokens = site.tokens.map(takeToken);
+  const giveUpAfterMs = 24 * HOUR_MS;
+  const before = await openOwn();
+  await before.serviceTime.keep(0);
+  const [job, unstamped] = jobs(2) as [Job, Job];
+  const { since: _, ...old } = unstamped;
+  await before.accept({ ...job, since: before.serviceTime.now() });
+  await before.accept(old);
+  pass(HOUR_MS);
+  await before.serviceTime.keep(0);
+  await before.close();
+  setTime(Date.parse('2027-06-07T00:00:00Z'));
+
+  const { sealer, store } = await open({ giveUpAfterMs });
+  t.equal(store.serviceTime.since(store.serviceTime.begunAt), HOUR_MS, 'as long as it was at work');
+  await until('the loss is noticed', () => !signing.canSign());
+  const wake = async () => sealer.accept(jobs(1, { since: store.serviceTime.now() })[0] as Job);
+  for (const date of ['2027-06-08T02:00:00Z', '2020-01-01T00:00:00Z', '2028-01-01T00:00:00Z']) {
+    setTime(Date.parse(date));
+    await wake();
+    t.equal(await sealer.settled(job.id, AbortSignal.timeout(20)), undefined, date);
+  }
+  pass(22 * HOUR_MS);
+  await wake();
+  t.equal(await sealer.settled(job.id, AbortSignal.timeout(20)), undefined, '23 of 24 hours');
+  for (const giveBack of returnTokens) giveBack();
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'of an earlier version, too');
+});
+
+t.test('a blocking create given up after its caller left does not keep its key', async (t) => {
+  const { open, openOwn, site, pass } = await makeHouse(t);
+  site.tokens.forEach(takeToken);
+  const store = await openOwn();
+  const [job] = jobs(1, { mode: 'blocking', since: store.serviceTime.now() }) as [Job];
+  await store.accept(job, { idempotency: entryOf(job) });
+  pass(10_000);
+  const { sealer } = await open({ store, giveUpAfterMs: 1000 });
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });
+  t.equal(await store.idempotency(entryOf(job)), undefined, 'a repeat is a new request');
+});
+
+t.test('a caller that stops waiting hears nothing more, and the job goes on', async (t) => {
+  const { open, site, trust } = await makeHouse(t);
+  const { sealer, store } = await open();
+  const [job] = jobs(1, { mode: 'blocking' }) as [Job];
+  await sealer.accept(job);
+  t.equal(await sealer.settled(job.id, AbortSignal.abort()), undefined);
+  await until('it is sealed', () => sealer.waitingCount === 0);
+  await assertSealed(t, store, [job], trust);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' }, 'an outcome of the past is told too');
+  t.equal(site.tokens.length, 2);
+});
+
+t.test('refuses more than may wait', async (t) => {
+  const { open, site } = await makeHouse(t);
+  const { sealer } = await open({ queueJobsMax: 2 });
+  const returnTokens = site.tokens.map(takeToken);
+  for (const job of jobs(2)) await sealer.accept(job);
+  t.throws(() => sealer.admit('async'), { code: 'queue_full', retryAfterSeconds: Number });
+  for (const giveBack of returnTokens) giveBack();
+  await until('the queue is empty', () => sealer.waitingCount === 0);
+  t.doesNotThrow(() => sealer.admit('async'));
+});
+
+const FAILURES = [
+  { name: 'not persisted', persist: false },
+  { name: 'persisted but errored', persist: true },
+];
+for (const { name, persist } of FAILURES) {
+  t.test(
+    `a batch commit that fails, ${name}: the process ends, and the next one seals exactly once`,
+    async (t) => {
+      const { open, path, fatal, trust } = await makeHouse(t);
+      const store = await openStore({ path });
+      const failing = withFault(store, {
+        commitBatch: async (batch) => {
+          if (persist) await store.commitBatch(batch);
+          throw new UnknownOutcome(new Error('the disk said no'));
+        },
+      });
+      const list = jobs(5);
+      const { sealer } = await open({ store: failing });
+      await Promise.all(list.map((job) => store.accept(job).then(() => job)));
+      const [first] = jobs(1) as [Job];
+      await sealer.accept(first);
+      await until('it is fatal', () => fatal.length > 0);
+      t.ok(fatal[0] instanceof UnknownOutcome);
+      const second = await open({ store });
+      await settleAll(second.sealer, [...list, first]);
+      await assertSealed(t, store, [...list, first], trust);
+      t.equal((await store.head())?.treeSize, 6);
+    },
+  );
+}
+
+t.test('an accept that fails leaves no job behind', async (t) => {
+  const { open, path } = await makeHouse(t);
+  const store = await openStore({ path });
+  const refusing = withFault(store, { accept: () => Promise.reject(new Error('the disk said no')) });
+  const { sealer } = await open({ store: refusing });
+  const [job] = jobs(1) as [Job];
+  await t.rejects(sealer.accept(job), { message: 'the disk said no' });
+  t.equal(sealer.waitingCount, 0);
+});
+
+t.test('will not sign on top of tiles that its checkpoint does not commit to', async (t) => {
+  const { open, path } = await makeHouse(t);
+  const { sealer, store } = await open();
+  const [job] = jobs(1) as [Job];
+  await sealer.accept(job);
+  await sealer.settled(job.id, NEVER);
+  await sealer.close();
+  await store.close();
+  for (const tile of [new Uint8Array(32), undefined]) {
+    const damaged = withFault(await openStore({ path }), { tile: () => Promise.resolve(tile) });
+    await t.rejects(open({ store: damaged }), {
+      name: 'OperatorError',
+      message: /does not match its newest checkpoint/,
+    });
+  }
+});

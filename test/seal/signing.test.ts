@@ -1,0 +1,221 @@
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import { initKey } from '../../src/kms/keyOperations.ts';
+import type { Epoch } from '../../src/log/epochs.ts';
+import { readReceipt } from '../../src/prove/receipts.ts';
+import { openSealer, type SealerOptions } from '../../src/seal/sealer.ts';
+import type { SigningOptions } from '../../src/seal/signing.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { firstEpoch, makeJob } from '../support/sealing.ts';
+import { isAlive, item, MESSAGE, makeSite, NEVER, pidOf } from '../support/site.ts';
+import { until } from '../support/until.ts';
+
+const ORIGIN = 'seal.example.com/test';
+const BEGIN = Date.parse('2026-03-01T00:00:00.000Z');
+const SWITCH = BEGIN + 86_400_000;
+
+/** Two partitions with a key for each of two epochs; the second key of the second partition is its first. */
+async function makeHouse(t: Test, change: Partial<Epoch> = {}) {
+  const site = await makeSite(t, 'ed25519', 'ed25519');
+  const [one, two] = [item(site.tokens, 0), item(site.tokens, 1)];
+  const newOne = await initKey({ ...one, keyLabel: 'log-2' }, 'ed25519');
+  const first = firstEpoch(site.keys, { from: BEGIN });
+  const second: Epoch = {
+    ...firstEpoch([newOne, item(site.keys, 1)], { from: SWITCH, ...change }),
+    keys: [
+      { ...newOne, partition: one.keyLabel },
+      { ...item(site.keys, 1), partition: two.keyLabel },
+    ],
+  };
+  const path = join(t.testdirName, 'store');
+  await createStore({
+    path,
+    identity: { environment: 'test', logOrigin: ORIGIN, createdAt: BEGIN },
+    epoch: first,
+  });
+  const store = await openStore({ path });
+  t.teardown(() => store.close());
+  let now = BEGIN + 1000;
+  const clock = () => now;
+  const open = (options: Partial<SigningOptions> = {}) =>
+    site.openSigning(store, { clock, watchIntervalMs: 20, ...options });
+  const seal = async (options: Partial<SealerOptions> & Pick<SealerOptions, 'signing'>) => {
+    const sealer = await openSealer({
+      store,
+      queueJobsMax: 100,
+      batchJobsMax: 100,
+      giveUpAfterMs: 3_600_000,
+      clock,
+      logger: site.logger,
+      onFatal: (error) => t.fail(String(error)),
+      ...options,
+    });
+    t.teardown(() => sealer.close());
+    return sealer;
+  };
+  return { site, store, first, second, newOne, open, seal, clock, setTime: (ms: number) => (now = ms) };
+}
+
+t.test(
+  'a planned epoch is opened ahead, begins to the millisecond, and retires the keys of the last',
+  async (t) => {
+    const { store, first, second, open, setTime } = await makeHouse(t);
+    const signing = await open();
+    const [oldPid, keptPid] = [pidOf(signing, 0), pidOf(signing, 1)];
+    const early = await signing.term(BEGIN + 1000);
+    t.match(early, { epoch: { from: BEGIN }, end: Infinity });
+    await store.changeEpochs([first, second], 0, null);
+    const last = await signing.term(SWITCH - 1);
+    t.match(last, { epoch: { from: BEGIN }, end: SWITCH, revision: 1 });
+    setTime(SWITCH - 1);
+    t.strictSame(
+      (await signing.sign(last, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+      ['log', 'log'],
+    );
+
+    setTime(SWITCH);
+    t.equal(await signing.sign(last, MESSAGE), undefined, 'an epoch that is over signs nothing');
+    const next = await signing.term(SWITCH);
+    t.match(next, { epoch: { from: SWITCH }, end: Infinity });
+    await until('the new keys are open', () => signing.signers.every(({ ready }) => ready));
+    t.strictSame(
+      (await signing.sign(next, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+      ['log-2', 'log'],
+    );
+    t.equal(await signing.sign(last, MESSAGE), undefined, 'nor do its keys ever again');
+    await until('the old child is gone', () => !isAlive(oldPid));
+    t.equal(pidOf(signing, 1), keptPid, 'a key that stays keeps its child');
+  },
+);
+
+t.test('changes over by itself while nothing is sealed', async (t) => {
+  const { store, first, second, open, setTime } = await makeHouse(t);
+  const signing = await open();
+  await store.changeEpochs([first, second], 0, null);
+  await until('it is seen', () => signing.epochs.revision === 1);
+  t.equal(signing.epoch.from, BEGIN);
+  setTime(SWITCH);
+  await until('it has changed over', () => signing.epoch.from === SWITCH);
+  await until('it can sign', () => signing.canSign());
+});
+
+t.test('who waits for a quorum hears of the new epoch', async (t) => {
+  const { store, first, second, open, setTime } = await makeHouse(t);
+  const signing = await open();
+  t.intercept(signing, 'canSign', { value: () => false });
+  await store.changeEpochs([first, { ...second, quorum: { needed: 2 } }], 0, null);
+  for (const { key } of signing.signers) await signing.withdraw(`${key.region}/log`, { belowQuorum: true });
+  const recovered = signing.recovered(NEVER);
+  setTime(SWITCH);
+  await t.resolves(recovered);
+  t.equal(signing.epoch.from, SWITCH);
+});
+
+t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
+  const { site, store, first, second, open, setTime } = await makeHouse(t);
+  await store.changeEpochs([first, second], 0, null);
+  const signing = await open();
+  await until('it was opened', () => /log-2.*partition ready/.test(site.log()));
+  await store.changeEpochs([first], 1, null);
+  await until('it is seen', () => signing.epochs.revision === 2);
+  t.match(site.log(), /the planned epoch was cancelled/);
+  setTime(SWITCH);
+  const term = await signing.term(SWITCH);
+  t.strictSame(
+    (await signing.sign(term, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+    ['log', 'log'],
+  );
+});
+
+t.test('started in a later epoch, it opens the keys of that one only', async (t) => {
+  const { site, store, first, second, open, setTime } = await makeHouse(t);
+  await store.changeEpochs([first, second], 0, null);
+  setTime(SWITCH);
+  const signing = await open();
+  t.strictSame(
+    signing.status().map(({ keyLabel }) => keyLabel),
+    ['log-2', 'log'],
+  );
+  t.equal(site.log().match(/partition ready/g)?.length, 2);
+});
+
+t.test('says when the configuration lacks a partition that is planned', async (t) => {
+  const { site, store, first, second, open } = await makeHouse(t);
+  await store.changeEpochs([first, second], 0, null);
+  await open({ partitions: site.tokens.slice(0, 1) });
+  t.match(
+    site.log(),
+    /"partitions":\["region-1\/log"\],"msg":"the planned epoch has partitions this process was not told of/,
+  );
+});
+
+t.test('a batch that the switch overtakes is drafted again, under the new epoch', async (t) => {
+  const { site, store, first, second, newOne, open, seal, clock, setTime } = await makeHouse(t);
+  const signing = await open();
+  await store.changeEpochs([first, second], 0, null);
+  await until('the new keys are open', () => /"partition":"[^"]+\/log-2".*partition ready/.test(site.log()));
+  setTime(SWITCH - 1);
+  // The clock strikes while the old keys sign.
+  const sign = signing.sign.bind(signing);
+  let struck = 0;
+  t.intercept(signing, 'sign', {
+    value: async (...args: Parameters<typeof sign>) => {
+      const signatures = sign(...args);
+      if (struck++ === 0) setTime(SWITCH + 5);
+      return signatures;
+    },
+  });
+  const sealer = await seal({ signing });
+  const job = makeJob(newJobId(), { acceptedAt: clock() });
+  await sealer.accept(job);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  const receipt = await readReceipt(store, job, 0);
+  t.equal(receipt.sealed_at, new Date(SWITCH + 5).toISOString());
+  t.equal(receipt.kms_key_id, `region-0/${newOne.keyLabel}`);
+});
+
+t.test('what is planned while a batch is under way has it drafted again', async (t) => {
+  const { store, first, second, open, seal, clock } = await makeHouse(t);
+  const signing = await open();
+  const sign = signing.sign.bind(signing);
+  const revisions: number[] = [];
+  t.intercept(signing, 'sign', {
+    value: async (...args: Parameters<typeof sign>) => {
+      revisions.push(args[0].revision);
+      if (revisions.length === 1) await store.changeEpochs([first, second], 0, null);
+      return sign(...args);
+    },
+  });
+  const sealer = await seal({ signing });
+  const job = makeJob(newJobId(), { acceptedAt: clock() });
+  await sealer.accept(job);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  t.strictSame(revisions, [0, 1]);
+});
+
+t.test('an epoch that requires time-stamps seals nothing without them', async (t) => {
+  const { store, first, second, open, seal, clock, setTime } = await makeHouse(t, { timestamps: 'required' });
+  await store.changeEpochs([first, second], 0, null);
+  setTime(SWITCH);
+  const signing = await open();
+  const sealer = await seal({ signing, giveUpAfterMs: 3_600_000 });
+  t.throws(() => sealer.admit('blocking'), { code: 'timestamp_unavailable' });
+  const job = makeJob(newJobId(), { mode: 'async', acceptedAt: clock() });
+  await sealer.accept(job);
+  t.equal(await sealer.settled(job.id, AbortSignal.timeout(100)), undefined);
+  t.equal(await store.head(), undefined);
+});
+
+t.test('a clock behind the epoch in force dates nothing back', async (t) => {
+  const { store, first, second, open, seal, clock, setTime } = await makeHouse(t);
+  await store.changeEpochs([first, second], 0, null);
+  setTime(SWITCH);
+  const signing = await open();
+  setTime(SWITCH - 60_000);
+  const sealer = await seal({ signing });
+  const job = makeJob(newJobId(), { acceptedAt: clock() });
+  await sealer.accept(job);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  t.equal((await store.head())?.sealedAt, SWITCH);
+});

@@ -1,0 +1,218 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { encodePem } from '../../src/asn1/pem.ts';
+import { newJobId } from '../../src/job/id.ts';
+import { initKey, useKey } from '../../src/kms/keyOperations.ts';
+import { readReceipt } from '../../src/prove/receipts.ts';
+import { verifyReceipt } from '../../src/prove/verify.ts';
+import { openSealer } from '../../src/seal/sealer.ts';
+import { openTimestamping, type TimestampingOptions } from '../../src/seal/timestamping.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { certificateFile } from '../../src/tsa/installed.ts';
+import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
+import { DAY_MS, POLICY } from '../support/authority.ts';
+import { hostilityOf, openHostile } from '../support/hostile.ts';
+import { firstEpoch, makeJob, oneEpoch } from '../support/sealing.ts';
+import { makeSite, NEVER } from '../support/site.ts';
+import { makeToken } from '../support/softhsm.ts';
+import { takeToken } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+/** One without an end. */
+const TERM = { epoch: firstEpoch([]), end: Infinity, revision: 0 };
+const LOGGER = pino({ level: 'silent' });
+
+/** A log partition, and a time-stamping key with its certificates on another token. */
+async function makeHouse(t: Test) {
+  const site = await makeSite(t, 'ed25519');
+  const dir = t.testdirName;
+  const token = makeToken(dir, { label: 'time', region: 'eu', keyLabel: 'timestamp' });
+  const key = await initKey(token, 'ecdsa-p256');
+  const rootToken = { ...token, keyLabel: 'root' };
+  await initKey(rootToken, 'ecdsa-p256');
+  const validity = { notBefore: Date.now() - DAY_MS, notAfter: Date.now() + DAY_MS };
+  const chain = await useKey(rootToken, async ({ spki }, sign) => {
+    const rootKey = { key: { algorithm: 'ecdsa-p256', spki }, sign } as const;
+    const root = await issueRoot({ subject: { commonName: 'Root' }, ...validity }, rootKey);
+    const options = { subject: { commonName: 'Unit' }, key, issuer: root, ...validity };
+    return [await issueTimestampingCertificate(options, rootKey), root] as const;
+  });
+  const certificatesDir = join(dir, 'certificates');
+  mkdirSync(certificatesDir);
+  const pem = chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
+  writeFileSync(certificateFile(certificatesDir, token), pem);
+
+  const clock = await openTrustedClock({
+    source: { trust: 'system' },
+    accuracyMs: 1000,
+    lastSealedAt: 0,
+    logger: LOGGER,
+  });
+  t.teardown(() => clock.close());
+  const open = async (
+    options: Partial<TimestampingOptions> = {},
+    adopt: Parameters<typeof openTimestamping>[1] = (close) => t.teardown(close),
+  ) =>
+    openTimestamping(
+      {
+        authorities: ['built-in'],
+        remotes: {},
+        keys: [token],
+        certificatesDir,
+        policy: POLICY,
+        clock,
+        signTimeoutMs: 60_000,
+        logger: LOGGER,
+        ...options,
+      },
+      adopt,
+    );
+  const path = join(dir, 'store');
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
+  await createStore({ path, identity, epoch: firstEpoch(site.keys, { timestamps: 'required' }) });
+  const store = await openStore({ path });
+  const seal = async (options: Partial<TimestampingOptions> = {}) => {
+    const sealer = await openSealer({
+      store,
+      signing: await site.openSigning(store),
+      timestamping: await open(options),
+      queueJobsMax: 100,
+      batchJobsMax: 100,
+      giveUpAfterMs: 3_600_000,
+      clock: Date.now,
+      logger: LOGGER,
+      onFatal: (error) => t.fail(String(error)),
+    });
+    t.teardown(() => sealer.close());
+    return sealer;
+  };
+  const trust = {
+    timestampAuthorities: [{ name: 'built-in', root: chain[1] }],
+    logs: [oneEpoch({ origin: ORIGIN, environment: 'env_test', timestamps: 'required', keys: site.keys })],
+  };
+  return { dir, token, chain, clock, open, seal, store, trust };
+}
+
+t.test('a sealed job carries a time-stamp that verifies, and the log tells the clock', async (t) => {
+  const { seal, store, trust } = await makeHouse(t);
+  const sealer = await seal();
+  const job = makeJob(newJobId(), { acceptedAt: Date.now() });
+  await sealer.accept(job);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+  const receipt = await readReceipt(store, job, 0);
+  t.equal(receipt.evidence.timestamps.length, 1);
+  t.match(verifyReceipt({ document: job.content.document, receipt, trust }), { outcome: 'good' });
+  const stranger = { ...trust, timestampAuthorities: [] };
+  t.not(verifyReceipt({ document: job.content.document, receipt, trust: stranger }).outcome, 'good');
+});
+
+t.test('without a token nothing is completed; it goes on by itself when the authority is back', async (t) => {
+  const { seal, store, token, trust } = await makeHouse(t);
+  const sealer = await seal();
+  const giveBack = takeToken(token);
+  const [held, waiting] = [
+    makeJob(newJobId()),
+    makeJob(newJobId(), { mode: 'async', acceptedAt: Date.now() }),
+  ];
+  await sealer.accept(waiting);
+  await sealer.accept(held);
+  t.match(await sealer.settled(held.id, NEVER), {
+    kind: 'failed',
+    failure: { code: 'timestamp_unavailable' },
+  });
+  t.equal(sealer.phase({ job: waiting }), 'sealing');
+  t.equal(await store.head(), undefined, 'a signature without a stamp is not committed');
+  giveBack();
+  t.match(await sealer.settled(waiting.id, NEVER), { kind: 'sealed', leafIndex: 0 });
+  const receipt = await readReceipt(store, waiting, 0);
+  t.match(verifyReceipt({ document: waiting.content.document, receipt, trust }), { outcome: 'good' });
+});
+
+t.test('a clock behind the log stamps nothing', async (t) => {
+  const { seal, clock } = await makeHouse(t);
+  clock.raiseFloor(Date.now() + DAY_MS);
+  const sealer = await seal();
+  t.throws(() => sealer.admit('blocking'), { code: 'timestamp_unavailable', retryAfterSeconds: Number });
+  t.doesNotThrow(() => sealer.admit('async'));
+});
+
+t.test('the next authority stamps where the first cannot, and only those named are asked', async (t) => {
+  const { open, dir, chain } = await makeHouse(t);
+  let asked = 0;
+  const server = createServer((_req, res) => {
+    asked++;
+    res.writeHead(503).end();
+  }).listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  t.teardown(() => server.close());
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const { port } = server.address() as AddressInfo;
+  const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 1000, rootsFile } };
+  const both = await open({ authorities: ['acme', 'built-in'], remotes });
+  t.match(await both.stamp('a note', Date.now(), TERM), { token: String });
+  t.equal(asked, 1);
+  const over = { ...TERM, end: Date.now() };
+  t.equal(await both.stamp('a note', Date.now(), over), undefined, 'a token of after the epoch');
+  const coming = { ...TERM, epoch: firstEpoch([], { from: Date.now() + DAY_MS }) };
+  t.equal(await both.stamp('a note', Date.now(), coming), undefined, 'or of before it');
+  const long = Date.now() - DAY_MS;
+  await t.rejects(
+    both.stamp('a note', long, TERM),
+    { name: 'TimestampUnavailable' },
+    'a token that proves another time',
+  );
+  const alone = await open({ authorities: ['acme'], remotes });
+  t.equal(alone.authority, undefined);
+  await t.rejects(alone.stamp('a note', Date.now(), TERM), { name: 'TimestampUnavailable' });
+  t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
+});
+
+t.test('a stop waits for no authority, and leaves no connection to one', async (t) => {
+  const { seal, store, dir, chain } = await makeHouse(t);
+  const silent = await openHostile(t, hostilityOf('says nothing'));
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const remotes = { acme: { url: `http://${silent.host}/`, timeoutMs: 60_000, rootsFile } };
+  const sealer = await seal({ authorities: ['acme'], remotes });
+  const job = makeJob(newJobId(), { acceptedAt: Date.now() });
+  await sealer.accept(job);
+  await until('it is asked', () => silent.connections() === 1);
+  await sealer.close();
+  await silent.left();
+  t.equal(await store.waitingCount(), 1, 'the job waits for the next start');
+  t.equal((await store.job(job.id))?.outcome, undefined);
+});
+
+t.test('what is closed keeps no connection to an authority', async (t) => {
+  const { open, dir, chain } = await makeHouse(t);
+  const closers: (() => void | Promise<void>)[] = [];
+  const server = createServer((_req, res) => res.writeHead(503).end()).listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  t.teardown(() => server.close());
+  const rootsFile = join(dir, 'roots.pem');
+  writeFileSync(rootsFile, encodePem('CERTIFICATE', chain[1].der));
+  const { port } = server.address() as AddressInfo;
+  const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 60_000, rootsFile } };
+  const connections = () => promisify(server.getConnections.bind(server))();
+  const timestamping = await open({ authorities: ['acme'], remotes }, (close) => void closers.push(close));
+  await t.rejects(timestamping.stamp('a note', Date.now(), TERM), { message: /status 503/ });
+  t.equal(await connections(), 1, 'it is kept for the next token');
+  for (const close of closers.toReversed()) await close();
+  await until('it is closed', async () => (await connections()) === 0);
+});
+
+t.test('a key without a certificate is refused with the remedy', async (t) => {
+  const { open, dir } = await makeHouse(t);
+  await t.rejects(open({ certificatesDir: dir }), {
+    name: 'OperatorError',
+    message: /eu\/timestamp has no certificate.*`pdfseal hsm install-certificate`/,
+  });
+});

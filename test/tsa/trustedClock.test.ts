@@ -1,0 +1,251 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { parseChronyTracking, parseTimedatectl, readSynchronization } from '../../src/tsa/synchronization.ts';
+import { openTrustedClock, type TrustedClock, type TrustedClockOptions } from '../../src/tsa/trustedClock.ts';
+
+/** What chronyc 4.3 (`-n -c tracking`) printed, with two chronyd on one machine. */
+const CHRONY = {
+  synchronized:
+    '7F000001,127.0.0.1,4,1795221336.977692754,-0.000001288,0.000000038,0.000003888,-0.013,0.000,0.037,0.000005999,0.000001275,1.0,Normal\n',
+  starting:
+    '7F000001,127.0.0.1,4,1795221325.506830772,-0.000004674,0.000002011,0.000002011,3.808,0.000,192.524,0.000014339,0.000093468,0.3,Normal\n',
+  unsynchronized:
+    '00000000,,0,0.000000000,0.000000000,0.000000000,0.000000000,0.000,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n',
+  local:
+    '7F7F0101,,3,1795221323.822843853,0.000000000,0.000000000,0.000000000,0.000,0.000,0.000,0.000000000,0.000000000,0.0,Normal\n',
+};
+/** The same line after days without a server: the dispersion has grown. */
+const FAR_OFF = CHRONY.synchronized.replace(',0.000005999,0.000001275,', ',0.300000000,1.100000000,');
+
+t.test('what chronyc says', async (t) => {
+  const bound = (text: string) => parseChronyTracking(text).errorBoundMs;
+  t.match(parseChronyTracking(CHRONY.synchronized), { synchronized: true, detail: 'chrony: stratum 4' });
+  // |offset| + dispersion + delay / 2, in milliseconds
+  t.ok(Math.abs((bound(CHRONY.synchronized) ?? 0) - 0.0055625) < 1e-9);
+  t.ok(Math.abs((bound(CHRONY.starting) ?? 0) - 0.1053115) < 1e-9);
+  t.ok(Math.abs((bound(FAR_OFF) ?? 0) - 1250.001288) < 1e-9);
+  t.strictSame(parseChronyTracking(CHRONY.unsynchronized), {
+    synchronized: false,
+    detail: 'chrony: Not synchronised',
+  });
+  t.match(parseChronyTracking(CHRONY.local), { synchronized: false, detail: /its own clock only/ });
+  t.match(parseChronyTracking(CHRONY.synchronized.replace('Normal', 'Insert second')), {
+    synchronized: true,
+  });
+  t.match(parseChronyTracking(CHRONY.synchronized.replace('Normal', 'Whatever')), { synchronized: false });
+  for (const text of [
+    '',
+    '506 Cannot talk to daemon\n',
+    'a,b,c',
+    CHRONY.synchronized.replace('0.000005999', ''),
+    CHRONY.synchronized.replace('-0.000001288', 'x'),
+  ]) {
+    t.throws(() => parseChronyTracking(text), /something else/, text);
+  }
+});
+
+t.test('what timedatectl says', async (t) => {
+  t.match(parseTimedatectl('NTPSynchronized=yes\n'), { synchronized: true, errorBoundMs: undefined });
+  t.match(parseTimedatectl('NTPSynchronized=no\n'), { synchronized: false });
+  for (const text of ['', 'NTPSynchronized=\n', 'CanNTP=yes\n']) t.throws(() => parseTimedatectl(text), text);
+});
+
+t.test('a program that fails, hangs or floods is an error', async (t) => {
+  const run = (script: string) =>
+    readSynchronization({ trust: 'chrony', program: '/bin/sh', arguments: ['-c', script] });
+  t.match(await run(`printf '${CHRONY.synchronized.trim()}'`), { synchronized: true });
+  await t.rejects(run('exit 1'));
+  await t.rejects(run('yes'), { code: 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER' });
+  await t.rejects(run('echo "$PATH"'), /something else/);
+  await t.rejects(readSynchronization({ trust: 'chrony', program: '/nonexistent/chronyc' }), {
+    code: 'ENOENT',
+  });
+  t.match(await readSynchronization({ trust: 'system' }), { synchronized: true });
+});
+
+const START = Date.parse('2026-03-04T12:00:00Z');
+
+const UNKNOWN: TrustedClockOptions['source'] = { trust: 'chrony', program: '/nonexistent/chronyc' };
+
+interface Bench {
+  clock: TrustedClock;
+  /** Both clocks go on. */
+  pass(ms: number): void;
+  /** Somebody sets the wall clock. */
+  step(ms: number): void;
+  /** What chronyc prints from now on; undefined: it fails. */
+  say(text: string | undefined): void;
+  log(): string;
+}
+
+async function openBench(
+  t: Test,
+  options: Partial<Pick<TrustedClockOptions, 'accuracyMs' | 'lastSealedAt' | 'lastDate' | 'source'>> = {},
+): Promise<Bench> {
+  const output = join(t.testdir({ tracking: CHRONY.synchronized }), 'tracking');
+  const lines: string[] = [];
+  let [wall, monotonic] = [START, 5000];
+  const clock = await openTrustedClock({
+    source: { trust: 'chrony', program: '/bin/cat', arguments: [output] },
+    accuracyMs: 100,
+    lastSealedAt: START - 60_000,
+    clock: () => wall,
+    monotonicMs: () => monotonic,
+    intervalMs: 10_000,
+    logger: pino({}, { write: (line: string) => void lines.push(line) }),
+    ...options,
+  });
+  t.teardown(() => clock.close());
+  return {
+    clock,
+    pass: (ms) => {
+      wall += ms;
+      monotonic += ms;
+    },
+    step: (ms) => {
+      wall += ms;
+    },
+    say: (text) => (text === undefined ? rmSync(output) : writeFileSync(output, text)),
+    log: () => lines.join(''),
+  };
+}
+
+const distrusts = (t: Test, { clock }: Bench, trouble: string, message: RegExp) => {
+  t.throws(() => clock.now(), { name: 'TimestampUnavailable', trouble, message });
+  t.notOk(clock.isTrusted());
+  t.match(clock.status(), { trust: 'chrony', trouble });
+};
+
+t.test('a good clock is passed on as it is', async (t) => {
+  const bench = await openBench(t);
+  t.equal(bench.clock.now(), START);
+  bench.pass(29_000);
+  t.equal(bench.clock.now(), START + 29_000);
+  t.match(bench.clock.status(), { trust: 'chrony', detail: 'chrony: stratum 4', errorBoundMs: Number });
+  t.equal(bench.log(), '');
+});
+
+t.test('the date goes on by itself while nobody is to be believed, and follows who is', async (t) => {
+  const lastDate = START - 3_600_000;
+  const bench = await openBench(t, { lastDate });
+  const { clock } = bench;
+  t.equal(clock.date(), START, 'that of the system clock, which is trusted');
+  t.equal(clock.vouched(), START);
+  bench.pass(1000);
+  bench.step(26 * 3_600_000);
+  t.equal(clock.date(), START + 1000, 'a jump moves it nowhere');
+  t.equal(clock.vouched(), undefined);
+  bench.pass(500);
+  bench.step(-26 * 3_600_000);
+  t.equal(clock.date(), START + 1500);
+  t.equal(clock.vouched(), START + 1500);
+  bench.say(CHRONY.unsynchronized);
+  await clock.read();
+  bench.step(-366 * 86_400_000);
+  bench.pass(7000);
+  t.equal(clock.date(), START + 8500, 'nor one that is back by a year');
+  bench.say(CHRONY.synchronized);
+  bench.step(366 * 86_400_000 + 40);
+  await clock.read();
+  t.equal(clock.date(), START + 8540);
+
+  bench.say(CHRONY.unsynchronized);
+  const boot = await openBench(t, { lastDate, source: UNKNOWN });
+  t.equal(boot.clock.date(), lastDate, 'at the start it is the last one of before');
+  boot.pass(5);
+  t.equal(boot.clock.date(), lastDate + 5);
+  const believed = await openBench(t, { source: { trust: 'system' } });
+  t.equal(believed.clock.date(), START);
+  t.equal(believed.clock.vouched(), undefined, 'nobody vouches for what is believed as it is');
+});
+
+t.test('no synchronization, no time; told once', async (t) => {
+  for (const [text, trouble, message] of [
+    [CHRONY.unsynchronized, 'clock_unsynchronized', /Not synchronised/],
+    [CHRONY.local, 'clock_unsynchronized', /its own clock only/],
+    [FAR_OFF, 'clock_imprecise', /wrong by 1251 ms, more than the 100 ms/],
+    ['506 Cannot talk to daemon\n', 'clock_unknown', /cannot be asked/],
+    [undefined, 'clock_unknown', /cannot be asked/],
+  ] as const) {
+    const bench = await openBench(t);
+    bench.say(text);
+    await bench.clock.read();
+    distrusts(t, bench, trouble, message);
+    await bench.clock.read();
+    t.equal(bench.log().split('is not trusted').length, 2, 'once');
+
+    const recovered = bench.clock.recovered(new AbortController().signal);
+    bench.say(CHRONY.synchronized);
+    await bench.clock.read();
+    await recovered;
+    t.equal(bench.clock.now(), START);
+    t.match(bench.log(), /trusted again/);
+  }
+});
+
+t.test('a reading counts for three intervals', async (t) => {
+  const bench = await openBench(t);
+  bench.pass(30_000);
+  t.ok(bench.clock.isTrusted());
+  bench.pass(1);
+  distrusts(t, bench, 'clock_unknown', /has not answered for too long/);
+});
+
+t.test('between readings, the clock is given credit for drift only', async (t) => {
+  const bench = await openBench(t, { accuracyMs: 1 });
+  const initial = bench.clock.status().errorBoundMs ?? 0;
+  bench.pass(20_000);
+  const later = bench.clock.status().errorBoundMs ?? 0;
+  t.ok(Math.abs(later - initial - 0.3) < 1e-9, '15 ppm of 20 s');
+});
+
+for (const ms of [-150, 150, -3_600_000, 3_600_000]) {
+  t.test(`a step of ${ms} ms`, async (t) => {
+    const bench = await openBench(t, { lastSealedAt: 0 });
+    bench.step(Math.sign(ms) * 90);
+    t.ok(bench.clock.isTrusted(), 'within the accuracy');
+    bench.step(ms - Math.sign(ms) * 90);
+    distrusts(t, bench, 'clock_stepped', /it was set/);
+    await bench.clock.read();
+    distrusts(t, bench, 'clock_stepped', /it was set/);
+    bench.pass(29_000);
+    await bench.clock.read();
+    distrusts(t, bench, 'clock_stepped', /it was set/);
+    bench.pass(1_000);
+    distrusts(t, bench, 'clock_stepped', /it was set/);
+    await bench.clock.read();
+    t.equal(bench.clock.now(), START + 30_000 + ms, 'the source has had its time to notice');
+  });
+}
+
+t.test('a step taken back', async (t) => {
+  const bench = await openBench(t);
+  bench.step(5000);
+  t.notOk(bench.clock.isTrusted());
+  bench.step(-5000);
+  t.ok(bench.clock.isTrusted());
+});
+
+t.test('no time before the last seal', async (t) => {
+  const bench = await openBench(t, { lastSealedAt: START + 100 });
+  t.equal(bench.clock.now(), START, 'within the accuracy it is the same time');
+  bench.clock.raiseFloor(START + 101);
+  distrusts(t, bench, 'clock_backwards', /sealed at 2026-03-04T12:00:00.101Z/);
+  bench.clock.raiseFloor(START);
+  distrusts(t, bench, 'clock_backwards', /sealed at/);
+  bench.pass(1);
+  t.equal(bench.clock.now(), START + 1);
+});
+
+t.test('a wait for the clock can be given up', async (t) => {
+  const bench = await openBench(t);
+  bench.say(undefined);
+  await bench.clock.read();
+  const stop = new AbortController();
+  const waiting = bench.clock.recovered(stop.signal);
+  stop.abort();
+  await waiting;
+  t.notOk(bench.clock.isTrusted());
+});

@@ -1,0 +1,90 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { encodePem } from '../../src/asn1/pem.ts';
+import { daysLeft } from '../../src/base/validity.ts';
+import { listCertificates, validityOf } from '../../src/tsa/certificateList.ts';
+import { certificateFile } from '../../src/tsa/installed.ts';
+import { ExpiryWarnings, startExpiryWarnings } from '../../src/watch/expiryWarnings.ts';
+import { DAY_MS, makePki } from '../support/authority.ts';
+
+const pki = await makePki();
+const { notAfter } = pki.certificate;
+const KEY = { region: 'eu', keyLabel: 'stamp' };
+
+/** The certificates of one key, installed, and what is logged of them as days go by. */
+function makeWatch(t: Test) {
+  const dir = t.testdir();
+  const file = certificateFile(dir, KEY);
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(file, pki.unit.chain.map(({ der }) => encodePem('CERTIFICATE', der)).join(''));
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino(
+    { formatters: { level: (level) => ({ level }) } },
+    { write: (line: string) => void lines.push(JSON.parse(line)) },
+  );
+  let now = 0;
+  const options = { sources: { certificatesDir: dir, keys: [KEY], remotes: {} }, clock: () => now, logger };
+  const setDaysLeft = (days: number) => (now = notAfter - days * DAY_MS);
+  return { options, file, setDaysLeft, said: () => lines.splice(0), warnings: new ExpiryWarnings(options) };
+}
+
+t.test('tells of a certificate from 60 days on, once a day, and louder in the last week', async (t) => {
+  const { setDaysLeft, said, warnings } = makeWatch(t);
+  const look = (days: number) => {
+    setDaysLeft(days);
+    warnings.look();
+    return said().map(({ level, urgency, days_left }) => [level, urgency, days_left]);
+  };
+  t.strictSame(look(61.5), []);
+  t.strictSame(look(60.5), [['warn', 'ahead', 60]]);
+  t.strictSame(look(60.499), [], 'once a day');
+  t.strictSame(look(59.5), [['warn', 'ahead', 59]]);
+  t.strictSame(look(30.5), [['warn', 'soon', 30]]);
+  t.strictSame(look(7.5), [['error', 'urgent', 7]]);
+  t.strictSame(look(-1.5), [['error', 'urgent', -2]]);
+});
+
+t.test('tells of one that is gone', async (t) => {
+  const { file, setDaysLeft, said, warnings } = makeWatch(t);
+  setDaysLeft(100);
+  warnings.look();
+  t.strictSame(said(), []);
+  rmSync(file);
+  warnings.look();
+  warnings.look();
+  t.match(said(), [{ level: 'error', authority: 'built-in eu/stamp', detail: /has no certificate/ }]);
+});
+
+t.test('looks at the start, and ends', async (t) => {
+  const { options, setDaysLeft, said } = makeWatch(t);
+  setDaysLeft(20);
+  startExpiryWarnings(options)();
+  t.match(said(), [{ level: 'warn', not_after: new Date(notAfter).toISOString(), urgency: 'soon' }]);
+});
+
+t.test('lists what there is, whatever state it is in', async (t) => {
+  const { options, file } = makeWatch(t);
+  const remotes = { acme: { rootsFile: join(file, '..', 'none.pem') } };
+  const list = listCertificates({ ...options.sources, remotes });
+  t.match(list, [
+    { authority: 'built-in eu/stamp', role: 'time-stamping' },
+    { authority: 'built-in eu/stamp', role: 'root' },
+    { authority: 'acme', role: 'root', found: { missing: /cannot read .*none\.pem \(no such file/ } },
+  ]);
+  const states = (now: number) => list.map((entry) => validityOf(entry, now));
+  t.strictSame(states(notAfter), ['valid', 'valid', 'missing']);
+  t.strictSame(states(notAfter + 1)[0], 'expired');
+  t.strictSame(states(0)[0], 'not_yet_valid');
+  t.equal(daysLeft({ notAfter: 0 }, 1), -1);
+});
+
+t.test('no two keys share a file', async (t) => {
+  const files = [
+    { region: 'eu', keyLabel: 'west-1' },
+    { region: 'eu-west', keyLabel: '1' },
+    { region: 'eu', keyLabel: 'west_1' },
+  ].map((name) => certificateFile('certificates', name));
+  t.equal(new Set(files).size, files.length);
+});
