@@ -3,6 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
+import { blocksUnder, pageAt } from '../support/manual.ts';
 import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
 import { tryPrivileges } from './privileges.ts';
 
@@ -248,18 +249,12 @@ t.test('a purge leaves the evidence, unless it is asked for', async (t) => {
   t.not(machine.run('command -v pdfseal').status, 0);
 });
 
-/** The commands of a section of the manual, as they stand there. */
-function commandsOf(heading: string): string {
-  const [, section = ''] = readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n## ${heading}\n`);
-  const [text = ''] = section.split('\n## ');
-  return Array.from(text.matchAll(/^ *```sh\n([\s\S]*?)^ *```$/gm), ([, block = '']) => block).join('');
-}
-
 t.test('the first seal is as the manual has it', async (t) => {
   machine.must('rm -r /etc/pdfseal /var/lib/pdfseal /var/backups/pdfseal /etc/systemd/system/pdfseald*');
   copyFileSync(first, join(machine.root, 'root', basename(first)));
   writeFileSync(join(machine.root, 'etc/apt/apt.conf.d/yes'), 'APT::Get::Assume-Yes "true";\n');
-  writeFileSync(join(machine.root, 'root/first-seal.sh'), commandsOf('First seal in five minutes'));
+  const commands = blocksUnder(pageAt('README.md'), 'First seal in five minutes', 'sh');
+  writeFileSync(join(machine.root, 'root/first-seal.sh'), commands.join(''));
   const { status, stdout, stderr } = machine.run('cd && sh -e first-seal.sh');
   t.equal(status, 0, stderr);
   t.match(stdout, /\ngood\n$/);

@@ -18,8 +18,8 @@ export interface ManualPage {
   text: string;
   /** The text without its fenced blocks. */
   prose: string;
-  /** Bodies of the fenced blocks, by their language. */
-  blocks: { language: string; body: string }[];
+  /** Fenced blocks, with the headings above each: the title of the page first. */
+  blocks: { language: string; body: string; under: string[] }[];
   /** What stands between backticks on one line. */
   spans: string[];
   headings: Heading[];
@@ -35,16 +35,21 @@ export interface ManualLink {
 function readPage(path: string): ManualPage {
   const text = readFileSync(join(ROOT, path), 'utf8');
   const blocks: ManualPage['blocks'] = [];
-  const prose = text.replaceAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm, (_, _indent, language, body) => {
-    blocks.push({ language, body });
-    return '';
-  });
+  const headings: Heading[] = [];
+  const above: string[] = [];
+  const prose = text.replaceAll(
+    /^( *)```(\w*)\n([\s\S]*?)^\1```$|^(#+) (.+)$/gm,
+    (match, _indent, language, body, marks?: string, heading = '') => {
+      if (marks === undefined) {
+        blocks.push({ language, body, under: [...above] });
+        return '';
+      }
+      above.splice(marks.length - 1, above.length, heading);
+      headings.push({ level: marks.length, text: heading, anchor: anchorOf(heading) });
+      return match;
+    },
+  );
   const spans = Array.from(prose.matchAll(/`([^`\n]+)`/g), ([, span = '']) => span);
-  const headings = Array.from(prose.matchAll(/^(#+) (.+)$/gm), ([, marks = '', heading = '']) => ({
-    level: marks.length,
-    text: heading,
-    anchor: anchorOf(heading),
-  }));
   return { path, text, prose, blocks, spans, headings };
 }
 
@@ -90,4 +95,11 @@ export function leadsSomewhere({ path, anchor }: ManualLink): boolean {
 export function toLink(reference: string): ManualLink {
   const [path = '', anchor = ''] = reference.split('#');
   return { path, anchor };
+}
+
+/** Bodies of the fenced blocks of that language in the section with that heading, or in one of its subsections. */
+export function blocksUnder({ path, blocks }: ManualPage, heading: string, language: string): string[] {
+  const found = blocks.filter((block) => block.language === language && block.under.includes(heading));
+  if (found.length === 0) throw new Error(`${path} has no ${language} under "${heading}"`);
+  return found.map(({ body }) => body);
 }
