@@ -3,7 +3,7 @@ import './base/inspector.ts';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { Metrics } from './admin/metrics.ts';
-import { systemClock, toTimestamp } from './base/clock.ts';
+import { systemClock, toRfc3339 } from './base/clock.ts';
 import { notifySocket, watchdogMs } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { createLogger, refuseStart } from './base/logger.ts';
@@ -241,7 +241,7 @@ async function serve(config: Config): Promise<void> {
   const server = await openNetwork(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
   // Not waited for: on a full disk it is written once there is room, and what was sealed can be read meanwhile.
-  record('daemon.start', { ...running, epoch_from: toTimestamp(signing.epoch.from) }).catch(onFatal);
+  record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);
   logger.info(
     {
       event: 'started',

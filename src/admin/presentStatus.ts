@@ -1,6 +1,6 @@
 /** Parts of the status in the spelling of the wire. */
 import { describeSubject } from '../asn1/certificate.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 import type { KernelRate } from '../hash/calibrate.ts';
 import type { ClientUsage, Standing } from '../limits/limits.ts';
@@ -25,7 +25,7 @@ import type {
 export function presentRun(run: CanaryRun, now: number): PresentedRun {
   return {
     verified: run.verified,
-    started_at: toTimestamp(run.startedAt),
+    started_at: toRfc3339(run.startedAt),
     age_seconds: ageSeconds(run.startedAt, now),
     duration_ms: Math.round(run.durationMs),
     detail: run.detail,
@@ -79,7 +79,7 @@ export function presentScanner(health: ScannerHealth): PresentedScanner {
     documents_waiting: health.documentsWaiting,
     ...(engine !== undefined && { engine }),
     ...(signatures !== undefined && { signatures }),
-    ...(signaturesBuiltAt !== undefined && { signatures_built_at: toTimestamp(signaturesBuiltAt) }),
+    ...(signaturesBuiltAt !== undefined && { signatures_built_at: toRfc3339(signaturesBuiltAt) }),
   };
 }
 
@@ -97,7 +97,7 @@ export function presentCopies(
 }
 
 export function presentWitness({ treeSize, currentAt }: WitnessStatus): AdminStatus['witness'] {
-  return { tree_size: treeSize, ...(currentAt !== undefined && { current_at: toTimestamp(currentAt) }) };
+  return { tree_size: treeSize, ...(currentAt !== undefined && { current_at: toRfc3339(currentAt) }) };
 }
 
 export function presentTimestamps(timestamping: Timestamping): PresentedTimestamps {
@@ -120,7 +120,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     role,
     state,
     subject: describeSubject(found),
-    not_after: toTimestamp(found.notAfter),
+    not_after: toRfc3339(found.notAfter),
     days_left: daysLeft(found, now),
     urgency: urgencyOf(found, now),
   };
@@ -134,7 +134,7 @@ export function presentTlsCertificate(certificate: TlsCertificate, now: number):
     role,
     state: now > notAfter ? 'expired' : now < notBefore ? 'not_yet_valid' : 'valid',
     subject,
-    not_after: toTimestamp(notAfter),
+    not_after: toRfc3339(notAfter),
     days_left: daysLeft(certificate, now),
     urgency: urgencyOf(certificate, now),
   };
@@ -175,7 +175,7 @@ function presentLimit({ limit, windowMs, remaining, resetMs }: Standing, now: nu
     limit,
     window_seconds: windowMs / 1000,
     used: limit - remaining,
-    resets_at: toTimestamp(now + resetMs),
+    resets_at: toRfc3339(now + resetMs),
   };
 }
 

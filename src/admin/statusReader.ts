@@ -1,7 +1,7 @@
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type Clock, toTimestamp } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { packageVersion } from '../base/version.ts';
 import type { Copies } from '../copy/copies.ts';
 import type { KernelRate } from '../hash/calibrate.ts';
@@ -97,7 +97,7 @@ export class StatusReader {
       node: process.version,
       environment: environmentId(store.identity.environment),
       pid: process.pid,
-      started_at: toTimestamp(now - process.uptime() * 1000),
+      started_at: toRfc3339(now - process.uptime() * 1000),
       uptime_seconds: Math.floor(process.uptime()),
       draining: this.#sources.lifecycle.draining,
       config: this.#sources.config(),
@@ -125,7 +125,7 @@ export class StatusReader {
       log: {
         origin: store.identity.logOrigin,
         tree_size: head?.treeSize ?? 0,
-        ...(head && { sealed_at: toTimestamp(head.sealedAt) }),
+        ...(head && { sealed_at: toRfc3339(head.sealedAt) }),
       },
       witness: presentWitness(this.#sources.witness.noted),
       upkeep: this.#readUpkeep(),
@@ -201,10 +201,10 @@ export class StatusReader {
     const returnsAt = this.#sources.drills.returnsAt(name);
     return {
       name,
-      since: toTimestamp(since),
+      since: toRfc3339(since),
       ...others,
       ...(lastError !== undefined && { last_error: lastError }),
-      ...(returnsAt !== undefined && { returns_at: toTimestamp(returnsAt) }),
+      ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
     };
   }
 

@@ -4,6 +4,6 @@ export type Clock = () => number;
 export const systemClock: Clock = () => Date.now();
 
 /** RFC 3339, UTC, milliseconds: `2026-01-02T03:04:05.678Z`. */
-export function toTimestamp(epochMs: number): string {
+export function toRfc3339(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }

@@ -1,6 +1,6 @@
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { toTimestamp } from './clock.ts';
+import { toRfc3339 } from './clock.ts';
 
 /** How long a line may wait for others to be written with it. */
 const LINE_DELAY_MS_MAX = 100;
@@ -89,7 +89,7 @@ export class LogWriter {
   }
 
   #reportLost(): void {
-    const time = toTimestamp(Date.now());
+    const time = toRfc3339(Date.now());
     const report = { level: 'warn', time, event: 'lines_lost', lines: this.#lost, msg: LINES_LOST };
     const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${JSON.stringify(report)}\n`);
     this.#isTorn = this.#output(line) < line.length;

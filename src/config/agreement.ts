@@ -1,4 +1,4 @@
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
@@ -23,7 +23,7 @@ export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Ep
   }
   const rule = `${coming === undefined ? '' : 'and it is not that of the planned epoch either; '}put it back, or plan an epoch with it: pdfseal epochs plan --config ${config.file}`;
   throw new OperatorError(
-    [...faults, `the epoch in force since ${toTimestamp(epoch.from)} says otherwise; ${rule}`].join('\n'),
+    [...faults, `the epoch in force since ${toRfc3339(epoch.from)} says otherwise; ${rule}`].join('\n'),
   );
 }
 
@@ -47,7 +47,7 @@ export function differences({ kms, timestamp }: Terms, { keys, quorum, timestamp
 
 /** What is planned may be configured already, but the epoch in force must be served to its end. */
 function assertServes({ kms, timestamp }: Terms, epoch: Epoch, coming: Epoch): void {
-  const until = `until the planned epoch begins, ${toTimestamp(coming.from)}`;
+  const until = `until the planned epoch begins, ${toRfc3339(coming.from)}`;
   if (epoch.timestamps === 'required' && timestamp.authorities.length === 0)
     throw new OperatorError(`timestamp.authorities: required ${until}`);
   const left = epoch.keys.filter(({ region, partition }) =>

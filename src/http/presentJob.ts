@@ -1,4 +1,4 @@
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { documentSha256, type JobPhase, type JobRecord, type Outcome } from '../job/job.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { Store } from '../store/store.ts';
@@ -43,12 +43,12 @@ export function presentJob(
     trace_id: job.traceId,
     ...(outcome?.kind === 'sealed' && { receipt_url: `${jobUrl(site, job.id)}/receipt.json` }),
     capabilities: job.capabilities,
-    created_at: toTimestamp(job.acceptedAt),
+    created_at: toRfc3339(job.acceptedAt),
     document_sha256: documentSha256(job),
     ...(job.purpose !== undefined && { purpose: job.purpose }),
     ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
     ...(outcome?.kind === 'failed' && { error: errorBody(outcome.failure.code, outcome.failure.message) }),
-    ...(sealedAt !== undefined && { sealed_at: toTimestamp(sealedAt) }),
+    ...(sealedAt !== undefined && { sealed_at: toRfc3339(sealedAt) }),
   };
 }
 
@@ -72,7 +72,7 @@ export async function sealedAtOf(
  */
 export function withSealedAt(answer: string, sealedAt: number | undefined): string {
   if (sealedAt === undefined || !answer.includes('"document_sha256"')) return answer;
-  return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toTimestamp(sealedAt))}}`;
+  return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toRfc3339(sealedAt))}}`;
 }
 
 export function jobUrl(site: Site, jobId: string): string {

@@ -1,4 +1,4 @@
-import { type Clock, toTimestamp } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { formatDuration } from '../base/units.ts';
 import type { Job, QuotaWindow } from '../job/job.ts';
@@ -117,7 +117,7 @@ export class Limits {
 
   #quotaExceeded(clientId: string, { name, jobs, windowMs }: NamedQuota, resetMs: number): ServiceError {
     this.#onRefusal(clientId, 'quota');
-    const until = toTimestamp(this.#clock() + resetMs);
+    const until = toRfc3339(this.#clock() + resetMs);
     const message = `The quota ${JSON.stringify(name)} of this client, ${jobs} jobs in ${formatDuration(windowMs)}, is used up. Repeat the request after ${until}.`;
     return new ServiceError('quota_exceeded', message, {
       parameter: 'purpose',

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { openAdministration } from '../admin/administration.ts';
 import type { Metrics } from '../admin/metrics.ts';
-import { systemClock, toTimestamp } from '../base/clock.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
@@ -86,7 +86,7 @@ export async function openHealth(
         config: () => {
           const { at, pending } = live.loaded;
           const { file, sha256 } = live.current;
-          return { file, sha256, loaded_at: toTimestamp(at), pending };
+          return { file, sha256, loaded_at: toRfc3339(at), pending };
         },
         hash: { engine, kernels, workers: config.hash.workers, pool },
         clock: systemClock,

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { fromUtf8, toHex } from '../base/bytes.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { encodeCanonical, parseUniqueJson } from './jcs.ts';
 import { environmentId } from './manifest.ts';
@@ -101,7 +101,7 @@ export function encodeAuditRecord(act: Act, { number, previous, atMs, environmen
   const record: AuditRecord = {
     schema: AUDIT_SCHEMA,
     number,
-    at: toTimestamp(atMs),
+    at: toRfc3339(atMs),
     environment: environmentId(environment),
     ...act,
     ...(previous !== undefined && { previous: auditDigest(previous) }),

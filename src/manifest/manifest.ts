@@ -1,4 +1,4 @@
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { sha512 } from '../base/crypto.ts';
 import type { DocumentDigests, JobSource, ReceivedJob, ScanResult, Visibility } from '../job/job.ts';
 import { encodeCanonical } from './jcs.ts';
@@ -47,8 +47,8 @@ export function manifestOf(job: ReceivedJob, environment: string, sealedAtMs: nu
     visibility: job.visibility,
     ...(job.purpose !== undefined && { purpose: job.purpose }),
     ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
-    accepted_at: toTimestamp(job.acceptedAt),
-    sealed_at: toTimestamp(sealedAtMs),
+    accepted_at: toRfc3339(job.acceptedAt),
+    sealed_at: toRfc3339(sealedAtMs),
   };
 }
 

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
 import { MalformedDer } from '../asn1/der.ts';
 import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { encodeQuorum, parseQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import { encodeVkey, type LogKey, noteKeyId, parseVkey } from '../log/verifierKey.ts';
@@ -201,7 +201,7 @@ function writeLog({ origin, environment, epochs }: TrustedLog): z.infer<typeof l
     environment,
     epochs: epochs.map(({ quorum, timestamps, keys, ...validity }) => ({
       ...writeValidity(validity),
-      not_before: toTimestamp(validity.notBefore),
+      not_before: toRfc3339(validity.notBefore),
       quorum: encodeQuorum(quorum),
       timestamps,
       keys: keys.map((key) => ({
@@ -215,8 +215,8 @@ function writeLog({ origin, environment, epochs }: TrustedLog): z.infer<typeof l
 
 function writeValidity({ notBefore, notAfter }: Validity): WireValidity {
   return {
-    ...(notBefore !== undefined && { not_before: toTimestamp(notBefore) }),
-    ...(notAfter !== undefined && { not_after: toTimestamp(notAfter) }),
+    ...(notBefore !== undefined && { not_before: toRfc3339(notBefore) }),
+    ...(notAfter !== undefined && { not_after: toRfc3339(notAfter) }),
   };
 }
 

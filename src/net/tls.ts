@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
 import { createSecureContext, type Server, type TlsOptions } from 'node:tls';
 import type { Logger } from 'pino';
-import { systemClock, toTimestamp } from '../base/clock.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
@@ -151,7 +151,7 @@ export class TlsCertificates {
       if (urgency === 'none') continue;
       const { role, subject, notAfter } = certificate;
       const days = daysLeft(certificate, now);
-      const not_after = toTimestamp(notAfter);
+      const not_after = toRfc3339(notAfter);
       const fields = { event: 'tls_certificate_ends', role, subject, not_after, days_left: days, urgency };
       const message =
         days < 0 ? 'a certificate of TLS has ended: clients are refused, or refuse it' : ENDS_SOON;

@@ -1,5 +1,5 @@
 import { bytesEqual } from '../base/bytes.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { type Note, parseNote } from '../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
@@ -77,7 +77,7 @@ export function checkEpoch(
   if (epoch === undefined) return failed(`the log has no epoch in which something was sealed at ${sealedAt}`);
   if (genTime !== undefined && !isWithin(epoch, genTime)) {
     return failed(
-      `sealed in the epoch ${spanOf(epoch)}, but stamped outside of it, at ${toTimestamp(genTime)}`,
+      `sealed in the epoch ${spanOf(epoch)}, but stamped outside of it, at ${toRfc3339(genTime)}`,
     );
   }
   return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
@@ -114,6 +114,6 @@ function explainOthers(note: Note, { origin, epochs }: TrustedLog, { keys }: Tru
 }
 
 function spanOf({ notBefore, notAfter }: TrustedEpoch): string {
-  const end = notAfter === undefined ? 'on' : `to ${toTimestamp(notAfter)}`;
-  return `from ${toTimestamp(notBefore)} ${end}`;
+  const end = notAfter === undefined ? 'on' : `to ${toRfc3339(notAfter)}`;
+  return `from ${toRfc3339(notBefore)} ${end}`;
 }

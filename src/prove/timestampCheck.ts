@@ -1,7 +1,7 @@
 import type { Certificate } from '../asn1/certificate.ts';
 import { type TokenVerdict, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { bytesEqual, fromBase64 } from '../base/bytes.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { printable } from '../manifest/received.ts';
 import { bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
@@ -65,13 +65,13 @@ function checkToken(
   if (verdict.outcome === 'bad') return { finding: explain(verdict), genTime: undefined };
   const { timestamp } = verdict;
   if (!bearsOut(timestamp, Date.parse(sealed_at))) {
-    const detail = `of ${toTimestamp(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
+    const detail = `of ${toRfc3339(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
     return { finding: failed(detail), genTime: undefined };
   }
   const { genTime, chain } = timestamp;
   const valid = authorities.find((each) => isLast(chain, each.root) && isWithin(each, genTime));
   if (valid === undefined) {
-    const detail = `of ${toTimestamp(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
+    const detail = `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
     return { finding: failed(detail), genTime: undefined };
   }
   return { finding: passed(describe(timestamp, valid)), genTime };
@@ -86,7 +86,7 @@ function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): 
 
 function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name }: TrustedAuthority): string {
   const accuracy = accuracyMs === undefined ? '' : ` ± ${accuracyMs} ms`;
-  return `the checkpoint existed at ${toTimestamp(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
+  return `the checkpoint existed at ${toRfc3339(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
 }
 
 function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {

@@ -1,4 +1,4 @@
-import { type Clock, toTimestamp } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { PartitionStatus } from '../kms/partition.ts';
 import {
   openPartitions,
@@ -235,5 +235,5 @@ function nameOfPartition({ region, partition }: EpochKey): string {
 }
 
 function describe({ from, keys, quorum, timestamps }: Epoch): object {
-  return { from: toTimestamp(from), keys: keys.map(kmsKeyId), quorum: encodeQuorum(quorum), timestamps };
+  return { from: toRfc3339(from), keys: keys.map(kmsKeyId), quorum: encodeQuorum(quorum), timestamps };
 }

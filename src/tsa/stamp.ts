@@ -4,7 +4,7 @@ import { MalformedDer, unsignedContent } from '../asn1/der.ts';
 import { encodeQuery } from '../asn1/timestampQuery.ts';
 import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
@@ -88,6 +88,6 @@ function checkWindow(
 ): void {
   const slackMs = ownAccuracyMs + (accuracyMs ?? GRANULARITY_MS);
   if (genTime >= askedAt - slackMs - GRANULARITY_MS && genTime <= answeredAt + slackMs) return;
-  const detail = `its token is of ${toTimestamp(genTime)}, but here it is ${toTimestamp(answeredAt)}`;
+  const detail = `its token is of ${toRfc3339(genTime)}, but here it is ${toRfc3339(answeredAt)}`;
   throw new TimestampUnavailable('token_invalid', detail);
 }

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
-import { type Clock, systemClock, toTimestamp } from '../base/clock.ts';
+import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
 import { type ClockSource, readSynchronization, type Synchronization } from './synchronization.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
@@ -175,7 +175,7 @@ export class TrustedClock {
     if (this.#steppedAtMs !== undefined) return { trouble: 'clock_stepped', detail: 'it was set' };
     // Within the accuracy two times are the same, and a clock that is disciplined goes back a little now and then.
     if (wall + this.accuracyMs < this.#floor) {
-      const detail = `it says ${toTimestamp(wall)}, but the log was sealed at ${toTimestamp(this.#floor)}`;
+      const detail = `it says ${toRfc3339(wall)}, but the log was sealed at ${toRfc3339(this.#floor)}`;
       return { trouble: 'clock_backwards', detail };
     }
     return undefined;

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { describeSubject } from '../asn1/certificate.ts';
 import { toHex } from '../base/bytes.ts';
-import { type Clock, toTimestamp } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 import {
   type CertificateEntry,
@@ -42,7 +42,7 @@ export class ExpiryWarnings {
   look(): void {
     const { sources, clock, logger } = this.#options;
     const now = clock();
-    const today = toTimestamp(now).slice(0, 10);
+    const today = toRfc3339(now).slice(0, 10);
     const saidToday = new Map<string, string>();
     for (const entry of listCertificates(sources)) {
       const warning = warningOf(entry, now);
@@ -85,7 +85,7 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
       authority,
       role,
       subject,
-      not_after: toTimestamp(found.notAfter),
+      not_after: toRfc3339(found.notAfter),
       days_left: daysLeft(found, now),
       urgency,
     },

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
-import { type Clock, toTimestamp } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { JobRecord } from '../job/job.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
 import { TargetPolicy } from '../net/policy.ts';
@@ -318,7 +318,7 @@ export class Deliverer {
       assert(record?.outcome, `${webhookId} is about a job that has not ended`);
       data = present(record, occurredAt);
     }
-    return Buffer.from(JSON.stringify({ type, timestamp: toTimestamp(occurredAt), data }));
+    return Buffer.from(JSON.stringify({ type, timestamp: toRfc3339(occurredAt), data }));
   }
 
   async #sweep(): Promise<void> {

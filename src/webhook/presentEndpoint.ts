@@ -1,4 +1,4 @@
-import { toTimestamp } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { DeadLetter, Delivery, DeliveryFailure, NewEndpoint, Tally } from '../store/webhookStore.ts';
 
 /** An endpoint as API and command line show it: never its secrets. */
@@ -11,9 +11,9 @@ export function presentEndpoint(endpoint: NewEndpoint, now: number) {
     events,
     ...(description !== undefined && { description }),
     status: disabled === undefined ? 'enabled' : 'disabled',
-    ...(disabled && { disabled_at: toTimestamp(disabled.at), disabled_reason: disabled.reason }),
-    ...(previous?.expiresAt && { previous_secret_expires_at: toTimestamp(previous.expiresAt) }),
-    created_at: toTimestamp(createdAt),
+    ...(disabled && { disabled_at: toRfc3339(disabled.at), disabled_reason: disabled.reason }),
+    ...(previous?.expiresAt && { previous_secret_expires_at: toRfc3339(previous.expiresAt) }),
+    created_at: toRfc3339(createdAt),
   };
 }
 
@@ -26,20 +26,20 @@ export function presentTally(tally: Tally) {
     delivered,
     failed_attempts: failures,
     dropped,
-    ...(droppedFrom !== undefined && { dropped_from: toTimestamp(droppedFrom) }),
-    ...(droppedTo !== undefined && { dropped_to: toTimestamp(droppedTo) }),
-    ...(deliveredAt !== undefined && { last_delivered_at: toTimestamp(deliveredAt) }),
+    ...(droppedFrom !== undefined && { dropped_from: toRfc3339(droppedFrom) }),
+    ...(droppedTo !== undefined && { dropped_to: toRfc3339(droppedTo) }),
+    ...(deliveredAt !== undefined && { last_delivered_at: toRfc3339(deliveredAt) }),
     ...presentFailure(tally.failure),
   };
 }
 
 /** `dateOf`: see `ServiceTime`. */
 export function presentDelivery(delivery: Delivery, dateOf: (stamp: number) => number) {
-  return { ...presentMessage(delivery), due_at: toTimestamp(dateOf(delivery.at)) };
+  return { ...presentMessage(delivery), due_at: toRfc3339(dateOf(delivery.at)) };
 }
 
 export function presentDeadLetter(letter: DeadLetter, dateOf: (stamp: number) => number) {
-  return { ...presentMessage(letter), given_up_at: toTimestamp(dateOf(letter.at)), cause: letter.death };
+  return { ...presentMessage(letter), given_up_at: toRfc3339(dateOf(letter.at)), cause: letter.death };
 }
 
 function presentMessage({ webhookId, type, occurredAt, attempts, failure }: Delivery) {
@@ -47,12 +47,12 @@ function presentMessage({ webhookId, type, occurredAt, attempts, failure }: Deli
     webhook_id: webhookId,
     type,
     ...(type !== 'webhook.test' && { job_id: webhookId.replace(/^msg_/, 'job_') }),
-    occurred_at: toTimestamp(occurredAt),
+    occurred_at: toRfc3339(occurredAt),
     attempts,
     ...presentFailure(failure),
   };
 }
 
 function presentFailure(failure: DeliveryFailure | undefined) {
-  return failure && { last_failure: { at: toTimestamp(failure.at), reason: failure.reason } };
+  return failure && { last_failure: { at: toRfc3339(failure.at), reason: failure.reason } };
 }

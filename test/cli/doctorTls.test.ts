@@ -1,7 +1,7 @@
 import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
-import { toTimestamp } from '../../src/base/clock.ts';
+import { toRfc3339 } from '../../src/base/clock.ts';
 import { checkServed, checkTls } from '../../src/cli/doctor/tlsDiagnosis.ts';
 import { readTls } from '../../src/net/tls.ts';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
@@ -56,7 +56,7 @@ t.test('a daemon that serves another pair than the files have', async (t) => {
       authority: 'http.tls',
       role,
       subject,
-      not_after: toTimestamp(notAfter),
+      not_after: toRfc3339(notAfter),
     }));
     const status = { certificates: shown } as unknown as AdminStatus;
     return checkServed({ http: { publicUrl: 'https://localhost', tls: files } }, status);

@@ -1,5 +1,5 @@
 import { describeSubject } from '../../asn1/certificate.ts';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
@@ -18,7 +18,7 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
   const { authority, role, found } = entry;
   const check = `certificate ${authority} (${role})`;
   if ('missing' in found) return bad(check, found.missing, 'restore the file, or install another');
-  const detail = `${describeSubject(found)}, until ${toTimestamp(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
+  const detail = `${describeSubject(found)}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
   const remedy = authority.startsWith('built-in ')
     ? RENEW
     : 'ask the authority for its next root, and name it too';

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { measureStore } from '../../admin/statusReader.ts';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
@@ -61,7 +61,7 @@ function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
     const now = systemClock();
     assertAgreement(config, epochs, now);
     const { epoch } = termAt(epochs, now);
-    return [good('epoch', `${epoch.keys.length} keys since ${toTimestamp(epoch.from)}, as configured`)];
+    return [good('epoch', `${epoch.keys.length} keys since ${toRfc3339(epoch.from)}, as configured`)];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return [

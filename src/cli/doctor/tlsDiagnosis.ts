@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
-import { toTimestamp } from '../../base/clock.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, urgencyOf } from '../../base/validity.ts';
 import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
@@ -48,7 +48,7 @@ export function checkServed({ http: { tls } }: TlsConfig, status: AdminStatus | 
   try {
     const [own] = readTls(tls).all;
     const isSame =
-      own !== undefined && toTimestamp(own.notAfter) === served.not_after && own.subject === served.subject;
+      own !== undefined && toRfc3339(own.notAfter) === served.not_after && own.subject === served.subject;
     if (isSame) return [good('TLS served', 'the daemon serves the certificate of the file')];
     return [
       warning(
@@ -96,7 +96,7 @@ function checkName(certificate: X509Certificate, publicUrl: string): Diagnosis {
 function checkDates(certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
   const check = `certificate http.tls (${role})`;
-  const detail = `${subject}, until ${toTimestamp(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
+  const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
   const urgency = now < notBefore ? 'urgent' : urgencyOf(certificate, now);
   return judgeUrgency(urgency, { check, detail, remedy: RENEW });
 }

@@ -6,7 +6,7 @@ import type { DistinguishedName } from '../../asn1/issue.ts';
 import { encodePem } from '../../asn1/pem.ts';
 import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
@@ -176,7 +176,7 @@ export function installChain(dir: string, name: KeyName, chain: readonly Certifi
   const begin = Math.max(...chain.map(({ notBefore }) => notBefore));
   if (begin > systemClock() && existsSync(file)) {
     throw new OperatorError(
-      `${kmsKeyId(name)} has a certificate, which one that begins at ${toTimestamp(begin)} would replace at once: make another key for it`,
+      `${kmsKeyId(name)} has a certificate, which one that begins at ${toRfc3339(begin)} would replace at once: make another key for it`,
     );
   }
   const text = encodeChain(chain);

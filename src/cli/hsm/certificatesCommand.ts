@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { presentCertificate } from '../../admin/presentStatus.ts';
 import { describeSubject } from '../../asn1/certificate.ts';
 import { toHex } from '../../base/bytes.ts';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { daysLeft } from '../../base/validity.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
@@ -48,7 +48,7 @@ function printEntries(entries: CertificateEntry[], now: number): void {
       const { authority, role, found } = entry;
       const row = [authority, role, validityOf(entry, now)];
       if ('missing' in found) return row;
-      const [from, to] = [found.notBefore, found.notAfter].map((time) => toTimestamp(time).slice(0, 10));
+      const [from, to] = [found.notBefore, found.notAfter].map((time) => toRfc3339(time).slice(0, 10));
       return [...row, from ?? '', to ?? '', String(daysLeft(found, now)), describeSubject(found)];
     }),
   );
@@ -59,5 +59,5 @@ function present(entry: CertificateEntry, now: number) {
   const presented = presentCertificate(entry, now);
   if ('missing' in entry.found) return presented;
   const { serial, notBefore } = entry.found;
-  return { ...presented, serial: toHex(serial), not_before: toTimestamp(notBefore) };
+  return { ...presented, serial: toHex(serial), not_before: toRfc3339(notBefore) };
 }

@@ -4,7 +4,7 @@ import type { DistinguishedName } from '../../asn1/issue.ts';
 import { OID } from '../../asn1/oid.ts';
 import { encodePem } from '../../asn1/pem.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
@@ -176,7 +176,7 @@ async function certifyKey(
   };
   const { chain, file } = await actOnRecord(
     options.config,
-    ['hsm.certify', { key: kmsKeyId(token), root: kmsKeyId(root.token), from: toTimestamp(from) }],
+    ['hsm.certify', { key: kmsKeyId(token), root: kmsKeyId(root.token), from: toRfc3339(from) }],
     async () => {
       const chain = await useAuthorityKey(root.token, (rootKey) =>
         issueChain(config, key, root.certificate, rootKey, terms, from),
@@ -198,7 +198,7 @@ function pickTimestampKey(config: Config, choice: KeyChoice) {
 }
 
 function report(file: string, name: KeyName, chain: readonly Certificate[], json: true | undefined): void {
-  const until = toTimestamp(Math.min(...chain.map(({ notAfter }) => notAfter)));
+  const until = toRfc3339(Math.min(...chain.map(({ notAfter }) => notAfter)));
   const subjects = chain.map(describeSubject);
   if (json) printJson({ ...presentName(name), chain: subjects, not_after: until, file });
   else print(`${kmsKeyId(name)}  ${subjects[0]}  valid until ${until}  ${file}`);

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { differences } from '../../config/agreement.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
@@ -165,8 +165,8 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
     assertAhead(coming.from, undefined);
     const after = before.list.filter((epoch) => epoch !== coming);
     await change(store, config, { after, revision: before.revision, epoch: coming, name: 'epoch.cancel' });
-    if (json) printJson({ cancelled: toTimestamp(coming.from) });
-    else print(`cancelled  the epoch from ${toTimestamp(coming.from)}`);
+    if (json) printJson({ cancelled: toRfc3339(coming.from) });
+    else print(`cancelled  the epoch from ${toRfc3339(coming.from)}`);
     const unused = coming.keys.filter(
       ({ spki }) => !after.some(({ keys }) => keys.some((key) => key.spki === spki)),
     );
@@ -183,7 +183,7 @@ function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
   const coming = comingAt(epochs, now);
   if (coming !== undefined) {
     throw new OperatorError(
-      `an epoch is planned from ${toTimestamp(coming.from)} on: wait for it, or take it back with pdfseal epochs cancel`,
+      `an epoch is planned from ${toRfc3339(coming.from)} on: wait for it, or take it back with pdfseal epochs cancel`,
     );
   }
   if (from !== undefined) assertAhead(from, undefined);
@@ -193,10 +193,10 @@ function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
 function assertAhead(from: number, sealedAt: number | undefined): void {
   if (from - systemClock() < LEAD_MS_MIN)
     throw new OperatorError(
-      `${toTimestamp(from)} is too soon or in the past: an epoch is planned and cancelled ${LEAD_MS_MIN / 1000} s ahead at least`,
+      `${toRfc3339(from)} is too soon or in the past: an epoch is planned and cancelled ${LEAD_MS_MIN / 1000} s ahead at least`,
     );
   if (sealedAt !== undefined && from <= sealedAt)
-    throw new OperatorError(`the log was sealed at ${toTimestamp(sealedAt)} already: choose a later --from`);
+    throw new OperatorError(`the log was sealed at ${toRfc3339(sealedAt)} already: choose a later --from`);
 }
 
 function epochOf(config: Config, from: number, keys: Epoch['keys']): Epoch {
@@ -232,7 +232,7 @@ interface EpochsChange {
 
 function actOn(name: ActName, { from, keys, quorum, timestamps }: Epoch): Act {
   const rule = { quorum: encodeQuorum(quorum), timestamps };
-  return actOfProcess('command', name, { from: toTimestamp(from), keys: keys.map(kmsKeyId), ...rule });
+  return actOfProcess('command', name, { from: toRfc3339(from), keys: keys.map(kmsKeyId), ...rule });
 }
 
 /** Records it, and the trust file that goes with it. If we stop between the two, the trust file can be exported again. */
@@ -246,7 +246,7 @@ async function change(
     throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
   if (systemClock() >= from)
     throw new OperatorError(
-      `it took until after ${toTimestamp(from)} to record this: run pdfseal check before anything else`,
+      `it took until after ${toRfc3339(from)} to record this: run pdfseal check before anything else`,
     );
   writeFileAtomically(config.trustFile, encodeTrust(await trustOfStore(store, config)));
 }
@@ -281,8 +281,8 @@ function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, in
   return {
     epoch: index + 1,
     state,
-    from: toTimestamp(from),
-    ...(next && { until: toTimestamp(next.from) }),
+    from: toRfc3339(from),
+    ...(next && { until: toRfc3339(next.from) }),
     quorum: encodeQuorum(quorum),
     timestamps,
     keys: keys.map((key) => ({

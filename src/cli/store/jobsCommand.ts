@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import { toTimestamp } from '../../base/clock.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import {
   documentSha256,
@@ -204,12 +204,12 @@ async function present(store: Store, { job, outcome }: JobRecord) {
     scan: job.content?.scan,
     sealed_document: job.content?.sealedDocument,
     capabilities: job.capabilities,
-    created_at: toTimestamp(job.acceptedAt),
-    ...(batch && { sealed_at: toTimestamp(batch.sealedAt) }),
+    created_at: toRfc3339(job.acceptedAt),
+    ...(batch && { sealed_at: toRfc3339(batch.sealedAt) }),
     ...(outcome?.kind === 'sealed' && { leaf_index: outcome.leafIndex }),
     ...(outcome?.kind === 'failed' && {
       error: { code: outcome.failure.code, message: outcome.failure.message },
-      failed_at: toTimestamp(outcome.failure.failedAt),
+      failed_at: toRfc3339(outcome.failure.failedAt),
     }),
   };
 }

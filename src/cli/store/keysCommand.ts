@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { systemClock, toTimestamp } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { hashApiKey, newApiKey } from '../../job/apikey.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
@@ -171,9 +171,9 @@ async function rotate(keyId: string, { config, overlap, expires, json }: RotateO
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
     const replaced = { ...old, expiresAt, replacedBy: credential.id };
-    const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toTimestamp(expiresAt) };
+    const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toRfc3339(expiresAt) };
     await store.putCredentials([credential, replaced], actOfProcess('command', 'key.rotate', object));
-    note(`${keyId} stays valid until ${toTimestamp(expiresAt)}`);
+    note(`${keyId} stays valid until ${toRfc3339(expiresAt)}`);
     printNewKey(apiKey, credential, json);
   });
 }
@@ -256,7 +256,7 @@ function audited({ id, clientId, organization, scopes, expiresAt }: Credential):
     client: clientId,
     organization,
     scopes,
-    ...(expiresAt !== undefined && { expires_at: toTimestamp(expiresAt) }),
+    ...(expiresAt !== undefined && { expires_at: toRfc3339(expiresAt) }),
   };
 }
 
@@ -292,9 +292,9 @@ function present(credential: Credential) {
     organization: credential.organization,
     scopes: credential.scopes,
     state: stateOf(credential, systemClock()),
-    created_at: toTimestamp(credential.createdAt),
-    ...(credential.expiresAt !== undefined && { expires_at: toTimestamp(credential.expiresAt) }),
-    ...(credential.revokedAt !== undefined && { revoked_at: toTimestamp(credential.revokedAt) }),
+    created_at: toRfc3339(credential.createdAt),
+    ...(credential.expiresAt !== undefined && { expires_at: toRfc3339(credential.expiresAt) }),
+    ...(credential.revokedAt !== undefined && { revoked_at: toRfc3339(credential.revokedAt) }),
     ...(credential.replacedBy !== undefined && { replaced_by: credential.replacedBy }),
   };
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { toTimestamp } from '../../base/clock.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { lockHolder } from '../../store/lock.ts';
@@ -36,7 +36,7 @@ async function requireTestable(store: Store, id: string, lockFile: string): Prom
   if (disabled !== undefined) {
     const why = disabled.reason === 'gone' ? 'it answered 410' : 'on request';
     throw new OperatorError(
-      `${id} is disabled since ${toTimestamp(disabled.at)} (${why}): nothing is sent to it`,
+      `${id} is disabled since ${toRfc3339(disabled.at)} (${why}): nothing is sent to it`,
       {
         remedy: `pdfseal webhooks enable ${id}`,
       },

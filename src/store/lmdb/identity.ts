@@ -1,4 +1,4 @@
-import { toTimestamp } from '../../base/clock.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { StoreIdentity } from '../store.ts';
 import type { Change } from './commits.ts';
@@ -28,7 +28,7 @@ export function identityChange({ identity: database }: Databases, identity: Stor
 export function assertNotUnderRepair(path: string, { repair }: StoreIdentity): void {
   if (repair === undefined) return;
   throw new OperatorError(
-    `the indexes of ${path} are under repair since ${toTimestamp(repair.begunAt)}: run \`pdfseal repair-index\` again, to its end`,
+    `the indexes of ${path} are under repair since ${toRfc3339(repair.begunAt)}: run \`pdfseal repair-index\` again, to its end`,
   );
 }
 
