@@ -1,12 +1,12 @@
 /** What the daemon takes on its command line, and how it ends: for its help and its manual page. */
-export const OPTIONS: readonly [flags: string, meaning: string][] = [
+export const DAEMON_OPTIONS: readonly [flags: string, meaning: string][] = [
   ['--config FILE', 'the configuration (TOML); see config/production.toml'],
   ['--check-config', 'say whether it would start with the configuration, as this user, and exit'],
   ['--version', 'print the version, and exit'],
   ['--help', 'print this, and exit'],
 ];
 
-export const EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
+export const DAEMON_EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
   [0, 'after a stop by SIGTERM or SIGINT'],
   [1, 'for what an administrator can mend'],
   [70, 'for a bug, a failed write or a damaged store'],
@@ -16,7 +16,7 @@ export const USAGE = `pdfseald: seals PDF documents; one daemon serves one envir
 
 Usage: pdfseald --config FILE [--check-config]
 
-${OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(16)} ${meaning}`).join('\n')}
+${DAEMON_OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(16)} ${meaning}`).join('\n')}
 
-Exit status: ${EXIT_MEANINGS.map(([status, meaning]) => `${status} ${meaning}`).join('; ')}.
+Exit status: ${DAEMON_EXIT_MEANINGS.map(([status, meaning]) => `${status} ${meaning}`).join('; ')}.
 `;

@@ -7,7 +7,7 @@ import { describeOption, explanationOf } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
-import { EXIT_MEANINGS as DAEMON_EXITS, OPTIONS as DAEMON_OPTIONS } from '../../src/main/usage.ts';
+import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
 import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -74,7 +74,7 @@ function daemonSections(): Sections {
       ),
     ],
     ['OPTIONS', definitions(DAEMON_OPTIONS)],
-    ['EXIT STATUS', definitions(DAEMON_EXITS.map(([status, meaning]) => [String(status), meaning]))],
+    ['EXIT STATUS', definitions(DAEMON_EXIT_MEANINGS.map(([status, meaning]) => [String(status), meaning]))],
     ['FILES', definitions(FILES)],
     [
       'EXAMPLES',

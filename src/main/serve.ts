@@ -1,0 +1,257 @@
+import type { Logger } from 'pino';
+import { Metrics } from '../admin/metrics.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
+import { notifySocket, watchdogMs } from '../base/env.ts';
+import { createLogger } from '../base/logger.ts';
+import { packageVersion } from '../base/version.ts';
+import { assertAgreement } from '../config/agreement.ts';
+import type { Config } from '../config/config.ts';
+import { LiveConfig } from '../config/reload.ts';
+import { chooseEngine } from '../hash/choose.ts';
+import { openHashPool } from '../hash/pool.ts';
+import { createApp } from '../http/app.ts';
+import { Limits } from '../limits/limits.ts';
+import type { ActName, ActObject } from '../manifest/auditRecord.ts';
+import { kmsKeyId } from '../manifest/receipt.ts';
+import { formatAddress } from '../net/address.ts';
+import { TargetPolicy } from '../net/policy.ts';
+import { openWitness } from '../prove/witnessFile.ts';
+import type { FetchAttempt } from '../seal/fetching.ts';
+import { openSealer } from '../seal/sealer.ts';
+import { openSigning } from '../seal/signing.ts';
+import { Timekeeping } from '../seal/timekeeping.ts';
+import { Room } from '../store/diskSpace.ts';
+import { openStore } from '../store/lmdb/open.ts';
+import { acquireLock } from '../store/lock.ts';
+import { actOfProcess, startAuditFeed } from '../watch/auditFeed.ts';
+import { Supervision } from '../watch/supervision.ts';
+import { startSweeping } from '../watch/sweep.ts';
+import { openHealth } from './health.ts';
+import { openNetwork, openTlsOf } from './network.ts';
+import {
+  openClockOf,
+  openCopiesOf,
+  openDeliverer,
+  openFetching,
+  openScannerOf,
+  openTimestampingOf,
+} from './parts.ts';
+
+/** The exit status for a fault of pdfseald itself (sysexits.h, EX_SOFTWARE): the service manager starts the daemon again. */
+export const EXIT_SOFTWARE = 70;
+/** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
+const CLOSE_MS_MAX = 10_000;
+
+/** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. */
+export async function serve(config: Config): Promise<void> {
+  const logger = createLogger(config.logging.level);
+  const onFatal = (error: unknown) => endAtOnce(logger, error);
+  process.on('uncaughtException', onFatal);
+  process.on('unhandledRejection', onFatal);
+  const stopped = stopSignal();
+  const live = new LiveConfig(config, systemClock, logger);
+  process.on('SIGHUP', () => live.reload().catch(onFatal));
+
+  await using parts = new AsyncDisposableStack();
+  parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  const room = new Room({ path: config.storeDir, freeBytesMin: config.storage.freeBytesMin, logger });
+  const store = parts.adopt(
+    await openStore({
+      room,
+      path: config.storeDir,
+      expected: { environment: config.environment, logOrigin: config.log.origin },
+      backlogMax: config.webhooks.backlogMax,
+      onMigration: (schema) =>
+        logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
+    }),
+    (open) => open.close(),
+  );
+  const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
+  live.recordWith((object) => record('config.reload', object));
+  const recorded = await store.trail.newest();
+  const clock = await openClockOf(config, store, logger, parts);
+  const time = new Timekeeping(store.serviceTime, clock);
+  parts.defer(time.start({ onFatal, isFull: () => room.isFull }));
+  const metrics = new Metrics();
+  assertAgreement(config, await store.epochs(), time.date());
+  // Before anything is sealed: what waits in an older copy of the store must not be signed into another log.
+  const witness = parts.adopt(
+    await openWitness({
+      file: config.log.witnessFile,
+      store,
+      intervalMs: config.log.witnessIntervalMs,
+      logger,
+    }),
+    (open) => open.close(),
+  );
+  const signing = parts.adopt(
+    await openSigning({
+      store,
+      partitions: config.kms.partitions,
+      signTimeoutMs: config.kms.signTimeoutMs,
+      clock: time.date,
+      logger,
+      onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
+      onFatal,
+    }),
+    (open) => open.close(),
+  );
+  const timestamping = await openTimestampingOf(config, clock, logger, parts);
+  const scanner = await openScannerOf(config, { metrics, logger, parts });
+  const { engine, calibration } = chooseEngine(config.hash.engine, logger);
+  const pool = parts.adopt(
+    await openHashPool({
+      ...config.hash,
+      engine,
+      calibration,
+      onTrouble: (err) => {
+        metrics.hashTrouble();
+        logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
+      },
+    }),
+    (open) => open.close(),
+  );
+  const limits = new Limits(live.current.policies, await store.quotaCounts(), time.date, (client, limit) =>
+    metrics.refused(client, limit),
+  );
+  live.onChange(({ policies }) => limits.update(policies));
+  const sealer = parts.adopt(
+    await openSealer({
+      store,
+      signing,
+      ...(timestamping && { timestamping }),
+      limits,
+      room,
+      ...config.sealing,
+      get queueJobsMax() {
+        return live.current.limits.queueJobsMax;
+      },
+      clock: systemClock,
+      logger,
+      observer: metrics,
+      onFatal,
+    }),
+    (open) => open.close(),
+  );
+  parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
+  const copies = await openCopiesOf(config, store, parts);
+  const documentRetentionMs = config.retention.documentMs;
+  parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
+  const webhooks = parts.adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }), (open) =>
+    open.close(),
+  );
+  const supervision = new Supervision({
+    socket: notifySocket(),
+    watchdogMs: watchdogMs(),
+    status: () => `${sealer.waitingCount} jobs wait`,
+    logger,
+  });
+  parts.defer(() => supervision.close());
+  const document = {
+    pool,
+    documentBytesMax: config.limits.documentBytesMax,
+    scanner,
+    ...(config.complianceMode && { copies }),
+  };
+  const onAttempt = (attempt: FetchAttempt) => metrics.fetched(attempt);
+  const sources = await openFetching(config, { store, sealer, document, logger, onAttempt, onFatal }, parts);
+  const app = createApp({
+    store,
+    sealer,
+    sources,
+    intake: {
+      ...document,
+      bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
+      bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
+    },
+    publicUrl: config.http.publicUrl,
+    organizations: () => live.current.organizations,
+    limits,
+    connectionsMax: config.http.connectionsMax,
+    connectionsPerAddressMax: config.http.connectionsPerAddressMax,
+    uploadsMax: config.http.uploadsMax,
+    uploadsPerClientMax: config.http.uploadsPerClientMax,
+    batchesMax: config.http.batchesMax,
+    downloadsMax: config.http.downloadsMax,
+    blockingTimeoutMs: config.blocking.timeoutMs,
+    webhookPolicy: new TargetPolicy(config.webhooks.allow),
+    logPublic: config.log.public,
+    timestamped: () => signing.epoch.timestamps === 'required',
+    authority: timestamping?.authority,
+    copies,
+    documentRetentionMs,
+    time,
+    logger,
+    onFatal,
+    onRequest: (request) => metrics.request(request),
+    onUnlogged: () => metrics.unlogged(),
+  });
+  const tls = openTlsOf(config, logger, parts);
+  const canary = await openHealth(
+    live,
+    {
+      store,
+      sealer,
+      signing,
+      timestamping,
+      scanner,
+      sources,
+      copies,
+      limits,
+      witness,
+      time,
+      webhooks,
+      tls,
+      pool,
+      engine,
+      kernels: calibration?.chosen ?? [],
+      metrics,
+      lifecycle: app.lifecycle,
+      logger,
+      onFatal,
+    },
+    parts,
+  );
+  const server = await openNetwork(app, config, { logger, tls });
+  const running = { version: packageVersion(), config_sha256: config.sha256 };
+  // Not waited for: on a full disk it is written once there is room, and what was sealed can be read meanwhile.
+  record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);
+  logger.info(
+    {
+      event: 'started',
+      version: packageVersion(),
+      environment: config.environment,
+      addresses: server.addresses.map(formatAddress),
+      hash_engine: engine,
+    },
+    'listening',
+  );
+  canary.start();
+
+  supervision.ready();
+
+  logger.info({ event: 'stopping', signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
+  setTimeout(
+    () => endAtOnce(logger, new Error('the stop took too long')),
+    config.drainTimeoutMs + CLOSE_MS_MAX,
+  ).unref();
+  supervision.stopping();
+  await server.drain(config.drainTimeoutMs);
+  if (room.isFull) logger.warn('the disk is nearly full: the stop is not put on record');
+  else await record('daemon.stop', running);
+  await parts.disposeAsync();
+  logger.info({ event: 'stopped' }, 'stopped');
+}
+
+/** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */
+function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
+  });
+}
+
+/** What is acknowledged is on disk, so the best answer to a broken invariant is to end and be started again. */
+function endAtOnce(logger: Logger, err: unknown): void {
+  logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot go on');
+  process.exit(EXIT_SOFTWARE);
+}
