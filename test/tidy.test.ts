@@ -1,4 +1,4 @@
-/** Holds the shape of the source tree that the README's code map promises. */
+/** Holds the shape of the source tree, as the code map in docs/develop.md describes it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,10 +8,10 @@ import manifest from '../package.json' with { type: 'json' };
 const SRC = fileURLToPath(new URL('../src', import.meta.url));
 
 /**
- * From the bottom up. A folder, or a file of that name at the top, imports from layers below its own and from itself,
- * never from a neighbour: devices stay apart, formats know no device, the journeys know no door.
+ * The rooms of `src`, from the bottom up. A room is a folder, or one of the two programs. A file imports from its own room and from
+ * rooms in ranks below, never from a neighbour: one device knows no other, and the work knows no face.
  */
-const LAYERS = [
+const RANKS = [
   ['base'],
   ['net', 'asn1', 'log', 'job', 'pdf', 'multipart'],
   ['manifest'],
@@ -23,7 +23,10 @@ const LAYERS = [
   ['admin'],
   ['cli'],
   ['main'],
+  ['cli.ts', 'main.ts'],
 ];
+/** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
+const ARROWS_MAX = 150;
 
 interface Source {
   path: string;
@@ -44,28 +47,47 @@ function importsOf(path: string, text: string): string[] {
   return Array.from(specifiers, ([, specifier = '']) => normalize(join(dirname(path), specifier)));
 }
 
-function unitOf(path: string): string {
-  return (path.split('/')[0] ?? '').replace(/\.ts$/, '');
+function roomOf(path: string): string {
+  return path.split('/')[0] ?? '';
 }
 
-function layerOf(path: string): number {
-  return LAYERS.findIndex((units) => units.includes(unitOf(path)));
+function rankOf(path: string): number {
+  return RANKS.findIndex((rooms) => rooms.includes(roomOf(path)));
 }
 
-t.test('every file has a layer, and every import finds a file', async (t) => {
+t.test('every file has a rank, and every import finds a file', async (t) => {
   const paths = new Set(sources.map(({ path }) => path));
   t.ok(paths.size > 50, `${paths.size} files`);
   for (const { path, imports } of sources) {
-    t.ok(layerOf(path) >= 0, `${path} belongs to a layer`);
+    t.ok(rankOf(path) >= 0, `${path} has a rank`);
     for (const imported of imports) t.ok(paths.has(imported), `${path} imports ${imported}`);
   }
 });
 
-t.test('imports only go down', async (t) => {
+t.test('imports only go down, and there are few ways down', async (t) => {
+  const arrows = new Set<string>();
   for (const { path, imports } of sources) {
-    const upward = imports.filter((to) => unitOf(to) !== unitOf(path) && layerOf(to) >= layerOf(path));
-    t.strictSame(upward, [], path);
+    const others = imports.filter((to) => roomOf(to) !== roomOf(path));
+    for (const to of others) arrows.add(`${roomOf(path)} → ${roomOf(to)}`);
+    t.strictSame(
+      others.filter((to) => rankOf(to) >= rankOf(path)),
+      [],
+      path,
+    );
   }
+  t.ok(arrows.size <= ARROWS_MAX, `${arrows.size} arrows`);
+});
+
+t.test('the code map has every room, in the order of the ranks', async (t) => {
+  const map = readFileSync(join(SRC, '../docs/develop.md'), 'utf8');
+  const listed = Array.from(map.matchAll(/^\| `src\/([\w.]+)\/?`/gm), ([, room = '']) => room);
+  t.strictSame([...listed].sort(), RANKS.flat().sort());
+  const ranks = listed.map((room) => rankOf(room));
+  t.strictSame(
+    ranks,
+    ranks.toSorted((a, b) => b - a),
+    'from the programs down',
+  );
 });
 
 t.test('no file imports itself by way of others', async (t) => {
