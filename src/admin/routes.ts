@@ -11,7 +11,12 @@ import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
 import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
 import { observe } from '../http/observe.ts';
 import { linger } from '../http/requestBody.ts';
-import { JSON_TYPE, type Middleware, type RequestContext, type RequestState } from '../http/state.ts';
+import {
+  JSON_TYPE,
+  type Middleware,
+  type RequestContext,
+  type RequestState,
+} from '../http/requestContext.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { isLoopback } from '../net/address.ts';
 import type { Canary } from '../watch/canary.ts';

@@ -9,7 +9,7 @@ import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
-import { createDigestBatch } from './batchRoute.ts';
+import { createDigestBatch } from './bulkRoute.ts';
 import { Connections } from './connectionLimits.ts';
 import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
@@ -22,8 +22,8 @@ import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { linger } from './requestBody.ts';
+import { JSON_TYPE, type Middleware, type RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
-import { JSON_TYPE, type Middleware, type RequestState } from './state.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts';
 import {
   changeEndpoint,

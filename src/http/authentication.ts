@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { hashApiKey, isApiKey } from '../job/apikey.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
-import type { Caller, Middleware, RequestContext } from './state.ts';
+import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {
   store: Pick<Store, 'credential'>;

@@ -1,14 +1,14 @@
 import type { Outcome } from '../job/job.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../seal/sealer.ts';
-import { type AcceptanceOptions, type Accepted, type Asked, acceptOnce } from './acceptance.ts';
+import { type AcceptanceOptions, type Accepted, type Asked, acceptOnce } from './acceptJob.ts';
 import { readIdempotencyKey } from './idempotency.ts';
 import { preferredWaitMs } from './prefer.ts';
 import { jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { withAllowance } from './rateLimit.ts';
+import { digestsOf, type Submit, submissionOf } from './receiveCreate.ts';
+import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
-import { JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
-import { digestsOf, type Submit, submissionOf } from './submission.ts';
 
 export interface CreateOptions extends AcceptanceOptions {
   sealer: Pick<Sealer, 'admit' | 'accept' | 'settled' | 'phase'>;

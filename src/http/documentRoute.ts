@@ -9,7 +9,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store, StoredCopy } from '../store/store.ts';
 import { visibleJob } from './jobRoutes.ts';
 import { requestIds } from './observe.ts';
-import { callerOf, type Middleware, type RequestContext } from './state.ts';
+import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface DocumentRouteOptions {
   store: Pick<Store, 'job' | 'copy'>;

@@ -4,7 +4,7 @@ import { ServiceError } from '../base/errors.ts';
 import { UnknownOutcome } from '../store/store.ts';
 import { ERROR_KINDS, encodeEnvelope } from './errorKinds.ts';
 import { requestIds } from './observe.ts';
-import { JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface AnswerOptions {
   logger: Logger;

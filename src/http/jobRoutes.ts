@@ -6,7 +6,7 @@ import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
 import { presentJob, type Site, sealedAtOf } from './presentJob.ts';
-import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface JobsOptions {
   store: Pick<Store, 'identity' | 'job' | 'list' | 'batchOf' | 'tile'>;

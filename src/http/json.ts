@@ -2,7 +2,7 @@ import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { askForBody } from './requestBody.ts';
-import type { RequestContext } from './state.ts';
+import type { RequestContext } from './requestContext.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -8,7 +8,7 @@ import {
   tileWidth,
 } from '../log/tiles.ts';
 import type { Store } from '../store/store.ts';
-import type { Middleware } from './state.ts';
+import type { Middleware } from './requestContext.ts';
 
 export interface LogOptions {
   store: Pick<Store, 'head' | 'tile' | 'leaves'>;

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import type { ErrorCode } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
+import type { Middleware, RequestContext } from './requestContext.ts';
 import type { RequestLines } from './requestLog.ts';
-import type { Middleware, RequestContext } from './state.ts';
 import { traceIdOf } from './trace.ts';
 
 /** `req_` and a UUIDv7, as on the `X-Request-Id` header, in the envelope and in the log. */

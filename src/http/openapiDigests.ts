@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../base/errors.ts';
-import { BATCH_LINES_MAX, LINE_BYTES_MAX } from './batchLines.ts';
+import { BATCH_LINES_MAX, LINE_BYTES_MAX } from './bulkLines.ts';
 import {
   EVERY_ANSWER,
   failures,

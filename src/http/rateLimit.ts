@@ -2,7 +2,7 @@ import { type List, serializeList } from 'structured-headers';
 import type { Slots } from '../base/slots.ts';
 import { Allowance } from '../limits/allowance.ts';
 import type { Limits, Standing } from '../limits/limits.ts';
-import { callerOf, type Middleware, type RequestContext } from './state.ts';
+import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
 /** Names of the policies in the headers; a quota has its own name as partition key. */
 const POLICIES = { rate: 'client', quota: 'purpose' } as const;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { ServiceError } from '../base/errors.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
-import type { Middleware, RequestContext } from './state.ts';
+import type { Middleware, RequestContext } from './requestContext.ts';
 
 /**
  * The media type of the body, in lower case and one of those accepted. Throws ServiceError `unsupported_media_type`, with

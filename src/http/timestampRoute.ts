@@ -2,7 +2,7 @@ import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
 import { readWhole, requireMediaType } from './requestBody.ts';
-import { callerOf, type Middleware } from './state.ts';
+import { callerOf, type Middleware } from './requestContext.ts';
 
 export interface TimestampOptions {
   authority: Pick<BuiltInAuthority, 'answerQuery'>;

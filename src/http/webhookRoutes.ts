@@ -28,7 +28,7 @@ import { newSecret } from '../webhook/signature.ts';
 import { readJson } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
-import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './state.ts';
+import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;

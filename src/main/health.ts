@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import { openAdministration } from '../admin/administration.ts';
 import type { Metrics } from '../admin/metrics.ts';
+import { openAdministration } from '../admin/server.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { LiveConfig } from '../config/reload.ts';

@@ -4,9 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { HashPool } from '../../src/hash/pool.ts';
+import { type IntakeOptions, receiveForm } from '../../src/http/receiveForm.ts';
 import { CreateFields, type CreateRequest } from '../../src/job/fields.ts';
 import type { DocumentDigests } from '../../src/job/job.ts';
-import { type IntakeOptions, receiveForm } from '../../src/seal/intake.ts';
 
 export const BOUNDARY = 'b0undary';
 export const CONTENT_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;

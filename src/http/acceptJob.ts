@@ -10,8 +10,8 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
 import type { Reservations } from './idempotency.ts';
 import { presentJob, type Site } from './presentJob.ts';
-import { callerOf, type RequestContext } from './state.ts';
-import { probe, type Submission, type SubmissionOptions, type Submit } from './submission.ts';
+import { probe, type Submission, type SubmissionOptions, type Submit } from './receiveCreate.ts';
+import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface AcceptanceOptions extends SubmissionOptions {
   store: Pick<Store, 'idempotency' | 'job' | 'batchOf'>;

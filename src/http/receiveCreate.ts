@@ -12,10 +12,10 @@ import {
 import type { Content } from '../job/job.ts';
 import { discardOnFailure, type ReceivedDocument } from '../seal/documentPass.ts';
 import type { Fetching } from '../seal/fetching.ts';
-import { type IntakeOptions, receiveDocument, receiveForm } from '../seal/intake.ts';
 import { readJson } from './json.ts';
+import { type IntakeOptions, receiveDocument, receiveForm } from './receiveForm.ts';
 import { askForBody, requireMediaType } from './requestBody.ts';
-import { callerOf, type RequestContext } from './state.ts';
+import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface SubmissionOptions {
   slots: Slots;

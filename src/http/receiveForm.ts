@@ -6,7 +6,7 @@ import { duplicateField, invalidField, quote } from '../job/fieldValues.ts';
 import { FormParser, type PartSink } from '../multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from '../multipart/headers.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
-import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
+import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from '../seal/documentPass.ts';
 
 export interface IntakeOptions extends DocumentOptions {
   /** How long a body may stand still, milliseconds. */

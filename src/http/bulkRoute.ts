@@ -5,18 +5,18 @@ import { Allowance } from '../limits/allowance.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import { readReceipt } from '../prove/receipts.ts';
 import type { Store } from '../store/store.ts';
-import { type Accepted, acceptOnce } from './acceptance.ts';
-import { BatchLines, type NumberedLine } from './batchLines.ts';
+import { type Accepted, acceptOnce } from './acceptJob.ts';
+import { BatchLines, type NumberedLine } from './bulkLines.ts';
 import type { CreateOptions } from './createRoutes.ts';
 import { ERROR_KINDS, errorBody } from './errorKinds.ts';
 import { type AnswerOptions, tellable } from './errorResponses.ts';
 import { requestIds } from './observe.ts';
 import { presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
+import { refuseQuery, submissionOfDigests } from './receiveCreate.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
+import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
-import { callerOf, type Middleware, type RequestContext } from './state.ts';
-import { refuseQuery, submissionOfDigests } from './submission.ts';
 
 export interface BatchOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'tile'>;
