@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import { assert, BrokenInvariant } from '../base/assert.ts';
+import { BrokenInvariant } from '../base/assert.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
+import { Turns } from '../base/turns.ts';
 import { isReceived, type Job } from '../job/job.ts';
 import { IncomingBody, type Patience } from '../net/incomingBody.ts';
 import { codeOf, unfetchableNow } from '../source/fetchFailure.ts';
@@ -73,14 +74,13 @@ export class Fetching {
   readonly #stop = new AbortController();
   readonly #pauses = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
-  /** What waits for its turn: of each client the oldest first, and the clients in turn. */
-  readonly #queues = new Map<string, Task[]>();
-  readonly #places: Slots;
+  readonly #turns: Turns;
+  #queued = 0;
   readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
 
   constructor(options: FetchingOptions) {
     this.#options = options;
-    this.#places = new Slots({ of: 'fetches', max: options.concurrentMax });
+    this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
   }
 
   /** Takes up what an earlier process left. Called once. */
@@ -89,7 +89,7 @@ export class Fetching {
     for (const job of waiting) {
       if (isReceived(job)) continue;
       this.#hashingUnlessScanned(job); // may have been reported already, and a phase never goes back
-      this.#add({ job, failures: 0 });
+      void this.#add({ job, failures: 0 });
     }
   }
 
@@ -117,12 +117,11 @@ export class Fetching {
   /** Makes a job without content durable, and queues it to be fetched. Once this resolves, the job survives any crash. */
   async accept(job: Job, acceptance: Acceptance): Promise<void> {
     await this.#options.sealer.accept(job, acceptance);
-    this.#add({ job, failures: 0 });
+    void this.#add({ job, failures: 0 });
   }
 
   status(): FetchingStatus {
-    const queued = [...this.#queues.values()].reduce((sum, { length }) => sum + length, 0);
-    return { underWay: this.#running.size, queued, paused: this.#pauses.size };
+    return { underWay: this.#running.size, queued: this.#queued, paused: this.#pauses.size };
   }
 
   /** Breaks off; what was under way is fetched anew after the next start. */
@@ -132,48 +131,18 @@ export class Fetching {
     await Promise.all(this.#running);
   }
 
-  #add(task: Task): void {
-    const { clientId } = task.job;
-    const queue = this.#queues.get(clientId);
-    if (queue) queue.push(task);
-    else this.#queues.set(clientId, [task]);
-    this.#fill();
-  }
-
-  #fill(): void {
-    while (!this.#stop.signal.aborted) {
-      const clientId = this.#nextClient();
-      const leave = clientId === undefined ? undefined : this.#places.tryTake(clientId);
-      if (clientId === undefined || leave === undefined) return;
-      const task = this.#shift(clientId);
-      const run = this.#run(task)
-        .catch((error) => this.#options.onFatal(error))
-        .finally(() => {
-          leave();
-          this.#running.delete(run);
-          this.#fill();
-        });
+  /** Fetches the document when it is the client's turn. Never rejects: the process ends instead. */
+  async #add(task: Task): Promise<void> {
+    this.#queued += 1;
+    const leave = await this.#turns.take(task.job.clientId);
+    this.#queued -= 1;
+    if (!this.#stop.signal.aborted) {
+      const run = this.#run(task).catch(this.#options.onFatal);
       this.#running.add(run);
+      await run;
+      this.#running.delete(run);
     }
-  }
-
-  /** Whoever has the fewest documents under way: if it may have no place now, nobody may. */
-  #nextClient(): string | undefined {
-    let next: string | undefined;
-    for (const id of this.#queues.keys()) {
-      if (next === undefined || this.#places.held(id) < this.#places.held(next)) next = id;
-    }
-    return next;
-  }
-
-  /** The client's oldest task; the client itself is last in turn from now on. */
-  #shift(clientId: string): Task {
-    const queue = this.#queues.get(clientId);
-    const task = queue?.shift();
-    assert(queue && task, 'a client without tasks is in no turn');
-    this.#queues.delete(clientId);
-    if (queue.length > 0) this.#queues.set(clientId, queue);
-    return task;
+    leave();
   }
 
   async #run(task: Task): Promise<void> {
@@ -252,7 +221,7 @@ export class Fetching {
     logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; it is tried again');
     const pause = setTimeout(() => {
       this.#pauses.delete(pause);
-      this.#add({ job: task.job, failures: task.failures + 1 });
+      void this.#add({ job: task.job, failures: task.failures + 1 });
     }, pauseMs);
     this.#pauses.add(pause);
   }
