@@ -3,7 +3,7 @@ import './base/inspector.ts';
 import { parseArgs } from 'node:util';
 import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
-import { packageVersion } from './base/version.ts';
+import { packageVersion } from './base/package.ts';
 import { checkConfig } from './cli/daemon/checkConfig.ts';
 import { loadConfig } from './config/config.ts';
 import { EXIT_SOFTWARE, serve } from './main/serve.ts';

@@ -3,8 +3,8 @@ import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
+import { actOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
-import { actOfProcess, onRecord } from '../watch/auditFeed.ts';
 
 export interface DrillsOptions {
   partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf'>;

@@ -2,7 +2,7 @@ import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
-import { packageVersion } from '../base/version.ts';
+import { packageVersion } from '../base/package.ts';
 import type { Copies } from '../copy/copies.ts';
 import type { KernelRate } from '../hash/calibrate.ts';
 import type { HashPool } from '../hash/pool.ts';

@@ -7,3 +7,13 @@ export const systemClock: Clock = () => Date.now();
 export function toRfc3339(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
+
+/** Started now; each call gives the milliseconds since the one before. */
+export function stopwatch(): () => number {
+  let last = performance.now();
+  return () => {
+    const before = last;
+    last = performance.now();
+    return last - before;
+  };
+}

@@ -4,9 +4,9 @@ import { parseDurationMs } from '../base/units.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import { NAME_PATTERN } from '../config/schema.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
+import { actOfProcess, onRecord } from '../store/acts.ts';
 import { openStore } from '../store/lmdb/open.ts';
 import type { Store } from '../store/store.ts';
-import { actOfProcess, onRecord } from '../watch/auditFeed.ts';
 
 /** `--config FILE`, asked for by every command that works on a store. */
 export function configOption(): Option {

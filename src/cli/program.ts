@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { packageVersion } from '../base/version.ts';
+import { packageVersion } from '../base/package.ts';
 import { dressHelp } from './help.ts';
 
 interface Entry {

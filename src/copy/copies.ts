@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
-import { siblingModule } from '../base/siblingModule.ts';
+import { siblingModule } from '../base/package.ts';
 import { Turns } from '../base/turns.ts';
 import { Keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';

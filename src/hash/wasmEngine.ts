@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
-import { siblingModule } from '../base/siblingModule.ts';
+import { siblingModule } from '../base/package.ts';
 import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
 import type { SlabPiece, WasmTask, WasmWorkerData } from './wasmWorker.ts';
 

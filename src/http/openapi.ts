@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../base/errors.ts';
-import { packageVersion } from '../base/version.ts';
+import { packageVersion } from '../base/package.ts';
 import { QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
 import { createDigestBatch, createDigestJob, DIGEST_FAILURES, DIGEST_SCHEMAS } from './openapiDigests.ts';
 import {

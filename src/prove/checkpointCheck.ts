@@ -7,8 +7,7 @@ import { type LogKey, noteKeyId, verifySignature } from '../log/verifierKey.ts';
 import { kmsKeyId, receiptAlgorithm } from '../manifest/receipt.ts';
 import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
-import { type Finding, failed, passed, unknown } from './finding.ts';
-import type { SharedParts } from './shared.ts';
+import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 
 /** The log's statement that a receipt carries, as far as it can be read. */
 export interface Opened {

@@ -5,8 +5,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { printable } from '../manifest/received.ts';
 import { bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
-import { type Finding, failed, passed, unknown } from './finding.ts';
-import type { SharedParts } from './shared.ts';
+import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 
 /** What the evidence says about the time of sealing. */
 export interface Timing {

@@ -9,8 +9,7 @@ import { leafData } from '../manifest/manifest.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
 import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
-import { type Finding, failed, passed, unknown } from './finding.ts';
-import { type SharedParts, sharedParts } from './shared.ts';
+import { type Finding, failed, passed, type SharedParts, sharedParts, unknown } from './finding.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 
 /** Longest receipt that is read, in UTF-16 code units. */

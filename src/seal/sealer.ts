@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, stopwatch } from '../base/clock.ts';
 import { OperatorError, ServiceError } from '../base/errors.ts';
-import { stopwatch } from '../base/stopwatch.ts';
 import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';

@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { packageVersion } from '../../src/base/version.ts';
+import { packageVersion } from '../../src/base/package.ts';
 import { buildDebianPackage } from './debian.ts';
 import { ROOT, stage } from './stage.ts';
 

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import { auditDigest, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { AUDIT_CLIENT } from '../../src/store/trail.ts';
-import { actOfProcess } from '../../src/watch/auditFeed.ts';
 import type { MakeStore } from './contract.ts';
 import { epoch, sampleCredential } from './samples.ts';
 

@@ -14,10 +14,10 @@ import { encodeQuorum } from '../../log/quorum.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../../log/verifierKey.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
+import { actOfProcess } from '../../store/acts.ts';
 import { createStore } from '../../store/lmdb/open.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { certificateFile } from '../../tsa/installed.ts';
-import { actOfProcess } from '../../watch/auditFeed.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import {

@@ -2,13 +2,13 @@ import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
-import { packageVersion } from '../../base/version.ts';
+import { packageVersion } from '../../base/package.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
+import { actOfProcess } from '../../store/acts.ts';
 import { syncTree } from '../../store/folders.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';
-import { actOfProcess } from '../../watch/auditFeed.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, parseCountArgument, withStore } from '../options.ts';
 import { print, printJson } from '../terminal.ts';

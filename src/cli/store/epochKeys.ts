@@ -5,8 +5,8 @@ import type { PartitionOptions } from '../../kms/partitions.ts';
 import type { Epoch, EpochKey } from '../../log/epochs.ts';
 import type { SignatureAlgorithm } from '../../log/verifierKey.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
+import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { TrailStore } from '../../store/trail.ts';
-import { actOfProcess, onRecord } from '../../watch/auditFeed.ts';
 import { asLogKey, findKey } from '../hsm/hsmKeys.ts';
 import { note } from '../terminal.ts';
 

@@ -3,7 +3,7 @@ import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
-import { actOfProcess } from '../../watch/auditFeed.ts';
+import { actOfProcess } from '../../store/acts.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, withStore } from '../options.ts';

@@ -3,9 +3,9 @@ import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { TargetPolicy } from '../../net/policy.ts';
+import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../../store/webhookStore.ts';
-import { actOfProcess } from '../../watch/auditFeed.ts';
 import {
   auditedEndpoint,
   disabled,

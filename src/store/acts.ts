@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { sudoUser } from '../base/env.ts';
+import type { Act, ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
+import type { TrailStore } from './trail.ts';
+
+/** An act of this process: of whoever called the command, or of the daemon by itself. */
+export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: ActObject): Act {
+  return { act, actor: actorOfProcess(via), object, outcome: 'done' };
+}
+
+function actorOfProcess(via: 'command' | 'daemon'): Actor {
+  const uid = process.geteuid?.();
+  const user = userName();
+  const login = loginUid();
+  const sudo = sudoUser();
+  return {
+    via,
+    ...(uid !== undefined && { uid }),
+    ...(user !== undefined && { user }),
+    ...(login !== undefined && { login_uid: login }),
+    ...(sudo !== undefined && { sudo_user: sudo }),
+    host: hostname(),
+    pid: process.pid,
+  };
+}
+
+/** Undefined for a user that the system has no name for. */
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What proc(5) says where nobody logged in: (uid_t) -1. */
+const NO_LOGIN = 2 ** 32 - 1;
+
+/** The kernel sets it once, at the login, and it stays through su and sudo. Undefined where nobody logged in, as in a service. */
+function loginUid(): number | undefined {
+  try {
+    const uid = Number(readFileSync('/proc/self/loginuid', 'utf8'));
+    return uid === NO_LOGIN ? undefined : uid;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Does what is no write to the store, on record: that it begins is durable before, so that it is never done without a trace;
+ * then how it ended. `describe` says what became known only by doing it.
+ */
+export async function onRecord<Result>(
+  trail: Pick<TrailStore, 'append'>,
+  act: Act,
+  work: () => Promise<Result>,
+  describe: (result: Result) => ActObject = () => ({}),
+): Promise<Result> {
+  const concludes = await trail.append({ ...act, outcome: 'begun' });
+  let result: Result;
+  try {
+    result = await work();
+  } catch (error) {
+    await trail.append({ ...act, outcome: 'failed', concludes });
+    throw error;
+  }
+  const object = { ...act.object, ...describe(result) };
+  await trail.append({ ...act, object, outcome: 'done', concludes });
+  return result;
+}
