@@ -6,13 +6,13 @@ import { NoAnswer } from '../net/noAnswer.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhookStore.ts';
-import { Lane, type LaneLimits } from './endpointQueue.ts';
+import { EndpointQueue, type QueueLimits } from './endpointQueue.ts';
 import type { EndpointChange } from './endpoints.ts';
 import { type Answer, Poster } from './post.ts';
 import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
-export interface DelivererOptions extends LaneLimits, Waits {
+export interface DelivererOptions extends QueueLimits, Waits {
   store: Pick<Store, 'job' | 'webhooks' | 'serviceTime'>;
   /** What may be connected to: see `net/policy.ts`. */
   allow: readonly string[];
@@ -59,13 +59,13 @@ const SWEEP_MS = 60_000;
 const CLOSE_MS_MAX = 2000;
 
 /**
- * Sends what the outbox holds, each endpoint in a lane of its own. Order, attempts and due times are in the store: after a
+ * Sends what the outbox holds, each endpoint in a queue of its own. Order, attempts and due times are in the store: after a
  * crash it goes on where it was, and what was sent but not yet noted as sent is sent again under the same `webhook-id`.
  */
 export class Deliverer {
   readonly #options: DelivererOptions;
   readonly #poster: Poster;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #queues = new Map<string, EndpointQueue>();
   readonly #attempts = new Set<Promise<void>>();
   #revision = -1;
   #isClosing = false;
@@ -102,7 +102,7 @@ export class Deliverer {
     return {
       endpoints: endpoints.length,
       disabled: endpoints.filter(({ disabled }) => disabled !== undefined).length,
-      failing: [...this.#lanes.values()].filter(({ isFailing }) => isFailing).length,
+      failing: [...this.#queues.values()].filter(({ isFailing }) => isFailing).length,
       inFlight: this.#attempts.size,
       pending: sum('pending'),
       deadLetters: sum('deadLetters'),
@@ -139,10 +139,10 @@ export class Deliverer {
 
   #noticed(endpointIds: readonly string[]): void {
     for (const id of endpointIds) {
-      const lane = this.#lanes.get(id);
-      if (lane) lane.lookAt = 0;
-      const isPaused = lane !== undefined && lane.pausedUntil > this.#now;
-      if (!lane || (!isPaused && this.#maySend(lane))) this.#wake.resolve();
+      const queue = this.#queues.get(id);
+      if (queue) queue.lookAt = 0;
+      const isPaused = queue !== undefined && queue.pausedUntil > this.#now;
+      if (!queue || (!isPaused && this.#maySend(queue))) this.#wake.resolve();
     }
   }
 
@@ -163,11 +163,11 @@ export class Deliverer {
     let nextAt = Number.POSITIVE_INFINITY;
     for (let isMore = true; isMore && !this.#isClosing; ) {
       isMore = false;
-      for (const lane of [...this.#lanes.values()]) {
-        if (!this.#maySend(lane)) continue;
-        const readyAt = Math.max(await this.#dueAt(lane), lane.pausedUntil);
+      for (const queue of [...this.#queues.values()]) {
+        if (!this.#maySend(queue)) continue;
+        const readyAt = Math.max(await this.#dueAt(queue), queue.pausedUntil);
         if (readyAt > this.#now) nextAt = Math.min(nextAt, readyAt);
-        else isMore = this.#sendNext(lane) || isMore;
+        else isMore = this.#sendNext(queue) || isMore;
       }
     }
     return nextAt;
@@ -179,86 +179,91 @@ export class Deliverer {
     if (revision === this.#revision) return;
     const endpoints = await webhooks.endpoints();
     const ids = new Set(endpoints.map(({ id }) => id));
-    for (const id of this.#lanes.keys()) if (!ids.has(id)) this.#lanes.delete(id);
+    for (const id of this.#queues.keys()) if (!ids.has(id)) this.#queues.delete(id);
     for (const endpoint of endpoints) {
-      const lane = this.#lanes.get(endpoint.id);
-      if (!lane) this.#lanes.set(endpoint.id, new Lane(endpoint));
-      else if (lane.endpoint.revision !== endpoint.revision) lane.renew(endpoint);
+      const queue = this.#queues.get(endpoint.id);
+      if (!queue) this.#queues.set(endpoint.id, new EndpointQueue(endpoint));
+      else if (queue.endpoint.revision !== endpoint.revision) queue.renew(endpoint);
     }
     this.#revision = revision;
   }
 
-  #maySend(lane: Lane): boolean {
+  #maySend(queue: EndpointQueue): boolean {
     const { inFlightMax } = this.#options;
     let failing = 0;
-    if (lane.isFailing)
-      for (const one of this.#lanes.values()) if (one.isFailing) failing += one.inFlight.size;
-    return lane.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
+    if (queue.isFailing)
+      for (const one of this.#queues.values()) if (one.isFailing) failing += one.inFlight.size;
+    return queue.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
   }
 
-  /** When the lane's next delivery is due; what is due already is read into its buffer. */
-  async #dueAt(lane: Lane): Promise<number> {
+  /** When the queue's next delivery is due; what is due already is read into its buffer. */
+  async #dueAt(queue: EndpointQueue): Promise<number> {
     const { store } = this.#options;
-    if (lane.buffer.length > 0) return lane.buffer[0]?.at ?? 0;
-    if (lane.lookAt > this.#now) return lane.lookAt;
-    lane.lookAt = Number.POSITIVE_INFINITY;
-    const limit = BUFFER_DELIVERIES + lane.inFlight.size;
-    const pending = await store.webhooks.pending(lane.endpoint.id, { limit });
-    const open = pending.filter(({ webhookId }) => !lane.inFlight.has(webhookId));
+    if (queue.buffer.length > 0) return queue.buffer[0]?.at ?? 0;
+    if (queue.lookAt > this.#now) return queue.lookAt;
+    queue.lookAt = Number.POSITIVE_INFINITY;
+    const limit = BUFFER_DELIVERIES + queue.inFlight.size;
+    const pending = await store.webhooks.pending(queue.endpoint.id, { limit });
+    const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));
     const now = this.#now;
-    lane.buffer = open.filter(({ at }) => at <= now);
-    lane.lookAt = Math.min(lane.lookAt, open.find(({ at }) => at > now)?.at ?? lane.lookAt);
-    return lane.buffer[0]?.at ?? lane.lookAt;
+    queue.buffer = open.filter(({ at }) => at <= now);
+    queue.lookAt = Math.min(queue.lookAt, open.find(({ at }) => at > now)?.at ?? queue.lookAt);
+    return queue.buffer[0]?.at ?? queue.lookAt;
   }
 
-  #sendNext(lane: Lane): boolean {
-    const delivery = lane.buffer.shift();
-    if (!delivery || lane.inFlight.has(delivery.webhookId) || !this.#maySend(lane))
+  #sendNext(queue: EndpointQueue): boolean {
+    const delivery = queue.buffer.shift();
+    if (!delivery || queue.inFlight.has(delivery.webhookId) || !this.#maySend(queue))
       return delivery !== undefined;
     // Last in turn from now on.
-    this.#lanes.delete(lane.endpoint.id);
-    this.#lanes.set(lane.endpoint.id, lane);
-    lane.inFlight.add(delivery.webhookId);
-    const attempt = this.#attempt(lane, delivery)
+    this.#queues.delete(queue.endpoint.id);
+    this.#queues.set(queue.endpoint.id, queue);
+    queue.inFlight.add(delivery.webhookId);
+    const attempt = this.#attempt(queue, delivery)
       .catch(this.#options.onFatal)
       .finally(() => {
         this.#attempts.delete(attempt);
-        lane.inFlight.delete(delivery.webhookId);
-        lane.lookAt = 0;
+        queue.inFlight.delete(delivery.webhookId);
+        queue.lookAt = 0;
         this.#wake.resolve();
       });
     this.#attempts.add(attempt);
     return true;
   }
 
-  async #attempt(lane: Lane, delivery: Delivery): Promise<void> {
+  async #attempt(queue: EndpointQueue, delivery: Delivery): Promise<void> {
     const { store, clock, logger } = this.#options;
-    const { endpoint } = lane;
+    const { endpoint } = queue;
     const body = await this.#bodyOf(delivery);
     const answer = await this.#send(endpoint, delivery, body);
     // If we stop before it is settled, it is sent again: at least once, always under the same id.
     if (answer === undefined) return;
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
-      if (lane.isFailing) {
+      if (queue.isFailing) {
         const fields = { event: 'webhook_endpoint_back', ...about(endpoint, delivery) };
         logger.info(fields, 'a webhook endpoint answers again');
       }
-      lane.succeeded();
+      queue.succeeded();
       return store.webhooks.settle(delivery, { kind: 'delivered' });
     }
     const reason = 'status' in answer ? `http_${answer.status}` : answer.reason;
-    await this.#failed(lane, delivery, { at: clock(), reason }, 'status' in answer ? answer : undefined);
+    await this.#failed(queue, delivery, { at: clock(), reason }, 'status' in answer ? answer : undefined);
   }
 
-  async #failed(lane: Lane, delivery: Delivery, failure: DeliveryFailure, answer?: Answer): Promise<void> {
+  async #failed(
+    queue: EndpointQueue,
+    delivery: Delivery,
+    failure: DeliveryFailure,
+    answer?: Answer,
+  ): Promise<void> {
     const { store, probeIntervalMs, logger } = this.#options;
-    const { endpoint } = lane;
+    const { endpoint } = queue;
     const fields = { ...about(endpoint, delivery), reason: failure.reason };
     const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);
-    const wasFailing = lane.isFailing;
-    lane.failed(this.#now, probeIntervalMs, retryAfterMs);
-    if (lane.isFailing && !wasFailing)
+    const wasFailing = queue.isFailing;
+    queue.failed(this.#now, probeIntervalMs, retryAfterMs);
+    if (queue.isFailing && !wasFailing)
       logger.warn({ event: 'webhook_endpoint_failing', ...fields }, 'a webhook endpoint fails');
     if (answer?.status === 410) {
       const event = 'webhook_endpoint_disabled';

@@ -6,7 +6,7 @@ const FAILURES_TOLERATED = 4;
 const FIRST_PAUSE_SHARE = 1 / 64;
 
 /** How deliveries to one endpoint go, as this process knows. What must survive it is in the store. */
-export class Lane {
+export class EndpointQueue {
   endpoint: WebhookEndpoint;
   /** Ids of what is being sent. */
   readonly inFlight = new Set<string>();
@@ -26,7 +26,7 @@ export class Lane {
   }
 
   /** Whether one more may be sent, given how many of the places for all endpoints are free. */
-  maySend({ inFlightMax, perEndpointMax }: LaneLimits, free: number, failingInFlight: number): boolean {
+  maySend({ inFlightMax, perEndpointMax }: QueueLimits, free: number, failingInFlight: number): boolean {
     if (this.endpoint.disabled !== undefined || free <= 0) return false;
     // The last quarter of the places is for endpoints that have none yet, and no more than a quarter goes to failing ones.
     const reserve = inFlightMax / 4;
@@ -65,7 +65,7 @@ function isSame(one: WebhookEndpoint, other: WebhookEndpoint): boolean {
   return JSON.stringify({ ...one, revision: 0 }) === JSON.stringify({ ...other, revision: 0 });
 }
 
-export interface LaneLimits {
+export interface QueueLimits {
   /** Deliveries under way at the same time, to all endpoints. */
   inFlightMax: number;
   /** The same, to one endpoint. */
