@@ -13,12 +13,12 @@ export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 
 /** What each status means: the one table that help and manual pages print, and that docs/operate/commands.md is held to. */
 export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
-  0: 'done; of what judges: good',
-  1: 'failed, and standard error says why; of what judges: bad',
-  2: 'neither: verify, audit verify, check and repair-index could not tell, doctor found what wants looking after',
+  0: 'success; a command that checks something found it good',
+  1: 'failure, and standard error says why; a command that checks something found it bad',
+  2: 'undecided: verify, audit verify, check or repair-index cannot tell, or doctor found something to attend to',
   64: 'wrong usage, or a Node.js that is too old; nothing was done',
-  70: 'a fault of pdfseal itself',
-  141: 'whoever read the output went away',
+  70: 'an internal error of pdfseal',
+  141: 'the reader of the output closed it',
 };
 
 export const EXIT_STATUSES = Object.keys(EXIT_MEANINGS).map(Number) as ExitStatus[];
