@@ -8,7 +8,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { freePort } from './freePort.ts';
-import { makeToken } from './softhsm.ts';
+import { copyPrepared } from './prepared.ts';
+import { makeToken, type TokenNames, tokenIn } from './softhsm.ts';
 import { until } from './until.ts';
 
 export interface SandboxOptions {
@@ -230,26 +231,43 @@ function isListening(port: number): Promise<boolean> {
 
 /** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const {
-    regions = ['local'],
-    algorithm = 'ed25519',
-    code = 'src',
-    parent = tmpdir(),
-    equip = asItIs,
-  } = options;
+  const { init = true, equip, parent = tmpdir() } = options;
   const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
   try {
-    const partitions = regions
-      .map((region) => makeToken(dir, { label: `token-${region}`, region, keyLabel: 'sandbox-2026' }))
-      .map(equip);
-    const sandbox = new Sandbox(dir, await freePort(), partitions, code);
-    writeFileSync(sandbox.configFile, configText(sandbox, options));
-    if (options.init ?? true) await sandbox.init('--algorithm', algorithm);
+    if (init && equip === undefined) return await copyInitialized(dir, options);
+    const sandbox = await layOut(dir, options, (names) => (equip ?? asItIs)(makeToken(dir, names)));
+    if (init) await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
     return sandbox;
   } catch (error) {
     rmSync(dir, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** What `pdfseal init` leaves depends on few of the options: sandboxes that differ in the others are copies of one. */
+async function copyInitialized(dir: string, options: SandboxOptions): Promise<Sandbox> {
+  const { parent: _, ...relevant } = options;
+  const { log = '', kms = '' } = options.tables ?? {};
+  relevant.tables = { log, kms };
+  await copyPrepared(`sandbox ${JSON.stringify(relevant)}`, dir, async (folder) => {
+    const sandbox = await layOut(folder, relevant, (names) => makeToken(folder, names));
+    await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
+  });
+  return layOut(dir, options, (names) => tokenIn(dir, names));
+}
+
+async function layOut(
+  dir: string,
+  options: SandboxOptions,
+  partitionOf: (names: TokenNames) => PartitionOptions,
+): Promise<Sandbox> {
+  const { regions = ['local'], code = 'src' } = options;
+  const partitions = regions.map((region) =>
+    partitionOf({ label: `token-${region}`, region, keyLabel: 'sandbox-2026' }),
+  );
+  const sandbox = new Sandbox(dir, await freePort(), partitions, code);
+  writeFileSync(sandbox.configFile, configText(sandbox, options));
+  return sandbox;
 }
 
 function asItIs(partition: PartitionOptions): PartitionOptions {

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
-import { initKey } from '../../src/kms/keyOperations.ts';
 import {
   openPartitions,
   type PartitionOptions,
@@ -12,7 +11,7 @@ import type { PartitionState } from '../../src/kms/signerFailure.ts';
 import type { LogKey, SignatureAlgorithm } from '../../src/log/verifierKey.ts';
 import { openSigning, type Signing, type SigningOptions } from '../../src/seal/signing.ts';
 import type { Store } from '../../src/store/store.ts';
-import { makeToken } from './softhsm.ts';
+import { makeTokenWithKey } from './softhsm.ts';
 import { until } from './until.ts';
 
 /** What a log signs: the text of a checkpoint. */
@@ -35,12 +34,17 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
   const dir = t.testdir();
   const lines: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
-  const tokens = algorithms.map((_, index) =>
-    makeToken(dir, { label: `vault-${index}`, region: `region-${index}`, keyLabel: 'log' }),
+  const made = await Promise.all(
+    algorithms.map((algorithm, index) =>
+      makeTokenWithKey(
+        dir,
+        { label: `vault-${index}`, region: `region-${index}`, keyLabel: 'log' },
+        algorithm,
+      ),
+    ),
   );
-  const keys = await Promise.all(
-    tokens.map((token, index) => initKey(token, algorithms[index] ?? 'ed25519')),
-  );
+  const tokens = made.map(({ token }) => token);
+  const keys = made.map(({ key }) => key);
   const open = async (options: Partial<PartitionsOptions> = {}) => {
     const defaults = { partitions: tokens, keys, quorum: { needed: 1 }, signTimeoutMs: 60_000, logger };
     const partitions = await openPartitions({ ...defaults, ...options });

@@ -1,0 +1,66 @@
+/**
+ * Folders that take a second to make and no time to copy: tokens with a key, installations as `pdfseal init` leaves them. The
+ * first test that wants one makes it, every other one gets a copy. They are kept between runs, for as long as the sources are
+ * the same and for a day at most, because what is in them carries a date.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const SHELF = join(ROOT, 'node_modules/.cache/prepared');
+const AGE_MS_MAX = 86_400_000;
+
+/** Of each kind there are so many, with other keys, and a test that makes two gets two that know nothing of each other. */
+const VARIANTS = 4;
+
+const taken = new Map<string, number>();
+let sources: string | undefined;
+
+/** Copies a folder of this kind to `into`, which is there already. `make` fills an empty folder with one. */
+export async function copyPrepared(
+  kind: string,
+  into: string,
+  make: (dir: string) => Promise<void>,
+): Promise<void> {
+  const variant = (taken.get(kind) ?? 0) % VARIANTS;
+  taken.set(kind, variant + 1);
+  sources ??= sourcesDigest();
+  const path = join(SHELF, `${digest(`${sources}\n${kind}`)}-${variant}`);
+  if (!existsSync(path)) await prepare(path, make);
+  execFileSync('cp', ['-a', `${path}/.`, into]);
+}
+
+async function prepare(path: string, make: (dir: string) => Promise<void>): Promise<void> {
+  mkdirSync(SHELF, { recursive: true });
+  for (const name of readdirSync(SHELF)) removeOld(join(SHELF, name));
+  const dir = mkdtempSync(join(SHELF, 'making-'));
+  try {
+    await make(dir);
+    renameSync(dir, path);
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    // Another process was quicker.
+    if (!existsSync(path)) throw error;
+  }
+}
+
+function removeOld(path: string): void {
+  const { mtimeMs = Date.now() } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  if (Date.now() - mtimeMs > AGE_MS_MAX) rmSync(path, { recursive: true, force: true });
+}
+
+/** Changes with every file that has a say in what is made. */
+function sourcesDigest(): string {
+  const names = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+  const paths = [...names.sort().map((name) => `src/${name}`), 'package-lock.json'];
+  return digest(
+    paths.map((path) => [path, statSync(join(ROOT, path)).mtimeMs, statSync(join(ROOT, path)).size]).join(),
+  );
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
