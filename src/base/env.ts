@@ -13,6 +13,11 @@ export function apiKeyFromEnvironment(): string | undefined {
   return process.env.PDFSEAL_API_KEY || undefined;
 }
 
+/** The config file `pdfseal` uses when no `--config` is given. */
+export function configFileFromEnvironment(): string | undefined {
+  return process.env.PDFSEAL_CONFIG || undefined;
+}
+
 /** Whether `pdfseal` is to show where in its own code it failed. */
 export function stackWanted(): boolean {
   return Boolean(process.env.PDFSEAL_STACK);

@@ -1,5 +1,6 @@
-import { type Command, Help, type Option } from 'commander';
+import { type Command, Help, Option } from 'commander';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
+import { note } from './terminal.ts';
 
 /** What help and manual page of a command say besides its options. */
 export interface Explanation {
@@ -8,6 +9,8 @@ export interface Explanation {
   exit?: OwnMeanings;
   /** Paragraphs behind the options, each on lines of their own where it must not be wrapped. */
   notes?: string;
+  /** Options by the names they had once, which go on working: what to type now, the flags that an old name stood for too behind it. */
+  formerly?: Readonly<Record<`--${string}`, string>>;
 }
 
 const explanations = new WeakMap<Command, Explanation>();
@@ -15,7 +18,30 @@ const explanations = new WeakMap<Command, Explanation>();
 /** Adds to a command what its options do not say. */
 export function explain(command: Command, explanation: Explanation): Command {
   explanations.set(command, explanation);
+  for (const [old, now] of Object.entries(explanation.formerly ?? {})) addFormerOption(command, old, now);
   return command;
+}
+
+/** Takes an option by its old name, and says so once. Help, manual and completion know only the new name. */
+function addFormerOption(command: Command, old: string, now: string): void {
+  const [name = '', ...flags] = now.split(' ');
+  const current = command.options.find(({ long }) => long === name);
+  if (current === undefined) throw new Error(`${command.name()} has no ${name}`);
+  const former = new Option(current.flags.replace(name, old)).hideHelp();
+  former.attributeName = () => current.attributeName();
+  if (current.parseArg !== undefined) former.argParser(current.parseArg);
+  command.addOption(former);
+  let isTold = false;
+  command.on(`option:${former.name()}`, () => {
+    for (const flag of flags) command.setOptionValue(flag.slice('--'.length), true);
+    if (!isTold) note(`pdfseal: ${old} is now ${now}; both work`);
+    isTold = true;
+  });
+}
+
+/** The options that help, manual and completion name. */
+export function shownOptions(command: Command): Option[] {
+  return command.options.filter(({ hidden }) => !hidden);
 }
 
 export function explanationOf(command: Command): Explanation | undefined {

@@ -1,5 +1,9 @@
-import { existsSync } from 'node:fs';
-import { InvalidArgumentError, Option } from 'commander';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { configFileFromEnvironment } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 import { parseDurationMs } from '../base/units.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import { NAME_PATTERN } from '../config/schema.ts';
@@ -8,9 +12,52 @@ import { actOfProcess, onRecord } from '../store/acts.ts';
 import { openStore } from '../store/lmdb/open.ts';
 import type { Store } from '../store/store.ts';
 
-/** `--config FILE`, asked for by every command that works on a store. */
+const CONFIG_FOLDER = '/etc/pdfseal';
+
+export const CONFIG_DESCRIPTION = `config file of the environment (default: PDFSEAL_CONFIG, or the only *.toml in ${CONFIG_FOLDER})`;
+
+class ConfigOption extends Option {}
+
+/** `--config FILE`, of every command that works on an environment. Where it is left out, {@link completeConfig} fills it in. */
 export function configOption(): Option {
-  return new Option('--config <file>', 'config file of the environment').makeOptionMandatory();
+  return new ConfigOption('--config <file>', CONFIG_DESCRIPTION);
+}
+
+/** The config files of the environments of this machine. */
+export function configFiles(folder = CONFIG_FOLDER): string[] {
+  const names = readdirSync(folder).filter((name) => name.endsWith('.toml'));
+  return names.sort().map((name) => join(folder, name));
+}
+
+/** The config file that is meant where none is named. Throws OperatorError unless there is exactly one. */
+export function defaultConfigFile(named = configFileFromEnvironment(), folder = CONFIG_FOLDER): string {
+  if (named !== undefined) return named;
+  const remedy = 'name it with --config FILE, or in the environment variable PDFSEAL_CONFIG';
+  let files: string[];
+  try {
+    files = configFiles(folder);
+  } catch (cause) {
+    const reason = systemReason(cause);
+    throw new OperatorError(`no config file is named, and ${folder} cannot be read (${reason})`, { remedy });
+  }
+  const [only, second] = files;
+  if (only === undefined)
+    throw new OperatorError(`no config file is named, and there is none in ${folder}`, { remedy });
+  if (second === undefined) return only;
+  throw new OperatorError(`several config files are in ${folder}: ${files.join(', ')}`, { remedy });
+}
+
+/** Fills in the `--config` of a command that was called without it. Ends as wrong usage where it is not clear which file is meant. */
+export function completeConfig(command: Command): void {
+  const option = command.options.find((one) => one instanceof ConfigOption);
+  if (option === undefined || command.getOptionValue('config') !== undefined) return;
+  try {
+    const file = defaultConfigFile();
+    command.setOptionValue('config', option.parseArg?.(file, undefined) ?? file);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    command.error(`error: ${error.message}: ${error.remedy}`);
+  }
 }
 
 /** `--json`: one JSON object per line on standard output, for scripts. */

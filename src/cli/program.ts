@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { packageVersion } from '../base/package.ts';
 import { dressHelp } from './help.ts';
+import { completeConfig } from './options.ts';
 
 interface Entry {
   name: string;
@@ -131,5 +132,6 @@ async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
     program.addCommand((isWanted(name) ? await load() : new Command(name)).summary(summary));
   }
   dressHelp(program);
+  program.hook('preAction', (_, command) => completeConfig(command));
   return program;
 }

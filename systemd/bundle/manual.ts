@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Argument, Command, Option } from 'commander';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
-import { describeOption, explanationOf } from '../../src/cli/help.ts';
+import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
@@ -25,6 +25,7 @@ const RECEIPT_FILES: Definitions = [
   ['trust.json', 'What verifiers need to trust a log; pdfseal-trust(1) makes it.'],
 ];
 const ENVIRONMENT: Definitions = [
+  ['PDFSEAL_CONFIG', 'Config file of the environment, where no --config is given.'],
   ['PDFSEAL_API_KEY', 'API key, where no --key-file is given.'],
   ['NO_COLOR', 'If it is set and not empty, terminals get no colours.'],
   ['PDFSEAL_STACK', 'If it is set and not empty, a fault of pdfseal itself is shown with its stack.'],
@@ -130,7 +131,10 @@ function commandSections(command: Command): Sections {
     [
       'OPTIONS',
       perLeaf((leaf) =>
-        definitions([...leaf.registeredArguments.map(presentArgument), ...leaf.options.map(presentOption)]),
+        definitions([
+          ...leaf.registeredArguments.map(presentArgument),
+          ...shownOptions(leaf).map(presentOption),
+        ]),
       ),
     ],
     ['EXIT STATUS', exitStatusOf(leaves)],
@@ -144,7 +148,7 @@ function fullName(command: Command): string {
 }
 
 function synopsisOf(leaf: Command): string {
-  const options = leaf.options.toSorted((a, b) => Number(b.mandatory) - Number(a.mandatory));
+  const options = shownOptions(leaf).toSorted((a, b) => Number(b.mandatory) - Number(a.mandatory));
   return [
     bold(fullName(leaf)),
     ...options.map((option) => (option.mandatory ? marked(option.flags) : `[${marked(option.flags)}]`)),

@@ -206,7 +206,7 @@ t.test('a backup is restored; the nightly check finds nothing', async (t) => {
     'systemctl stop pdfseald@production.service pdfseald@production.socket && rm -r /var/lib/pdfseal/production/store',
   );
   machine.must(
-    'pdfseal-run production restore --from /var/backups/pdfseal/production/$(ls /var/backups/pdfseal/production | tail -n 1)',
+    'pdfseal-run production restore --input /var/backups/pdfseal/production/$(ls /var/backups/pdfseal/production | tail -n 1)',
   );
   machine.must('systemctl start pdfseald@production.socket pdfseald@production.service');
   t.ok(site.verifyAll('production') > 5);
@@ -235,7 +235,7 @@ t.test('the timers are set, and damaged indexes are found by what they start, an
   );
   t.not(machine.run('systemctl start pdfseald-backup@sandbox').status, 0, 'no copy of it is made in silence');
   const mended = machine.must(
-    'pdfseal-run sandbox repair-index --backup-into /var/backups/pdfseal/sandbox/before-repair',
+    'pdfseal-run sandbox repair-index --backup-output /var/backups/pdfseal/sandbox/before-repair',
   );
   t.match(mended, /^scopes +[1-9]\d* +0 +0$/m);
   machine.must('systemctl start pdfseald-check@sandbox pdfseald-backup@sandbox pdfseald@sandbox');

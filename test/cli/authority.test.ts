@@ -17,7 +17,7 @@ const ROOT = { region: 'local', keyLabel: 'timestamp-2026-root' };
 
 t.test('keys, a root and certificates that OpenSSL accepts', async (t) => {
   const sandbox = await uninitialized(t);
-  const names = ['--organization-name', 'Muster, Söhne', '--timestamp-algorithm', 'rsa-3072'];
+  const names = ['--subject-organization', 'Muster, Söhne', '--timestamp-algorithm', 'rsa-3072'];
   const { status, stdout, stderr } = await init(sandbox, ...names, '--certificate-validity', '90d');
   t.equal(status, 0, stderr);
   t.match(

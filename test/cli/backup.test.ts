@@ -53,9 +53,9 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.equal(again.status, 1);
   t.match(again.stderr, /exists already: a backup is never overwritten/);
 
-  const drill = await pdfseal('restore', '--drill', '--from', copy);
+  const drill = await pdfseal('restore', '--drill', '--input', copy);
   t.match(drill, { status: 0, stdout: /\d+ leaves, restored on trial and checked/ }, 'beside the daemon');
-  const busy = await pdfseal('restore', '--from', copy);
+  const busy = await pdfseal('restore', '--input', copy);
   t.equal(busy.status, 1);
   t.match(busy.stderr, /another pdfseald .* is using this state folder/);
   await noted();
@@ -65,7 +65,7 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.equal((await pdfseal('backup', '--output', last)).status, 0);
 
   rmSync(join(sandbox.dir, 'state', 'store'), { recursive: true });
-  const restored = await pdfseal('restore', '--from', last);
+  const restored = await pdfseal('restore', '--input', last);
   t.equal(restored.status, 0, restored.stderr);
   t.match(restored.stdout, /: \d leaves, from /);
   await sandbox.start();
@@ -83,7 +83,7 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   await daemon.stop();
 
   rmSync(join(sandbox.dir, 'state'), { recursive: true });
-  const restored = await pdfseal('restore', '--from', copy);
+  const restored = await pdfseal('restore', '--input', copy);
   t.equal(restored.status, 0, restored.stderr);
   await sandbox.start();
   t.equal(await receipt(id), text);
@@ -99,7 +99,7 @@ t.test('a rollback is never silent', async (t) => {
   await noted();
   await daemon.stop();
 
-  const refused = await pdfseal('restore', '--from', older);
+  const refused = await pdfseal('restore', '--input', older);
   t.equal(refused.status, 1);
   t.match(refused.stderr, /is not the newest state: the log has \d+ leaves, and had \d+ already/);
   t.notOk(
@@ -119,7 +119,7 @@ t.test('a rollback is never silent', async (t) => {
   t.match(check.stderr, /had \d+ already/);
   writeFileSync(store, newest);
 
-  const accepted = await pdfseal('restore', '--from', older, '--accept-rollback', '--json');
+  const accepted = await pdfseal('restore', '--input', older, '--accept-rollback', '--json');
   t.equal(accepted.status, 0, accepted.stderr);
   t.match(JSON.parse(accepted.stdout), {
     tree_size: Number,
@@ -138,7 +138,7 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
   const { sandbox, pdfseal } = await openHouse(t);
   const folder = join(sandbox.dir, 'backups');
   for (let n = 0; n < 3; n++) {
-    const { status, stderr } = await pdfseal('backup', '--into', folder, '--keep', '2');
+    const { status, stderr } = await pdfseal('backup', '--output', folder, '--dated', '--keep', '2');
     t.equal(status, 0, stderr);
   }
   const [first = '', ...rest] = readdirSync(folder);
@@ -146,10 +146,10 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
 
   const data = join(folder, first, 'store', 'data.mdb');
   writeFileSync(data, readFileSync(data).fill(0xff, 8192, 12288));
-  const tried = await pdfseal('restore', '--drill', '--from', join(folder, first));
+  const tried = await pdfseal('restore', '--drill', '--input', join(folder, first));
   t.match(tried, { status: 1, stderr: /data\.mdb is not as it was/ });
   t.notOk(existsSync(join(sandbox.dir, 'state/last-restore-drill.json')), 'that is no drill that went well');
-  const damaged = await pdfseal('restore', '--from', join(folder, first));
+  const damaged = await pdfseal('restore', '--input', join(folder, first));
   t.equal(damaged.status, 1);
   t.match(damaged.stderr, /data\.mdb is not as it was when the backup was made/);
   const description = join(folder, rest[0] ?? '', 'backup.json');
@@ -157,10 +157,10 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
     description,
     readFileSync(description, 'utf8').replace('seal.example.com', 'other.example.com'),
   );
-  const foreign = await pdfseal('restore', '--from', join(folder, rest[0] ?? ''));
+  const foreign = await pdfseal('restore', '--input', join(folder, rest[0] ?? ''));
   t.equal(foreign.status, 1);
   t.match(foreign.stderr, /is of sandbox, other\.example\.com/);
-  const none = await pdfseal('restore', '--from', sandbox.dir);
+  const none = await pdfseal('restore', '--input', sandbox.dir);
   t.match(none.stderr, /is not a backup of pdfseal/);
   t.equal((await pdfseal('backup')).status, 64, 'a place is asked for');
 });

@@ -84,7 +84,7 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.teardown(() => sandbox.close());
   const certify = (validity: string) =>
     sandbox.pdfseal(['hsm', 'certify', '--config', sandbox.configFile, '--validity', validity]);
-  await sandbox.init('--organization-name', 'Example Corp');
+  await sandbox.init('--subject-organization', 'Example Corp');
   const chain = () => readInstalled(join(sandbox.dir, 'state/certificates'), NAME).chain;
   const before = chain();
   const { status, stderr } = await certify('30d');
@@ -133,7 +133,7 @@ t.test('certify: a new root, where the first one is lost', async (t) => {
   writeFileSync(sandbox.configFile, config);
   t.equal((await pdfseal('hsm', 'init-key', '--key-label', 'timestamp-2027')).status, 0);
   t.match(await pdfseal('hsm', 'certify'), { status: 1, stderr: /no root of our own .* --new-root/ });
-  const made = await pdfseal('hsm', 'certify', '--new-root', '--organization-name', 'Example Corp');
+  const made = await pdfseal('hsm', 'certify', '--new-root', '--subject-organization', 'Example Corp');
   t.equal(made.status, 0, made.stderr);
   const { chain } = readInstalled(join(sandbox.dir, 'state/certificates'), {
     ...NAME,

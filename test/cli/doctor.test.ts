@@ -257,7 +257,7 @@ async function keepUp(t: Test, sandbox: Sandbox): Promise<void> {
     Array(3).fill({ verdict: 'warning', detail: 'none was ever noted here', remedy: /pdfseal / }),
   );
   const backup = join(sandbox.dir, 'backup');
-  for (const args of [['backup', '--output', backup], ['check'], ['restore', '--drill', '--from', backup]]) {
+  for (const args of [['backup', '--output', backup], ['check'], ['restore', '--drill', '--input', backup]]) {
     const { status, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
     t.equal(status, 0, stderr);
   }

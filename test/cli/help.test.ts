@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
-import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
-import { wholeProgram } from '../../src/cli/program.ts';
+import { commandAt, explanationOf, shownOptions, withSubcommands } from '../../src/cli/help.ts';
+import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts';
+import { programFor, wholeProgram } from '../../src/cli/program.ts';
 import { failureOf } from '../../src/cli/report.ts';
 import { pageAt } from '../support/manual.ts';
 
@@ -60,19 +61,81 @@ function checkExample(t: Test, line: string): void {
   );
 }
 
-/** Words that mean what stands behind them. */
-const OF_MANY_MEANINGS = ['--from', '--output'];
-
 t.test('the same option has the same argument and says the same everywhere', async (t) => {
   const said = new Map<string, Set<string>>();
-  for (const { options } of commands)
-    for (const { flags, long } of options)
+  for (const command of commands)
+    for (const { flags, long } of shownOptions(command))
       said.set(long ?? '', (said.get(long ?? '') ?? new Set()).add(flags));
-  for (const name of OF_MANY_MEANINGS) t.ok(said.delete(name), name);
   for (const [name, flags] of said) t.equal(flags.size, 1, `${name}: ${[...flags].join(' and ')}`);
   for (const { options } of commands)
     for (const { long, description } of options)
-      if (long === '--config') t.equal(description, 'config file of the environment');
+      if (long === '--config') t.equal(description, CONFIG_DESCRIPTION);
+});
+
+t.test('old names of options go on working, and say what they are called now', async (t) => {
+  const former = commands.flatMap((command) =>
+    Object.entries(explanationOf(command)?.formerly ?? {}).map(
+      (names) => [pathOf(command), ...names] as const,
+    ),
+  );
+  t.strictSame(former.map(([path, old]) => `${path} ${old}`).sort(), [
+    'pdfseal audit export --into',
+    'pdfseal audit verify --folder',
+    'pdfseal backup --into',
+    'pdfseal hsm certify --organization-name',
+    'pdfseal init --organization-name',
+    'pdfseal keys issue --expires',
+    'pdfseal keys rotate --expires',
+    'pdfseal repair-index --backup-into',
+    'pdfseal restore --from',
+  ]);
+  for (const [path, old, now] of former) {
+    const words = path.split(' ').slice(1);
+    const value = old === '--expires' ? '90d' : 'x';
+    const parsed = async (...options: string[]) => {
+      const command = commandAt(await programFor(words), words);
+      if (command === undefined) throw new Error(path);
+      for (const option of command.options) option.mandatory = false;
+      for (const argument of command.registeredArguments) argument.argOptional();
+      command.action(() => {});
+      const said = t.capture(process.stderr, 'write', () => true);
+      await command.parseAsync([...options, '--config', 'x'], { from: 'user' });
+      said.restore();
+      return { values: command.opts(), told: said.args().join('') };
+    };
+    const [name = '', ...flags] = now.split(' ');
+    const [before, after] = [await parsed(old, value), await parsed(name, value, ...flags)];
+    t.strictSame(before.values, after.values, `${path} ${old}`);
+    t.equal(before.told, `pdfseal: ${old} is now ${now}; both work\n`);
+    t.equal(after.told, '');
+    const help = commandAt(program, words)?.helpInformation() ?? '';
+    t.match(help, `${name} `);
+    t.notMatch(help, `${old} `, 'help knows the new name only');
+  }
+});
+
+t.test('the config file, where none is named', async (t) => {
+  const dir = t.testdir({
+    none: { 'production.pins': '' },
+    one: { 'production.toml': '', 'production.pins': '' },
+    two: { 'sandbox.toml': '', 'production.toml': '' },
+  });
+  t.equal(defaultConfigFile('/other.toml', join(dir, 'one')), '/other.toml', 'the environment comes first');
+  t.equal(defaultConfigFile(undefined, join(dir, 'one')), join(dir, 'one/production.toml'));
+  t.throws(() => defaultConfigFile(undefined, join(dir, 'none')), /there is none in/);
+  t.throws(() => defaultConfigFile(undefined, join(dir, 'away')), /cannot be read \(no such file/);
+  const both = `${join(dir, 'two/production.toml')}, ${join(dir, 'two/sandbox.toml')}`;
+  t.throws(() => defaultConfigFile(undefined, join(dir, 'two')), { message: new RegExp(`: ${both}$`) });
+  const env = { ...process.env, PDFSEAL_CONFIG: '/nowhere.toml' };
+  for (const args of [['keys', 'list'], ['status'], ['audit', 'verify']]) {
+    const { stderr } = spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8', env });
+    t.match(stderr, /^pdfseal: \/nowhere\.toml: cannot read the config file/, args.join(' '));
+  }
+  const { stderr } = spawnSync(process.execPath, [CLI, 'keys', 'list', '--config', 'named.toml'], {
+    encoding: 'utf8',
+    env,
+  });
+  t.match(stderr, /^pdfseal: named\.toml: /, '--config comes before the environment');
 });
 
 t.test('exit statuses: the help, and the manual', async (t) => {
@@ -116,10 +179,10 @@ t.test('wrong usage', async (t) => {
     [['keys', 'list', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [['verify', 'a', '--trust', 't'], /missing required argument 'receipt'/],
     [['verify', 'a', 'b'], /required option '--trust <file>'/],
-    [['backup', '--config', 'x'], /name either --output or --into/],
+    [['backup', '--config', 'x'], /required option '--output <path>'/],
     [['hsm', 'csr', '--config', 'x', '--subject', 'O=x'], /Expected "CN=…,O=…"/],
     [['init', '--config', 'x', '--root-validity', '36526d'], /a hundred years/],
-    [['jobs', 'list'], /required option '--config <file>'/],
+    [['jobs', 'list'], /config file.*: name it with --config FILE/],
     [
       ['jobs', 'list', '--config', 'x', '--phase', 'hashing'],
       /Allowed choices are queued, completed, failed/,

@@ -132,7 +132,7 @@ async function argumentsFor(sandbox: Sandbox): Promise<Record<string, Given>> {
     check: ok(),
     'repair-index': ok('--dry-run'),
     backup: ok('--output', join(sandbox.dir, 'backup')),
-    restore: { given: ['--from', join(sandbox.dir, 'backup')], status: 1 },
+    restore: { given: ['--input', join(sandbox.dir, 'backup')], status: 1 },
     'hsm list': ok(),
     'hsm certificates': ok(),
     'hsm csr': ok('--subject', 'CN=Unit,O=Example'),
@@ -156,7 +156,7 @@ t.test('a failure is one object on standard error, with the status it has withou
   const made = ['--config', other.configFile];
   const cases: [args: string[], status: number, code: keyof typeof FAILURES, message: RegExp][] = [
     [['keys', 'lis'], 64, 'wrong_usage', /^unknown command 'lis' \(Did you mean list\?\)$/],
-    [['keys', 'list'], 64, 'wrong_usage', /^required option '--config <file>' not specified$/],
+    [['keys', 'list'], 64, 'wrong_usage', /config file.*: name it with --config FILE/],
     [['keys', 'list', '--config', '/nowhere.toml'], 1, 'no_such_file', /cannot read the config file/],
     [['status', ...config], 1, 'no_daemon', /no pdfseald answers/],
     [['hsm', 'drill', ...config, '--partition', 'eu'], 1, 'no_daemon', /no pdfseald answers/],

@@ -38,12 +38,12 @@ t.test('API keys, in the running daemon', async (t) => {
   });
 
   await t.test('scopes and expiry', async (t) => {
-    const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--expires', '90d');
+    const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--validity', '90d');
     t.strictSame(reader.scopes, ['jobs:read', 'admin']);
     t.equal(Date.parse(reader.expires_at) - Date.parse(reader.created_at), 90 * 86_400_000);
     const writer = await issue('--client', 'audit', '--scopes', 'jobs:create');
     t.equal(await statusWith(writer.api_key), 403);
-    const expired = await issue('--client', 'audit', '--expires', '0s');
+    const expired = await issue('--client', 'audit', '--validity', '0s');
     t.equal(await statusWith(expired.api_key), 401);
     t.match(await listed(expired.id), { state: 'expired' });
   });
@@ -97,7 +97,7 @@ t.test('API keys, in the running daemon', async (t) => {
   );
 
   await t.test('rotate: both keys live for the overlap', async (t) => {
-    const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--expires', '30d');
+    const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--validity', '30d');
     const next = parse(await keys('rotate', old.id, '--overlap', '1h', '--json'));
     t.match(next, { client: 'rotating', organization: 'acme', scopes: ['jobs:read'], state: 'active' });
     t.equal(Date.parse(next.expires_at) - Date.parse(next.created_at), 30 * 86_400_000, 'issued for as long');
@@ -125,7 +125,7 @@ t.test('API keys, in the running daemon', async (t) => {
         64,
         /Expected scopes of jobs:create/,
       ],
-      [['issue', '--client', 'a', '--organization', 'b', '--expires', '90'], 64, /Expected a duration/],
+      [['issue', '--client', 'a', '--organization', 'b', '--validity', '90'], 64, /Expected a duration/],
       [['revoke', 'key_0000000000000000'], 1, /there is no key key_0000000000000000/],
     ];
     for (const [args, status, stderr] of cases)

@@ -46,13 +46,13 @@ t.test('nothing is repaired beside a daemon, but it can be looked at', async (t)
 });
 
 t.test('what is to be copied first is said', async (t) => {
-  t.match(await run('repair-index'), { status: 64, stderr: /--backup-into, or say --no-backup/ });
+  t.match(await run('repair-index'), { status: 64, stderr: /--backup-output, or say --no-backup/ });
 });
 
 t.test('every index is mended, after a backup, and the receipts are as they were', async (t) => {
   await daemon.stop();
   const undamaged = await dump(store);
-  t.match(await run('repair-index', '--backup-into', backups), { status: 0, stdout: /\ngood\n$/ });
+  t.match(await run('repair-index', '--backup-output', backups), { status: 0, stdout: /\ngood\n$/ });
   t.notOk(existsSync(backups), 'nothing to mend takes no copy');
   await tamper(store, ({ tiles, outcomes, scopes, lookups, waiting, expiry }) => [
     tiles.put(tileKey(0, 0), Buffer.alloc(32)),
@@ -78,12 +78,12 @@ t.test('every index is mended, after a backup, and the receipts are as they were
   const { indexes } = JSON.parse(looked.stdout);
   t.match(indexes, { tiles: { wrong: 1 }, waiting: { superfluous: 1 }, quotas: { missing: 0 } });
   t.equal(
-    (await run('backup', '--into', join(sandbox.dir, 'none'))).status,
+    (await run('backup', '--output', join(sandbox.dir, 'none'), '--dated')).status,
     1,
     'a nightly copy is not made of it in silence',
   );
 
-  const mended = await run('repair-index', '--backup-into', backups, '--json');
+  const mended = await run('repair-index', '--backup-output', backups, '--json');
   t.equal(mended.status, 0, mended.stderr);
   const [name = ''] = readdirSync(backups);
   t.match(JSON.parse(mended.stdout), { outcome: 'good', mended: indexes, backup: join(backups, name) });
@@ -104,7 +104,7 @@ t.test('every index is mended, after a backup, and the receipts are as they were
 
 t.test('the copy from before is restored, and repaired again', async (t) => {
   const [name = ''] = readdirSync(backups);
-  const restored = await run('restore', '--from', join(backups, name), '--accept-rollback');
+  const restored = await run('restore', '--input', join(backups, name), '--accept-rollback');
   t.match(restored, {
     status: 0,
     stderr: /its indexes are as before their repair: run `pdfseal repair-index`/,
@@ -125,7 +125,7 @@ t.test('a repair that was interrupted keeps everybody else out', async (t) => {
   });
   t.match(await run('keys', 'list'), { status: 1, stderr: /are under repair since/ });
   t.match(await run('check'), { status: 2, stderr: /are under repair since/ });
-  const ended = await run('repair-index', '--backup-into', backups);
+  const ended = await run('repair-index', '--backup-output', backups);
   t.match(ended, { status: 0, stderr: new RegExp(`the store as it was before is in ${left}`) });
   t.match(await run('check'), { status: 0 });
 });

@@ -109,14 +109,14 @@ t.test('every act has a record, in one line of numbers, and each is sealed', asy
 });
 
 t.test('what is exported verifies offline, and nothing else does', async (t) => {
-  t.equal((await run('audit', 'export', '--into', folder, ...config)).status, 0);
+  t.equal((await run('audit', 'export', '--output', folder, ...config)).status, 0);
   const names = readdirSync(folder).sort();
   t.equal(names.length, 2 * (await list()).length);
   const [record = '', receipt = ''] = names;
   const trust = ['--trust', sandbox.trustFile];
   const verified = await run('verify', join(folder, record), join(folder, receipt), ...trust);
   t.match(verified, { status: 0, stdout: /audit trail.*\n[\s\S]*\ngood\n$/ });
-  const verify = (of: string) => run('audit', 'verify', '--folder', of, ...trust);
+  const verify = (of: string) => run('audit', 'verify', '--input', of, ...trust);
   t.match(await verify(folder), { status: 0, stdout: /\ngood\n$/ });
 
   const changed = (change: (copy: string) => void) => {
@@ -146,7 +146,7 @@ t.test('what is exported verifies offline, and nothing else does', async (t) => 
   });
   t.match(swapped, { status: 1, stderr: /3: it says that it is number 4/ });
   t.equal(
-    (await run('audit', 'verify', '--folder', folder)).status,
+    (await run('audit', 'verify', '--input', folder)).status,
     2,
     'without a trust file nobody can tell',
   );
@@ -265,14 +265,14 @@ t.test(
     const backup = join(sandbox.dir, 'backup');
     t.equal((await run('backup', '--output', backup, ...config)).status, 0);
     await sandbox.issueKey('lost');
-    t.equal((await run('audit', 'export', '--into', folder, ...config)).status, 0);
+    t.equal((await run('audit', 'export', '--output', folder, ...config)).status, 0);
     const before = await list();
-    const restored = await run('restore', '--from', backup, ...config);
+    const restored = await run('restore', '--input', backup, ...config);
     t.equal(restored.status, 0, restored.stderr);
     const after = await list();
     t.match(after.at(-1), { act: 'restore', object: { from: backup, rollback: null } });
     t.match(before[after.length - 1], { act: 'backup.make' }, 'in the place of what came after the copy');
-    const refused = await run('audit', 'export', '--into', folder, ...config);
+    const refused = await run('audit', 'export', '--output', folder, ...config);
     t.match(refused, {
       status: 1,
       stderr: /is not what the store has: one of them was altered, or an older copy/,

@@ -16,7 +16,7 @@ t.test('jobs wait for a clock to be trusted, the date jumps by days, and they ar
   chronyc.say(UNSYNCHRONIZED);
   const sandbox = await openSandbox({ stamped: true, clock: `program = "${chronyc.program}"` });
   t.teardown(() => sandbox.close());
-  const expiring = await sandbox.issueKey('a', 'acme', '--expires', '20h');
+  const expiring = await sandbox.issueKey('a', 'acme', '--validity', '20h');
   const apiKey = await sandbox.issueKey('a');
   const time = new FakeTime(sandbox.dir);
   let daemon = await sandbox.start({ env: time.env });

@@ -94,7 +94,7 @@ export function submitCommand(): Command {
         ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
       )
       .option(
-        '--parallel <n>',
+        '--parallel <count>',
         `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
         parseParallel,
       )

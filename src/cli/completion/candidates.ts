@@ -1,4 +1,5 @@
 import type { Argument, Command, Option } from 'commander';
+import { shownOptions } from '../help.ts';
 import { type Candidate, valuesFrom } from './completionValues.ts';
 
 export interface Candidates {
@@ -88,7 +89,7 @@ function commandsOf(command: Command): Candidate[] {
 
 /** Those that were not given yet, or may be given again. */
 function optionsOf({ command, given }: Line): Candidate[] {
-  const open = command.options.filter((option) => !given.has(option) || isRepeated(option));
+  const open = shownOptions(command).filter((option) => !given.has(option) || isRepeated(option));
   const own = open.map(({ long, description }) => ({ word: long ?? '', meaning: description }));
   return [...own, { word: '--help', meaning: 'print this help' }];
 }

@@ -22,14 +22,14 @@ const DUTIES: readonly Duty[] = [
     name: 'backup',
     // As the alarms have it: a night may be missed by half a day.
     ageMsMax: 36 * HOUR_MS,
-    how: '`pdfseal backup --into FOLDER`, every night, and to another machine with it',
+    how: '`pdfseal backup --output FOLDER --dated`, every night, and to another machine with it',
   },
   { chore: 'check', name: 'check', ageMsMax: 72 * HOUR_MS, how: '`pdfseal check`, every night' },
   {
     chore: 'restore-drill',
     name: 'restore drill',
     ageMsMax: 100 * 24 * HOUR_MS,
-    how: '`pdfseal restore --drill --from BACKUP`, every three months: a backup that nobody ever restored is a hope',
+    how: '`pdfseal restore --drill --input BACKUP`, every three months: a backup that nobody ever restored is a hope',
   },
 ];
 

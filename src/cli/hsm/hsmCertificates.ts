@@ -127,7 +127,7 @@ export function certifyCommand(): Command {
         'make a root beside this key, in its token and of its algorithm, and certify with that',
       )
       .option(
-        '--organization-name <name>',
+        '--subject-organization <name>',
         'organization (O) in the certificate (default: the root’s)',
         parseNamePart,
       )
@@ -140,10 +140,11 @@ export function certifyCommand(): Command {
       .addOption(jsonOption())
       .action(certifyKey),
     {
+      formerly: { '--organization-name': '--subject-organization' },
       notes: `The running daemon goes on with the certificate it has: start it again. A new key takes over on a date so: put it before the
 old one in timestamp.keys, certify it with --from, and start the daemon again before that date.`,
       examples: [
-        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --organization-name "Example Corp"',
+        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --subject-organization "Example Corp"',
         'pdfseal hsm certify --config production.toml --key-label tsa-2027 --new-root',
       ],
     },
@@ -151,7 +152,7 @@ old one in timestamp.keys, certify it with --from, and start the daemon again be
 }
 
 async function certifyKey(
-  options: KeyOptions & { organizationName?: string; validity?: number; from?: number; newRoot?: true },
+  options: KeyOptions & { subjectOrganization?: string; validity?: number; from?: number; newRoot?: true },
 ): Promise<void> {
   const config = loadConfig(options.config);
   const token = pickTimestampKey(config, options);
@@ -159,7 +160,7 @@ async function certifyKey(
   const root = options.newRoot
     ? await makeOwnRoot(config, token, {
         algorithm: key.algorithm,
-        organization: options.organizationName,
+        organization: options.subjectOrganization,
         rootValidityMs: ROOT_VALIDITY_DEFAULT_MS,
       })
     : findOwnRoot(config);
@@ -170,7 +171,7 @@ async function certifyKey(
   }
   const from = options.from ?? systemClock();
   const terms = {
-    organization: options.organizationName ?? organizationOf(root.certificate),
+    organization: options.subjectOrganization ?? organizationOf(root.certificate),
     certificateValidityMs:
       options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
   };

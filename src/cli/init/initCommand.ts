@@ -52,7 +52,7 @@ interface InitOptions extends InitAnswers {
   timestampAlgorithm: AuthorityAlgorithm;
   useExistingKeys?: true;
   externalCa?: true;
-  organizationName?: string;
+  subjectOrganization?: string;
   rootValidity: number;
   certificateValidity: number;
   json?: true;
@@ -82,7 +82,7 @@ export function initCommand(): Command {
         'take the keys that partitions hold already, make those that are missing',
       )
       .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
-      .option('--organization-name <name>', 'organization (O) in root and certificates', parseNamePart)
+      .option('--subject-organization <name>', 'organization (O) in root and certificates', parseNamePart)
       .addOption(
         new Option('--root-validity <duration>', 'how long the root is valid')
           .argParser(parseValidityArgument)
@@ -114,6 +114,7 @@ export function initCommand(): Command {
       .addOption(jsonOption())
       .action(init),
     {
+      formerly: { '--organization-name': '--subject-organization' },
       notes: `Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
 leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
 installs the answer with \`pdfseal hsm install-certificate\`.`,
@@ -122,7 +123,7 @@ installs the answer with \`pdfseal hsm install-certificate\`.`,
         'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
           'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
         'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
-        'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --organization-name "Example Corp"',
+        'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --subject-organization "Example Corp"',
         'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
       ],
     },
@@ -314,7 +315,7 @@ async function makeOne(
 async function makeCertificates(
   config: Config,
   keys: readonly MadeKey[],
-  { organizationName, rootValidity, certificateValidity }: InitOptions,
+  { subjectOrganization, rootValidity, certificateValidity }: InitOptions,
 ): Promise<string[]> {
   const root = keys.find(({ wanted }) => wanted.purpose === 'root');
   if (root === undefined) return [];
@@ -324,7 +325,7 @@ async function makeCertificates(
     own.map(({ key }) => asAuthorityKey(key)),
     root.wanted.token,
     {
-      organization: organizationName,
+      organization: subjectOrganization,
       rootValidityMs: rootValidity,
       certificateValidityMs: certificateValidity,
     },

@@ -9,7 +9,7 @@ import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { createFileAtomically, readTextFile, unusable } from '../files.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, withStore } from '../options.ts';
+import { CONFIG_DESCRIPTION, configOption, defaultConfigFile, jsonOption, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   checkTrail,
@@ -30,13 +30,14 @@ export function exportCommand(): Command {
         'same: so a folder on another machine shows a trail that was cut, or continued from an older copy.',
     )
     .addOption(configOption())
-    .requiredOption('--into <folder>', 'made if it is not there')
+    .requiredOption('--output <path>', 'folder to write into; it is made if it is not there')
     .addOption(jsonOption())
     .action(exportTrail);
   return explain(command, {
+    formerly: { '--into': '--output' },
     exit: { 1: 'failed, or the folder has what the store has not' },
     examples: [
-      'pdfseal audit export --config production.toml --into /srv/audit',
+      'pdfseal audit export --config production.toml --output /srv/audit',
       `pdfseal verify ${recordFile(17)} ${receiptFile(17)} --trust trust.json`,
     ],
   });
@@ -49,51 +50,52 @@ export function verifyCommand(): Command {
       'Checks that records follow each other without a gap, that each names the one before by its digest, and that each receipt verifies: ' +
         'of the store of --config (`pdfseal check` also holds the log to its past), or, offline, of a folder of `pdfseal audit export`.',
     )
-    .option('--config <file>', 'config file of the environment')
-    .option('--folder <folder>', 'what `pdfseal audit export` wrote')
+    .option('--config <file>', CONFIG_DESCRIPTION)
+    .option('--input <folder>', 'what `pdfseal audit export` wrote')
     .option('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
     .addOption(jsonOption())
     .action(verify);
   return explain(command, {
+    formerly: { '--folder': '--input' },
     exit: { 0: 'good, though the newest may wait to be sealed', 1: 'bad', 2: 'could not tell' },
     examples: [
       'pdfseal audit verify --config production.toml',
-      'pdfseal audit verify --folder /srv/audit --trust trust.json',
+      'pdfseal audit verify --input /srv/audit --trust trust.json',
     ],
   });
 }
 
 async function exportTrail({
   config,
-  into,
+  output,
   json,
 }: {
   config: string;
-  into: string;
+  output: string;
   json?: true;
 }): Promise<void> {
   await withStore(config, 'read', async (store) => {
-    makeFolder(into);
+    makeFolder(output);
     let newest = 0;
     const written = { records: 0, receipts: 0 };
     for await (const { number, text, receipt, problem } of storedTrail(store)) {
       if (problem !== undefined) throw new OperatorError(`audit record ${number}: ${problem}`);
-      if (writeOnce(join(into, recordFile(number)), text)) written.records += 1;
+      if (writeOnce(join(output, recordFile(number)), text)) written.records += 1;
       // A receipt is put together from the store, always in the same way.
       const isNew =
         receipt !== undefined &&
-        writeOnce(join(into, receiptFile(number)), encodeReceipt(receipt as Receipt));
+        writeOnce(join(output, receiptFile(number)), encodeReceipt(receipt as Receipt));
       if (isNew) written.receipts += 1;
       newest = number;
     }
-    const beyond = exportedNumbers(into).at(-1) ?? 0;
+    const beyond = exportedNumbers(output).at(-1) ?? 0;
     if (beyond > newest) {
       throw new OperatorError(
-        `${into} has audit record ${beyond}, and the trail ends with ${newest}: records were removed, or this is an older copy`,
+        `${output} has audit record ${beyond}, and the trail ends with ${newest}: records were removed, or this is an older copy`,
       );
     }
-    if (json) printJson({ folder: into, newest, ...written });
-    else print(`${into}: ${newest} records; new were ${written.records}, and ${written.receipts} receipts`);
+    if (json) printJson({ folder: output, newest, ...written });
+    else print(`${output}: ${newest} records; new were ${written.records}, and ${written.receipts} receipts`);
   });
 }
 
@@ -118,7 +120,7 @@ function writeOnce(file: string, text: string): boolean {
 
 interface VerifyOptions {
   config?: string;
-  folder?: string;
+  input?: string;
   trust?: string;
   json?: true;
 }
@@ -136,17 +138,17 @@ async function verify({ json, ...options }: VerifyOptions): Promise<void> {
   }
 }
 
-async function judge({ config, folder, trust }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
-  if (config !== undefined && folder === undefined && trust === undefined) {
-    return withStore(config, 'read', async (store, config) => {
+async function judge({ config, input, trust }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
+  if (input === undefined && trust === undefined) {
+    return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {
       const verify = createVerifier(await trustOfStore(store, config));
       return checkTrail(storedTrail(store), { trail: trailOfStore(store), verify });
     });
   }
-  if (config !== undefined || folder === undefined || trust === undefined)
-    throw new OperatorError('name either --config, or --folder and --trust');
+  if (config !== undefined || input === undefined || trust === undefined)
+    throw new OperatorError('name either --config, or --input and --trust');
   const verify = createVerifier(parseTrust(readTextFile(trust, FILE_BYTES_MAX)));
-  return checkTrail(exportedTrail(folder), { verify });
+  return checkTrail(exportedTrail(input), { verify });
 }
 
 const SHOWN_MAX = 10;

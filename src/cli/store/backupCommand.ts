@@ -32,15 +32,16 @@ export function backupCommand(): Command {
           'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
       )
       .addOption(configOption())
-      .option('--output <folder>', 'the copy; must not exist yet')
-      .option('--into <folder>', 'makes the copy in here, named after the time')
-      .option('--keep <count>', 'with --into: leaves so many of the newest copies there', parseCountArgument)
+      .requiredOption('--output <path>', 'folder of the copy, which must not exist yet')
+      .option('--dated', 'make the copy within that folder instead, named after the time')
+      .option('--keep <count>', 'with --dated: keep so many of the newest copies', parseCountArgument)
       .addOption(jsonOption())
       .action(backup),
     {
+      formerly: { '--into': '--output --dated' },
       examples: [
         'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
-        'pdfseal backup --config /etc/pdfseal/production.toml --into /var/backups/pdfseal/production --keep 14',
+        'pdfseal backup --config /etc/pdfseal/production.toml --output /var/backups/pdfseal/production --dated --keep 14',
       ],
     },
   );
@@ -48,21 +49,19 @@ export function backupCommand(): Command {
 
 interface BackupOptions {
   config: string;
-  output?: string;
-  into?: string;
+  output: string;
+  dated?: true;
   keep?: number;
   json?: true;
 }
 
-async function backup(options: BackupOptions, command: Command): Promise<void> {
-  const { config: file, output, into, keep, json } = options;
-  if ((output === undefined) === (into === undefined)) command.error('error: name either --output or --into');
+async function backup({ config: file, output, dated, keep, json }: BackupOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
-  const target = output === undefined ? nameIn(into ?? '') : resolve(output);
+  const target = dated ? nameIn(output) : resolve(output);
   const made = await makeBackup(config, target);
   if (json) printJson({ backup: target, ...made });
   else print(`${target}: ${made.tree_size} leaves, checked`);
-  if (into !== undefined && keep !== undefined) await removeOldest(config, into, keep);
+  if (dated && keep !== undefined) await removeOldest(config, output, keep);
 }
 
 /** A backup made now is named so in that folder. */

@@ -42,11 +42,11 @@ export function jobsCommand(): Command {
       .description('Lists jobs, newest first.')
       .addOption(configOption())
       .option('--client <name>', 'only those of this client', parseNameArgument)
-      .option('--document-sha256 <digest>', 'only those of this document (hexadecimal)', parseDigestArgument)
+      .option('--document-sha256 <sha256>', 'only those of this document (hexadecimal)', parseDigestArgument)
       .option('--customer-reference <text>', 'only those with exactly this reference')
       .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
       .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
-      .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+      .option('--limit <count>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
       .addOption(jsonOption())
       .action(list),
     {

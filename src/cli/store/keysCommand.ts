@@ -39,15 +39,16 @@ export function keysCommand(): Command {
           .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
       )
       .option(
-        '--expires <duration>',
+        '--validity <duration>',
         'how long it is valid, such as 90d (default: until revoked)',
         parseDurationArgument,
       )
       .addOption(jsonOption())
       .action(issue),
     {
+      formerly: { '--expires': '--validity' },
       examples: [
-        'pdfseal keys issue --config production.toml --client invoices --organization acme --expires 365d',
+        'pdfseal keys issue --config production.toml --client invoices --organization acme --validity 365d',
         'pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key',
       ],
     },
@@ -79,13 +80,14 @@ export function keysCommand(): Command {
           .default(DAY_MS, '1d'),
       )
       .option(
-        '--expires <duration>',
+        '--validity <duration>',
         'how long the new key is valid (default: as long as the old one was issued for)',
         parseDurationArgument,
       )
       .addOption(jsonOption())
       .action(rotate),
     {
+      formerly: { '--expires': '--validity' },
       examples: [
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',
@@ -112,10 +114,10 @@ interface IssueOptions extends StoreOptions {
   client: string;
   organization: string;
   scopes: Scope[];
-  expires?: number;
+  validity?: number;
 }
 
-async function issue({ config, client, organization, scopes, expires, json }: IssueOptions): Promise<void> {
+async function issue({ config, client, organization, scopes, validity, json }: IssueOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const known = (await store.credentials()).find((one) => one.clientId === client);
     if (known !== undefined && known.organization !== organization) {
@@ -123,7 +125,7 @@ async function issue({ config, client, organization, scopes, expires, json }: Is
         `client ${client} belongs to organization ${known.organization}: a client cannot belong to two`,
       );
     }
-    const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, expires);
+    const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, validity);
     await store.putCredential(credential, actOfProcess('command', 'key.issue', audited(credential)));
     printNewKey(apiKey, credential, json);
   });
@@ -156,10 +158,10 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
 
 interface RotateOptions extends StoreOptions {
   overlap: number;
-  expires?: number;
+  validity?: number;
 }
 
-async function rotate(keyId: string, { config, overlap, expires, json }: RotateOptions): Promise<void> {
+async function rotate(keyId: string, { config, overlap, validity, json }: RotateOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const old = await findKey(store, keyId);
     const now = systemClock();
@@ -167,7 +169,7 @@ async function rotate(keyId: string, { config, overlap, expires, json }: RotateO
       throw new OperatorError(`${keyId} is ${stateOf(old, now)}: issue a new key`);
     if (old.replacedBy !== undefined)
       throw new OperatorError(`${keyId} is replaced by ${old.replacedBy} already: revoke it to end it now`);
-    const lifetimeMs = expires ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
+    const lifetimeMs = validity ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
     const replaced = { ...old, expiresAt, replacedBy: credential.id };

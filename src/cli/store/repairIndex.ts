@@ -27,7 +27,7 @@ export function repairIndexCommand(): Command {
       )
       .addOption(configOption())
       .option(
-        '--backup-into <folder>',
+        '--backup-output <path>',
         'first copies the state into here, named after the time, and checks the copy',
       )
       .option('--no-backup', 'makes no copy first')
@@ -35,6 +35,7 @@ export function repairIndexCommand(): Command {
       .addOption(jsonOption())
       .action(repairIndex),
     {
+      formerly: { '--backup-into': '--backup-output' },
       exit: {
         0: 'every index is as it follows, or is again',
         1: 'something does not hold together: the last line says what mends it',
@@ -43,7 +44,7 @@ export function repairIndexCommand(): Command {
       examples: [
         'pdfseal repair-index --config /etc/pdfseal/production.toml --dry-run',
         'systemctl stop pdfseald@production',
-        'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-into /var/backups/pdfseal/before-repair',
+        'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-output /var/backups/pdfseal/before-repair',
       ],
     },
   );
@@ -51,7 +52,7 @@ export function repairIndexCommand(): Command {
 
 interface RepairIndexOptions {
   config: string;
-  backupInto?: string;
+  backupOutput?: string;
   /** False with --no-backup. */
   backup: boolean;
   dryRun?: true;
@@ -69,12 +70,12 @@ interface Result {
 }
 
 async function repairIndex(options: RepairIndexOptions, command: Command): Promise<void> {
-  const { backupInto, backup, dryRun, json } = options;
-  if (!dryRun && backup && backupInto === undefined)
-    command.error('error: name a folder with --backup-into, or say --no-backup');
+  const { backupOutput, backup, dryRun, json } = options;
+  if (!dryRun && backup && backupOutput === undefined)
+    command.error('error: name a folder with --backup-output, or say --no-backup');
   try {
     const config = loadConfig(options.config, { files: 'unused' });
-    const result = dryRun ? await look(config) : await repairAlone(config, backup ? backupInto : undefined);
+    const result = dryRun ? await look(config) : await repairAlone(config, backup ? backupOutput : undefined);
     process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
     if (json) printJson(resultJson(result));
     else printResult(result);

@@ -36,7 +36,7 @@ export function restoreCommand(): Command {
           'it can still prove.',
       )
       .addOption(configOption())
-      .requiredOption('--from <folder>', 'the backup')
+      .requiredOption('--input <folder>', 'the backup')
       .option(
         '--drill',
         'only try it: restore into a temporary folder (TMPDIR), check that, and note when it was done',
@@ -45,10 +45,11 @@ export function restoreCommand(): Command {
       .addOption(jsonOption())
       .action(restore),
     {
+      formerly: { '--from': '--input' },
       examples: [
         'systemctl stop pdfseald@production',
-        'pdfseal restore --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z',
-        'pdfseal restore --drill --config /etc/pdfseal/production.toml --from /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+        'pdfseal restore --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+        'pdfseal restore --drill --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
       ],
     },
   );
@@ -56,7 +57,7 @@ export function restoreCommand(): Command {
 
 interface RestoreOptions {
   config: string;
-  from: string;
+  input: string;
   acceptRollback?: true;
   drill?: true;
   json?: true;
@@ -64,7 +65,7 @@ interface RestoreOptions {
 
 async function restore({
   config: file,
-  from,
+  input: from,
   acceptRollback = undefined,
   drill,
   json,

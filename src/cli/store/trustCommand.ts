@@ -19,7 +19,7 @@ export function trustCommand(): Command {
           'it from you in a way that they trust. It holds no secret.',
       )
       .addOption(configOption())
-      .option('--output <file>', 'write here instead of standard output (which is JSON as it is)')
+      .option('--output <path>', 'write here instead of standard output (which is JSON as it is)')
       .addOption(jsonOption())
       .action(exportTrust),
     {

@@ -131,7 +131,7 @@ function addRotate(parent: Command): void {
 function addDeliveries(parent: Command): void {
   onEndpoint(parent, 'deliveries', 'Lists what is to be sent, by the time it is due.', '--dead')
     .option('--dead', 'list the dead letters instead: what was given up')
-    .option('--limit <number>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+    .option('--limit <count>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
     .action(deliveries);
   onEndpoint(parent, 'replay', 'Has dead letters sent again, all or those named, under their old webhook-id.')
     .argument('[webhook_id...]', 'ids of the messages, msg_…')
