@@ -50,7 +50,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
 
 /** Until keys were asked for there, whoever scraped it had none. */
 async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<void> {
-  const credentials = await auth.store.credentials();
+  const credentials = await auth.store.credentials.all();
   const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));
   if (credentials.some(mayRead)) return;
   logger.warn(

@@ -43,7 +43,7 @@ import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'head' | 'job' | 'copies' | 'trail'>;
+  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail'>;
   stateDir: string;
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;
@@ -91,7 +91,7 @@ export class StatusReader {
     const quorum = this.#sources.quorum();
     const now = clock();
     const waiting = sealer.waiting;
-    const head = await store.head();
+    const head = await store.log.head();
     const status = {
       version: this.#version,
       node: process.version,
@@ -159,8 +159,8 @@ export class StatusReader {
   /** By the order of ids, which is that of acceptance as long as nobody sets the clock. */
   async #ageOfOldestCopy(): Promise<number> {
     const { store, time } = this.#sources;
-    for await (const { jobId } of store.copies()) {
-      const record = await store.job(jobId);
+    for await (const { jobId } of store.copies.all()) {
+      const record = await store.jobs.get(jobId);
       return record === undefined ? 0 : time.ageMs(record.job);
     }
     return 0;

@@ -37,7 +37,7 @@ export async function trustOfStore(
   store: Pick<Store, 'identity' | 'epochs'>,
   config: AuthorityConfig,
 ): Promise<TrustFile> {
-  return trustOf(store.identity, (await store.epochs()).list, config);
+  return trustOf(store.identity, (await store.epochs.newest()).list, config);
 }
 
 /** Who could stamp, as the epochs of the store keep it. Throws OperatorError. */

@@ -14,7 +14,7 @@ import { probe, type Submission, type SubmissionOptions, type Submit } from './r
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface AcceptanceOptions extends SubmissionOptions {
-  store: Pick<Store, 'idempotency' | 'job' | 'batchOf'>;
+  store: Pick<Store, 'jobs' | 'log'>;
   sealer: Pick<Sealer, 'admit' | 'accept'>;
   reservations: Reservations;
   site: Site;
@@ -58,12 +58,12 @@ export async function acceptOnce(
     operation: asked.operation,
     key: name,
   };
-  const earlier = await store.idempotency(key);
+  const earlier = await store.jobs.idempotency(key);
   if (earlier) return repeat(ctx, earlier, asked, options);
   const release = reservations.take(key);
   try {
     // Asked again: whoever held the key until now may have been accepted in between.
-    const accepted = await store.idempotency(key);
+    const accepted = await store.jobs.idempotency(key);
     return await (accepted ? repeat(ctx, accepted, asked, options) : receive(ctx, key, asked, options));
   } finally {
     release();
@@ -124,7 +124,7 @@ async function repeat(
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
     );
   }
-  const record = await options.store.job(entry.jobId);
+  const record = await options.store.jobs.get(entry.jobId);
   assert(record, `the job ${entry.jobId} of an idempotency entry is not in the store`);
   return { job: record.job, answer: entry.answer, replayed: true };
 }

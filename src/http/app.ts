@@ -210,7 +210,9 @@ function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabi
     'receipt.sha512',
     'receipt.inclusion_proof',
     ...(timestamped?.() ? ['receipt.timestamp'] : []),
-    ...((await store.webhooks.isListening(clientId, 'job.completed')) ? ['webhook.job.completed'] : []),
+    ...((await store.webhooks.endpoints.isListening(clientId, 'job.completed'))
+      ? ['webhook.job.completed']
+      : []),
   ];
 }
 

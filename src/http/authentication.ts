@@ -6,7 +6,7 @@ import type { Credential, Scope, Store } from '../store/store.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {
-  store: Pick<Store, 'credential'>;
+  store: Pick<Store, 'credentials'>;
   environment: string;
   /** For each organisation, those that see its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
@@ -51,7 +51,7 @@ function keyHashOf(ctx: RequestContext, environment: string): string {
 }
 
 async function requireLive(ctx: RequestContext, keyHash: string, options: AuthOptions): Promise<Credential> {
-  const credential = await options.store.credential(keyHash);
+  const credential = await options.store.credentials.get(keyHash);
   if (!credential || !isLive(credential, options.clock())) throw refused(ctx);
   return credential;
 }

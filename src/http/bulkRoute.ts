@@ -19,7 +19,7 @@ import { callerOf, type Middleware, type RequestContext } from './requestContext
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 
 export interface BatchOptions extends CreateOptions, AnswerOptions {
-  store: CreateOptions['store'] & Pick<Store, 'identity' | 'tile'>;
+  store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
   logger: Logger;
 }

@@ -12,7 +12,7 @@ import { requestIds } from './observe.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface DocumentRouteOptions {
-  store: Pick<Store, 'job' | 'copy'>;
+  store: Pick<Store, 'jobs' | 'copies'>;
   copies: Pick<Copies, 'file'>;
   /** How long after a job was accepted its copy is served. */
   retentionMs: number;
@@ -65,7 +65,7 @@ async function requireCopy(
     const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
     throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
   }
-  const copy = time.ageMs(job) < retentionMs ? await store.copy(job.id) : undefined;
+  const copy = time.ageMs(job) < retentionMs ? await store.copies.get(job.id) : undefined;
   if (copy === undefined) {
     const hours = retentionMs / 3_600_000;
     throw new ServiceError(

@@ -9,7 +9,7 @@ import { presentJob, type Site, sealedAtOf } from './presentJob.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface JobsOptions {
-  store: Pick<Store, 'identity' | 'job' | 'list' | 'batchOf' | 'tile'>;
+  store: Pick<Store, 'identity' | 'jobs' | 'log'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
 }
@@ -57,7 +57,7 @@ export function getReceipt({ store }: JobsOptions): Middleware {
 export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
   return async (ctx) => {
     const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
-    const { records, next } = await store.list(query);
+    const { records, next } = await store.jobs.list(query);
     const all = await Promise.all(
       records.map(async (record) =>
         presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
@@ -70,9 +70,9 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
 }
 
 /** An unknown job, a malformed id and a job the caller may not see are one and the same to the caller. */
-export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'job'>): Promise<JobRecord> {
+export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'jobs'>): Promise<JobRecord> {
   const jobId = ctx.params.job_id ?? '';
-  const record = JOB_ID_PATTERN.test(jobId) ? await store.job(jobId) : undefined;
+  const record = JOB_ID_PATTERN.test(jobId) ? await store.jobs.get(jobId) : undefined;
   if (!record || !maySee(callerOf(ctx).viewer, record.job)) {
     throw new ServiceError('job_not_found', 'There is no job of this id that this API key may see.');
   }

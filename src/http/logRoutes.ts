@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import type { Middleware } from './requestContext.ts';
 
 export interface LogOptions {
-  store: Pick<Store, 'head' | 'tile' | 'leaves'>;
+  store: Pick<Store, 'log'>;
   /** Whether caches shared between clients may keep what is served. */
   public: boolean;
 }
@@ -19,7 +19,7 @@ export interface LogOptions {
 /** `GET /v1/log/checkpoint` (C2SP tlog-tiles, "Checkpoints"). An empty log has none: 404. */
 export function getCheckpoint({ store }: LogOptions): Middleware {
   return async (ctx) => {
-    const head = await store.head();
+    const head = await store.log.head();
     if (!head) throw new ServiceError('not_found', 'The log is still empty and has no checkpoint.');
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = 'text/plain; charset=utf-8';
@@ -45,13 +45,13 @@ export function getTile({ store, public: isPublic }: LogOptions): Middleware {
 
 async function readTile(store: LogOptions['store'], path: TilePath): Promise<Buffer | undefined> {
   const { level, index, width } = path;
-  const size = (await store.head())?.treeSize ?? 0;
+  const size = (await store.log.head())?.treeSize ?? 0;
   if (tileWidth(level === 'entries' ? 0 : level, index, size) < width) return undefined;
   if (level === 'entries') {
     const first = index * TILE_WIDTH;
-    const leaves = await store.leaves(first, first + width);
+    const leaves = await store.log.leaves(first, first + width);
     return Buffer.from(encodeEntryBundle(leaves.map((leaf) => leaf.data)));
   }
-  const hashes = await store.tile(level, index);
+  const hashes = await store.log.tile(level, index);
   return hashes && Buffer.from(hashes.subarray(0, width * HASH_BYTES));
 }

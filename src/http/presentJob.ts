@@ -60,10 +60,10 @@ export function presentEvent(record: JobRecord, endedAt: number, site: Site): Se
 
 /** When a job was sealed, milliseconds since the epoch; undefined for one that is not. */
 export async function sealedAtOf(
-  store: Pick<Store, 'batchOf'>,
+  store: Pick<Store, 'log'>,
   outcome: Outcome | undefined,
 ): Promise<number | undefined> {
-  return outcome?.kind === 'sealed' ? (await store.batchOf(outcome.leafIndex))?.sealedAt : undefined;
+  return outcome?.kind === 'sealed' ? (await store.log.batchOf(outcome.leafIndex))?.sealedAt : undefined;
 }
 
 /**

@@ -51,7 +51,7 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
     const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
     const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, fields, clock());
     const act = actOn(ctx, 'webhook.add', endpoint);
-    if (!(await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
+    if (!(await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
       throw tooManyEndpoints();
     ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
     answer(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret: endpoint.secrets[0]?.secret });
@@ -61,7 +61,7 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
 /** `GET /v1/webhook-endpoints`: those of the caller's client, which are few. */
 export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
-    const endpoints = await store.webhooks.endpoints(callerOf(ctx).viewer.clientId);
+    const endpoints = await store.webhooks.endpoints.all(callerOf(ctx).viewer.clientId);
     answer(ctx, 200, { webhook_endpoints: endpoints.map((one) => presentEndpoint(one, clock())) });
   };
 }
@@ -70,7 +70,7 @@ export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
 export function getEndpoint({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, store);
-    const deliveries = presentTally(await store.webhooks.tally(endpoint.id));
+    const deliveries = presentTally(await store.webhooks.outbox.tally(endpoint.id));
     answer(ctx, 200, { ...presentEndpoint(endpoint, clock()), deliveries });
   };
 }
@@ -90,7 +90,7 @@ export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, store);
     const act = actOn(ctx, 'webhook.remove', endpoint);
-    if (!(await store.webhooks.removeEndpoint(endpoint.id, act))) throw notFound();
+    if (!(await store.webhooks.endpoints.remove(endpoint.id, act))) throw notFound();
     ctx.status = 204;
   };
 }
@@ -118,7 +118,7 @@ export function disableEndpoint(options: WebhooksOptions): Middleware {
 export function testEndpoint({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
-    const webhookId = await store.webhooks.test(id);
+    const webhookId = await store.webhooks.outbox.test(id);
     if (webhookId === undefined) throw notFound();
     answer(ctx, 202, { webhook_id: webhookId });
   };
@@ -129,7 +129,7 @@ export function listDeliveries({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
     const page = readPage(ctx.querystring, decodeCursor);
-    const deliveries = await store.webhooks.pending(id, page);
+    const deliveries = await store.webhooks.outbox.pending(id, page);
     const shown = deliveries.map((one) => presentDelivery(one, (stamp) => store.serviceTime.dateOf(stamp)));
     answer(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
   };
@@ -140,7 +140,7 @@ export function listDeadLetters({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
     const page = readPage(ctx.querystring, decodeCursor);
-    const letters = await store.webhooks.deadLetters(id, page);
+    const letters = await store.webhooks.outbox.deadLetters(id, page);
     const shown = letters.map((one) => presentDeadLetter(one, (stamp) => store.serviceTime.dateOf(stamp)));
     answer(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
   };
@@ -153,7 +153,11 @@ export function replayDeadLetters(options: WebhooksOptions): Middleware {
     const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
     readEndpointFields(rest, [], options.policy);
     const act = actOn(ctx, 'webhook.replay', endpoint);
-    const replayed = await options.store.webhooks.replay(endpoint.id, readWebhookIds(webhook_ids), act);
+    const replayed = await options.store.webhooks.outbox.replay(
+      endpoint.id,
+      readWebhookIds(webhook_ids),
+      act,
+    );
     answer(ctx, 202, { replayed });
   };
 }
@@ -167,7 +171,7 @@ async function change(
 ): Promise<void> {
   const endpoint = await ownEndpoint(ctx, store);
   const act = actOn(ctx, name, make(endpoint));
-  const changed = await store.webhooks.changeEndpoint(endpoint.id, make, act);
+  const changed = await store.webhooks.endpoints.change(endpoint.id, make, act);
   if (changed === undefined) throw notFound();
   answer(ctx, 200, { ...presentEndpoint(changed, clock()), ...more });
 }
@@ -178,7 +182,7 @@ function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
 
 /** An unknown endpoint, a malformed id and one of another client are one and the same to the caller. */
 async function ownEndpoint(ctx: RequestContext, store: Pick<Store, 'webhooks'>): Promise<WebhookEndpoint> {
-  const endpoint = await store.webhooks.endpoint(ctx.params.endpoint_id ?? '');
+  const endpoint = await store.webhooks.endpoints.get(ctx.params.endpoint_id ?? '');
   if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
   return endpoint;
 }

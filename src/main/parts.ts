@@ -24,7 +24,7 @@ export async function openClockOf(
   logger: Logger,
   parts: AsyncDisposableStack,
 ): Promise<TrustedClock> {
-  const lastSealedAt = (await store.head())?.sealedAt ?? 0;
+  const lastSealedAt = (await store.log.head())?.sealedAt ?? 0;
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : clock,
     accuracyMs: timestamp.accuracyMs,
@@ -83,7 +83,7 @@ export async function openCopiesOf(
   parts: AsyncDisposableStack,
 ): Promise<Copies> {
   const known = new Set<string>();
-  for await (const { copy } of store.copies()) known.add(copy.file);
+  for await (const { copy } of store.copies.all()) known.add(copy.file);
   const options = { path: documentsDir, freeBytesMin: 2 * storage.freeBytesMin, workers: hash.workers };
   const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
   if (complianceMode) await copies.probe();

@@ -21,7 +21,7 @@ import { openSealer } from '../seal/sealer.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
-import { Room } from '../store/diskSpace.ts';
+import { DiskSpace } from '../store/diskSpace.ts';
 import { openStore } from '../store/lmdb/open.ts';
 import { acquireLock } from '../store/lock.ts';
 import { startAuditFeed } from '../watch/auditFeed.ts';
@@ -55,10 +55,14 @@ export async function serve(config: Config): Promise<void> {
 
   await using parts = new AsyncDisposableStack();
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
-  const room = new Room({ path: config.storeDir, freeBytesMin: config.storage.freeBytesMin, logger });
+  const diskSpace = new DiskSpace({
+    path: config.storeDir,
+    freeBytesMin: config.storage.freeBytesMin,
+    logger,
+  });
   const store = parts.adopt(
     await openStore({
-      room,
+      diskSpace,
       path: config.storeDir,
       expected: { environment: config.environment, logOrigin: config.log.origin },
       backlogMax: config.webhooks.backlogMax,
@@ -72,9 +76,9 @@ export async function serve(config: Config): Promise<void> {
   const recorded = await store.trail.newest();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
-  parts.defer(time.start({ onFatal, isFull: () => room.isFull }));
+  parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
   const metrics = new Metrics();
-  assertAgreement(config, await store.epochs(), time.date());
+  assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: what waits in an older copy of the store must not be signed into another log.
   const witness = parts.adopt(
     await openWitness({
@@ -112,8 +116,11 @@ export async function serve(config: Config): Promise<void> {
     }),
     (open) => open.close(),
   );
-  const limits = new Limits(live.current.policies, await store.quotaCounts(), time.date, (client, limit) =>
-    metrics.refused(client, limit),
+  const limits = new Limits(
+    live.current.policies,
+    await store.jobs.quotaCounts(),
+    time.date,
+    (client, limit) => metrics.refused(client, limit),
   );
   live.onChange(({ policies }) => limits.update(policies));
   const sealer = parts.adopt(
@@ -122,7 +129,7 @@ export async function serve(config: Config): Promise<void> {
       signing,
       ...(timestamping && { timestamping }),
       limits,
-      room,
+      diskSpace,
       ...config.sealing,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;
@@ -238,7 +245,7 @@ export async function serve(config: Config): Promise<void> {
   ).unref();
   supervision.stopping();
   await server.drain(config.drainTimeoutMs);
-  if (room.isFull) logger.warn('the disk is nearly full: the stop is not put on record');
+  if (diskSpace.isFull) logger.warn('the disk is nearly full: the stop is not put on record');
   else await record('daemon.stop', running);
   await parts.disposeAsync();
   logger.info({ event: 'stopped' }, 'stopped');

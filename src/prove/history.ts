@@ -51,17 +51,17 @@ function useless(why: string): OperatorError {
  * section 2.1.4). Throws when tiles are missing.
  */
 export async function contradiction(
-  store: Pick<Store, 'head' | 'tile'>,
+  store: Pick<Store, 'log'>,
   earlier: Checkpoint,
 ): Promise<string | undefined> {
-  const head = await store.head();
+  const head = await store.log.head();
   const now = head && openCheckpoint(head.checkpoint)?.checkpoint;
   const { treeSize, root } = now ?? { treeSize: 0, root: emptyRoot };
   if (treeSize < earlier.treeSize) {
     return olderCopy(treeSize, earlier);
   }
   const proof = await consistencyProof(earlier.treeSize, treeSize, (level, index) =>
-    store.tile(level, index),
+    store.log.tile(level, index),
   );
   if (verifyConsistency(earlier.treeSize, treeSize, proof, earlier.root, root)) return undefined;
   return continuedOtherwise(earlier);

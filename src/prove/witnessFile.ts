@@ -10,7 +10,7 @@ import { contradiction } from './history.ts';
 export interface WitnessOptions {
   /** The file: signed checkpoints one after the other, each followed by an empty line. Only ever appended to. */
   file: string;
-  store: Pick<Store, 'head' | 'tile'>;
+  store: Pick<Store, 'log'>;
   /** How often a log that has grown is noted, in milliseconds. */
   intervalMs: number;
   logger: Logger;
@@ -71,10 +71,10 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
 
 class Appender {
   readonly #file: number;
-  readonly #store: Pick<Store, 'head'>;
+  readonly #store: Pick<Store, 'log'>;
   #noted: WitnessStatus;
 
-  constructor(path: string, store: Pick<Store, 'head'>, treeSize: number) {
+  constructor(path: string, store: Pick<Store, 'log'>, treeSize: number) {
     this.#file = openToAppend(path);
     this.#store = store;
     this.#noted = { treeSize };
@@ -85,7 +85,7 @@ class Appender {
   }
 
   async append(): Promise<void> {
-    const head = await this.#store.head();
+    const head = await this.#store.log.head();
     const currentAt = Date.now();
     const { treeSize = 0, checkpoint } = head ?? {};
     if (treeSize > this.#noted.treeSize) await this.#note(`\n${checkpoint}\n`);

@@ -19,7 +19,7 @@ import {
 import type { Sealer } from './sealer.ts';
 
 export interface FetchingOptions {
-  store: Pick<Store, 'waiting' | 'sourceUrl' | 'serviceTime'>;
+  store: Pick<Store, 'jobs' | 'serviceTime'>;
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
@@ -85,7 +85,7 @@ export class Fetching {
 
   /** Takes up what an earlier process left. Called once. */
   async start(): Promise<void> {
-    const waiting = await this.#options.store.waiting(Number.MAX_SAFE_INTEGER);
+    const waiting = await this.#options.store.jobs.waiting(Number.MAX_SAFE_INTEGER);
     for (const job of waiting) {
       if (isReceived(job)) continue;
       this.#hashingUnlessScanned(job); // may have been reported already, and a phase never goes back
@@ -148,7 +148,7 @@ export class Fetching {
   async #run(task: Task): Promise<void> {
     const { store, sealer } = this.#options;
     const { id } = task.job;
-    const sourceUrl = await store.sourceUrl(id);
+    const sourceUrl = await store.jobs.sourceUrl(id);
     if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
     let received: ReceivedDocument;
     const startedAtMs = performance.now();

@@ -8,7 +8,7 @@ import { belowQuorum } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Term } from '../log/epochs.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
-import type { Room } from '../store/diskSpace.ts';
+import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, Batch, BatchTimestamp, SealedBatch, Store, StoredCopy } from '../store/store.ts';
 import { committedEdge, type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
@@ -22,8 +22,8 @@ export interface SealerOptions {
   signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'canSign' | 'recovered'>;
   /** Absent: nothing is sealed in an epoch that requires time-stamps. */
   timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
-  /** The room on the store's disk. Absent: it is not looked at. */
-  room?: Pick<Room, 'admit'>;
+  /** The disk of the store. Absent: nobody looks at it. */
+  diskSpace?: Pick<DiskSpace, 'admit'>;
   /** Told of jobs that no longer count against their quota. Absent: none has one. */
   limits?: Pick<Limits, 'giveBack'>;
   /** Accepted jobs that may wait; one more is refused with `queue_full`. */
@@ -82,7 +82,7 @@ export class Sealer {
    * blocking create `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
-    this.#options.room?.admit();
+    this.#options.diskSpace?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) {
       throw new ServiceError('queue_full', 'Too many jobs wait to be sealed. Repeat the request later.', {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -100,7 +100,7 @@ export class Sealer {
     const startedAtMs = performance.now();
     this.#pending.add(pending);
     try {
-      await this.#options.store.accept(job, acceptance);
+      await this.#options.store.jobs.accept(job, acceptance);
     } catch (error) {
       this.#pending.delete(job);
       throw error;
@@ -113,7 +113,7 @@ export class Sealer {
   /** Queues a job that another process made durable, unless it is known here or has an outcome. */
   async adopt(jobId: string): Promise<void> {
     if (this.#pending.get(jobId) !== undefined) return;
-    const record = await this.#options.store.job(jobId);
+    const record = await this.#options.store.jobs.get(jobId);
     if (record !== undefined && record.outcome === undefined)
       this.#add(new Pending(record.job, 'queued', false));
   }
@@ -126,7 +126,7 @@ export class Sealer {
   /** Makes the content of a pending job durable, and queues the job. */
   async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
     const pending = this.#pending.require(jobId);
-    await this.#options.store.receive(jobId, content, copy);
+    await this.#options.store.jobs.receive(jobId, content, copy);
     // If we stop here, the job is found waiting with its content at the next start.
     pending.job = { ...pending.job, content };
     pending.phase = 'sealing';
@@ -151,7 +151,7 @@ export class Sealer {
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
-    return pending ? pending.settled(signal) : (await this.#options.store.job(jobId))?.outcome;
+    return pending ? pending.settled(signal) : (await this.#options.store.jobs.get(jobId))?.outcome;
   }
 
   /** How many accepted jobs of clients have no outcome yet. */
@@ -213,7 +213,7 @@ export class Sealer {
     // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
     // If we stop after it, receipts and tiles are read from the store.
     // Nothing is written where the epochs were changed since the draft: it is drafted again.
-    if (!(await store.commitBatch(evidence.batch))) return;
+    if (!(await store.log.commit(evidence.batch))) return;
     const commitMs = lap();
     this.#queue = this.#queue.slice(pending.length);
     this.#edge = draft.edge;
@@ -319,7 +319,7 @@ export class Sealer {
     pending.failing = true;
     // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
     const releaseKey = pending.job.mode === 'blocking';
-    await this.#options.store.fail(pending.job.id, failure, { releaseKey });
+    await this.#options.store.jobs.fail(pending.job.id, failure, { releaseKey });
     if (releaseKey) this.#options.limits?.giveBack(pending.job);
     this.#settle(pending, { kind: 'failed', failure });
     this.#options.observer?.failed(pending.job, failure.code);
@@ -342,15 +342,17 @@ function isGivenUp({ job }: Pending): boolean {
  */
 export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const { store } = options;
-  const head = await store.head();
+  const head = await store.log.head();
   const edge =
-    head === undefined ? emptyEdge() : await committedEdge(head, (level, index) => store.tile(level, index));
+    head === undefined
+      ? emptyEdge()
+      : await committedEdge(head, (level, index) => store.log.tile(level, index));
   if (edge === undefined) {
     throw new OperatorError(
       'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what mends it',
     );
   }
-  const sealer = new Sealer(options, edge, head, await store.waiting(Number.MAX_SAFE_INTEGER));
+  const sealer = new Sealer(options, edge, head, await store.jobs.waiting(Number.MAX_SAFE_INTEGER));
   sealer.start();
   return sealer;
 }

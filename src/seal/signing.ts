@@ -14,7 +14,7 @@ import { kmsKeyId } from '../manifest/receipt.ts';
 import type { Store } from '../store/store.ts';
 
 export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {
-  store: Pick<Store, 'epochs' | 'head'>;
+  store: Pick<Store, 'epochs' | 'log'>;
   /** The tokens, as the configuration names them; which key of a token signs is for the epoch to say. */
   partitions: readonly PartitionOptions[];
   clock: Clock;
@@ -34,8 +34,8 @@ const WATCH_INTERVAL_MS = 1000;
 
 /** Opens the keys of the epoch in force, as {@link openPartitions} does, and those of the planned one if there is one. */
 export async function openSigning(options: SigningOptions): Promise<Signing> {
-  const epochs = await options.store.epochs();
-  const now = Math.max(options.clock(), (await options.store.head())?.sealedAt ?? 0);
+  const epochs = await options.store.epochs.newest();
+  const now = Math.max(options.clock(), (await options.store.log.head())?.sealedAt ?? 0);
   const { epoch } = termAt(epochs, now);
   const partitions = await openPartitions(partitionsFor(epoch, options));
   return new Signing(options, epochs, { epoch, partitions });
@@ -154,7 +154,7 @@ export class Signing {
 
   /** Takes over what was planned or cancelled meanwhile, and changes over if the time has come. */
   async #look(at: number): Promise<void> {
-    const epochs = await this.#options.store.epochs();
+    const epochs = await this.#options.store.epochs.newest();
     if (epochs.revision > this.#epochs.revision) {
       this.#epochs = epochs;
       this.#prepare();

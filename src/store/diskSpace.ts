@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 
-export interface RoomOptions {
+export interface DiskSpaceOptions {
   /** Folder of the store. */
   path: string;
   /** With less free, no job is accepted. */
@@ -25,13 +25,13 @@ const COMMIT_BYTES = 1 << 20;
  * The room on the store's disk. A full disk is noticed before it is met: first no jobs are accepted, while those that are go on
  * to be sealed; and with hardly any room left, writes wait instead of failing half-way. Both end by themselves.
  */
-export class Room {
-  readonly #options: RoomOptions;
+export class DiskSpace {
+  readonly #options: DiskSpaceOptions;
   #freeBytes = 0;
   #measuredAt = Number.NEGATIVE_INFINITY;
   #full = false;
 
-  constructor(options: RoomOptions) {
+  constructor(options: DiskSpaceOptions) {
     this.#options = options;
   }
 

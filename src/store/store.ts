@@ -2,96 +2,115 @@ import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
+import type { IndexStore, RepairMark } from './indexStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhookStore.ts';
 
 /**
- * The contract every store keeps. `test/store/contract.ts` is its executable form; an implementation is done when it
- * passes. Two rules hold for every method:
+ * The contract every store keeps, in groups; each group is one object. `test/store/contract.ts` is its executable form: an
+ * implementation is done when it passes. Two rules hold for every method of every group:
  *
- * - A returned promise of a write resolves only after the write is on disk and survives power loss. Nothing of a write is
- *   visible to any reader before that. A rejected write left nothing behind; if that cannot be known, the store
- *   throws {@link UnknownOutcome} from then on and the process must end.
+ * - A write resolves only after it is on disk and survives power loss. No reader sees any part of it before that. A rejected write left
+ *   nothing behind; if the store cannot know that, it throws {@link UnknownOutcome} from then on and the process must end.
  * - Values are returned as they were given, strings code unit for code unit.
  *
- * One process writes jobs and batches ({@link Store.accept}, {@link Store.receive},
- * {@link Store.commitBatch}, {@link Store.fail});
- * credentials, epochs and audit records may be written by another process at any time and are seen by the next read. A change of
- * credentials or epochs is put on record as the act it is, in one transaction with it; `null` is for what is nobody's act.
+ * One process writes jobs and batches. Credentials, epochs, webhook endpoints and audit records may be written by another process at any
+ * time, and the next read sees them. Such a change is recorded in the audit trail as the act it is, in the same transaction; `null`
+ * stands for a change that is nobody's act.
  */
 export interface Store {
   readonly identity: StoreIdentity;
-
+  readonly jobs: JobStore;
+  readonly copies: CopyStore;
+  readonly log: LogStore;
+  readonly epochs: EpochStore;
+  readonly credentials: CredentialStore;
   readonly webhooks: WebhookStore;
-
   readonly trail: TrailStore;
-
-  /** Shared by all that is durable and has its time. */
+  /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
+  readonly indexes: IndexStore;
 
+  close(): Promise<void>;
+}
+
+/** Jobs, and what is written together with them: idempotency entries and the counts of quotas. */
+export interface JobStore {
   /**
-   * One transaction: the job, its indexes, one more job on the count of its quota, and what comes with it. Throws BrokenInvariant and writes nothing when the job is
-   * in the store already, when it has not either content or a source URL, or when its key is taken and within its retention.
+   * One transaction: the job, its indexes, one more job on the count of its quota, and `acceptance`. Throws BrokenInvariant and writes
+   * nothing when the job is in the store already, when it has both content and a source URL or neither, or when another job holds its
+   * idempotency key.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
   /**
-   * One transaction: the content of a job that was accepted without, and the copy of its document if there is one; its source
-   * URL is forgotten. Throws BrokenInvariant and writes nothing when the job is unknown, has content, or has an outcome.
+   * One transaction: the content of a job that was accepted without, and the copy of its document if there is one; the source URL is
+   * removed. Throws BrokenInvariant and writes nothing when the job is unknown, has content, or has an outcome.
    */
   receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void>;
 
-  /** Where the copy of a job's document is; undefined where none was made, and once it is forgotten. */
-  copy(jobId: string): Promise<StoredCopy | undefined>;
+  /**
+   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; the source URL is removed. With `releaseKey` the
+   * create counts as never made: the idempotency entry goes too, and the quota counts one job less. Throws BrokenInvariant and writes
+   * nothing when the job is unknown or has an outcome.
+   */
+  fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
 
-  /** Forgets the copies of these jobs, in one transaction; those that have none are passed over. */
-  forgetCopies(jobIds: readonly string[]): Promise<void>;
+  get(jobId: string): Promise<JobRecord | undefined>;
 
-  /** Every copy, in the order of ids. */
-  copies(): AsyncIterable<JobCopy>;
+  /** Jobs the viewer may see, newest first. The work of one call is bounded, whatever the filters and the size of the store. */
+  list(query: JobQuery): Promise<JobPage>;
 
-  /** Where the document of a job is to be fetched from; undefined once its content is there, or the job failed. */
-  sourceUrl(jobId: string): Promise<string | undefined>;
+  /** Every job, in the order of ids, for checks and exports. */
+  all(): AsyncIterable<JobRecord>;
 
-  /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), `limit` at most. */
+  /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), at most `limit`. */
   waiting(limit: number, after?: string): Promise<Job[]>;
 
   /** How many jobs have no outcome. */
   waitingCount(): Promise<number>;
 
-  /**
-   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, and what the webhook endpoints of their
-   * clients are to be told. Throws BrokenInvariant and
-   * writes nothing when the log's size is not `batch.firstLeaf`, or when a job of it is unknown, has no
-   * content, or already has an outcome. False, and nothing written, when the epochs were changed since `batch.epochsRevision`: the
-   * batch may have been drafted under a rule that is no more.
-   */
-  commitBatch(batch: SealedBatch): Promise<boolean>;
-
-  /**
-   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; a source URL is forgotten, and with
-   * `releaseKey` it is as if the create had never been: the job's idempotency entry goes too, and its quota counts one less.
-   * Throws BrokenInvariant and writes nothing when the job is unknown or already has an outcome.
-   */
-  fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
-
-  job(jobId: string): Promise<JobRecord | undefined>;
-
-  /** Jobs the viewer may see, newest first. The work of one call is bounded, whatever the filters and the size of the store. */
-  list(query: JobQuery): Promise<JobPage>;
+  /** The URL to fetch the document of a job from; undefined once its content is there or the job failed. */
+  sourceUrl(jobId: string): Promise<string | undefined>;
 
   /** The entry of that key, unless it is older than its retention. */
   idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined>;
 
-  /** Removes entries accepted before that service time, `limit` at most per call; returns how many. */
+  /** Removes entries accepted before that service time, at most `limit` per call; returns how many. */
   sweepIdempotency(before: number, limit: number): Promise<number>;
 
   /** How many jobs count against each quota, in every window that was not swept. */
   quotaCounts(): Promise<QuotaCount[]>;
 
-  /** Removes the counts of windows that ended before `epochMs`, `limit` at most per call; returns how many. */
+  /** Removes the counts of windows that ended before `epochMs`, at most `limit` per call; returns how many. */
   sweepQuotas(epochMs: number, limit: number): Promise<number>;
+
+  /** Everything kept beside the records of jobs that follows from nothing else, in no order, for checks. */
+  references(): AsyncIterable<JobReference>;
+}
+
+/** Where the copies of sealed documents are. */
+export interface CopyStore {
+  /** Undefined where no copy was made, and once it is forgotten. */
+  get(jobId: string): Promise<StoredCopy | undefined>;
+
+  /** Every copy, in the order of job ids. */
+  all(): AsyncIterable<JobCopy>;
+
+  /** Forgets the copies of these jobs, in one transaction; jobs without a copy are passed over. */
+  forget(jobIds: readonly string[]): Promise<void>;
+}
+
+/** The transparency log. */
+export interface LogStore {
+  /**
+   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, and what the webhook endpoints of their clients
+   * are to be told. Throws BrokenInvariant and writes nothing when the log's size is not `batch.firstLeaf`, or when a job in the batch is
+   * unknown, has no content, or has an outcome. Returns false and writes nothing when the epochs were changed since
+   * `batch.epochsRevision`: the rule under which the batch was drafted may be out of force.
+   */
+  commit(batch: SealedBatch): Promise<boolean>;
 
   /** The newest batch; undefined for an empty log. */
   head(): Promise<Batch | undefined>;
@@ -107,38 +126,23 @@ export interface Store {
 
   /** A hash tile as far as it is filled: 32 to 8192 bytes (C2SP tlog-tiles). */
   tile(level: number, index: number): Promise<Uint8Array | undefined>;
+}
 
-  /** Every job, in the order of ids, for checks and exports. */
-  jobs(): AsyncIterable<JobRecord>;
+/** The epochs of the log. Earlier lists are kept. */
+export interface EpochStore {
+  /** As of the newest change by any process. */
+  newest(): Promise<Epochs>;
 
-  /** Everything that is kept of jobs beside their records and follows from nothing else, in no order, for checks. */
-  references(): AsyncIterable<Reference>;
+  /** Replaces the whole list. Returns false and writes nothing when the epochs were changed since `revision`. */
+  change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean>;
+}
 
-  /**
-   * Looks through every index for what does not follow from what it is derived from, which must be whole. A daemon at work is no
-   * flaw. Memory does not grow with the store, but with the number of flaws.
-   */
-  checkIndexes(): AsyncIterable<IndexFlaw>;
-
-  /**
-   * Mends what {@link checkIndexes} finds, in bounded transactions, while nobody else uses the store. Until `isGood` says that all is well the store
-   * bears a mark, and is opened by nobody but another repair, which goes on wherever this one ended. Returns what `isGood` said.
-   */
-  repair(options: RepairOptions): Promise<boolean>;
-
-  /** The epochs of the log, as of the newest change by any process. */
-  epochs(): Promise<Epochs>;
-  /** In the place of all there are; earlier lists are kept. False, and nothing written, when they were changed since `revision`. */
-  changeEpochs(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean>;
-
-  credential(keyHash: string): Promise<Credential | undefined>;
-  credentials(): Promise<Credential[]>;
-  /** Adds or replaces the credential with this `keyHash`. */
-  putCredential(credential: Credential, act: Act | null): Promise<void>;
-  /** Several at once, in one transaction (rotation). */
-  putCredentials(credentials: Credential[], act: Act | null): Promise<void>;
-
-  close(): Promise<void>;
+/** API keys, by the hash of the key. */
+export interface CredentialStore {
+  get(keyHash: string): Promise<Credential | undefined>;
+  all(): Promise<Credential[]>;
+  /** Adds or replaces the credentials with these `keyHash`es, in one transaction. */
+  put(credentials: Credential[], act: Act | null): Promise<void>;
 }
 
 /** What a store was made for; written once by `pdfseal init`. */
@@ -151,44 +155,6 @@ export interface StoreIdentity {
   createdAt: number;
   /** While its indexes are under repair, or were left half-way. */
   repair?: RepairMark;
-}
-
-export interface RepairMark {
-  begunAt: number;
-  /** Where the copy of the store is that was made before; absent where none was. */
-  backup?: string;
-}
-
-export interface RepairOptions {
-  /** Where a copy of the store is; that of a repair that was interrupted stays the one. */
-  backup?: string;
-  /** Told of what is mended and on disk. */
-  onMended(flaw: IndexFlaw): void;
-  isGood(): Promise<boolean>;
-}
-
-/** What follows from other entries, in the order in which one follows from another. */
-export const INDEXES = [
-  'tiles',
-  'outcomes',
-  'sources',
-  'waiting',
-  'scopes',
-  'lookups',
-  'expiry',
-  'quotas',
-  'endpoint_revisions',
-  'outbox',
-  'dead_letters',
-  'tallies',
-] as const;
-
-/** An entry of an index that is not as it follows. */
-export interface IndexFlaw {
-  index: (typeof INDEXES)[number];
-  kind: 'missing' | 'superfluous' | 'wrong';
-  /** What the entry is about: a job, a tile, an endpoint; or its key in hex. */
-  entry: string;
 }
 
 /** What is written together with a new job. */
@@ -282,7 +248,7 @@ export interface SealedBatch extends Batch {
 }
 
 /** What is kept of a job beside its record. The job must be in the store. Outcomes are those of jobs that failed: of sealed ones the log tells. */
-export interface Reference {
+export interface JobReference {
   kind: 'outcome' | 'idempotency' | 'content' | 'source' | 'copy';
   jobId: string;
 }

@@ -5,70 +5,77 @@ export const WEBHOOK_EVENTS = ['job.completed', 'job.failed'] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 
 /**
- * Where a client is told what became of its jobs: the part of the store that holds endpoints and what is still to be sent to them.
- * `test/store/webhooks.ts` is the executable form of this contract; the two rules of `Store` hold here too.
+ * Where clients are told how their jobs ended. `test/store/webhooks.ts` is the executable form of this contract; the two rules of `Store`
+ * hold here too.
  *
- * Endpoints may be changed by another process at any time, and are seen by the next read and the next batch. One process delivers.
- * A change that happens is put on record as the act it is, in one transaction with it; `null` is for what is nobody's act.
+ * Another process may change endpoints at any time; the next read and the next batch see it. One process delivers.
  */
 export interface WebhookStore {
+  readonly endpoints: EndpointStore;
+  readonly outbox: OutboxStore;
+}
+
+export interface EndpointStore {
   /** All endpoints, or those of a client, oldest first. */
-  endpoints(clientId?: string): Promise<WebhookEndpoint[]>;
+  all(clientId?: string): Promise<WebhookEndpoint[]>;
 
-  endpoint(endpointId: string): Promise<WebhookEndpoint | undefined>;
+  get(endpointId: string): Promise<WebhookEndpoint | undefined>;
 
-  /** Rises with every change of an endpoint, of whichever process. Cheap to ask. */
+  /** Rises with every change of an endpoint by any process. Cheap to ask. */
   revision(): Promise<number>;
 
-  /** False, and nothing is written, when the client has `perClientMax` endpoints already. */
-  addEndpoint(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean>;
+  /** Returns false and writes nothing when the client has `perClientMax` endpoints already. */
+  add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean>;
 
   /**
-   * Replaces the endpoint by what `change` makes of it, as it is at that moment whoever changed it before; its revision rises even if
-   * nothing else differs. Undefined when there is no such endpoint.
+   * Replaces the endpoint by what `change` makes of its newest state; the revision rises even if nothing else differs. Undefined when
+   * there is no such endpoint.
    */
-  changeEndpoint(
+  change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
     act: Act | null,
   ): Promise<WebhookEndpoint | undefined>;
 
-  /** False when there is no such endpoint. What was still to be sent to it goes with a later {@link sweep}. */
-  removeEndpoint(endpointId: string, act: Act | null): Promise<boolean>;
+  /** Returns false when there is no such endpoint. A later {@link OutboxStore.sweep} removes what was still to be sent to it. */
+  remove(endpointId: string, act: Act | null): Promise<boolean>;
 
-  /** Whether a job of this client that ended now would be told to somebody. */
+  /** Whether a job of this client that ended now would be told to an endpoint. */
   isListening(clientId: string, event: WebhookEvent): Promise<boolean>;
+}
 
-  /** What is to be sent to an endpoint, by the time it is due, after `after` (exclusive). */
+/** What is still to be sent to endpoints, and what was given up. */
+export interface OutboxStore {
+  /** What is to be sent to an endpoint, in the order it is due, after `after` (exclusive). */
   pending(endpointId: string, page: DeliveryPage): Promise<Delivery[]>;
 
-  /** What was given up, the longest ago first, after `after` (exclusive). */
+  /** What was given up, the oldest first, after `after` (exclusive). */
   deadLetters(endpointId: string, page: DeliveryPage): Promise<DeadLetter[]>;
 
   /** One transaction: a pending delivery is sent, is due again, or is given up. */
   settle(delivery: Delivery, result: DeliveryResult): Promise<void>;
 
   /**
-   * Has a message of type `webhook.test` sent; returns its `webhook-id`, or undefined when there is no such endpoint. Throws
-   * ServiceError `queue_full` where the backlog has no room for it.
+   * Queues a message of type `webhook.test`; returns its `webhook-id`, or undefined when there is no such endpoint. Throws ServiceError
+   * `queue_full` when the backlog is full.
    */
   test(endpointId: string): Promise<string | undefined>;
 
   /**
-   * Has dead letters sent again, from the first attempt on and under their old `webhook-id`: those named, or all; as many as the
-   * backlog has room for. Returns how many.
+   * Queues dead letters again, from the first attempt and under their old `webhook-id`: those named, or all; as many as the backlog
+   * takes. Returns how many.
    */
   replay(endpointId: string, webhookIds: readonly string[] | undefined, act: Act | null): Promise<number>;
 
   /**
-   * Gives up what was due before `dueBefore`, forgets what was given up before `diedBefore` and whatever belongs to endpoints that are no more.
-   * Bounded; returns how many entries it touched, 0 when there are no more.
+   * Gives up what was due before `dueBefore`, removes what was given up before `diedBefore` and whatever belongs to removed endpoints.
+   * Bounded; returns how many entries it changed, 0 when there are none left.
    */
   sweep(bounds: SweepBounds): Promise<number>;
 
-  tally(endpointId: string): Promise<Tally>;
+  tally(endpointId: string): Promise<EndpointTally>;
 
-  /** Called with the endpoints that a write just made durable has something new for, in this process. */
+  /** The listener is called, in this process, with the endpoints for which a durable write queued something. */
   onQueued(listener: (endpointIds: readonly string[]) => void): void;
 }
 
@@ -142,7 +149,7 @@ export interface SweepBounds {
 }
 
 /** How an endpoint fares. Counts of what is stored may lag behind by a batch. */
-export interface Tally {
+export interface EndpointTally {
   pending: number;
   deadLetters: number;
   delivered: number;

@@ -21,7 +21,7 @@ import { type Store, UnknownOutcome } from '../store/store.ts';
 export const CANARY_CLIENT = '_canary';
 
 export interface CanaryOptions {
-  store: Pick<Store, 'identity' | 'batchOf' | 'tile' | 'serviceTime'>;
+  store: Pick<Store, 'identity' | 'log' | 'serviceTime'>;
   sealer: Pick<Sealer, 'accept' | 'settled' | 'obstacle'>;
   pool: Pick<HashPool, 'hasher'>;
   /** What `pdfseal trust export` would give now. */

@@ -10,7 +10,7 @@ const INTERVAL_MS = 60_000;
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'sweepIdempotency' | 'sweepQuotas' | 'job' | 'copies' | 'forgetCopies' | 'serviceTime'>;
+  store: Pick<Store, 'jobs' | 'copies' | 'serviceTime'>;
   copies: Pick<Copies, 'remove'>;
   /** How long after its job was accepted a copy is kept. */
   documentRetentionMs: number;
@@ -49,17 +49,17 @@ export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void>
 }
 
 async function sweepIdempotency({ store }: Sweep): Promise<number> {
-  return store.sweepIdempotency(store.serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX);
+  return store.jobs.sweepIdempotency(store.serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX);
 }
 
 async function sweepQuotas({ store, time }: Sweep): Promise<number> {
-  return store.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
+  return store.jobs.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
 }
 
 async function sweepCopies(sweep: Sweep): Promise<number> {
   const { store, copies, logger } = sweep;
   const expired = await expiredCopies(sweep);
-  if (expired.length > 0) await store.forgetCopies(expired.map(({ jobId }) => jobId));
+  if (expired.length > 0) await store.copies.forget(expired.map(({ jobId }) => jobId));
   // If we stop here, the files are noise, and the next start removes them; so it does what cannot be removed now.
   for (const { jobId, copy } of expired) {
     await copies
@@ -72,8 +72,8 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
 /** Looks at every copy: after a jump of the clock the order of ids is not that of age. */
 async function expiredCopies({ store, documentRetentionMs, time }: Sweep): Promise<JobCopy[]> {
   const expired: JobCopy[] = [];
-  for await (const copy of store.copies()) {
-    const record = await store.job(copy.jobId);
+  for await (const copy of store.copies.all()) {
+    const record = await store.jobs.get(copy.jobId);
     if (record === undefined || time.ageMs(record.job) > documentRetentionMs) expired.push(copy);
     if (expired.length === STEP_ENTRIES_MAX) break;
   }

@@ -13,7 +13,7 @@ import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
 export interface DelivererOptions extends QueueLimits, Waits {
-  store: Pick<Store, 'job' | 'webhooks' | 'serviceTime'>;
+  store: Pick<Store, 'jobs' | 'webhooks' | 'serviceTime'>;
   /** What may be connected to: see `net/policy.ts`. */
   allow: readonly string[];
   /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
@@ -84,7 +84,7 @@ export class Deliverer {
   /** Begins to deliver. Called once. */
   start(): void {
     const { store, onFatal } = this.#options;
-    store.webhooks.onQueued((endpointIds) => this.#noticed(endpointIds));
+    store.webhooks.outbox.onQueued((endpointIds) => this.#noticed(endpointIds));
     this.#loop = this.#run().catch(onFatal);
     this.#sweeper = setInterval(() => {
       this.#sweeping = this.#sweeping.then(() => this.#sweep()).catch(onFatal);
@@ -93,9 +93,9 @@ export class Deliverer {
 
   async status(): Promise<WebhookStatus> {
     const { webhooks } = this.#options.store;
-    const endpoints = await webhooks.endpoints();
-    const tallies = await Promise.all(endpoints.map(({ id }) => webhooks.tally(id)));
-    const first = await Promise.all(endpoints.map(({ id }) => webhooks.pending(id, { limit: 1 })));
+    const endpoints = await webhooks.endpoints.all();
+    const tallies = await Promise.all(endpoints.map(({ id }) => webhooks.outbox.tally(id)));
+    const first = await Promise.all(endpoints.map(({ id }) => webhooks.outbox.pending(id, { limit: 1 })));
     const oldestDueAt = Math.min(...first.flat().map(({ at }) => at));
     const sum = (count: 'pending' | 'deadLetters' | 'delivered' | 'failures' | 'dropped') =>
       tallies.reduce((total, tally) => total + tally[count], 0);
@@ -175,9 +175,9 @@ export class Deliverer {
 
   async #refresh(): Promise<void> {
     const { webhooks } = this.#options.store;
-    const revision = await webhooks.revision();
+    const revision = await webhooks.endpoints.revision();
     if (revision === this.#revision) return;
-    const endpoints = await webhooks.endpoints();
+    const endpoints = await webhooks.endpoints.all();
     const ids = new Set(endpoints.map(({ id }) => id));
     for (const id of this.#queues.keys()) if (!ids.has(id)) this.#queues.delete(id);
     for (const endpoint of endpoints) {
@@ -203,7 +203,7 @@ export class Deliverer {
     if (queue.lookAt > this.#now) return queue.lookAt;
     queue.lookAt = Number.POSITIVE_INFINITY;
     const limit = BUFFER_DELIVERIES + queue.inFlight.size;
-    const pending = await store.webhooks.pending(queue.endpoint.id, { limit });
+    const pending = await store.webhooks.outbox.pending(queue.endpoint.id, { limit });
     const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));
     const now = this.#now;
     queue.buffer = open.filter(({ at }) => at <= now);
@@ -245,7 +245,7 @@ export class Deliverer {
         logger.info(fields, 'a webhook endpoint answers again');
       }
       queue.succeeded();
-      return store.webhooks.settle(delivery, { kind: 'delivered' });
+      return store.webhooks.outbox.settle(delivery, { kind: 'delivered' });
     }
     const reason = 'status' in answer ? `http_${answer.status}` : answer.reason;
     await this.#failed(queue, delivery, { at: clock(), reason }, 'status' in answer ? answer : undefined);
@@ -273,11 +273,11 @@ export class Deliverer {
     const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
     if (delayMs === undefined) {
       logger.warn({ event: 'webhook_given_up', ...fields }, 'a webhook was given up: it is a dead letter');
-      return store.webhooks.settle(delivery, { kind: 'dead', failure });
+      return store.webhooks.outbox.settle(delivery, { kind: 'dead', failure });
     }
     logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
     const dueAt = Math.ceil(this.#now + delayMs);
-    await store.webhooks.settle(delivery, { kind: 'retry', dueAt, failure });
+    await store.webhooks.outbox.settle(delivery, { kind: 'retry', dueAt, failure });
   }
 
   /** It answered 410 Gone: nobody wants to be told there any more. */
@@ -286,7 +286,7 @@ export class Deliverer {
       // Whoever changed it since has not been told.
       return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
     };
-    await this.#options.store.webhooks.changeEndpoint(id, gone, null);
+    await this.#options.store.webhooks.endpoints.change(id, gone, null);
   }
 
   /** The answer, or why there is none; undefined when we stopped asking. */
@@ -319,7 +319,7 @@ export class Deliverer {
     const { store, present } = this.#options;
     let data: object = { endpoint_id: endpointId };
     if (type !== 'webhook.test') {
-      const record = await store.job(webhookId.replace(/^msg_/, 'job_'));
+      const record = await store.jobs.get(webhookId.replace(/^msg_/, 'job_'));
       assert(record?.outcome, `${webhookId} is about a job that has not ended`);
       data = present(record, occurredAt);
     }
@@ -334,7 +334,7 @@ export class Deliverer {
       dueBefore: serviceTime.before(patienceMs),
       diedBefore: serviceTime.before(deadLetterMs),
     };
-    while (!this.#isClosing && (await store.webhooks.sweep(bounds)) > 0);
+    while (!this.#isClosing && (await store.webhooks.outbox.sweep(bounds)) > 0);
   }
 }
 

@@ -1,5 +1,11 @@
 import { toRfc3339 } from '../base/clock.ts';
-import type { DeadLetter, Delivery, DeliveryFailure, NewEndpoint, Tally } from '../store/webhookStore.ts';
+import type {
+  DeadLetter,
+  Delivery,
+  DeliveryFailure,
+  EndpointTally,
+  NewEndpoint,
+} from '../store/webhookStore.ts';
 
 /** An endpoint as API and command line show it: never its secrets. */
 export function presentEndpoint(endpoint: NewEndpoint, now: number) {
@@ -18,7 +24,7 @@ export function presentEndpoint(endpoint: NewEndpoint, now: number) {
 }
 
 /** How its deliveries go. */
-export function presentTally(tally: Tally) {
+export function presentTally(tally: EndpointTally) {
   const { pending, deadLetters, delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt } = tally;
   return {
     pending,

@@ -58,9 +58,9 @@ const CLIENT = 'cl_bench';
 
 /** As the daemon has it, with an endpoint of the client whose jobs are sealed here. */
 async function openWebhooks(url: string): Promise<Deliverer> {
-  const known = await store.webhooks.endpoints();
+  const known = await store.webhooks.endpoints.all();
   if (known.length === 0) {
-    await store.webhooks.addEndpoint(newEndpoint(CLIENT, { url }, systemClock()), 1, null);
+    await store.webhooks.endpoints.add(newEndpoint(CLIENT, { url }, systemClock()), 1, null);
   }
   const deliverer = new Deliverer({
     store,
@@ -104,7 +104,7 @@ async function run(order: SealerOrder): Promise<SealerResult> {
     cpuMsPerEntry: (user + system) / 1000 / samplesMs.length,
     entriesPerSecond: (samplesMs.length * 1000) / (performance.now() - startMs),
     ...latencyOf(samplesMs),
-    treeSize: (await store.head())?.treeSize ?? 0,
+    treeSize: (await store.log.head())?.treeSize ?? 0,
   };
 }
 

@@ -163,7 +163,7 @@ t.test('what is no store, or no configuration, cannot be told', async (t) => {
 async function openLeft(): Promise<string> {
   const backup = join(sandbox.dir, 'taken');
   const half = await openStore({ path: store });
-  await half.repair({ backup, onMended: () => {}, isGood: async () => false });
+  await half.indexes.repair({ backup, onMended: () => {}, isGood: async () => false });
   await half.close();
   return backup;
 }

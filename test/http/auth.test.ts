@@ -59,28 +59,28 @@ t.test('who may pass', async (t) => {
     t.strictSame(await codeOf(client, authorization), expected, what);
   }
 
-  const credential = await store.credential(hashApiKey(key));
+  const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.putCredential({ ...credential, revokedAt: Date.now() }, null);
+  await store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
   t.strictSame(await codeOf(client, `Bearer ${key}`), refused, 'revoked a moment ago');
 });
 
 t.test('a key that is revoked while it uploads creates nothing', async (t) => {
   const key = await issue({ clientId: 'revoked-in-the-middle' });
   const upload = await slowUpload(client.as(key), pdfOf('late'));
-  const credential = await store.credential(hashApiKey(key));
+  const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.putCredential({ ...credential, revokedAt: Date.now() }, null);
+  await store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
   const answer = await upload.finish();
   t.equal(answer.status, 401);
   t.match(answer.headers.get('WWW-Authenticate'), 'error="invalid_token"');
   const viewer = { clientId: 'revoked-in-the-middle', organization: 'acme', partnerOf: [] };
-  t.strictSame(await store.list({ viewer, limit: 1 }), { records: [] });
+  t.strictSame(await store.jobs.list({ viewer, limit: 1 }), { records: [] });
 });
 
 t.test('a key of the wrong form is not looked up', async (t) => {
   const lookUps: string[] = [];
-  t.intercept(store, 'credential', { value: async (hash: string) => void lookUps.push(hash) });
+  t.intercept(store.credentials, 'get', { value: async (hash: string) => void lookUps.push(hash) });
   await codeOf(client, 'Bearer seal_test_nonsense');
   await codeOf(client, `Bearer ${newApiKey('production')}`);
   t.strictSame(lookUps, []);

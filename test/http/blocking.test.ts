@@ -108,7 +108,7 @@ t.test('too few partitions can sign', async (t) => {
   t.equal(codeOf(refused), '503 kms_partition_unavailable');
   t.ok(Number(refused.headers.get('Retry-After')) > 0);
   t.equal(refused.headers.get('Location'), null);
-  t.equal(await store.waitingCount(), 0, 'nothing is recorded');
+  t.equal(await store.jobs.waitingCount(), 0, 'nothing is recorded');
 
   const accepted = await receiving.finish();
   t.equal(accepted.status, 202, 'async jobs wait');
@@ -131,7 +131,7 @@ t.test('a blocking create that fails is answered with its failure, and its key i
   t.equal(codeOf(failed), '503 kms_partition_unavailable');
   t.equal(failed.headers.get('Location'), null);
   const [record] = (
-    await store.list({ viewer: { clientId: 'acme-web', organization: 'acme', partnerOf: [] }, limit: 1 })
+    await store.jobs.list({ viewer: { clientId: 'acme-web', organization: 'acme', partnerOf: [] }, limit: 1 })
   ).records;
   const id = record?.job.id;
   const status = (await client.get(`/v1/jobs/${id}`)).json<JobBody>();

@@ -50,7 +50,7 @@ t.test('everything asked for is in the receipt', async (t) => {
     customer_reference: customerReference,
     manifest: { visibility: 'organization', purpose: 'invoices', customer_reference: customerReference },
   });
-  t.match(await store.job(id), {
+  t.match(await store.jobs.get(id), {
     job: { preserveMetadata: true, organization: 'acme', clientId: 'acme-web' },
   });
 });

@@ -198,9 +198,9 @@ t.test('a batch: each line is a create of its own', async (t) => {
     const stream = new BatchStream(url, doomed);
     stream.send(good);
     await stream.until(1);
-    const credential = await store.credential(hashApiKey(doomed));
+    const credential = await store.credentials.get(hashApiKey(doomed));
     if (!credential) throw new Error('no credential');
-    await store.putCredential({ ...credential, revokedAt: Date.now() - 1 }, null);
+    await store.credentials.put([{ ...credential, revokedAt: Date.now() - 1 }], null);
     stream.send(good);
     stream.request.end();
     t.match(await stream.ended, [{ status: 202 }, { status: 401, error: { code: 'invalid_api_key' } }]);
@@ -278,7 +278,7 @@ t.test('limits count every line', async (t) => {
   const refused = answers.filter(({ error }) => error?.code === 'quota_exceeded');
   t.equal(refused.length, 10);
   t.ok(refused.every(({ status, retry_after: seconds = 0 }) => status === 429 && seconds > 0));
-  t.match(await store.quotaCounts(), [{ clientId: 'acme-web', jobs: 20 }]);
+  t.match(await store.jobs.quotaCounts(), [{ clientId: 'acme-web', jobs: 20 }]);
   const again = await sealBatch(url, apiKey, lines);
   t.strictSame(
     again.map(({ job }) => job?.id),

@@ -159,8 +159,12 @@ t.test('a job that waits, and one that failed', async (t) => {
     clientId: 'acme-web',
     content: { ...sampleContent(), sealedDocument: sampleContent().document },
   });
-  await app.store.accept(job, { copy: { file: 'a-file', key: 'a2V5' } });
-  await app.store.fail(job.id, { code: 'timestamp_unavailable', message: 'No authority.', failedAt: now });
+  await app.store.jobs.accept(job, { copy: { file: 'a-file', key: 'a2V5' } });
+  await app.store.jobs.fail(job.id, {
+    code: 'timestamp_unavailable',
+    message: 'No authority.',
+    failedAt: now,
+  });
   const failed = await app.client.get(`/v1/jobs/${job.id}/document.pdf`);
   t.match(failed.json<Envelope>().error, { code: 'document_unavailable', message: /failed/ });
 });

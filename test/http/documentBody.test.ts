@@ -38,7 +38,7 @@ t.test('everything asked for in the query is in the receipt', async (t) => {
       customer_reference: customerReference,
       manifest: { visibility: 'organization', purpose: 'invoices', document: { bytes: document.length } },
     });
-    t.match(await store.job(id), { job: { preserveMetadata: true, source: 'upload' } });
+    t.match(await store.jobs.get(id), { job: { preserveMetadata: true, source: 'upload' } });
   }
 });
 

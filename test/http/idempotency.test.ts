@@ -158,7 +158,7 @@ t.test('a repeat is answered even where new work is refused', async (t) => {
   t.equal(codeOf(fresh), '503 kms_partition_unavailable');
   t.ok(Number(fresh.headers.get('Retry-After')) > 0);
   const key = { clientId: 'acme-web', operation: 'createSealJob', key: 'fresh-key-1' } as const;
-  t.equal(await store.idempotency(key), undefined);
+  t.equal(await store.jobs.idempotency(key), undefined);
   const again = await client.seal(pdfOf('u'), { mode: 'blocking' }, headers);
   t.equal(again.text, first.text);
 });

@@ -168,7 +168,7 @@ t.test('queries that are refused', async (t) => {
 t.test('a store that contradicts itself ends the process, and tells the caller nothing', async (t) => {
   const app = await openTestApp(t);
   const { id } = await seal(app.client, 'a');
-  t.intercept(app.store, 'batchOf', { value: async () => undefined });
+  t.intercept(app.store.log, 'batchOf', { value: async () => undefined });
   const answer = await app.client.get(`/v1/jobs/${id}/receipt.json`);
   t.equal(codeOf(answer), '500 internal_error');
   t.notMatch(answer.text, 'leaf');
@@ -178,7 +178,7 @@ t.test('a store that contradicts itself ends the process, and tells the caller n
 
 t.test('an unexpected error is logged with its stack, and tells the caller nothing', async (t) => {
   const app = await openTestApp(t);
-  t.intercept(app.store, 'list', {
+  t.intercept(app.store.jobs, 'list', {
     value: async () => {
       throw new TypeError('/secret/path', { cause: new Error('the cause') });
     },
@@ -198,10 +198,12 @@ t.test('an unexpected error is logged with its stack, and tells the caller nothi
 
 t.test('a failed job says why', async (t) => {
   const job = await seal(client, 'to fail');
-  const record = await store.job(job.id);
+  const record = await store.jobs.get(job.id);
   if (!record) throw new Error('no job');
   const failure = { code: 'kms_partition_unavailable', message: 'why', failedAt: 1 } as const;
-  t.intercept(store, 'job', { value: async () => ({ ...record, outcome: { kind: 'failed', failure } }) });
+  t.intercept(store.jobs, 'get', {
+    value: async () => ({ ...record, outcome: { kind: 'failed', failure } }),
+  });
   t.match((await client.get(`/v1/jobs/${job.id}`)).json(), {
     phase: 'failed',
     error: {

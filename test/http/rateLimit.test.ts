@@ -37,7 +37,7 @@ async function openLimited(policies: Partial<LimitPolicies>) {
   const client = app.client.as(await app.issue({ clientId }));
   /** What is left of the default quota. */
   const left = () => limits.quota(clientId, undefined)?.remaining;
-  const counts = async () => (await store.quotaCounts()).filter((count) => count.clientId === clientId);
+  const counts = async () => (await store.jobs.quotaCounts()).filter((count) => count.clientId === clientId);
   return { client, clientId, left, counts };
 }
 

@@ -16,7 +16,7 @@ t.test('stripping stops when its client is gone, and no job is made', async (t) 
   await until('the document has arrived', () => files() === 1);
   upload.hangUp();
   await until('it is forgotten', () => files() === 0);
-  t.same(await app.store.waiting(10), []);
+  t.same(await app.store.jobs.waiting(10), []);
 });
 
 t.test('one client’s documents keep no other client waiting', async (t) => {

@@ -176,7 +176,7 @@ t.test('after a fault nothing is read, however much comes', async (t) => {
   const onWarning = (warning: Error) => void warnings.push(warning);
   process.on('warning', onWarning);
   t.teardown(() => process.off('warning', onWarning));
-  t.intercept(store, 'list', { value: () => answered.promise });
+  t.intercept(store.jobs, 'list', { value: () => answered.promise });
   const wire = new Wire(server.port);
   wire.send(`GET /v1/jobs HTTP/1.1\r\nHost: a\r\n${KEY}\r\n`);
   for (let n = 0; n < 20; n++) {

@@ -81,7 +81,7 @@ t.test('rotation keeps the old secret for the overlap', async (t) => {
   t.equal(secret, given);
   const rotate = async (body?: object) =>
     (await send(client, 'POST', `${ALL}/${id}/rotate-secret`, body)).json<EndpointBody>();
-  const stored = async () => (await store.webhooks.endpoint(id))?.secrets.map((one) => one.secret);
+  const stored = async () => (await store.webhooks.endpoints.get(id))?.secrets.map((one) => one.secret);
   const next = await rotate();
   t.not(next.secret, given);
   t.ok(Date.parse(next.previous_secret_expires_at ?? '') > Date.now() + 86_000_000);
@@ -211,8 +211,11 @@ t.test('a job says whether an endpoint will be told, and what is told is listed'
   t.notOk(second.next_cursor);
   t.strictSame((await client.get(`${ALL}/${failedOnly.id}/deliveries`)).json(), { deliveries: [] });
 
-  for (const delivery of await store.webhooks.pending(id, { limit: 2 })) {
-    await store.webhooks.settle(delivery, { kind: 'dead', failure: { at: Date.now(), reason: 'http_500' } });
+  for (const delivery of await store.webhooks.outbox.pending(id, { limit: 2 })) {
+    await store.webhooks.outbox.settle(delivery, {
+      kind: 'dead',
+      failure: { at: Date.now(), reason: 'http_500' },
+    });
   }
   const letters = (await client.get(`${ALL}/${id}/dead-letters`)).json<{
     dead_letters: { webhook_id: string }[];

@@ -114,7 +114,7 @@ function digestsOf(document: Buffer): DocumentDigests {
 async function countOwn(path: string, treeSize: number): Promise<number> {
   const store = await openStore({ path, readOnly: true });
   let count = 0;
-  for await (const { job, outcome } of store.jobs()) {
+  for await (const { job, outcome } of store.jobs.all()) {
     if (!isOfClient(job) && outcome?.kind === 'sealed' && outcome.leafIndex < treeSize) count += 1;
   }
   await store.close();

@@ -82,7 +82,7 @@ t.test('a hosted document is sealed as an uploaded one is', async (t) => {
     source.requests,
     ['HEAD', 'GET'].map((method) => `${method} /contract.pdf?X-Signature=s3cr3t`),
   );
-  t.equal(await store.sourceUrl(id), undefined, 'where it came from is forgotten');
+  t.equal(await store.jobs.sourceUrl(id), undefined, 'where it came from is forgotten');
   t.notMatch(JSON.stringify([receipt, log()]), /s3cr3t|contract\.pdf/);
   const { jobs } = (await client.get(`/v1/jobs?document_sha256=${upper}`)).json<{ jobs: JobBody[] }>();
   t.same(
@@ -135,7 +135,7 @@ t.test('what the probe finds out is answered by the create, and nothing is accep
   t.equal(codeOf(await create(client, 'http://127.0.0.1:9/')), '400 source_unreachable');
   t.equal(codeOf(await create(client, 'http://10.0.0.1/')), '400 source_not_allowed');
   t.equal(codeOf(await create(client, 'http://user:pw@127.0.0.1/')), '400 invalid_parameter');
-  t.equal(await store.waitingCount(), 0);
+  t.equal(await store.jobs.waitingCount(), 0);
   t.equal(await jobsOf(), before);
 });
 
@@ -184,7 +184,7 @@ t.test('what only the document shows fails the job, for good', async (t) => {
     const job = await ended(client, answer);
     t.match(job, { phase: 'failed', error: { code, message: /source_url|checksum_sha256/ } }, name);
     t.equal(source.requests.filter((request) => request.startsWith('GET')).length, 1, `${name}: asked once`);
-    t.equal(await store.sourceUrl(job.id), undefined, name);
+    t.equal(await store.jobs.sourceUrl(job.id), undefined, name);
     t.equal(codeOf(await client.get(`/v1/jobs/${job.id}/receipt.json`)), '404 receipt_unavailable');
   }
   t.same(fatal, []);
@@ -392,7 +392,7 @@ t.test('hostile sources hold the share of their client alone, and no stop', asyn
   await fetching.close();
   for (const server of servers) await server.left();
   t.same(fatal, []);
-  t.equal(await store.waitingCount(), HOSTILITIES.length, 'they are fetched after the next start');
+  t.equal(await store.jobs.waitingCount(), HOSTILITIES.length, 'they are fetched after the next start');
 });
 
 t.test('sources that do not answer to HEAD keep nobody else from anything', async (t) => {

@@ -81,13 +81,13 @@ function entryOf(job: Job): IdempotencyEntry {
   };
 }
 
-/** The real store, but for what is said of it here. */
-function withFault(store: Store, faults: Partial<Store>): Store {
-  const bound = (target: Store, name: string | symbol) => {
+/** A part of the real store, but for these methods. */
+function withFault<Part extends object>(part: Part, faults: Partial<Part>): Part {
+  const bound = (target: Part, name: string | symbol) => {
     const found = Reflect.get(target, name, target);
     return typeof found === 'function' ? found.bind(target) : found;
   };
-  return new Proxy(store, { get: (target, name) => Reflect.get(faults, name) ?? bound(target, name) });
+  return new Proxy(part, { get: (target, name) => Reflect.get(faults, name) ?? bound(target, name) });
 }
 
 async function settleAll(sealer: Sealer, list: Job[]): Promise<(Outcome | undefined)[]> {
@@ -98,7 +98,7 @@ async function settleAll(sealer: Sealer, list: Job[]): Promise<(Outcome | undefi
 async function assertSealed(t: Test, store: Store, list: Job[], trust: TrustFile): Promise<void> {
   const leafIndexes = new Set<number>();
   for (const { id } of list) {
-    const record = await store.job(id);
+    const record = await store.jobs.get(id);
     if (record?.outcome?.kind !== 'sealed') throw new Error(`${id} is not sealed`);
     leafIndexes.add(record.outcome.leafIndex);
     const text = encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex));
@@ -119,8 +119,8 @@ t.test('seals what is accepted, each job once, in batches of bounded size', asyn
   await Promise.all(list.map((job) => sealer.accept(job)));
   await settleAll(sealer, list);
   await assertSealed(t, store, list, trust);
-  t.equal((await store.head())?.treeSize, 30);
-  const sizes = await Promise.all(list.map(async (_, leaf) => (await store.batchOf(leaf))?.treeSize));
+  t.equal((await store.log.head())?.treeSize, 30);
+  const sizes = await Promise.all(list.map(async (_, leaf) => (await store.log.batchOf(leaf))?.treeSize));
   t.ok(new Set(sizes).size >= 5, 'no batch has more than seven leaves');
   t.equal(sealer.waitingCount, 0);
 });
@@ -129,7 +129,7 @@ t.test('what waited at a crash is sealed after the next start, and never twice',
   const { open, path, trust } = await makeHouse(t);
   const store = await openStore({ path });
   const list = jobs(20);
-  for (const job of list) await store.accept(job);
+  for (const job of list) await store.jobs.accept(job);
   const first = await open({ store });
   const [job] = list;
   t.equal(job && first.sealer.phase({ job }), 'sealing', 'a phase that was reported never goes back');
@@ -138,7 +138,7 @@ t.test('what waited at a crash is sealed after the next start, and never twice',
   const second = await open({ store });
   t.equal(second.sealer.waitingCount, 0);
   await assertSealed(t, store, list, trust);
-  t.equal((await store.head())?.treeSize, 20);
+  t.equal((await store.log.head())?.treeSize, 20);
 });
 
 t.test('sealed_at never goes back, even where the clock does', async (t) => {
@@ -150,8 +150,8 @@ t.test('sealed_at never goes back, even where the clock does', async (t) => {
     await sealer.accept(job);
     await sealer.settled(job.id, NEVER);
   }
-  t.equal((await store.batchOf(0))?.sealedAt, 2000);
-  t.equal((await store.batchOf(1))?.sealedAt, 2000);
+  t.equal((await store.log.batchOf(0))?.sealedAt, 2000);
+  t.equal((await store.log.batchOf(1))?.sealedAt, 2000);
 });
 
 t.test(
@@ -166,7 +166,7 @@ t.test(
     await sealer.accept(held, { idempotency: entryOf(held) });
     const outcome = await sealer.settled(held.id, NEVER);
     t.match(outcome, { kind: 'failed', failure: { code: 'kms_partition_unavailable' } });
-    t.equal(await store.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
+    t.equal(await store.jobs.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
     t.equal(sealer.phase({ job: waiting }), 'sealing');
     await until('the loss is noticed', () => !signing.canSign());
     t.throws(() => sealer.admit('blocking'), { code: 'kms_partition_unavailable' });
@@ -174,7 +174,7 @@ t.test(
     for (const giveBack of returnTokens) giveBack();
     await sealer.settled(waiting.id, NEVER);
     await assertSealed(t, store, [waiting], trust);
-    t.ok(await store.idempotency(entryOf(waiting)), 'the key of a job that waits is kept');
+    t.ok(await store.jobs.idempotency(entryOf(waiting)), 'the key of a job that waits is kept');
   },
 );
 
@@ -187,7 +187,7 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
   const [young] = jobs(1, { since: store.serviceTime.now() }) as [Job];
   const [record] = jobs(1, { source: 'audit' }) as [Job];
   // As another process writes it.
-  await store.accept(record);
+  await store.jobs.accept(record);
   for (let times = 0; times < 2; times++) await sealer.adopt(record.id);
   await sealer.accept(young);
   await sealer.accept(old);
@@ -218,8 +218,8 @@ t.test('a date that jumps makes no job older, whether the daemon runs or is off'
   await before.serviceTime.keep(0);
   const [job, unstamped] = jobs(2) as [Job, Job];
   const { since: _, ...old } = unstamped;
-  await before.accept({ ...job, since: before.serviceTime.now() });
-  await before.accept(old);
+  await before.jobs.accept({ ...job, since: before.serviceTime.now() });
+  await before.jobs.accept(old);
   pass(HOUR_MS);
   await before.serviceTime.keep(0);
   await before.close();
@@ -247,11 +247,11 @@ t.test('a blocking create given up after its caller left does not keep its key',
   site.tokens.forEach(takeToken);
   const store = await openOwn();
   const [job] = jobs(1, { mode: 'blocking', since: store.serviceTime.now() }) as [Job];
-  await store.accept(job, { idempotency: entryOf(job) });
+  await store.jobs.accept(job, { idempotency: entryOf(job) });
   pass(10_000);
   const { sealer } = await open({ store, giveUpAfterMs: 1000 });
   t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });
-  t.equal(await store.idempotency(entryOf(job)), undefined, 'a repeat is a new request');
+  t.equal(await store.jobs.idempotency(entryOf(job)), undefined, 'a repeat is a new request');
 });
 
 t.test('a caller that stops waiting hears nothing more, and the job goes on', async (t) => {
@@ -287,15 +287,15 @@ for (const { name, persist } of FAILURES) {
     async (t) => {
       const { open, path, fatal, trust } = await makeHouse(t);
       const store = await openStore({ path });
-      const failing = withFault(store, {
-        commitBatch: async (batch) => {
-          if (persist) await store.commitBatch(batch);
+      const log = withFault(store.log, {
+        commit: async (batch) => {
+          if (persist) await store.log.commit(batch);
           throw new UnknownOutcome(new Error('the disk said no'));
         },
       });
       const list = jobs(5);
-      const { sealer } = await open({ store: failing });
-      await Promise.all(list.map((job) => store.accept(job).then(() => job)));
+      const { sealer } = await open({ store: { ...store, log } });
+      await Promise.all(list.map((job) => store.jobs.accept(job).then(() => job)));
       const [first] = jobs(1) as [Job];
       await sealer.accept(first);
       await until('it is fatal', () => fatal.length > 0);
@@ -303,7 +303,7 @@ for (const { name, persist } of FAILURES) {
       const second = await open({ store });
       await settleAll(second.sealer, [...list, first]);
       await assertSealed(t, store, [...list, first], trust);
-      t.equal((await store.head())?.treeSize, 6);
+      t.equal((await store.log.head())?.treeSize, 6);
     },
   );
 }
@@ -311,8 +311,8 @@ for (const { name, persist } of FAILURES) {
 t.test('an accept that fails leaves no job behind', async (t) => {
   const { open, path } = await makeHouse(t);
   const store = await openStore({ path });
-  const refusing = withFault(store, { accept: () => Promise.reject(new Error('the disk said no')) });
-  const { sealer } = await open({ store: refusing });
+  const refusing = withFault(store.jobs, { accept: () => Promise.reject(new Error('the disk said no')) });
+  const { sealer } = await open({ store: { ...store, jobs: refusing } });
   const [job] = jobs(1) as [Job];
   await t.rejects(sealer.accept(job), { message: 'the disk said no' });
   t.equal(sealer.waitingCount, 0);
@@ -327,8 +327,9 @@ t.test('will not sign on top of tiles that its checkpoint does not commit to', a
   await sealer.close();
   await store.close();
   for (const tile of [new Uint8Array(32), undefined]) {
-    const damaged = withFault(await openStore({ path }), { tile: () => Promise.resolve(tile) });
-    await t.rejects(open({ store: damaged }), {
+    const opened = await openStore({ path });
+    const log = withFault(opened.log, { tile: () => Promise.resolve(tile) });
+    await t.rejects(open({ store: { ...opened, log } }), {
       name: 'OperatorError',
       message: /does not match its newest checkpoint/,
     });

@@ -65,7 +65,7 @@ t.test(
     const [oldPid, keptPid] = [pidOf(signing, 0), pidOf(signing, 1)];
     const early = await signing.term(BEGIN + 1000);
     t.match(early, { epoch: { from: BEGIN }, end: Infinity });
-    await store.changeEpochs([first, second], 0, null);
+    await store.epochs.change([first, second], 0, null);
     const last = await signing.term(SWITCH - 1);
     t.match(last, { epoch: { from: BEGIN }, end: SWITCH, revision: 1 });
     setTime(SWITCH - 1);
@@ -92,7 +92,7 @@ t.test(
 t.test('changes over by itself while nothing is sealed', async (t) => {
   const { store, first, second, open, setTime } = await makeHouse(t);
   const signing = await open();
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   await until('it is seen', () => signing.epochs.revision === 1);
   t.equal(signing.epoch.from, BEGIN);
   setTime(SWITCH);
@@ -104,7 +104,7 @@ t.test('who waits for a quorum hears of the new epoch', async (t) => {
   const { store, first, second, open, setTime } = await makeHouse(t);
   const signing = await open();
   t.intercept(signing, 'canSign', { value: () => false });
-  await store.changeEpochs([first, { ...second, quorum: { needed: 2 } }], 0, null);
+  await store.epochs.change([first, { ...second, quorum: { needed: 2 } }], 0, null);
   for (const { key } of signing.signers) await signing.withdraw(`${key.region}/log`, { belowQuorum: true });
   const recovered = signing.recovered(NEVER);
   setTime(SWITCH);
@@ -114,10 +114,10 @@ t.test('who waits for a quorum hears of the new epoch', async (t) => {
 
 t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
   const { site, store, first, second, open, setTime } = await makeHouse(t);
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   const signing = await open();
   await until('it was opened', () => /log-2.*partition ready/.test(site.log()));
-  await store.changeEpochs([first], 1, null);
+  await store.epochs.change([first], 1, null);
   await until('it is seen', () => signing.epochs.revision === 2);
   t.match(site.log(), /the planned epoch was cancelled/);
   setTime(SWITCH);
@@ -130,7 +130,7 @@ t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
 
 t.test('started in a later epoch, it opens the keys of that one only', async (t) => {
   const { site, store, first, second, open, setTime } = await makeHouse(t);
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);
   const signing = await open();
   t.strictSame(
@@ -142,7 +142,7 @@ t.test('started in a later epoch, it opens the keys of that one only', async (t)
 
 t.test('says when the configuration lacks a partition that is planned', async (t) => {
   const { site, store, first, second, open } = await makeHouse(t);
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   await open({ partitions: site.tokens.slice(0, 1) });
   t.match(
     site.log(),
@@ -153,7 +153,7 @@ t.test('says when the configuration lacks a partition that is planned', async (t
 t.test('a batch that the switch overtakes is drafted again, under the new epoch', async (t) => {
   const { site, store, first, second, newOne, open, seal, clock, setTime } = await makeHouse(t);
   const signing = await open();
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   await until('the new keys are open', () => /"partition":"[^"]+\/log-2".*partition ready/.test(site.log()));
   setTime(SWITCH - 1);
   // The clock strikes while the old keys sign.
@@ -183,7 +183,7 @@ t.test('what is planned while a batch is under way has it drafted again', async 
   t.intercept(signing, 'sign', {
     value: async (...args: Parameters<typeof sign>) => {
       revisions.push(args[0].revision);
-      if (revisions.length === 1) await store.changeEpochs([first, second], 0, null);
+      if (revisions.length === 1) await store.epochs.change([first, second], 0, null);
       return sign(...args);
     },
   });
@@ -196,7 +196,7 @@ t.test('what is planned while a batch is under way has it drafted again', async 
 
 t.test('an epoch that requires time-stamps seals nothing without them', async (t) => {
   const { store, first, second, open, seal, clock, setTime } = await makeHouse(t, { timestamps: 'required' });
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);
   const signing = await open();
   const sealer = await seal({ signing, giveUpAfterMs: 3_600_000 });
@@ -204,12 +204,12 @@ t.test('an epoch that requires time-stamps seals nothing without them', async (t
   const job = makeJob(newJobId(), { mode: 'async', acceptedAt: clock() });
   await sealer.accept(job);
   t.equal(await sealer.settled(job.id, AbortSignal.timeout(100)), undefined);
-  t.equal(await store.head(), undefined);
+  t.equal(await store.log.head(), undefined);
 });
 
 t.test('a clock behind the epoch in force dates nothing back', async (t) => {
   const { store, first, second, open, seal, clock, setTime } = await makeHouse(t);
-  await store.changeEpochs([first, second], 0, null);
+  await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);
   const signing = await open();
   setTime(SWITCH - 60_000);
@@ -217,5 +217,5 @@ t.test('a clock behind the epoch in force dates nothing back', async (t) => {
   const job = makeJob(newJobId(), { acceptedAt: clock() });
   await sealer.accept(job);
   t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
-  t.equal((await store.head())?.sealedAt, SWITCH);
+  t.equal((await store.log.head())?.sealedAt, SWITCH);
 });

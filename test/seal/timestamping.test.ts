@@ -128,7 +128,7 @@ t.test('without a token nothing is completed; it goes on by itself when the auth
     failure: { code: 'timestamp_unavailable' },
   });
   t.equal(sealer.phase({ job: waiting }), 'sealing');
-  t.equal(await store.head(), undefined, 'a signature without a stamp is not committed');
+  t.equal(await store.log.head(), undefined, 'a signature without a stamp is not committed');
   giveBack();
   t.match(await sealer.settled(waiting.id, NEVER), { kind: 'sealed', leafIndex: 0 });
   const receipt = await readReceipt(store, waiting, 0);
@@ -187,8 +187,8 @@ t.test('a stop waits for no authority, and leaves no connection to one', async (
   await until('it is asked', () => silent.connections() === 1);
   await sealer.close();
   await silent.left();
-  t.equal(await store.waitingCount(), 1, 'the job waits for the next start');
-  t.equal((await store.job(job.id))?.outcome, undefined);
+  t.equal(await store.jobs.waitingCount(), 1, 'the job waits for the next start');
+  t.equal((await store.jobs.get(job.id))?.outcome, undefined);
 });
 
 t.test('what is closed keeps no connection to an authority', async (t) => {

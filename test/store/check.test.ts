@@ -11,6 +11,7 @@ import {
   type StoreReport,
 } from '../../src/cli/store/storeCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
+import type { IndexFlaw } from '../../src/store/indexStore.ts';
 import type { Database, Databases } from '../../src/store/lmdb/databases.ts';
 import {
   counterKey,
@@ -22,7 +23,7 @@ import {
 } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord, encodeSealed } from '../../src/store/lmdb/records.ts';
-import type { IndexFlaw, Store } from '../../src/store/store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { makeJob } from '../support/sealing.ts';
 import {
   dump,
@@ -272,16 +273,20 @@ t.test('what is lost of a message is how often it was tried', async (t) => {
       at: number;
     }) => ({ endpointId, webhookId, type, occurredAt, at });
     t.same(
-      (await store.webhooks.pending(id, all)).map(facts),
-      (await before.webhooks.pending(id, all)).map(facts),
+      (await store.webhooks.outbox.pending(id, all)).map(facts),
+      (await before.webhooks.outbox.pending(id, all)).map(facts),
     );
     t.same(
-      (await store.webhooks.deadLetters(id, all)).map(facts),
-      (await before.webhooks.deadLetters(id, all)).map(facts),
+      (await store.webhooks.outbox.deadLetters(id, all)).map(facts),
+      (await before.webhooks.outbox.deadLetters(id, all)).map(facts),
     );
   }
-  t.match(await store.webhooks.deadLetters(endpoints[0].id, all), [{ attempts: 0, death: 'overdue' }]);
-  t.match(await store.webhooks.tally(endpoints[0].id), { delivered: 0, deadLetters: 1, pending: SIZE });
+  t.match(await store.webhooks.outbox.deadLetters(endpoints[0].id, all), [{ attempts: 0, death: 'overdue' }]);
+  t.match(await store.webhooks.outbox.tally(endpoints[0].id), {
+    delivered: 0,
+    deadLetters: 1,
+    pending: SIZE,
+  });
   await store.close();
   await before.close();
 });
@@ -345,12 +350,15 @@ t.test('a repair that is killed is run again; nobody else opens the store until 
 t.test('a repair after which not all is well leaves its mark', async (t) => {
   const path = copy('marked');
   const store = await openStore({ path });
-  t.equal(await store.repair({ backup: '/a/copy', onMended: () => {}, isGood: async () => false }), false);
+  t.equal(
+    await store.indexes.repair({ backup: '/a/copy', onMended: () => {}, isGood: async () => false }),
+    false,
+  );
   await store.close();
   await t.rejects(openStore({ path }), { message: /under repair/ });
   const again = await openStore({ path, repairing: true });
   t.match(again.identity, { repair: { begunAt: Number, backup: '/a/copy' } });
-  t.equal(await again.repair({ onMended: () => {}, isGood: async () => true }), true);
+  t.equal(await again.indexes.repair({ onMended: () => {}, isGood: async () => true }), true);
   await again.close();
   t.same(await dump(path), undamaged);
 });
@@ -383,14 +391,14 @@ async function repaired(t: Test, path: string): Promise<IndexReport> {
   const onMended = ({ index, kind }: IndexFlaw) => {
     mended[index][kind] += 1;
   };
-  t.ok(await store.repair({ isGood, onMended }));
+  t.ok(await store.indexes.repair({ isGood, onMended }));
   await store.close();
   return mended;
 }
 
 async function flawsOf(store: Store): Promise<IndexReport> {
   const report = emptyIndexReport();
-  for await (const { index, kind } of store.checkIndexes()) report[index][kind] += 1;
+  for await (const { index, kind } of store.indexes.check()) report[index][kind] += 1;
   return report;
 }
 

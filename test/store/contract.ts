@@ -73,11 +73,11 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('an accepted job waits, and is still there after reopening', async (t) => {
     const { store, reopen } = await makeStore(t);
     const job = sampleJob({ purpose: 'invoice', customerReference: 'R-1', visibility: 'partner' });
-    await store.accept(job);
+    await store.jobs.accept(job);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.job(job.id), { job });
-      t.same(await opened.waiting(10), [job]);
-      t.equal(await opened.waitingCount(), 1);
+      t.same(await opened.jobs.get(job.id), { job });
+      t.same(await opened.jobs.waiting(10), [job]);
+      t.equal(await opened.jobs.waitingCount(), 1);
       t.match(opened.identity, identity);
     }
   });
@@ -85,23 +85,26 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('ids that were not given out are unknown', async (t) => {
     const { store } = await makeStore(t);
     const { id } = sampleJob();
-    await store.accept(sampleJob());
+    await store.jobs.accept(sampleJob());
     for (const unknown of [id, 'job_1', 'job_', '', 'job___proto__', `${id}0`, id.toUpperCase(), 'job_\0']) {
-      t.equal(await store.job(unknown), undefined, JSON.stringify(unknown));
+      t.equal(await store.jobs.get(unknown), undefined, JSON.stringify(unknown));
     }
   });
 
   t.test('a job is accepted once', async (t) => {
     const { store } = await makeStore(t);
     const job = sampleJob();
-    const twice = await Promise.allSettled([store.accept(job), store.accept({ ...job, clientId: 'other' })]);
+    const twice = await Promise.allSettled([
+      store.jobs.accept(job),
+      store.jobs.accept({ ...job, clientId: 'other' }),
+    ]);
     t.same(
       twice.map(({ status }) => status),
       ['fulfilled', 'rejected'],
     );
-    await t.rejects(store.accept(job), BrokenInvariant);
-    t.same(await store.job(job.id), { job });
-    t.same((await store.list({ viewer: { ...billing, clientId: 'other' }, limit: 10 })).records, []);
+    await t.rejects(store.jobs.accept(job), BrokenInvariant);
+    t.same(await store.jobs.get(job.id), { job });
+    t.same((await store.jobs.list({ viewer: { ...billing, clientId: 'other' }, limit: 10 })).records, []);
   });
 
   t.test('strings come back code unit for code unit', async (t) => {
@@ -116,9 +119,9 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
     await fc.assert(
       fc.asyncProperty(strange, strange, async (customerReference, purpose) => {
         const job = sampleJob({ customerReference, purpose });
-        await store.accept(job);
-        t.same(await store.job(job.id), { job });
-        const { records } = await store.list({ viewer: billing, limit: 100, customerReference });
+        await store.jobs.accept(job);
+        t.same(await store.jobs.get(job.id), { job });
+        const { records } = await store.jobs.list({ viewer: billing, limit: 100, customerReference });
         t.ok(records.every((record) => record.job.customerReference === customerReference));
         t.ok(records.some((record) => record.job.id === job.id));
       }),
@@ -129,19 +132,19 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('waiting goes by id, page by page', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(25);
-    await Promise.all(accepted.toReversed().map((job) => store.accept(job)));
-    t.same(await store.waiting(10), accepted.slice(0, 10));
-    t.same(await store.waiting(100, accepted[9]?.id), accepted.slice(10));
-    t.same(await store.waiting(100, accepted[24]?.id), []);
+    await Promise.all(accepted.toReversed().map((job) => store.jobs.accept(job)));
+    t.same(await store.jobs.waiting(10), accepted.slice(0, 10));
+    t.same(await store.jobs.waiting(100, accepted[9]?.id), accepted.slice(10));
+    t.same(await store.jobs.waiting(100, accepted[24]?.id), []);
   });
 
   t.test('jobs() gives every job once, by id', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(1203);
-    await Promise.all(accepted.toReversed().map((job) => store.accept(job)));
-    await store.commitBatch(sampleBatch(0, accepted.slice(0, 1)));
+    await Promise.all(accepted.toReversed().map((job) => store.jobs.accept(job)));
+    await store.log.commit(sampleBatch(0, accepted.slice(0, 1)));
     const found: JobRecord[] = [];
-    for await (const record of store.jobs()) found.push(record);
+    for await (const record of store.jobs.all()) found.push(record);
     t.same(
       found,
       accepted.map((job, n) => (n === 0 ? { job, outcome: { kind: 'sealed', leafIndex: 0 } } : { job })),
@@ -158,74 +161,74 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
     const job = sampleUrlJob({ customerReference: 'R-1' });
     const document = { ...sampleContent().document, sha256: job.checksumSha256 ?? '' };
     const content = { document, scan: { verdict: 'clean', engine: 'e' }, sealedDocument: document } as const;
-    await store.accept(job, { sourceUrl });
-    t.same(await store.job(job.id), { job });
-    t.same(await store.waiting(10), [job]);
-    t.equal(await store.sourceUrl(job.id), sourceUrl);
-    await store.receive(job.id, content, { file: 'a-file', key: 'a2V5' });
+    await store.jobs.accept(job, { sourceUrl });
+    t.same(await store.jobs.get(job.id), { job });
+    t.same(await store.jobs.waiting(10), [job]);
+    t.equal(await store.jobs.sourceUrl(job.id), sourceUrl);
+    await store.jobs.receive(job.id, content, { file: 'a-file', key: 'a2V5' });
     const received = { ...job, content };
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.job(job.id), { job: received });
-      t.same(await opened.waiting(10), [received]);
-      t.equal(await opened.sourceUrl(job.id), undefined);
+      t.same(await opened.jobs.get(job.id), { job: received });
+      t.same(await opened.jobs.waiting(10), [received]);
+      t.equal(await opened.jobs.sourceUrl(job.id), undefined);
       const query = { viewer: billing, limit: 10, documentSha256: document.sha256 };
-      t.same((await opened.list(query)).records, [{ job: received }]);
+      t.same((await opened.jobs.list(query)).records, [{ job: received }]);
     }
   });
 
   t.test('it is found by its checksum before it is fetched, and by no other', async (t) => {
     const { store, reopen } = await makeStore(t);
     const job = sampleUrlJob();
-    await store.accept(job, { sourceUrl });
+    await store.jobs.accept(job, { sourceUrl });
     for await (const opened of thenReopened(store, reopen)) {
       const query = { viewer: billing, limit: 10, documentSha256: job.checksumSha256 ?? '' };
-      t.same((await opened.list(query)).records, [{ job }]);
-      t.same((await opened.list({ ...query, documentSha256: 'aa'.repeat(32) })).records, []);
-      t.equal(await opened.sourceUrl(job.id), sourceUrl);
+      t.same((await opened.jobs.list(query)).records, [{ job }]);
+      t.same((await opened.jobs.list({ ...query, documentSha256: 'aa'.repeat(32) })).records, []);
+      t.equal(await opened.jobs.sourceUrl(job.id), sourceUrl);
     }
   });
 
   t.test('a job has either content or a source URL', async (t) => {
     const { store } = await makeStore(t);
-    await t.rejects(store.accept(sampleJob(), { sourceUrl }), BrokenInvariant);
-    await t.rejects(store.accept(sampleUrlJob()), BrokenInvariant);
-    t.equal(await store.waitingCount(), 0);
+    await t.rejects(store.jobs.accept(sampleJob(), { sourceUrl }), BrokenInvariant);
+    await t.rejects(store.jobs.accept(sampleUrlJob()), BrokenInvariant);
+    t.equal(await store.jobs.waitingCount(), 0);
   });
 
   t.test('content is received once, and only by a job that waits for it', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [fetched, failed, upload] = [sampleUrlJob(), sampleUrlJob(), sampleJob()];
-    await Promise.all([fetched, failed].map((job) => store.accept(job, { sourceUrl })));
-    await store.accept(upload);
+    await Promise.all([fetched, failed].map((job) => store.jobs.accept(job, { sourceUrl })));
+    await store.jobs.accept(upload);
     const [content, other] = [sampleContent(), sampleContent()];
     const race = [
-      store.receive(fetched.id, content),
-      store.receive(fetched.id, other),
-      store.fail(failed.id, failure),
-      store.receive(failed.id, other),
-      store.receive(upload.id, other),
-      store.receive(sampleJob().id, other),
+      store.jobs.receive(fetched.id, content),
+      store.jobs.receive(fetched.id, other),
+      store.jobs.fail(failed.id, failure),
+      store.jobs.receive(failed.id, other),
+      store.jobs.receive(upload.id, other),
+      store.jobs.receive(sampleJob().id, other),
     ];
     const fates = (await Promise.allSettled(race)).map(({ status }) => status);
     t.same(fates, ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'rejected', 'rejected']);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.job(fetched.id), { job: { ...fetched, content } });
-      t.same(await opened.job(failed.id), { job: failed, outcome: { kind: 'failed', failure } });
-      t.same(await opened.job(upload.id), { job: upload });
-      t.equal(await opened.sourceUrl(failed.id), undefined, 'a failed job needs its URL no more');
+      t.same(await opened.jobs.get(fetched.id), { job: { ...fetched, content } });
+      t.same(await opened.jobs.get(failed.id), { job: failed, outcome: { kind: 'failed', failure } });
+      t.same(await opened.jobs.get(upload.id), { job: upload });
+      t.equal(await opened.jobs.sourceUrl(failed.id), undefined, 'a failed job needs its URL no more');
     }
   });
 
   t.test('nothing is sealed before its content is there', async (t) => {
     const { store } = await makeStore(t);
     const [job, upload] = [sampleUrlJob(), sampleJob()];
-    await store.accept(job, { sourceUrl });
-    await store.accept(upload);
-    await t.rejects(store.commitBatch(sampleBatch(0, [upload, job])), BrokenInvariant);
-    t.equal(await store.head(), undefined);
-    await store.receive(job.id, sampleContent());
-    await store.commitBatch(sampleBatch(0, [upload, job]));
-    t.equal(await store.waitingCount(), 0);
+    await store.jobs.accept(job, { sourceUrl });
+    await store.jobs.accept(upload);
+    await t.rejects(store.log.commit(sampleBatch(0, [upload, job])), BrokenInvariant);
+    t.equal(await store.log.head(), undefined);
+    await store.jobs.receive(job.id, sampleContent());
+    await store.log.commit(sampleBatch(0, [upload, job]));
+    t.equal(await store.jobs.waitingCount(), 0);
   });
 }
 
@@ -238,46 +241,46 @@ async function copies(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a copy comes with its job, and stays until it is forgotten', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [job, bare] = [copied(), sampleJob()];
-    await store.accept(job, { copy });
-    await store.accept(bare);
+    await store.jobs.accept(job, { copy });
+    await store.jobs.accept(bare);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.job(job.id), { job });
-      t.same(await opened.copy(job.id), copy);
-      t.equal(await opened.copy(bare.id), undefined);
-      t.equal(await opened.copy('job_1'), undefined);
-      t.same(await collected(opened.copies()), [{ jobId: job.id, copy }]);
-      t.match(await collected(opened.references()), [{ kind: 'copy', jobId: job.id }]);
+      t.same(await opened.jobs.get(job.id), { job });
+      t.same(await opened.copies.get(job.id), copy);
+      t.equal(await opened.copies.get(bare.id), undefined);
+      t.equal(await opened.copies.get('job_1'), undefined);
+      t.same(await collected(opened.copies.all()), [{ jobId: job.id, copy }]);
+      t.match(await collected(opened.jobs.references()), [{ kind: 'copy', jobId: job.id }]);
     }
   });
 
   t.test('a copy comes with the content of a job that had none', async (t) => {
     const { store } = await makeStore(t);
     const job = sampleUrlJob();
-    await store.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
+    await store.jobs.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
     const content = { ...sampleContent(), sealedDocument: digests };
-    await t.rejects(store.receive(job.id, content), BrokenInvariant, 'not without it');
-    await store.receive(job.id, content, copy);
-    t.same(await store.copy(job.id), copy);
+    await t.rejects(store.jobs.receive(job.id, content), BrokenInvariant, 'not without it');
+    await store.jobs.receive(job.id, content, copy);
+    t.same(await store.copies.get(job.id), copy);
   });
 
   t.test('copy and digests of it go together', async (t) => {
     const { store } = await makeStore(t);
-    await t.rejects(store.accept(copied()), BrokenInvariant);
-    await t.rejects(store.accept(sampleJob(), { copy }), BrokenInvariant);
-    t.equal(await store.waitingCount(), 0);
+    await t.rejects(store.jobs.accept(copied()), BrokenInvariant);
+    await t.rejects(store.jobs.accept(sampleJob(), { copy }), BrokenInvariant);
+    t.equal(await store.jobs.waitingCount(), 0);
   });
 
   t.test('all of them in the order of ids, until they are forgotten', async (t) => {
     const { store, reopen } = await makeStore(t);
     const jobs = [0, 1, 2, 3].map((n) => copied({ acceptedAt: START_MS + n }));
-    for (const job of jobs.toReversed()) await store.accept(job, { copy });
-    const kept = async (store: Store) => (await collected(store.copies())).map(({ jobId }) => jobId);
+    for (const job of jobs.toReversed()) await store.jobs.accept(job, { copy });
+    const kept = async (store: Store) => (await collected(store.copies.all())).map(({ jobId }) => jobId);
     const ids = jobs.map(({ id }) => id);
     t.same(await kept(store), ids);
-    await store.forgetCopies([...ids.slice(0, 2), sampleJob().id]);
+    await store.copies.forget([...ids.slice(0, 2), sampleJob().id]);
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await kept(opened), ids.slice(2));
-      t.equal(await opened.copy(ids[0] ?? ''), undefined);
+      t.equal(await opened.copies.get(ids[0] ?? ''), undefined);
     }
   });
 }
@@ -336,11 +339,11 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('one call is bounded, and says where to go on', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(2500);
-    await Promise.all(accepted.map((job) => store.accept(job)));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job)));
     const [oldest] = accepted;
-    await store.fail(oldest?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS });
+    await store.jobs.fail(oldest?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS });
     const query: JobQuery = { viewer: billing, limit: 10, outcome: 'failed' };
-    const first = await store.list(query);
+    const first = await store.jobs.list(query);
     t.same(first.records, []);
     t.type(first.next, 'string');
     t.equal((await allPages(store, query))[0]?.job.id, oldest?.id);
@@ -348,8 +351,8 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
 
   t.test('nothing sorts before a malformed id', async (t) => {
     const { store } = await makeStore(t);
-    await store.accept(sampleJob());
-    t.same(await store.list({ viewer: billing, limit: 10, before: 'job_zzz' }), { records: [] });
+    await store.jobs.accept(sampleJob());
+    t.same(await store.jobs.list({ viewer: billing, limit: 10, before: 'job_zzz' }), { records: [] });
   });
 }
 
@@ -375,20 +378,20 @@ async function populate(store: Store, drawn: DrawnJob[]): Promise<JobRecord[]> {
       ...(customerReference !== undefined && { customerReference }),
     }),
   );
-  await Promise.all(jobs.map((job) => store.accept(job)));
+  await Promise.all(jobs.map((job) => store.jobs.accept(job)));
   const ending = (kind: string) => jobs.filter((_, n) => drawn[n]?.outcome === kind);
-  if (ending('sealed').length > 0) await store.commitBatch(sampleBatch(0, ending('sealed')));
+  if (ending('sealed').length > 0) await store.log.commit(sampleBatch(0, ending('sealed')));
   for (const { id } of ending('failed')) {
-    await store.fail(id, { code: 'internal_error', message: 'x', failedAt: START_MS });
+    await store.jobs.fail(id, { code: 'internal_error', message: 'x', failedAt: START_MS });
   }
-  const records = await Promise.all(jobs.map(async ({ id }) => store.job(id)));
+  const records = await Promise.all(jobs.map(async ({ id }) => store.jobs.get(id)));
   return records.filter((record) => record !== undefined).sort((a, b) => (a.job.id < b.job.id ? 1 : -1));
 }
 
 async function allPages(store: Store, query: JobQuery): Promise<JobRecord[]> {
   const found: JobRecord[] = [];
   for (let before: string | undefined; ; ) {
-    const { records, next } = await store.list({ ...query, ...(before && { before }) });
+    const { records, next } = await store.jobs.list({ ...query, ...(before && { before }) });
     found.push(...records);
     if (next === undefined) return found;
     before = next;
@@ -415,12 +418,12 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const job = sampleJob();
     const entry = sampleEntry(job, { key: 'abcdefgh', answer: '{"id":"\ud800\0 é"}' });
-    await store.accept(job, { idempotency: entry });
+    await store.jobs.accept(job, { idempotency: entry });
     const { clientId, operation } = entry;
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.idempotency({ clientId, operation, key: 'abcdefgh' }), entry);
-      t.equal(await opened.idempotency({ clientId: 'claims', operation, key: 'abcdefgh' }), undefined);
-      t.equal(await opened.idempotency({ clientId, operation, key: 'abcdefgH' }), undefined);
+      t.same(await opened.jobs.idempotency({ clientId, operation, key: 'abcdefgh' }), entry);
+      t.equal(await opened.jobs.idempotency({ clientId: 'claims', operation, key: 'abcdefgh' }), undefined);
+      t.equal(await opened.jobs.idempotency({ clientId, operation, key: 'abcdefgH' }), undefined);
     }
   });
 
@@ -429,16 +432,16 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
     const key = 'the-same-key';
     const both = await Promise.allSettled(
-      [first, second].map((job) => store.accept(job, { idempotency: sampleEntry(job, { key }) })),
+      [first, second].map((job) => store.jobs.accept(job, { idempotency: sampleEntry(job, { key }) })),
     );
     t.same(
       both.map(({ status }) => status),
       ['fulfilled', 'rejected'],
     );
-    await t.rejects(store.accept(third, { idempotency: sampleEntry(third, { key }) }), BrokenInvariant);
-    t.equal(await store.job(second.id), undefined);
-    t.equal(await store.job(third.id), undefined);
-    t.equal(await store.waitingCount(), 1);
+    await t.rejects(store.jobs.accept(third, { idempotency: sampleEntry(third, { key }) }), BrokenInvariant);
+    t.equal(await store.jobs.get(second.id), undefined);
+    t.equal(await store.jobs.get(third.id), undefined);
+    t.equal(await store.jobs.waitingCount(), 1);
   });
 
   t.test(
@@ -448,21 +451,21 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
       const { store } = await makeStore(t, () => now);
       const old = sampleJob();
       const entry = sampleEntry(old, { key: 'the-same-key' });
-      await store.accept(old, { idempotency: entry });
+      await store.jobs.accept(old, { idempotency: entry });
       now = START_MS + 48 * HOUR_MS - 1;
-      t.same(await store.idempotency(entry), entry);
+      t.same(await store.jobs.idempotency(entry), entry);
       now = START_MS + 48 * HOUR_MS;
-      t.equal(await store.idempotency(entry), undefined);
+      t.equal(await store.jobs.idempotency(entry), undefined);
       const young = sampleJob({ acceptedAt: now });
       const newEntry = sampleEntry(young, { key: 'the-same-key' });
       const [, swept] = await Promise.all([
-        store.accept(young, { idempotency: newEntry }),
-        store.sweepIdempotency(now, 10),
+        store.jobs.accept(young, { idempotency: newEntry }),
+        store.jobs.sweepIdempotency(now, 10),
       ]);
       t.equal(swept, 1);
-      t.same(await store.idempotency(entry), newEntry);
-      t.equal(await store.sweepIdempotency(now, 10), 0);
-      t.ok(await store.job(old.id), 'the job outlives its key');
+      t.same(await store.jobs.idempotency(entry), newEntry);
+      t.equal(await store.jobs.sweepIdempotency(now, 10), 0);
+      t.ok(await store.jobs.get(old.id), 'the job outlives its key');
     },
   );
 
@@ -470,11 +473,11 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t, () => START_MS + 10);
     const accepted = sampleJobs(10);
     const entries = accepted.map((job) => sampleEntry(job));
-    await Promise.all(accepted.map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
-    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 5);
-    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 2);
-    t.equal(await store.sweepIdempotency(START_MS + 7, 5), 0);
-    const left = await Promise.all(entries.map((entry) => store.idempotency(entry)));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job, { idempotency: sampleEntry(job) })));
+    t.equal(await store.jobs.sweepIdempotency(START_MS + 7, 5), 5);
+    t.equal(await store.jobs.sweepIdempotency(START_MS + 7, 5), 2);
+    t.equal(await store.jobs.sweepIdempotency(START_MS + 7, 5), 0);
+    const left = await Promise.all(entries.map((entry) => store.jobs.idempotency(entry)));
     t.same(
       left.map((entry) => entry?.jobId),
       accepted.map(({ id }, n) => (n < 7 ? undefined : id)),
@@ -487,19 +490,21 @@ async function references(t: Test, makeStore: MakeStore): Promise<void> {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const accepted = sampleJobs(1203);
     await Promise.all(
-      accepted.map((job, n) => store.accept(job, n < 600 ? { idempotency: sampleEntry(job) } : {})),
+      accepted.map((job, n) => store.jobs.accept(job, n < 600 ? { idempotency: sampleEntry(job) } : {})),
     );
-    await store.commitBatch(sampleBatch(0, accepted.slice(0, 1100)));
+    await store.log.commit(sampleBatch(0, accepted.slice(0, 1100)));
     const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
-    await store.fail(accepted[1100]?.id ?? '', failure);
-    await store.sweepIdempotency(START_MS + 10, 10);
+    await store.jobs.fail(accepted[1100]?.id ?? '', failure);
+    await store.jobs.sweepIdempotency(START_MS + 10, 10);
     const [fetched, queued] = [sampleUrlJob(), sampleUrlJob()];
-    await Promise.all([fetched, queued].map((job) => store.accept(job, { sourceUrl: 'https://a.example/' })));
-    await store.receive(fetched.id, sampleContent());
+    await Promise.all(
+      [fetched, queued].map((job) => store.jobs.accept(job, { sourceUrl: 'https://a.example/' })),
+    );
+    await store.jobs.receive(fetched.id, sampleContent());
     const ids = accepted.map(({ id }) => id);
     for await (const opened of thenReopened(store, reopen)) {
       const found = { outcome: [], idempotency: [], content: [], source: [] } as Record<string, string[]>;
-      for await (const { kind, jobId } of opened.references()) found[kind]?.push(jobId);
+      for await (const { kind, jobId } of opened.jobs.references()) found[kind]?.push(jobId);
       t.same(found.outcome, [ids[1100]]);
       t.same(found.idempotency?.sort(), ids.slice(10, 600));
       t.same([found.content, found.source], [[fetched.id], [queued.id]]);
@@ -511,68 +516,68 @@ async function mending(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('what the store wrote itself is without a flaw, and a repair changes nothing of it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const endpoint = sampleEndpoint();
-    await store.webhooks.addEndpoint(endpoint, 5, null);
+    await store.webhooks.endpoints.add(endpoint, 5, null);
     const quota = { name: 'default', startsAt: START_MS - 5, endsAt: START_MS + HOUR_MS };
     const accepted = sampleJobs(700).map((job) => ({ ...job, quota, customerReference: 'R' }));
-    await Promise.all(accepted.map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job, { idempotency: sampleEntry(job) })));
     const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
     const [first, second] = accepted.map(({ id }) => id) as [string, string];
-    await store.fail(first, failure);
-    await store.fail(second, failure, { releaseKey: true });
+    await store.jobs.fail(first, failure);
+    await store.jobs.fail(second, failure, { releaseKey: true });
     const url = sampleUrlJob();
-    await store.accept(url, { sourceUrl: 'https://a.example/' });
-    await store.receive(url.id, sampleContent());
-    await store.webhooks.removeEndpoint(endpoint.id, null);
-    await store.sweepIdempotency(START_MS + 10, 5);
+    await store.jobs.accept(url, { sourceUrl: 'https://a.example/' });
+    await store.jobs.receive(url.id, sampleContent());
+    await store.webhooks.endpoints.remove(endpoint.id, null);
+    await store.jobs.sweepIdempotency(START_MS + 10, 5);
     for await (const opened of thenReopened(store, reopen))
-      t.same(await collected(opened.checkIndexes()), []);
+      t.same(await collected(opened.indexes.check()), []);
 
     const opened = await reopen();
-    t.equal(await opened.repair({ onMended: t.fail, isGood: async () => true }), true);
-    t.match(await opened.quotaCounts(), [{ jobs: 699 }]);
-    t.equal(await opened.waitingCount(), 699);
-    t.match(await (await reopen()).job(first), { outcome: { failure } });
+    t.equal(await opened.indexes.repair({ onMended: t.fail, isGood: async () => true }), true);
+    t.match(await opened.jobs.quotaCounts(), [{ jobs: 699 }]);
+    t.equal(await opened.jobs.waitingCount(), 699);
+    t.match(await (await reopen()).jobs.get(first), { outcome: { failure } });
   });
 }
 
 async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('an empty log has no head', async (t) => {
     const { store } = await makeStore(t);
-    t.equal(await store.head(), undefined);
-    t.equal(await store.batchOf(0), undefined);
-    t.same(await store.leaves(0, 10), []);
-    t.equal(await store.tile(0, 0), undefined);
+    t.equal(await store.log.head(), undefined);
+    t.equal(await store.log.batchOf(0), undefined);
+    t.same(await store.log.leaves(0, 10), []);
+    t.equal(await store.log.tile(0, 0), undefined);
   });
 
   t.test('batches follow each other, and are found by leaf and by tree size', async (t) => {
     const { store, reopen } = await makeStore(t);
     const accepted = sampleJobs(9);
-    await Promise.all(accepted.map((job) => store.accept(job)));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job)));
     const timestamp = { token: 'AA==', certificates: ['AQ==', 'Ag=='] };
     const batches = [
       sampleBatch(0, accepted.slice(0, 3)),
       { ...sampleBatch(3, accepted.slice(3, 8)), timestamp },
     ];
-    for (const batch of batches) await store.commitBatch(batch);
+    for (const batch of batches) await store.log.commit(batch);
     const [first, second] = batches.map(({ leaves: _, tiles: __, epochsRevision: ___, ...batch }) => batch);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.head(), second);
+      t.same(await opened.log.head(), second);
       t.same(
-        [await opened.batchAt(3), await opened.batchAt(8), await opened.batchAt(4)],
+        [await opened.log.batchAt(3), await opened.log.batchAt(8), await opened.log.batchAt(4)],
         [first, second, undefined],
       );
-      const owners = await Promise.all([0, 2, 3, 7, 8].map((leaf) => opened.batchOf(leaf)));
+      const owners = await Promise.all([0, 2, 3, 7, 8].map((leaf) => opened.log.batchOf(leaf)));
       t.same(owners, [first, first, second, second, undefined]);
-      const leaves = await opened.leaves(2, 100);
+      const leaves = await opened.log.leaves(2, 100);
       t.same(
         leaves.map(({ jobId }) => jobId),
         accepted.slice(2, 8).map(({ id }) => id),
       );
       t.ok(leaves.every(({ jobId, data }) => Buffer.compare(data, leafData(jobId)) === 0));
-      t.equal(Buffer.compare((await opened.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(8 * 32, 8)), 0);
-      t.same((await opened.job(accepted[4]?.id ?? ''))?.outcome, { kind: 'sealed', leafIndex: 4 });
-      t.same(await opened.waiting(10), accepted.slice(8));
-      t.equal(await opened.waitingCount(), 1);
+      t.equal(Buffer.compare((await opened.log.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(8 * 32, 8)), 0);
+      t.same((await opened.jobs.get(accepted[4]?.id ?? ''))?.outcome, { kind: 'sealed', leafIndex: 4 });
+      t.same(await opened.jobs.waiting(10), accepted.slice(8));
+      t.equal(await opened.jobs.waitingCount(), 1);
     }
   });
 
@@ -590,32 +595,36 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a batch that does not fit is refused, and nothing of it is written', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(6);
-    await Promise.all(accepted.map((job) => store.accept(job)));
-    await store.commitBatch(sampleBatch(0, accepted.slice(0, 2)));
-    await store.fail(accepted[5]?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS });
+    await Promise.all(accepted.map((job) => store.jobs.accept(job)));
+    await store.log.commit(sampleBatch(0, accepted.slice(0, 2)));
+    await store.jobs.fail(accepted[5]?.id ?? '', {
+      code: 'internal_error',
+      message: 'x',
+      failedAt: START_MS,
+    });
     for (const [name, make] of refusals) {
-      await t.rejects(store.commitBatch(make(accepted)), BrokenInvariant, name);
-      t.equal((await store.head())?.treeSize, 2, name);
-      t.equal((await store.leaves(0, 100)).length, 2, name);
-      t.same(await store.waiting(10), accepted.slice(2, 5), name);
-      t.equal(Buffer.compare((await store.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(64, 2)), 0, name);
+      await t.rejects(store.log.commit(make(accepted)), BrokenInvariant, name);
+      t.equal((await store.log.head())?.treeSize, 2, name);
+      t.equal((await store.log.leaves(0, 100)).length, 2, name);
+      t.same(await store.jobs.waiting(10), accepted.slice(2, 5), name);
+      t.equal(Buffer.compare((await store.log.tile(0, 0)) ?? Buffer.of(), Buffer.alloc(64, 2)), 0, name);
     }
-    await store.commitBatch(sampleBatch(2, accepted.slice(2, 5)));
-    t.equal(await store.waitingCount(), 0);
+    await store.log.commit(sampleBatch(2, accepted.slice(2, 5)));
+    t.equal(await store.jobs.waitingCount(), 0);
   });
 
   t.test('of two batches that begin alike, one is committed', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(4);
-    await Promise.all(accepted.map((job) => store.accept(job)));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job)));
     const both = [sampleBatch(0, accepted.slice(0, 2)), sampleBatch(0, accepted.slice(2))];
-    const results = await Promise.allSettled(both.map((batch) => store.commitBatch(batch)));
+    const results = await Promise.allSettled(both.map((batch) => store.log.commit(batch)));
     t.same(
       results.map(({ status }) => status),
       ['fulfilled', 'rejected'],
     );
-    t.equal(await store.waitingCount(), 2);
-    t.equal((await store.head())?.treeSize, 2);
+    t.equal(await store.jobs.waitingCount(), 2);
+    t.equal((await store.log.head())?.treeSize, 2);
   });
 }
 
@@ -625,45 +634,45 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a failed job keeps its key, or frees it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const [kept, freed] = [sampleJob(), sampleJob()];
-    await Promise.all([kept, freed].map((job) => store.accept(job, { idempotency: sampleEntry(job) })));
-    await store.fail(kept.id, failure);
-    await store.fail(freed.id, failure, { releaseKey: true });
+    await Promise.all([kept, freed].map((job) => store.jobs.accept(job, { idempotency: sampleEntry(job) })));
+    await store.jobs.fail(kept.id, failure);
+    await store.jobs.fail(freed.id, failure, { releaseKey: true });
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.job(kept.id), { job: kept, outcome: { kind: 'failed', failure } });
-      t.same(await opened.job(freed.id), { job: freed, outcome: { kind: 'failed', failure } });
-      t.same(await opened.idempotency(sampleEntry(kept)), sampleEntry(kept));
-      t.equal(await opened.idempotency(sampleEntry(freed)), undefined);
-      t.equal(await opened.waitingCount(), 0);
+      t.same(await opened.jobs.get(kept.id), { job: kept, outcome: { kind: 'failed', failure } });
+      t.same(await opened.jobs.get(freed.id), { job: freed, outcome: { kind: 'failed', failure } });
+      t.same(await opened.jobs.idempotency(sampleEntry(kept)), sampleEntry(kept));
+      t.equal(await opened.jobs.idempotency(sampleEntry(freed)), undefined);
+      t.equal(await opened.jobs.waitingCount(), 0);
     }
   });
 
   t.test('a job ends once', async (t) => {
     const { store } = await makeStore(t);
     const [sealed, failed] = [sampleJob(), sampleJob()];
-    await Promise.all([sealed, failed].map((job) => store.accept(job)));
+    await Promise.all([sealed, failed].map((job) => store.jobs.accept(job)));
     const race = [
-      store.commitBatch(sampleBatch(0, [sealed])),
-      store.fail(sealed.id, failure),
-      store.fail(failed.id, failure),
+      store.log.commit(sampleBatch(0, [sealed])),
+      store.jobs.fail(sealed.id, failure),
+      store.jobs.fail(failed.id, failure),
     ];
     const results = await Promise.allSettled(race);
     t.same(
       results.map(({ status }) => status),
       ['fulfilled', 'rejected', 'fulfilled'],
     );
-    await t.rejects(store.fail(failed.id, failure), BrokenInvariant);
-    await t.rejects(store.fail(sampleJob().id, failure), BrokenInvariant);
-    t.same((await store.job(sealed.id))?.outcome, { kind: 'sealed', leafIndex: 0 });
+    await t.rejects(store.jobs.fail(failed.id, failure), BrokenInvariant);
+    await t.rejects(store.jobs.fail(sampleJob().id, failure), BrokenInvariant);
+    t.same((await store.jobs.get(sealed.id))?.outcome, { kind: 'sealed', leafIndex: 0 });
   });
 
   t.test('a freed key can be taken again', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [first, second] = [sampleJob(), sampleJob()];
-    await store.accept(first, { idempotency: sampleEntry(first, { key: 'the-same-key' }) });
-    await store.fail(first.id, failure, { releaseKey: true });
+    await store.jobs.accept(first, { idempotency: sampleEntry(first, { key: 'the-same-key' }) });
+    await store.jobs.fail(first.id, failure, { releaseKey: true });
     const entry = sampleEntry(second, { key: 'the-same-key' });
-    await store.accept(second, { idempotency: entry });
-    t.same(await store.idempotency(entry), entry);
+    await store.jobs.accept(second, { idempotency: entry });
+    t.same(await store.jobs.idempotency(entry), entry);
   });
 }
 
@@ -672,10 +681,10 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
 
   t.test('begin as the store was made, and change as one', async (t) => {
     const { store, reopen } = await makeStore(t);
-    t.same(await store.epochs(), { revision: 0, list: [epoch] });
-    t.equal(await store.changeEpochs([epoch, planned], 0, null), true);
+    t.same(await store.epochs.newest(), { revision: 0, list: [epoch] });
+    t.equal(await store.epochs.change([epoch, planned], 0, null), true);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.epochs(), { revision: 1, list: [epoch, planned] });
+      t.same(await opened.epochs.newest(), { revision: 1, list: [epoch, planned] });
     }
   });
 
@@ -683,27 +692,27 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t);
     const later = { ...planned, from: planned.from + 1 };
     const results = await Promise.all([
-      store.changeEpochs([epoch, planned], 0, null),
-      store.changeEpochs([epoch, later], 0, null),
+      store.epochs.change([epoch, planned], 0, null),
+      store.epochs.change([epoch, later], 0, null),
     ]);
     t.same(results, [true, false]);
-    t.same(await store.epochs(), { revision: 1, list: [epoch, planned] });
-    t.equal(await store.changeEpochs([epoch], 1, null), true);
-    t.same(await store.epochs(), { revision: 2, list: [epoch] });
+    t.same(await store.epochs.newest(), { revision: 1, list: [epoch, planned] });
+    t.equal(await store.epochs.change([epoch], 1, null), true);
+    t.same(await store.epochs.newest(), { revision: 2, list: [epoch] });
   });
 
   t.test('no batch is written that was drafted under epochs of before', async (t) => {
     const { store } = await makeStore(t);
     const [job] = sampleJobs(1) as [ReceivedJob];
-    await store.accept(job);
+    await store.jobs.accept(job);
     const batch = sampleBatch(0, [job]);
-    t.equal(await store.changeEpochs([epoch, planned], 0, null), true);
-    t.equal(await store.commitBatch(batch), false);
-    t.equal(await store.head(), undefined);
-    t.equal(await store.waitingCount(), 1);
-    t.equal(await store.commitBatch({ ...batch, epochsRevision: 1 }), true);
-    t.match(await store.head(), { treeSize: 1 });
-    t.notOk(Object.hasOwn((await store.head()) ?? {}, 'epochsRevision'), 'which is no evidence');
+    t.equal(await store.epochs.change([epoch, planned], 0, null), true);
+    t.equal(await store.log.commit(batch), false);
+    t.equal(await store.log.head(), undefined);
+    t.equal(await store.jobs.waitingCount(), 1);
+    t.equal(await store.log.commit({ ...batch, epochsRevision: 1 }), true);
+    t.match(await store.log.head(), { treeSize: 1 });
+    t.notOk(Object.hasOwn((await store.log.head()) ?? {}, 'epochsRevision'), 'which is no evidence');
   });
 }
 
@@ -711,24 +720,27 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('credentials are stored by hash, and replaced', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [old, other] = [sampleCredential(), sampleCredential({ id: 'key_2' })];
-    await store.putCredential(old, null);
-    await store.putCredential(other, null);
+    await store.credentials.put([old], null);
+    await store.credentials.put([other], null);
     const next = sampleCredential({ id: 'key_3' });
     const replaced = { ...old, expiresAt: START_MS + 1, replacedBy: 'key_3' };
-    await store.putCredentials([replaced, next], null);
+    await store.credentials.put([replaced, next], null);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.credential(old.keyHash), replaced);
-      t.same(await opened.credential(next.keyHash), next);
-      t.same(new Set((await opened.credentials()).map(({ id }) => id)), new Set(['key_1', 'key_2', 'key_3']));
+      t.same(await opened.credentials.get(old.keyHash), replaced);
+      t.same(await opened.credentials.get(next.keyHash), next);
+      t.same(
+        new Set((await opened.credentials.all()).map(({ id }) => id)),
+        new Set(['key_1', 'key_2', 'key_3']),
+      );
     }
   });
 
   t.test('what is not a hash is no credential', async (t) => {
     const { store } = await makeStore(t);
     for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {
-      t.equal(await store.credential(keyHash), undefined);
-      await t.rejects(store.putCredential(sampleCredential({ keyHash }), null), BrokenInvariant);
+      t.equal(await store.credentials.get(keyHash), undefined);
+      await t.rejects(store.credentials.put([sampleCredential({ keyHash })], null), BrokenInvariant);
     }
-    t.same(await store.credentials(), []);
+    t.same(await store.credentials.all(), []);
   });
 }

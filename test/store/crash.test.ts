@@ -72,12 +72,12 @@ async function checkAfter(t: Test, path: string, said: string[], logBefore: stri
 }
 
 async function checkLog(t: Test, store: Store): Promise<string[]> {
-  const size = (await store.head())?.treeSize ?? 0;
-  const leaves = await store.leaves(0, size + 100);
+  const size = (await store.log.head())?.treeSize ?? 0;
+  const leaves = await store.log.leaves(0, size + 100);
   t.equal(leaves.length, size, 'the head tells the number of leaves');
   t.ok(leaves.every(({ jobId, data }) => Buffer.compare(data, leafData(jobId)) === 0));
   for (let first = 0; first < size; ) {
-    const batch = await store.batchOf(first);
+    const batch = await store.log.batchOf(first);
     if (batch?.firstLeaf !== first) t.fail(`leaf ${first} begins no batch`);
     first = batch?.treeSize ?? size;
   }
@@ -86,24 +86,28 @@ async function checkLog(t: Test, store: Store): Promise<string[]> {
 
 /** Every job is whole: record, indexes, key, and either a place in the log or in the queue. */
 async function checkJobs(t: Test, store: Store, log: string[]): Promise<Set<string>> {
-  const waiting = new Set((await store.waiting(1_000_000)).map(({ id }) => id));
+  const waiting = new Set((await store.jobs.waiting(1_000_000)).map(({ id }) => id));
   const listed = new Set(await listAll(store));
   const leafOf = new Map(log.map((id, index) => [id, index]));
   const stored = new Set<string>();
   const faults: string[] = [];
-  for await (const { job, outcome } of store.jobs()) {
+  for await (const { job, outcome } of store.jobs.all()) {
     stored.add(job.id);
     const leafIndex = leafOf.get(job.id);
     const isSettled = outcome?.kind === 'sealed' && outcome.leafIndex === leafIndex && !waiting.has(job.id);
     const isWaiting = outcome === undefined && leafIndex === undefined && waiting.has(job.id);
-    const entry = await store.idempotency(sampleEntry(job));
-    const { records } = await store.list({ viewer: PARTNER, limit: 2, documentSha256: documentSha256(job) });
+    const entry = await store.jobs.idempotency(sampleEntry(job));
+    const { records } = await store.jobs.list({
+      viewer: PARTNER,
+      limit: 2,
+      documentSha256: documentSha256(job),
+    });
     const isFound = records.length === 1 && records[0]?.job.id === job.id && listed.has(job.id);
     if (!(isSettled || isWaiting) || entry?.jobId !== job.id || !isFound) faults.push(job.id);
   }
   t.same(faults, [], 'every job is whole');
   t.same(
-    [listed.size, waiting.size + log.length, await store.waitingCount()],
+    [listed.size, waiting.size + log.length, await store.jobs.waitingCount()],
     [stored.size, stored.size, waiting.size],
   );
   return stored;
@@ -113,7 +117,7 @@ async function listAll(store: Store): Promise<string[]> {
   const found: string[] = [];
   for (let before: string | undefined; ; ) {
     const query = { viewer: PARTNER, limit: 500, customerReference: 'R', ...(before && { before }) };
-    const { records, next } = await store.list(query);
+    const { records, next } = await store.jobs.list(query);
     found.push(...records.map(({ job }) => job.id));
     if (next === undefined) return found;
     before = next;

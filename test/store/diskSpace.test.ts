@@ -3,29 +3,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/logger.ts';
-import { Room } from '../../src/store/diskSpace.ts';
+import { DiskSpace } from '../../src/store/diskSpace.ts';
 
-const path = mkdtempSync(join(tmpdir(), 'pdfseal-room-'));
+const path = mkdtempSync(join(tmpdir(), 'pdfseal-disk-'));
 t.teardown(() => rmSync(path, { recursive: true }));
 
-function roomWith(freeBytesMin: number) {
+function diskWith(freeBytesMin: number) {
   const lines: string[] = [];
   const logger = createLogger('info', { write: (line) => void lines.push(line) });
-  return { room: new Room({ path, freeBytesMin, logger }), lines };
+  return { disk: new DiskSpace({ path, freeBytesMin, logger }), lines };
 }
 
 t.test('a disk with room', async (t) => {
-  const { room, lines } = roomWith(1);
-  room.admit();
-  t.equal(room.forCommit(1_000_000), undefined, 'no commit waits');
+  const { disk, lines } = diskWith(1);
+  disk.admit();
+  t.equal(disk.forCommit(1_000_000), undefined, 'no commit waits');
   t.strictSame(lines, []);
 });
 
 t.test('a disk that is nearly full takes no jobs, but commits', async (t) => {
   const { bavail, bsize } = statfsSync(path);
-  const { room, lines } = roomWith(bavail * bsize + 2 ** 40);
-  for (let n = 0; n < 3; n++) t.throws(() => room.admit(), { code: 'storage_full', retryAfterSeconds: 10 });
-  t.equal(room.forCommit(1), undefined);
+  const { disk, lines } = diskWith(bavail * bsize + 2 ** 40);
+  for (let n = 0; n < 3; n++) t.throws(() => disk.admit(), { code: 'storage_full', retryAfterSeconds: 10 });
+  t.equal(disk.forCommit(1), undefined);
   t.equal(lines.length, 1, 'said once');
   t.match(lines[0], /"free_bytes":\d+,"free_bytes_min":\d+,"msg":"the disk is nearly full/);
 });

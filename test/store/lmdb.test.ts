@@ -85,7 +85,7 @@ async function rewriteIdentity(path: string, content: object): Promise<void> {
   const databases = openDatabases(path, { readOnly: false });
   const value = encodeRecord(content);
   const change = { database: databases.identity, key: Buffer.from('identity'), value };
-  await new Commits(databases.root).write({ changes: [change] });
+  await new Commits(databases).write({ changes: [change] });
   await databases.root.close();
 }
 
@@ -93,9 +93,9 @@ t.test('service time of a store that never kept it, or whose record is damaged',
   const { store, path } = await makeStore(t, () => START_MS);
   const [job] = sampleJobs(1);
   if (job === undefined) throw new Error('no job');
-  await store.accept(job);
-  await store.commitBatch(sampleBatch(0, [job]));
-  const { sealedAt = 0 } = (await store.head()) ?? {};
+  await store.jobs.accept(job);
+  await store.log.commit(sampleBatch(0, [job]));
+  const { sealedAt = 0 } = (await store.log.head()) ?? {};
   await store.serviceTime.keep(START_MS);
   await store.close();
   for (const content of [undefined, Buffer.alloc(0), Buffer.from('0123456789')]) {
@@ -115,12 +115,12 @@ t.test('service time of a store that never kept it, or whose record is damaged',
 t.test('a store opened for reading reads', async (t) => {
   const { store, path } = await makeStore(t);
   const job = sampleJob();
-  await store.accept(job);
+  await store.jobs.accept(job);
   await store.close();
   const reader = await openStore({ path, readOnly: true });
   t.teardown(() => reader.close());
-  t.same(await reader.job(job.id), { job });
-  await t.rejects(reader.accept(sampleJob()));
+  t.same(await reader.jobs.get(job.id), { job });
+  await t.rejects(reader.jobs.accept(sampleJob()));
 });
 
 t.test('two processes at one store see each other', async (t) => {
@@ -131,10 +131,10 @@ t.test('two processes at one store see each other', async (t) => {
 
   for (let round = 0; round < 20; round += 1) {
     const { keyHash } = sampleCredential();
-    t.equal(await store.credential(keyHash), undefined); // the snapshot this takes must not be used again
+    t.equal(await store.credentials.get(keyHash), undefined); // the snapshot this takes must not be used again
     operator.say(`put ${keyHash}`);
     await operator.line(`did put ${keyHash}`);
-    t.equal((await store.credential(keyHash))?.keyHash, keyHash, 'seen by the very next read');
+    t.equal((await store.credentials.get(keyHash))?.keyHash, keyHash, 'seen by the very next read');
   }
 
   // The file outgrows the maps the other processes opened it with, many times over.
@@ -142,7 +142,7 @@ t.test('two processes at one store see each other', async (t) => {
   t.teardown(() => reader.kill());
   await reader.line('ready');
   for (const round of [1, 2, 3]) {
-    await Promise.all(sampleJobs(3000).map((job) => store.accept(job)));
+    await Promise.all(sampleJobs(3000).map((job) => store.jobs.accept(job)));
     for (const other of [operator, reader]) {
       other.say(`count ${round}`);
       t.equal(await other.line(`counted ${round}`), `counted ${round} ${round * 3000} 20`);
@@ -162,9 +162,9 @@ t.test('a process that writes is not kept from it by a busy one, and neither los
     isDone = true;
   });
   let accepted = 0;
-  for (; !isDone; accepted += 20) await Promise.all(sampleJobs(20).map((job) => store.accept(job)));
-  t.same(new Set((await store.credentials()).map(({ keyHash }) => keyHash)), new Set(hashes));
-  t.equal(await store.waitingCount(), accepted);
+  for (; !isDone; accepted += 20) await Promise.all(sampleJobs(20).map((job) => store.jobs.accept(job)));
+  t.same(new Set((await store.credentials.all()).map(({ keyHash }) => keyHash)), new Set(hashes));
+  t.equal(await store.jobs.waitingCount(), accepted);
 });
 
 t.test('digests and references are found in every generation of the index', async (t) => {
@@ -177,11 +177,11 @@ t.test('digests and references are found in every generation of the index', asyn
     ...seen,
     content: first?.content ?? sampleContent(),
   };
-  await Promise.all(jobs.slice(0, 12_000).map((job) => store.accept(job)));
+  await Promise.all(jobs.slice(0, 12_000).map((job) => store.jobs.accept(job)));
   const reopened = await reopen();
-  await Promise.all([...jobs.slice(12_000), last].map((job) => reopened.accept(job)));
+  await Promise.all([...jobs.slice(12_000), last].map((job) => reopened.jobs.accept(job)));
 
-  const byDigest = await reopened.list({
+  const byDigest = await reopened.jobs.list({
     viewer: billing,
     limit: 10,
     documentSha256: last.content.document.sha256,
@@ -190,7 +190,7 @@ t.test('digests and references are found in every generation of the index', asyn
     byDigest.records.map(({ job }) => job.id),
     [first?.id, last.id].sort().reverse(),
   );
-  const newest = await reopened.list({ viewer: billing, limit: 500, customerReference: 'R' });
+  const newest = await reopened.jobs.list({ viewer: billing, limit: 500, customerReference: 'R' });
   t.same(
     newest.records.map(({ job }) => job.id),
     jobs

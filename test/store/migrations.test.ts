@@ -17,7 +17,7 @@ async function makeStore(name: string): Promise<string> {
   const path = join(dir, name);
   await createStore({ path, identity, epoch });
   const store = await openStore({ path });
-  await Promise.all(sampleJobs(JOBS).map((job) => store.accept(job)));
+  await Promise.all(sampleJobs(JOBS).map((job) => store.jobs.accept(job)));
   await store.close();
   return path;
 }

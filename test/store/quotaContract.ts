@@ -18,15 +18,15 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
 
   t.test('jobs are counted with their acceptance, by client and window', async (t) => {
     const { store, reopen } = await makeStore(t);
-    t.same(await store.quotaCounts(), []);
+    t.same(await store.jobs.quotaCounts(), []);
     await Promise.all(
       Array.from({ length: 30 }, (_, n) =>
-        store.accept(
+        store.jobs.accept(
           sampleJob({ quota: n % 3 === 0 ? tomorrow : today, ...(n === 1 && { clientId: 'claims' }) }),
         ),
       ),
     );
-    await store.accept(sampleJob());
+    await store.jobs.accept(sampleJob());
     const expected = [
       { clientId: 'claims', ...today, jobs: 1 },
       { clientId: 'billing', ...tomorrow, jobs: 10 },
@@ -34,8 +34,8 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
     ];
     for (const open of [async () => store, reopen]) {
       const opened = await open();
-      t.same((await opened.quotaCounts()).sort(byJobs), expected);
-      const windows = (await opened.waiting(31)).map(({ quota }) => quota?.startsAt ?? 0);
+      t.same((await opened.jobs.quotaCounts()).sort(byJobs), expected);
+      const windows = (await opened.jobs.waiting(31)).map(({ quota }) => quota?.startsAt ?? 0);
       const of = (startsAt: number) => windows.filter((one) => one === startsAt).length;
       t.strictSame([of(today.startsAt), of(tomorrow.startsAt), of(0)], [20, 10, 1]);
     }
@@ -43,55 +43,55 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
 
   t.test('counting goes on after reopening', async (t) => {
     const { store, reopen } = await makeStore(t);
-    await store.accept(sampleJob({ quota: today }));
+    await store.jobs.accept(sampleJob({ quota: today }));
     const opened = await reopen();
-    await Promise.all([1, 2, 3].map(() => opened.accept(sampleJob({ quota: today }))));
-    t.match(await opened.quotaCounts(), [{ jobs: 4 }]);
+    await Promise.all([1, 2, 3].map(() => opened.jobs.accept(sampleJob({ quota: today }))));
+    t.match(await opened.jobs.quotaCounts(), [{ jobs: 4 }]);
   });
 
   t.test('what is not accepted is not counted', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const job = sampleJob({ quota: today });
     const idempotency = sampleEntry(job);
-    await store.accept(job, { idempotency });
+    await store.jobs.accept(job, { idempotency });
     const other = sampleJob({ quota: today });
     await t.rejects(
-      store.accept(other, { idempotency: { ...idempotency, jobId: other.id } }),
+      store.jobs.accept(other, { idempotency: { ...idempotency, jobId: other.id } }),
       BrokenInvariant,
     );
-    t.match(await store.quotaCounts(), [{ jobs: 1 }]);
+    t.match(await store.jobs.quotaCounts(), [{ jobs: 1 }]);
   });
 
   t.test('a failed job counts, but for one whose create is taken back', async (t) => {
     const { store, reopen } = await makeStore(t);
     const accepted = Array.from({ length: 4 }, () => sampleJob({ quota: today }));
-    await Promise.all(accepted.map((job) => store.accept(job)));
+    await Promise.all(accepted.map((job) => store.jobs.accept(job)));
     const [first, second, third] = accepted.map(({ id }) => id) as [string, string, string];
-    await store.fail(first, failure);
-    t.match(await store.quotaCounts(), [{ jobs: 4 }]);
+    await store.jobs.fail(first, failure);
+    t.match(await store.jobs.quotaCounts(), [{ jobs: 4 }]);
     await Promise.all([
-      store.fail(second, failure, { releaseKey: true }),
-      store.accept(sampleJob({ quota: today })),
-      store.fail(third, failure, { releaseKey: true }),
+      store.jobs.fail(second, failure, { releaseKey: true }),
+      store.jobs.accept(sampleJob({ quota: today })),
+      store.jobs.fail(third, failure, { releaseKey: true }),
     ]);
     for (const open of [async () => store, reopen]) {
       const opened = await open();
-      t.match(await opened.quotaCounts(), [{ jobs: 3 }]);
+      t.match(await opened.jobs.quotaCounts(), [{ jobs: 3 }]);
     }
   });
 
   t.test('counts of windows that are over are swept', async (t) => {
     const { store } = await makeStore(t);
-    await Promise.all([today, tomorrow].map((quota) => store.accept(sampleJob({ quota }))));
-    await store.accept(sampleJob({ clientId: 'claims', quota: today }));
-    t.equal(await store.sweepQuotas(today.endsAt, 10), 0);
-    t.equal(await store.sweepQuotas(today.endsAt + 1, 1), 1);
-    t.equal(await store.sweepQuotas(today.endsAt + 1, 10), 1);
-    t.equal(await store.sweepQuotas(today.endsAt + 1, 10), 0);
-    t.match(await store.quotaCounts(), [{ startsAt: tomorrow.startsAt, jobs: 1 }]);
-    await store.accept(sampleJob({ quota: today }));
+    await Promise.all([today, tomorrow].map((quota) => store.jobs.accept(sampleJob({ quota }))));
+    await store.jobs.accept(sampleJob({ clientId: 'claims', quota: today }));
+    t.equal(await store.jobs.sweepQuotas(today.endsAt, 10), 0);
+    t.equal(await store.jobs.sweepQuotas(today.endsAt + 1, 1), 1);
+    t.equal(await store.jobs.sweepQuotas(today.endsAt + 1, 10), 1);
+    t.equal(await store.jobs.sweepQuotas(today.endsAt + 1, 10), 0);
+    t.match(await store.jobs.quotaCounts(), [{ startsAt: tomorrow.startsAt, jobs: 1 }]);
+    await store.jobs.accept(sampleJob({ quota: today }));
     t.match(
-      (await store.quotaCounts()).map(({ jobs }) => jobs),
+      (await store.jobs.quotaCounts()).map(({ jobs }) => jobs),
       [1, 1],
       'a swept count begins anew',
     );

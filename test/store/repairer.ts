@@ -3,4 +3,7 @@ import { openStore } from '../../src/store/lmdb/open.ts';
 
 const [path = ''] = process.argv.slice(2);
 const store = await openStore({ path, repairing: true });
-await store.repair({ onMended: () => process.kill(process.pid, 'SIGKILL'), isGood: async () => true });
+await store.indexes.repair({
+  onMended: () => process.kill(process.pid, 'SIGKILL'),
+  isGood: async () => true,
+});

@@ -38,13 +38,13 @@ export async function serviceTime(t: Test, makeStore: MakeStore): Promise<void> 
     t.equal(store.serviceTime.before(HOUR_MS), START_MS);
     const job = sampleJob();
     const old = sampleEntry(job, { acceptedAt: START_MS - 9000 * HOUR_MS });
-    await store.accept(job, { idempotency: old });
-    t.same(await store.idempotency(old), old, 'an entry of a clock that was behind has its 48 hours');
+    await store.jobs.accept(job, { idempotency: old });
+    t.same(await store.jobs.idempotency(old), old, 'an entry of a clock that was behind has its 48 hours');
     now += 47 * HOUR_MS - 1;
-    t.same(await store.idempotency(old), old);
-    t.equal(await store.sweepIdempotency(store.serviceTime.before(48 * HOUR_MS), 10), 0);
+    t.same(await store.jobs.idempotency(old), old);
+    t.equal(await store.jobs.sweepIdempotency(store.serviceTime.before(48 * HOUR_MS), 10), 0);
     now += 1;
-    t.equal(await store.idempotency(old), undefined);
-    t.equal(await store.sweepIdempotency(store.serviceTime.before(48 * HOUR_MS), 10), 1);
+    t.equal(await store.jobs.idempotency(old), undefined);
+    t.equal(await store.jobs.sweepIdempotency(store.serviceTime.before(48 * HOUR_MS), 10), 1);
   });
 }

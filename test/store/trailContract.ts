@@ -15,11 +15,11 @@ export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
     const keys = Array.from({ length: 20 }, (_, n) =>
       sampleCredential({ keyHash: String(n).padStart(64, '0') }),
     );
-    await Promise.all(keys.map((key, n) => store.putCredential(key, act(`key_${n}`))));
+    await Promise.all(keys.map((key, n) => store.credentials.put([key], act(`key_${n}`))));
     t.equal(await store.trail.append(act('key_20')), 21);
     for (const open of [async () => store, reopen]) {
       const opened = await open();
-      t.equal((await opened.credentials()).length, 20);
+      t.equal((await opened.credentials.all()).length, 20);
       const entries = await opened.trail.entries(0, 100);
       t.strictSame(
         entries.map(({ number }) => number),
@@ -30,7 +30,7 @@ export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
         const record = parseAuditRecord(text);
         t.match(record, { number, act: 'key.issue', environment: 'env_sandbox' });
         t.equal(record?.previous, previous && auditDigest(previous.text));
-        t.match(await opened.job(jobId), {
+        t.match(await opened.jobs.get(jobId), {
           job: {
             clientId: AUDIT_CLIENT,
             source: 'audit',
@@ -49,10 +49,10 @@ export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('an act that does not happen leaves no record', async (t) => {
     const { store } = await makeStore(t);
     const planned = { ...epoch, from: epoch.from + 1 };
-    const change = () => store.changeEpochs([epoch, planned], 0, act('key_1'));
+    const change = () => store.epochs.change([epoch, planned], 0, act('key_1'));
     t.strictSame((await Promise.all([change(), change(), change()])).sort(), [false, false, true]);
     t.equal(await store.trail.newest(), 1);
-    t.equal(await store.changeEpochs([epoch], 1, null), true, 'what is nobody’s act');
+    t.equal(await store.epochs.change([epoch], 1, null), true, 'what is nobody’s act');
     t.equal(await store.trail.newest(), 1);
   });
 }

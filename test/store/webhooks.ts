@@ -13,11 +13,11 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('endpoints are added, changed and removed, each change under the next revision', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [first, second] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
-    t.equal(await store.webhooks.revision(), 0);
-    t.same(await store.webhooks.endpoints(), []);
-    t.equal(await store.webhooks.addEndpoint(first, 5, null), true);
-    t.equal(await store.webhooks.addEndpoint(second, 5, null), true);
-    const changed = await store.webhooks.changeEndpoint(
+    t.equal(await store.webhooks.endpoints.revision(), 0);
+    t.same(await store.webhooks.endpoints.all(), []);
+    t.equal(await store.webhooks.endpoints.add(first, 5, null), true);
+    t.equal(await store.webhooks.endpoints.add(second, 5, null), true);
+    const changed = await store.webhooks.endpoints.change(
       first.id,
       (one) => ({
         ...one,
@@ -26,18 +26,18 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
       null,
     );
     t.same(changed, { ...first, url: 'https://b.example', revision: 3 });
-    t.equal(await store.webhooks.removeEndpoint(second.id, null), true);
+    t.equal(await store.webhooks.endpoints.remove(second.id, null), true);
     const opened = await reopen();
-    t.same(await opened.webhooks.endpoints(), [changed]);
-    t.same(await opened.webhooks.endpoints('claims'), []);
-    t.equal(await opened.webhooks.revision(), 4);
+    t.same(await opened.webhooks.endpoints.all(), [changed]);
+    t.same(await opened.webhooks.endpoints.all('claims'), []);
+    t.equal(await opened.webhooks.endpoints.revision(), 4);
     for (const id of [second.id, 'we_', '', 'we___proto__', first.id.toUpperCase()]) {
-      t.equal(await opened.webhooks.endpoint(id), undefined, id);
-      t.equal(await opened.webhooks.removeEndpoint(id, null), false);
-      t.equal(await opened.webhooks.changeEndpoint(id, (one) => one, null), undefined);
-      t.equal(await opened.webhooks.test(id), undefined);
-      t.equal(await opened.webhooks.replay(id, undefined, null), 0);
-      t.same(await opened.webhooks.pending(id, ALL), []);
+      t.equal(await opened.webhooks.endpoints.get(id), undefined, id);
+      t.equal(await opened.webhooks.endpoints.remove(id, null), false);
+      t.equal(await opened.webhooks.endpoints.change(id, (one) => one, null), undefined);
+      t.equal(await opened.webhooks.outbox.test(id), undefined);
+      t.equal(await opened.webhooks.outbox.replay(id, undefined, null), 0);
+      t.same(await opened.webhooks.outbox.pending(id, ALL), []);
     }
   });
 
@@ -46,28 +46,30 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     async (t) => {
       const { store } = await makeStore(t);
       const drawn = Array.from({ length: 8 }, () => sampleEndpoint());
-      const added = await Promise.all(drawn.map((endpoint) => store.webhooks.addEndpoint(endpoint, 3, null)));
+      const added = await Promise.all(
+        drawn.map((endpoint) => store.webhooks.endpoints.add(endpoint, 3, null)),
+      );
       t.equal(added.filter(Boolean).length, 3);
-      t.equal(await store.webhooks.addEndpoint(sampleEndpoint({ clientId: 'other' }), 3, null), true);
-      const [{ id } = { id: '' }] = await store.webhooks.endpoints('billing');
+      t.equal(await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'other' }), 3, null), true);
+      const [{ id } = { id: '' }] = await store.webhooks.endpoints.all('billing');
       const append = (text: string) =>
-        store.webhooks.changeEndpoint(
+        store.webhooks.endpoints.change(
           id,
           (one) => ({ ...one, description: (one.description ?? '') + text }),
           null,
         );
       await Promise.all(['a', 'b', 'c'].map(append));
-      t.equal([...((await store.webhooks.endpoint(id))?.description ?? '')].sort().join(''), 'abc');
+      t.equal([...((await store.webhooks.endpoints.get(id))?.description ?? '')].sort().join(''), 'abc');
     },
   );
 
   t.test('of many changes at the same moment each is decided once, in the order they came in', async (t) => {
     const { store } = await makeStore(t);
     const [busy, other] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
-    for (const endpoint of [busy, other]) await store.webhooks.addEndpoint(endpoint, 5, null);
+    for (const endpoint of [busy, other]) await store.webhooks.endpoints.add(endpoint, 5, null);
     const decided: string[] = [];
     const change = ({ id }: NewEndpoint) =>
-      store.webhooks.changeEndpoint(
+      store.webhooks.endpoints.change(
         id,
         (one) => {
           decided.push(one.clientId);
@@ -89,102 +91,106 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const disabled = sampleEndpoint({ disabled: { at: START_MS, reason: 'gone' } });
     const other = sampleEndpoint({ clientId: 'claims' });
     for (const endpoint of [all, failed, disabled, other])
-      await store.webhooks.addEndpoint(endpoint, 5, null);
-    t.equal(await store.webhooks.isListening('billing', 'job.completed'), true);
-    t.equal(await store.webhooks.isListening('zeta', 'job.completed'), false);
+      await store.webhooks.endpoints.add(endpoint, 5, null);
+    t.equal(await store.webhooks.endpoints.isListening('billing', 'job.completed'), true);
+    t.equal(await store.webhooks.endpoints.isListening('zeta', 'job.completed'), false);
     const queued: (readonly string[])[] = [];
-    store.webhooks.onQueued((ids) => void queued.push(ids));
+    store.webhooks.outbox.onQueued((ids) => void queued.push(ids));
 
     const jobs = [...sampleJobs(3), sampleJob({ clientId: 'zeta' })];
-    await Promise.all(jobs.map((job) => store.accept(job)));
-    await store.commitBatch(
+    await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+    await store.log.commit(
       sampleBatch(
         0,
         jobs.filter((_, n) => n !== 1),
       ),
     );
-    await store.fail(jobs[1]?.id ?? '', { code: 'internal_error', message: 'x', failedAt: START_MS + 3 });
+    await store.jobs.fail(jobs[1]?.id ?? '', {
+      code: 'internal_error',
+      message: 'x',
+      failedAt: START_MS + 3,
+    });
     t.same(queued, [[all.id], [all.id, failed.id]]);
 
     const opened = await reopen();
-    const toAll = await opened.webhooks.pending(all.id, ALL);
+    const toAll = await opened.webhooks.outbox.pending(all.id, ALL);
     t.same(toAll, [
       told(all, jobs[0], 'job.completed', START_MS + 3),
       told(all, jobs[1], 'job.failed', START_MS + 3),
       told(all, jobs[2], 'job.completed', START_MS + 3),
     ]);
-    t.same(await opened.webhooks.pending(failed.id, ALL), [
+    t.same(await opened.webhooks.outbox.pending(failed.id, ALL), [
       told(failed, jobs[1], 'job.failed', START_MS + 3),
     ]);
-    for (const { id } of [disabled, other]) t.same(await opened.webhooks.pending(id, ALL), []);
+    for (const { id } of [disabled, other]) t.same(await opened.webhooks.outbox.pending(id, ALL), []);
     t.same(await pages(opened, all.id, 2), toAll);
-    t.match(await opened.webhooks.tally(all.id), { pending: 3, deadLetters: 0, dropped: 0 });
+    t.match(await opened.webhooks.outbox.tally(all.id), { pending: 3, deadLetters: 0, dropped: 0 });
   });
 
   t.test('a batch that is refused queues nothing', async (t) => {
     const { store } = await makeStore(t);
     const endpoint = sampleEndpoint();
-    await store.webhooks.addEndpoint(endpoint, 1, null);
+    await store.webhooks.endpoints.add(endpoint, 1, null);
     const jobs = sampleJobs(2);
-    await Promise.all(jobs.map((job) => store.accept(job)));
-    await t.rejects(store.commitBatch(sampleBatch(5, jobs)));
-    t.same(await store.webhooks.pending(endpoint.id, ALL), []);
+    await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+    await t.rejects(store.log.commit(sampleBatch(5, jobs)));
+    t.same(await store.webhooks.outbox.pending(endpoint.id, ALL), []);
   });
 
   t.test('a batch of another epoch counts nothing, whatever it would have filled', async (t) => {
     const { store } = await makeStore(t, () => START_MS, { backlogMax: 2 });
     const endpoint = sampleEndpoint();
-    await store.webhooks.addEndpoint(endpoint, 1, null);
+    await store.webhooks.endpoints.add(endpoint, 1, null);
     const jobs = sampleJobs(5);
-    await Promise.all(jobs.map((job) => store.accept(job)));
+    await Promise.all(jobs.map((job) => store.jobs.accept(job)));
     const batch = sampleBatch(0, jobs);
-    const { list, revision } = await store.epochs();
-    await store.changeEpochs(list, revision, null);
+    const { list, revision } = await store.epochs.newest();
+    await store.epochs.change(list, revision, null);
     const none = { pending: 0, deadLetters: 0, dropped: 0, droppedFrom: undefined, droppedTo: undefined };
     for (let n = 0; n < 3; n++) {
-      t.equal(await store.commitBatch(batch), false);
-      t.match(await store.webhooks.tally(endpoint.id), none);
+      t.equal(await store.log.commit(batch), false);
+      t.match(await store.webhooks.outbox.tally(endpoint.id), none);
     }
-    await store.commitBatch({ ...batch, epochsRevision: revision + 1 });
-    t.match(await store.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 1 });
-    t.equal((await store.webhooks.pending(endpoint.id, ALL)).length, 2);
-    t.equal((await store.webhooks.deadLetters(endpoint.id, ALL)).length, 2);
+    await store.log.commit({ ...batch, epochsRevision: revision + 1 });
+    t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 1 });
+    t.equal((await store.webhooks.outbox.pending(endpoint.id, ALL)).length, 2);
+    t.equal((await store.webhooks.outbox.deadLetters(endpoint.id, ALL)).length, 2);
   });
 
   t.test('what an endpoint counts stays right while it is changed and delivered to', async (t) => {
     const { store } = await makeStore(t);
     const { endpoint } = await withPending(store, 40);
-    const pending = await store.webhooks.pending(endpoint.id, ALL);
+    const pending = await store.webhooks.outbox.pending(endpoint.id, ALL);
     for (const delivery of pending) {
-      const change = store.webhooks.changeEndpoint(endpoint.id, (one) => one, null);
+      const change = store.webhooks.endpoints.change(endpoint.id, (one) => one, null);
       await new Promise((resolve) => setImmediate(resolve));
       // The change is on its way to the disk, what is counted meanwhile goes with the next commit.
-      const settled = store.webhooks.settle(delivery, { kind: 'delivered' });
+      const settled = store.webhooks.outbox.settle(delivery, { kind: 'delivered' });
       await change;
-      await store.webhooks.tally(endpoint.id);
+      await store.webhooks.outbox.tally(endpoint.id);
       await settled;
     }
-    t.match(await store.webhooks.tally(endpoint.id), { pending: 0, delivered: 40 });
+    t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 0, delivered: 40 });
   });
 
   t.test('a delivery is sent, is due again, or is given up, under the same id', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS + 9);
     const { endpoint, jobs } = await withPending(store, 3);
-    const [sent, again, dead] = (await store.webhooks.pending(endpoint.id, ALL)) as [
+    const [sent, again, dead] = (await store.webhooks.outbox.pending(endpoint.id, ALL)) as [
       Delivery,
       Delivery,
       Delivery,
     ];
-    await store.webhooks.settle(sent, { kind: 'delivered' });
-    await store.webhooks.settle(again, { kind: 'retry', dueAt: START_MS + 5000, failure: FAILURE });
-    await store.webhooks.settle(dead, { kind: 'dead', failure: FAILURE });
+    await store.webhooks.outbox.settle(sent, { kind: 'delivered' });
+    await store.webhooks.outbox.settle(again, { kind: 'retry', dueAt: START_MS + 5000, failure: FAILURE });
+    await store.webhooks.outbox.settle(dead, { kind: 'dead', failure: FAILURE });
     const opened = await reopen();
-    t.same(await opened.webhooks.pending(endpoint.id, ALL), [
+    t.same(await opened.webhooks.outbox.pending(endpoint.id, ALL), [
       { ...again, at: START_MS + 5000, attempts: 1, failure: FAILURE },
     ]);
-    const letters = await opened.webhooks.deadLetters(endpoint.id, ALL);
+    const letters = await opened.webhooks.outbox.deadLetters(endpoint.id, ALL);
     t.same(letters, [{ ...dead, at: START_MS + 9, attempts: 1, failure: FAILURE, death: 'exhausted' }]);
-    t.match(await opened.webhooks.tally(endpoint.id), {
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), {
       pending: 1,
       deadLetters: 1,
       delivered: 1,
@@ -194,23 +200,23 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     });
     t.equal(dead.webhookId, `msg_${jobs[2]?.id.slice(4)}`);
 
-    t.equal(await opened.webhooks.replay(endpoint.id, ['msg_unknown'], null), 0);
-    t.equal(await opened.webhooks.replay(endpoint.id, [dead.webhookId], null), 1);
-    t.same((await opened.webhooks.pending(endpoint.id, ALL))[0], { ...dead, at: START_MS + 9 });
-    t.same(await opened.webhooks.deadLetters(endpoint.id, ALL), []);
-    t.equal(await opened.webhooks.replay(endpoint.id, undefined, null), 0);
+    t.equal(await opened.webhooks.outbox.replay(endpoint.id, ['msg_unknown'], null), 0);
+    t.equal(await opened.webhooks.outbox.replay(endpoint.id, [dead.webhookId], null), 1);
+    t.same((await opened.webhooks.outbox.pending(endpoint.id, ALL))[0], { ...dead, at: START_MS + 9 });
+    t.same(await opened.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
+    t.equal(await opened.webhooks.outbox.replay(endpoint.id, undefined, null), 0);
   });
 
   t.test('what settles an entry that is gone adds none', async (t) => {
     const { store } = await makeStore(t);
     const { endpoint } = await withPending(store, 1);
-    const [delivery] = (await store.webhooks.pending(endpoint.id, ALL)) as [Delivery];
-    await store.webhooks.settle(delivery, { kind: 'delivered' });
-    await store.webhooks.settle(delivery, { kind: 'retry', dueAt: START_MS, failure: FAILURE });
-    t.same(await store.webhooks.pending(endpoint.id, ALL), []);
-    await store.webhooks.removeEndpoint(endpoint.id, null);
-    await store.webhooks.settle(delivery, { kind: 'dead', failure: FAILURE });
-    t.same(await store.webhooks.deadLetters(endpoint.id, ALL), []);
+    const [delivery] = (await store.webhooks.outbox.pending(endpoint.id, ALL)) as [Delivery];
+    await store.webhooks.outbox.settle(delivery, { kind: 'delivered' });
+    await store.webhooks.outbox.settle(delivery, { kind: 'retry', dueAt: START_MS, failure: FAILURE });
+    t.same(await store.webhooks.outbox.pending(endpoint.id, ALL), []);
+    await store.webhooks.endpoints.remove(endpoint.id, null);
+    await store.webhooks.outbox.settle(delivery, { kind: 'dead', failure: FAILURE });
+    t.same(await store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
   });
 
   t.test('the backlog is bounded, then the dead letters, then what is dropped is counted', async (t) => {
@@ -218,8 +224,8 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const { endpoint, jobs } = await withPending(store, 8);
     const ids = jobs.map(({ id }) => `msg_${id.slice(4)}`);
     const opened = await reopen();
-    const pending = await opened.webhooks.pending(endpoint.id, ALL);
-    const letters = await opened.webhooks.deadLetters(endpoint.id, ALL);
+    const pending = await opened.webhooks.outbox.pending(endpoint.id, ALL);
+    const letters = await opened.webhooks.outbox.deadLetters(endpoint.id, ALL);
     t.same(
       pending.map(({ webhookId }) => webhookId),
       ids.slice(0, 3),
@@ -236,40 +242,44 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
       droppedFrom: START_MS + 8,
       droppedTo: START_MS + 8,
     };
-    t.match(await opened.webhooks.tally(endpoint.id), tally);
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), tally);
 
     const [first, second] = pending as [Delivery, Delivery];
-    await opened.webhooks.settle(first, { kind: 'dead', failure: FAILURE });
-    t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
-    t.equal(await opened.webhooks.replay(endpoint.id, undefined, null), 1, 'no more than there is room for');
-    await opened.webhooks.settle(second, { kind: 'delivered' });
-    t.match(await opened.webhooks.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
+    await opened.webhooks.outbox.settle(first, { kind: 'dead', failure: FAILURE });
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
+    t.equal(
+      await opened.webhooks.outbox.replay(endpoint.id, undefined, null),
+      1,
+      'no more than there is room for',
+    );
+    await opened.webhooks.outbox.settle(second, { kind: 'delivered' });
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
   });
 
   t.test('a test message, to this endpoint alone', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [endpoint, other] = [sampleEndpoint(), sampleEndpoint()];
-    for (const one of [endpoint, other]) await store.webhooks.addEndpoint(one, 5, null);
-    const revision = await store.webhooks.revision();
-    const webhookId = await store.webhooks.test(endpoint.id);
+    for (const one of [endpoint, other]) await store.webhooks.endpoints.add(one, 5, null);
+    const revision = await store.webhooks.endpoints.revision();
+    const webhookId = await store.webhooks.outbox.test(endpoint.id);
     t.match(webhookId, /^msg_[0-9a-f]{32}$/);
-    t.match(await store.webhooks.pending(endpoint.id, ALL), [
+    t.match(await store.webhooks.outbox.pending(endpoint.id, ALL), [
       { webhookId, type: 'webhook.test', at: START_MS },
     ]);
-    t.same(await store.webhooks.pending(other.id, ALL), []);
-    t.ok((await store.webhooks.revision()) > revision, 'which another process notices');
-    t.match(await store.webhooks.tally(endpoint.id), { pending: 1 });
+    t.same(await store.webhooks.outbox.pending(other.id, ALL), []);
+    t.ok((await store.webhooks.endpoints.revision()) > revision, 'which another process notices');
+    t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 1 });
   });
 
   t.test('test messages fill no more than the backlog', async (t) => {
     const { store } = await makeStore(t, () => START_MS, { backlogMax: 3 });
     const endpoint = sampleEndpoint();
-    await store.webhooks.addEndpoint(endpoint, 1, null);
-    const tests = Array.from({ length: 8 }, () => store.webhooks.test(endpoint.id));
+    await store.webhooks.endpoints.add(endpoint, 1, null);
+    const tests = Array.from({ length: 8 }, () => store.webhooks.outbox.test(endpoint.id));
     const refused = (await Promise.allSettled(tests)).filter(({ status }) => status === 'rejected');
     t.match(refused, Array(5).fill({ reason: { code: 'queue_full', retryAfterSeconds: Number } }));
-    t.equal((await store.webhooks.pending(endpoint.id, ALL)).length, 3);
-    t.match(await store.webhooks.tally(endpoint.id), { pending: 3 });
+    t.equal((await store.webhooks.outbox.pending(endpoint.id, ALL)).length, 3);
+    t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 3 });
   });
 
   t.test('sweeping gives up what is overdue, forgets what is old, and what belongs to nobody', async (t) => {
@@ -278,25 +288,25 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const kept = await withPending(store, 2);
     const gone = await withPending(store, 700, 2);
     const none = { dueBefore: START_MS, diedBefore: START_MS };
-    t.equal(await store.webhooks.sweep(none), 0);
-    await store.webhooks.removeEndpoint(gone.endpoint.id, null);
+    t.equal(await store.webhooks.outbox.sweep(none), 0);
+    await store.webhooks.endpoints.remove(gone.endpoint.id, null);
     const steps: number[] = [];
-    do steps.push(await store.webhooks.sweep(none));
+    do steps.push(await store.webhooks.outbox.sweep(none));
     while (steps.at(-1));
     t.ok(steps.length > 2 && steps.every((step) => step <= 500), `in steps of ${steps}`);
-    t.equal((await store.webhooks.pending(kept.endpoint.id, ALL)).length, 2);
-    t.same(await store.webhooks.pending(gone.endpoint.id, ALL), []);
+    t.equal((await store.webhooks.outbox.pending(kept.endpoint.id, ALL)).length, 2);
+    t.same(await store.webhooks.outbox.pending(gone.endpoint.id, ALL), []);
 
     now += 1000;
-    await store.webhooks.sweep({ dueBefore: START_MS + 1, diedBefore: START_MS });
-    const letters = await store.webhooks.deadLetters(kept.endpoint.id, ALL);
+    await store.webhooks.outbox.sweep({ dueBefore: START_MS + 1, diedBefore: START_MS });
+    const letters = await store.webhooks.outbox.deadLetters(kept.endpoint.id, ALL);
     t.match(letters, [{ death: 'overdue', attempts: 0, at: now }, { death: 'overdue' }]);
-    t.match(await store.webhooks.tally(kept.endpoint.id), { pending: 0, deadLetters: 2 });
-    await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now });
-    t.equal((await store.webhooks.deadLetters(kept.endpoint.id, ALL)).length, 2);
-    await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now + 1 });
-    t.match(await store.webhooks.tally(kept.endpoint.id), { pending: 0, deadLetters: 0 });
-    t.equal(await store.webhooks.sweep({ dueBefore: START_MS, diedBefore: now + 1 }), 0);
+    t.match(await store.webhooks.outbox.tally(kept.endpoint.id), { pending: 0, deadLetters: 2 });
+    await store.webhooks.outbox.sweep({ dueBefore: START_MS, diedBefore: now });
+    t.equal((await store.webhooks.outbox.deadLetters(kept.endpoint.id, ALL)).length, 2);
+    await store.webhooks.outbox.sweep({ dueBefore: START_MS, diedBefore: now + 1 });
+    t.match(await store.webhooks.outbox.tally(kept.endpoint.id), { pending: 0, deadLetters: 0 });
+    t.equal(await store.webhooks.outbox.sweep({ dueBefore: START_MS, diedBefore: now + 1 }), 0);
   });
 }
 
@@ -307,10 +317,10 @@ async function withPending(
   firstLeaf = 0,
 ): Promise<{ endpoint: NewEndpoint; jobs: Job[] }> {
   const endpoint = sampleEndpoint({ clientId: `client-${firstLeaf}` });
-  await store.webhooks.addEndpoint(endpoint, 5, null);
+  await store.webhooks.endpoints.add(endpoint, 5, null);
   const jobs = sampleJobs(count).map((job) => ({ ...job, clientId: endpoint.clientId }));
-  await Promise.all(jobs.map((job) => store.accept(job)));
-  await store.commitBatch(sampleBatch(firstLeaf, jobs));
+  await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+  await store.log.commit(sampleBatch(firstLeaf, jobs));
   return { endpoint, jobs };
 }
 
@@ -328,7 +338,7 @@ async function pages(store: Store, endpointId: string, limit: number): Promise<D
   const found: Delivery[] = [];
   for (;;) {
     const last = found.at(-1);
-    const page = await store.webhooks.pending(endpointId, { limit, ...(last && { after: last }) });
+    const page = await store.webhooks.outbox.pending(endpointId, { limit, ...(last && { after: last }) });
     found.push(...page);
     if (page.length < limit) return found;
   }

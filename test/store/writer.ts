@@ -14,24 +14,26 @@ const nameOf = (error: unknown) =>
 process.on('unhandledRejection', (error) => say(`unhandled ${nameOf(error)}`));
 
 const store = await openStore({ path });
-let size = (await store.head())?.treeSize ?? 0;
+let size = (await store.log.head())?.treeSize ?? 0;
 let isBroken = false;
+let newest = '';
 
 async function accept(): Promise<void> {
   while (!isBroken) {
     const job = sampleJob({ acceptedAt: Date.now(), visibility: 'partner', customerReference: 'R' });
     say(`accepting ${job.id}`);
-    await store.accept(job, { idempotency: sampleEntry(job) });
+    await store.jobs.accept(job, { idempotency: sampleEntry(job) });
     say(`accepted ${job.id}`);
+    newest = job.id;
   }
 }
 
 async function seal(): Promise<void> {
   while (!isBroken) {
-    const jobs = await store.waiting(50);
+    const jobs = await store.jobs.waiting(50);
     if (jobs.length > 0) {
       const batch = sampleBatch(size, jobs);
-      await store.commitBatch(batch);
+      await store.log.commit(batch);
       size = batch.treeSize;
       say(`sealed ${size}`);
     }
@@ -46,6 +48,6 @@ const failures = [...Array.from({ length: CLIENTS }, accept), seal()].map((work)
   }),
 );
 await Promise.all(failures);
-await store.job('job_1').catch((error: unknown) => say(`then reading failed ${nameOf(error)}`));
-await store.accept(sampleJob()).catch((error: unknown) => say(`then accepting failed ${nameOf(error)}`));
+await store.jobs.get(newest).catch((error: unknown) => say(`then reading failed ${nameOf(error)}`));
+await store.jobs.accept(sampleJob()).catch((error: unknown) => say(`then accepting failed ${nameOf(error)}`));
 say('done');

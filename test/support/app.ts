@@ -166,16 +166,18 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
 
   const issue = async (overrides: Partial<Credential> = {}) => {
     const apiKey = newApiKey(ENVIRONMENT);
-    await store.putCredential(
-      {
-        keyHash: hashApiKey(apiKey),
-        id: `key_${apiKey.slice(-6)}`,
-        clientId: 'acme-web',
-        organization: 'acme',
-        scopes: ['jobs:create', 'jobs:read'],
-        createdAt: Date.now(),
-        ...overrides,
-      },
+    await store.credentials.put(
+      [
+        {
+          keyHash: hashApiKey(apiKey),
+          id: `key_${apiKey.slice(-6)}`,
+          clientId: 'acme-web',
+          organization: 'acme',
+          scopes: ['jobs:create', 'jobs:read'],
+          createdAt: Date.now(),
+          ...overrides,
+        },
+      ],
       null,
     );
     return apiKey;

@@ -65,15 +65,15 @@ export async function openDeliveryRig(
     async endpoint(receiver, fields) {
       const endpoint = sampleEndpoint({ url: receiver.url, clientId: `client-${randomUUID()}`, ...fields });
       receiver.secrets = endpoint.secrets.map(({ secret }) => secret);
-      await store.webhooks.addEndpoint(endpoint, 100, null);
+      await store.webhooks.endpoints.add(endpoint, 100, null);
       return endpoint;
     },
     async seal({ clientId }, count, fields = {}) {
       const acceptedAt = Date.now();
       const jobs = Array.from({ length: count }, () => sampleJob({ acceptedAt, clientId, ...fields }));
-      await Promise.all(jobs.map((job) => store.accept(job)));
-      const head = await store.head();
-      await store.commitBatch(sampleBatch(head?.treeSize ?? 0, jobs));
+      await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+      const head = await store.log.head();
+      await store.log.commit(sampleBatch(head?.treeSize ?? 0, jobs));
       return jobs.map(({ id }) => id.replace('job_', 'msg_'));
     },
     async restart(more) {

@@ -91,27 +91,27 @@ export async function makeWholeStore(path: string): Promise<void> {
   await makeEmptyStore(path);
   const store = await openStore({ path });
   const sourceUrl = 'https://files.example.com/a.pdf';
-  await store.putCredential(sampleCredential(), null);
+  await store.credentials.put([sampleCredential()], null);
   for (const { content, ...job } of jobs) {
     const idempotency = sampleEntry(job);
     if (job.source === 'upload') {
-      await store.accept({ ...job, content }, { idempotency });
+      await store.jobs.accept({ ...job, content }, { idempotency });
     } else {
-      await store.accept(job, { sourceUrl });
-      await store.receive(job.id, content);
+      await store.jobs.accept(job, { sourceUrl });
+      await store.jobs.receive(job.id, content);
     }
   }
-  await store.accept(unfetched, { sourceUrl, idempotency: sampleEntry(unfetched) });
+  await store.jobs.accept(unfetched, { sourceUrl, idempotency: sampleEntry(unfetched) });
   let edge = emptyEdge();
   for (const leaves of BATCHES) {
     edge = await seal(store, edge, jobs.slice(edge.size, edge.size + leaves));
     // So the first batch was told to nobody.
     if (edge.size === 1)
-      for (const endpoint of endpoints) await store.webhooks.addEndpoint(endpoint, 5, null);
+      for (const endpoint of endpoints) await store.webhooks.endpoints.add(endpoint, 5, null);
   }
   const failure = { code: 'kms_partition_unavailable', message: 'gone', failedAt: SEALED_AT } as const;
-  await store.fail(failed.id, failure);
-  await store.fail(released.id, failure, { releaseKey: true });
+  await store.jobs.fail(failed.id, failure);
+  await store.jobs.fail(released.id, failure, { releaseKey: true });
   await deliver(store);
   await store.close();
 }
@@ -119,13 +119,13 @@ export async function makeWholeStore(path: string): Promise<void> {
 /** One delivery is done, one is to be repeated, one is dead, and a test waits. */
 async function deliver({ webhooks }: Store): Promise<void> {
   const { id } = endpoints[0];
-  const [done, again, dead] = await webhooks.pending(id, { limit: 3 });
+  const [done, again, dead] = await webhooks.outbox.pending(id, { limit: 3 });
   if (!done || !again || !dead) throw new Error('there is nothing to deliver');
   const failure = { at: SEALED_AT, reason: 'http_500' };
-  await webhooks.settle(done, { kind: 'delivered' });
-  await webhooks.settle(again, { kind: 'retry', dueAt: Date.now() + HOUR_MS, failure });
-  await webhooks.settle(dead, { kind: 'dead', failure });
-  await webhooks.test(id);
+  await webhooks.outbox.settle(done, { kind: 'delivered' });
+  await webhooks.outbox.settle(again, { kind: 'retry', dueAt: Date.now() + HOUR_MS, failure });
+  await webhooks.outbox.settle(dead, { kind: 'dead', failure });
+  await webhooks.outbox.test(id);
 }
 
 async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
@@ -140,7 +140,7 @@ async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edg
   );
   const treeSize = grown.edge.size;
   const checkpoint = sign(encodeCheckpoint({ origin: ORIGIN, treeSize, root: rootOf(grown.edge) }));
-  await store.commitBatch({
+  await store.log.commit({
     epochsRevision: 0,
     firstLeaf: edge.size,
     treeSize,

@@ -66,7 +66,7 @@ async function makeHouse(t: Test, options: Partial<CanaryOptions> = {}, queueJob
 
 async function jobsIn(store: Store): Promise<JobRecord[]> {
   const records: JobRecord[] = [];
-  for await (const record of store.jobs()) records.push(record);
+  for await (const record of store.jobs.all()) records.push(record);
   return records;
 }
 
@@ -119,7 +119,7 @@ t.test('a full queue does not stop it, and it takes no place there', async (t) =
   const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
   const run = canary.sing();
-  await until('it is accepted', async () => (await store.waitingCount()) === 1);
+  await until('it is accepted', async () => (await store.jobs.waitingCount()) === 1);
   t.doesNotThrow(() => sealer.admit('async'));
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
   t.throws(() => sealer.admit('async'), { code: 'queue_full' });

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { openCopies } from '../../src/copy/copies.ts';
 import { Timekeeping } from '../../src/seal/timekeeping.ts';
-import { Room } from '../../src/store/diskSpace.ts';
+import { DiskSpace } from '../../src/store/diskSpace.ts';
 import { expiryKey, idempotencyKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/lmdb/records.ts';
@@ -49,12 +49,12 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
     const spool = copies.spool();
     spool.update(Buffer.from('a document'));
     const { name, key } = await spool.end();
-    await store.accept(job, {
+    await store.jobs.accept(job, {
       idempotency: sampleEntry(job),
       copy: { file: name, key: key.toString('base64') },
     });
   }
-  const kept = async () => (await collected(store.copies())).map(({ jobId }) => jobId);
+  const kept = async () => (await collected(store.copies.all())).map(({ jobId }) => jobId);
   const ids = jobs.map(({ id }) => id);
   const onFatal = (error: unknown) => t.fail(String(error));
   const logger = pino({ level: 'silent' });
@@ -69,7 +69,7 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   await sweep(options);
   t.same(await kept(), ids.slice(1));
   t.equal(readdirSync(path).length, 2);
-  t.ok(await store.job(ids[0] ?? ''), 'the job stays');
+  t.ok(await store.jobs.get(ids[0] ?? ''), 'the job stays');
 
   now += HOUR_MS;
   const stop = startSweeping({ ...options, onFatal, intervalMs: 20 });
@@ -78,11 +78,11 @@ t.test('what has expired goes on time, also what expired while nobody ran', asyn
   await until('the last is swept', async () => (await kept()).length === 0);
   await until('its file is gone', () => readdirSync(path).length === 0);
   await stop();
-  t.same(await collected(store.references()), [], 'idempotency entries, too');
+  t.same(await collected(store.jobs.references()), [], 'idempotency entries, too');
 
   const unremovable = { remove: () => Promise.reject(new Error('no')) };
   const last = sampleJob({ content: { ...sampleContent(), sealedDocument: digests } });
-  await store.accept(last, { copy: { file: 'a-file', key: 'a2V5' } });
+  await store.jobs.accept(last, { copy: { file: 'a-file', key: 'a2V5' } });
   await sweep({ ...options, copies: unremovable });
   t.same(await kept(), [], 'a file that cannot be removed is noise, and stops nothing');
 });
@@ -92,7 +92,7 @@ const EXPIRED = 200_000;
 const STEP_CHANGES_MAX = 1000;
 
 /** Hears how many changes each transaction has. */
-class Heard extends Room {
+class Heard extends DiskSpace {
   readonly transactions: number[] = [];
 
   override forCommit(changes: number): undefined {
@@ -119,11 +119,11 @@ t.test(
       }),
     );
     const logger = pino({ level: 'silent' });
-    const room = new Heard({ path: dir, freeBytesMin: 0, logger });
-    const store = await openStore({ path, clock, monotonicMs: clock, room });
+    const diskSpace = new Heard({ path: dir, freeBytesMin: 0, logger });
+    const store = await openStore({ path, clock, monotonicMs: clock, diskSpace });
     now += 49 * HOUR_MS;
     t.teardown(() => store.close());
-    const { transactions } = room;
+    const { transactions } = diskSpace;
 
     let isSwept = false;
     const options = {
@@ -144,11 +144,11 @@ t.test(
     };
     for (; !isSwept; seals += 1) {
       const job = sampleJob();
-      await counted(() => store.accept(job, { idempotency: sampleEntry(job, { acceptedAt: clock() }) }));
-      await counted(() => store.commitBatch(sampleBatch(seals, [job])));
+      await counted(() => store.jobs.accept(job, { idempotency: sampleEntry(job, { acceptedAt: clock() }) }));
+      await counted(() => store.log.commit(sampleBatch(seals, [job])));
     }
     await sweeping;
-    t.equal((await collected(store.references())).length, seals, 'their keys stay');
+    t.equal((await collected(store.jobs.references())).length, seals, 'their keys stay');
     t.ok(seals > 100, `${seals} seals beside it`);
     t.ok(longest <= 3, `a write waited for ${longest} transactions, its own among them`);
     // What is written together with a step is one accept, or one batch of one job.
@@ -174,14 +174,14 @@ t.test('copies go by the time the service was at work, or by dates that others v
       ...timeOfNow().stamp(),
       content: { ...sampleContent(), sealedDocument: digests },
     });
-    await store.accept(job, { copy: { file: job.id, key: 'a2V5' } });
+    await store.jobs.accept(job, { copy: { file: job.id, key: 'a2V5' } });
     return job.id;
   };
   const kept = async () => {
     const copies = { remove: async () => {} };
     const logger = pino({ level: 'silent' });
     await sweep({ store, copies, documentRetentionMs: 24 * HOUR_MS, time: timeOfNow(), logger });
-    return (await collected(store.copies())).map(({ jobId }) => jobId);
+    return (await collected(store.copies.all())).map(({ jobId }) => jobId);
   };
   const restart = async (offMs: number) => {
     await store.serviceTime.keep(date);

@@ -17,8 +17,14 @@ t.test('an event is delivered once, signed, with the job as its data', async (t)
   const endpoint = await rig.endpoint(receiver);
   const customerReference = 'Ω ref\u0001\n"x" 😀';
   const [webhookId] = await rig.seal(endpoint, 1, { customerReference });
-  await until('it is delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1);
-  await until('and gone', async () => (await rig.store.webhooks.pending(endpoint.id, ALL)).length === 0);
+  await until(
+    'it is delivered',
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 1,
+  );
+  await until(
+    'and gone',
+    async () => (await rig.store.webhooks.outbox.pending(endpoint.id, ALL)).length === 0,
+  );
   t.equal(receiver.received.length, 1);
   t.strictSame(receiver.refused, []);
   const [{ event, headers } = { event: undefined, headers: {} }] = receiver.received;
@@ -29,8 +35,8 @@ t.test('an event is delivered once, signed, with the job as its data', async (t)
   t.match(headers, { 'webhook-id': webhookId, 'content-type': 'application/json', 'user-agent': 'pdfseald' });
 
   const job = sampleJob({ clientId: endpoint.clientId });
-  await rig.store.accept(job);
-  await rig.store.fail(job.id, {
+  await rig.store.jobs.accept(job);
+  await rig.store.jobs.fail(job.id, {
     code: 'kms_partition_unavailable',
     message: 'gave up',
     failedAt: Date.now(),
@@ -38,7 +44,7 @@ t.test('an event is delivered once, signed, with the job as its data', async (t)
   await until('the failure came', () => receiver.received.length === 2);
   t.match(receiver.received[1]?.event, { type: 'job.failed', data: { id: job.id, kind: 'failed' } });
 
-  const test = await rig.store.webhooks.test(endpoint.id);
+  const test = await rig.store.webhooks.outbox.test(endpoint.id);
   await until('the test message came', () => receiver.received.some(({ webhookId }) => webhookId === test));
   t.match(receiver.received.at(-1)?.event, { type: 'webhook.test', data: { endpoint_id: endpoint.id } });
 });
@@ -55,7 +61,7 @@ t.test('while a secret is rotated each of both verifies; after that the new one 
   await until('it came', () => receiver.received.length === 1);
   t.strictSame(receiver.refused, []);
   t.match(receiver.received[0]?.headers['webhook-signature'], /^v1,\S{44} v1,\S{44}$/);
-  await rig.store.webhooks.changeEndpoint(
+  await rig.store.webhooks.endpoints.change(
     endpoint.id,
     (one) => ({
       ...one,
@@ -77,7 +83,7 @@ t.test(
     const receiver = await Receiver.open(t, answerWith(500));
     const endpoint = await rig.endpoint(receiver);
     const [webhookId] = await rig.seal(endpoint, 1);
-    const letters = () => rig.store.webhooks.deadLetters(endpoint.id, ALL);
+    const letters = () => rig.store.webhooks.outbox.deadLetters(endpoint.id, ALL);
     await until('it is given up', async () => (await letters()).length === 1);
     t.equal(receiver.received.length, 4);
     t.strictSame([...receiver.counts().keys()], [webhookId]);
@@ -95,10 +101,10 @@ t.test(
     });
 
     receiver.answering = OK;
-    t.equal(await rig.store.webhooks.replay(endpoint.id, undefined, null), 1);
+    t.equal(await rig.store.webhooks.outbox.replay(endpoint.id, undefined, null), 1);
     await until(
       'the replay is delivered',
-      async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,
+      async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 1,
     );
     t.strictSame(receiver.counts(), new Map([[webhookId, 5]]));
     t.match(await rig.deliverer().status(), { failing: 0, pending: 0, deadLetters: 0 });
@@ -111,7 +117,7 @@ t.test('what is no success', async (t) => {
   const reasons = async (t: Test, url: string): Promise<string | undefined> => {
     const endpoint = await rig.endpoint({ url, secrets: [] });
     await rig.seal(endpoint, 1);
-    const letters = () => rig.store.webhooks.deadLetters(endpoint.id, ALL);
+    const letters = () => rig.store.webhooks.outbox.deadLetters(endpoint.id, ALL);
     await until(`it is given up: ${t.name}`, async () => (await letters()).length === 1);
     return (await letters())[0]?.failure?.reason;
   };
@@ -143,7 +149,7 @@ t.test('what does not answer as HTTP has it is a failure, until it has given a s
       const rig = reason === 'timeout' && stage !== 'body' ? rigs.late : rigs.inTime;
       const endpoint = await rig.endpoint({ url: `${scheme}://${server.host}/hook`, secrets: [] });
       await rig.seal(endpoint, 1);
-      const tally = () => rig.store.webhooks.tally(endpoint.id);
+      const tally = () => rig.store.webhooks.outbox.tally(endpoint.id);
       await until(`it is settled: ${name}`, async () => (await tally()).pending === 0);
       t.match(
         await tally(),
@@ -169,7 +175,7 @@ t.test('TLS: a trusted certificate of that name, or nothing is sent', async (t) 
     const receiver = await Receiver.open(t, OK, tls);
     const endpoint = await rig.endpoint(receiver);
     await rig.seal(endpoint, 1);
-    const tally = () => rig.store.webhooks.tally(endpoint.id);
+    const tally = () => rig.store.webhooks.outbox.tally(endpoint.id);
     await until('it is settled', async () => (await tally()).pending === 0);
     t.match(
       await tally(),
@@ -204,7 +210,10 @@ t.test('an answer is done with its head, whatever its body does', async (t) => {
   for (const receiver of [flooding, dripping]) {
     const endpoint = await rig.endpoint(receiver);
     await rig.seal(endpoint, 1);
-    await until('it is delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1);
+    await until(
+      'it is delivered',
+      async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 1,
+    );
     await until('and its connection is cut', () => receiver.sockets.size === 0);
     t.equal(receiver.received.length, 1);
   }
@@ -215,20 +224,20 @@ t.test('410 disables the endpoint; enabled again, it is told what is left', asyn
   const receiver = await Receiver.open(t, answerWith(410));
   const endpoint = await rig.endpoint(receiver);
   const [first] = await rig.seal(endpoint, 1);
-  const stored = () => rig.store.webhooks.endpoint(endpoint.id);
+  const stored = () => rig.store.webhooks.endpoints.get(endpoint.id);
   await until('it is disabled', async () => (await stored())?.disabled?.reason === 'gone');
   await rig.seal(endpoint, 1);
   t.match(
-    await rig.store.webhooks.pending(endpoint.id, ALL),
+    await rig.store.webhooks.outbox.pending(endpoint.id, ALL),
     [{ webhookId: first }],
     'nothing more is queued',
   );
   t.match(await rig.deliverer().status(), { disabled: 1 });
   receiver.answering = OK;
-  await rig.store.webhooks.changeEndpoint(endpoint.id, ({ disabled: _, ...one }) => one, null);
+  await rig.store.webhooks.endpoints.change(endpoint.id, ({ disabled: _, ...one }) => one, null);
   await until(
     'the rest is delivered',
-    async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 1,
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 1,
   );
   t.strictSame(receiver.counts(), new Map([[first, 2]]));
 });
@@ -241,7 +250,10 @@ t.test('Retry-After is honoured, for all of an endpoint', async (t) => {
   });
   const endpoint = await rig.endpoint(receiver);
   await rig.seal(endpoint, 3);
-  await until('all are delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 3);
+  await until(
+    'all are delivered',
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 3,
+  );
   const [first, second] = receiver.received;
   t.ok((second?.at ?? 0) - (first?.at ?? 0) >= 990, 'nothing is sent before');
   t.equal(receiver.received.length, 4);
@@ -263,14 +275,14 @@ t.test('a test is tried at once, and makes no failing endpoint a good one', asyn
     }, 50);
   });
   const endpoint = await rig.endpoint(receiver);
-  const failures = async () => (await rig.store.webhooks.tally(endpoint.id)).failures;
+  const failures = async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).failures;
   await rig.seal(endpoint, 4);
   await until('it is a failing one', async () => (await rig.deliverer().status()).failing === 1);
   await rig.seal(endpoint, 8);
   most = 0;
   const before = await failures();
   for (let n = 1; n <= 3; n++) {
-    await rig.store.webhooks.test(endpoint.id);
+    await rig.store.webhooks.outbox.test(endpoint.id);
     await until('one more was tried', async () => (await failures()) >= before + n);
   }
   t.equal(most, 1, 'one at a time');
@@ -284,26 +296,29 @@ t.test('a date that jumps makes nothing overdue, and repeats come no sooner', as
   const receiver = await Receiver.open(t, answerWith(500));
   const endpoint = await rig.endpoint(receiver);
   await rig.seal(endpoint, 1);
-  await until('it failed once', async () => (await rig.store.webhooks.tally(endpoint.id)).failures === 1);
+  await until(
+    'it failed once',
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).failures === 1,
+  );
   for (const days of [4, -4, 400]) {
     jumpMs = days * 86_400_000;
     await rig.restart();
     const { serviceTime } = rig.store;
     const bounds = { dueBefore: serviceTime.before(600_000), diedBefore: serviceTime.before(600_000) };
-    t.equal(await rig.store.webhooks.sweep(bounds), 0);
-    await rig.store.webhooks.test(endpoint.id);
+    t.equal(await rig.store.webhooks.outbox.sweep(bounds), 0);
+    await rig.store.webhooks.outbox.test(endpoint.id);
     await until('the test was tried', () =>
       receiver.received.some(({ event }) => event.type === 'webhook.test'),
     );
     receiver.received.length = 0;
   }
-  const pending = await rig.store.webhooks.pending(endpoint.id, ALL);
+  const pending = await rig.store.webhooks.outbox.pending(endpoint.id, ALL);
   t.match(
     pending.find(({ type }) => type === 'job.completed'),
     { attempts: 1 },
     'still once',
   );
-  t.same(await rig.store.webhooks.deadLetters(endpoint.id, ALL), []);
+  t.same(await rig.store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
 });
 
 t.test('dead endpoints cost others nothing', async (t) => {
@@ -319,7 +334,7 @@ t.test('dead endpoints cost others nothing', async (t) => {
   await rig.seal(endpoint, 100);
   await until('the healthy one has everything', () => healthy.counts().size === 100);
   t.strictSame(healthy.refused, []);
-  t.equal((await rig.store.webhooks.tally(deadEndpoints[0]?.id ?? '')).delivered, 0);
+  t.equal((await rig.store.webhooks.outbox.tally(deadEndpoints[0]?.id ?? '')).delivered, 0);
   await until('the dead are known as such', async () => (await rig.deliverer().status()).failing === 8);
   const before = dead.map(({ received }) => received.length);
   t.ok(
@@ -336,10 +351,13 @@ t.test('what is under way when it stops is sent again, under its id', async (t) 
   await until('it is under way', () => receiver.received.length === 3);
   receiver.answering = OK;
   await rig.restart();
-  await until('all are delivered', async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 3);
+  await until(
+    'all are delivered',
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 3,
+  );
   t.strictSame(receiver.counts(), new Map(sent.map((id) => [id, 2])));
   t.match(
-    await rig.store.webhooks.tally(endpoint.id),
+    await rig.store.webhooks.outbox.tally(endpoint.id),
     { failures: 0 },
     'which is no failure of the endpoint',
   );
@@ -361,8 +379,8 @@ t.test('connections are kept, and one that was closed meanwhile is no failure', 
   await rig.seal(endpoint, 40);
   await until(
     'all are delivered',
-    async () => (await rig.store.webhooks.tally(endpoint.id)).delivered === 40,
+    async () => (await rig.store.webhooks.outbox.tally(endpoint.id)).delivered === 40,
   );
   t.ok(connections.size <= 3, `${connections.size} connections`);
-  t.match(await rig.store.webhooks.tally(endpoint.id), { failures: 0 });
+  t.match(await rig.store.webhooks.outbox.tally(endpoint.id), { failures: 0 });
 });

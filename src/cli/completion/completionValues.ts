@@ -36,17 +36,19 @@ const CONFIGURED: Readonly<Record<string, OfConfig>> = {
 /** What only the store knows. */
 const STORED: Readonly<Record<string, OfStore>> = {
   key_id: async (store) =>
-    (await store.credentials()).map(({ id, clientId, revokedAt }) =>
+    (await store.credentials.all()).map(({ id, clientId, revokedAt }) =>
       candidate(id, `client ${clientId}${revokedAt === undefined ? '' : ', revoked'}`),
     ),
   endpoint_id: async (store) =>
-    (await store.webhooks.endpoints()).map(({ id, clientId, url }) => candidate(id, `${clientId}: ${url}`)),
+    (await store.webhooks.endpoints.all()).map(({ id, clientId, url }) =>
+      candidate(id, `${clientId}: ${url}`),
+    ),
   '--client': async (store, config) => [
-    ...(await store.credentials()).map(({ clientId, organization }) => candidate(clientId, organization)),
+    ...(await store.credentials.all()).map(({ clientId, organization }) => candidate(clientId, organization)),
     ...Object.keys(config.policies.clients).map((name) => candidate(name, 'with limits of its own')),
   ],
   '--organization': async (store, config) => [
-    ...(await store.credentials()).map(({ organization }) => candidate(organization, '')),
+    ...(await store.credentials.all()).map(({ organization }) => candidate(organization, '')),
     ...Object.keys(config.organizations).map((name) => candidate(name, '')),
   ],
 };

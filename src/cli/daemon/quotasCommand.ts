@@ -74,8 +74,8 @@ async function list({ config: file, client, json }: ListOptions): Promise<void> 
 /** Counts are in the store as soon as the jobs are that they count. */
 async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
   const now = systemClock();
-  const limits = new Limits(policies, await store.quotaCounts(), () => now);
-  const known = (await store.credentials()).map(({ clientId }) => clientId);
+  const limits = new Limits(policies, await store.jobs.quotaCounts(), () => now);
+  const known = (await store.credentials.all()).map(({ clientId }) => clientId);
   return presentQuotas(limits.usage(known), now).clients.flatMap(({ client_id: client, quotas }) =>
     quotas.map(({ name, ...limit }) => ({ client, kind: 'quota' as const, name, ...limit })),
   );

@@ -29,9 +29,9 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       readOnly: true,
     });
     try {
-      const head = await store.head();
-      const waiting = await store.waitingCount();
-      const epochs = await store.epochs();
+      const head = await store.log.head();
+      const waiting = await store.jobs.waitingCount();
+      const epochs = await store.epochs.newest();
       const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
       const disk = await checkDisk(config);

@@ -97,7 +97,7 @@ async function makeKey({
 
 /** A name stands for one key for ever: a new key of the old name would only hide the loss. */
 async function refuseKnown(file: string, { token }: WantedKey): Promise<void> {
-  const epochs = await withStore(file, 'read', (store) => store.epochs());
+  const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
   const known = epochs.list.some(({ keys }) => keys.some((key) => kmsKeyId(key) === kmsKeyId(token)));
   if (!known) return;
   throw new OperatorError(

@@ -55,7 +55,7 @@ async function destroy(
     throw new OperatorError(`--confirm ${confirm} is not the label of ${name}: nothing was done`);
   const config = loadConfig(file);
   await requireTrustedClock(config);
-  const epochs = await withStore(file, 'read', (store) => store.epochs());
+  const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
   const inUse = keysInUse(epochs);
   const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
   if (inUse.some((key) => kmsKeyId(key) === name))

@@ -38,7 +38,7 @@ export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
 export async function keysInService(config: Config): Promise<WantedKey[]> {
   const all = configuredKeys(config);
   if (!existsSync(config.storeDir)) return all;
-  const epochs = await withStore(config.file, 'read', (store) => store.epochs());
+  const epochs = await withStore(config.file, 'read', (store) => store.epochs.newest());
   const now = systemClock();
   const keys = [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
   const log = config.kms.partitions.flatMap((token) =>

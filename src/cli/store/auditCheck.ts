@@ -73,7 +73,7 @@ export async function* storedTrail(
 
 async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): Promise<KeptRecord> {
   const { number, jobId, text } = entry;
-  const record = await store.job(jobId);
+  const record = await store.jobs.get(jobId);
   const problem = problemOfJob(entry, record);
   if (record === undefined || problem !== undefined) return { number, text, problem: problem ?? '' };
   const { job, outcome } = record;

@@ -108,7 +108,7 @@ async function checked(
   const store = await openStore({ path: join(folder, 'store'), readOnly: true });
   try {
     const flaws = await requireGood(store, config, options);
-    const head = await store.head();
+    const head = await store.log.head();
     return {
       environment: store.identity.environment,
       log_origin: store.identity.logOrigin,

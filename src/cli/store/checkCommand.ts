@@ -77,7 +77,7 @@ async function check({ config, against, json }: CheckOptions): Promise<void> {
 export async function runCheck(store: Store, config: Config, against?: string): Promise<StoreReport> {
   const trust = await trustOfStore(store, config);
   const earlier = against === undefined ? undefined : readEarlier(against, trust);
-  const progress = showProgress('checking', (await store.head())?.treeSize ?? 0, 'leaves');
+  const progress = showProgress('checking', (await store.log.head())?.treeSize ?? 0, 'leaves');
   try {
     return await checkStore(store, {
       trust,

@@ -108,7 +108,7 @@ function cancelCommand(): Command {
 }
 
 async function list({ config, json }: { config: string; json?: true }): Promise<void> {
-  const epochs = await withStore(config, 'read', (store) => store.epochs());
+  const epochs = await withStore(config, 'read', (store) => store.epochs.newest());
   const rows = epochs.list.map((epoch, index) => present(epochs, epoch, index));
   if (json) for (const row of rows) printJson(row);
   else {
@@ -136,7 +136,7 @@ interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
 async function plan({ config: file, json, ...options }: PlanOptions): Promise<void> {
   const config = loadConfig(file);
   await withStore(file, 'write', async (store) => {
-    const before = await store.epochs();
+    const before = await store.epochs.newest();
     const inForce = assertPlannable(before, options.from);
     const suffix = options.suffix ?? `e${before.list.length + 1}`;
     const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
@@ -148,18 +148,18 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
     const epoch = epochOf(config, from, keys);
     assertChanges(config, epoch, inForce);
-    assertAhead(from, (await store.head())?.sealedAt);
+    assertAhead(from, (await store.log.head())?.sealedAt);
     const after = [...before.list, epoch];
     encodeTrust(trustOf(store.identity, after, config));
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
-    report(await store.epochs(), json);
+    report(await store.epochs.newest(), json);
     tellNext(file, inForce, epoch);
   });
 }
 
 async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
-    const before = await store.epochs();
+    const before = await store.epochs.newest();
     const coming = comingAt(before, systemClock());
     if (coming === undefined) throw new OperatorError('no epoch is planned');
     assertAhead(coming.from, undefined);
@@ -242,7 +242,7 @@ async function change(
   { after, revision, epoch, name }: EpochsChange,
 ): Promise<void> {
   const { from } = epoch;
-  if (!(await store.changeEpochs(after, revision, actOn(name, epoch))))
+  if (!(await store.epochs.change(after, revision, actOn(name, epoch))))
     throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
   if (systemClock() >= from)
     throw new OperatorError(

@@ -106,7 +106,7 @@ async function list({ config, client, phase, limit, json, ...filters }: ListOpti
 
 /** Every client that ever had a key, so every client with a job: credentials are never removed. */
 async function clientsOf(store: Store): Promise<string[]> {
-  return [...new Set((await store.credentials()).map(({ clientId }) => clientId))];
+  return [...new Set((await store.credentials.all()).map(({ clientId }) => clientId))];
 }
 
 async function newestOf(
@@ -120,7 +120,7 @@ async function newestOf(
   const found: JobRecord[] = [];
   let before: string | undefined;
   do {
-    const page = await store.list({
+    const page = await store.jobs.list({
       ...query,
       viewer,
       limit: limit - found.length,
@@ -167,7 +167,7 @@ interface ShowOptions {
 
 async function show(jobId: string, { config, receipt, json }: ShowOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
-    const record = await store.job(jobId);
+    const record = await store.jobs.get(jobId);
     if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
     if (!receipt) {
       const job = await present(store, record);
@@ -185,7 +185,7 @@ type PresentedJob = Awaited<ReturnType<typeof present>>;
 
 /** SealJob of the API, with what only an administrator sees. */
 async function present(store: Store, { job, outcome }: JobRecord) {
-  const batch = outcome?.kind === 'sealed' ? await store.batchOf(outcome.leafIndex) : undefined;
+  const batch = outcome?.kind === 'sealed' ? await store.log.batchOf(outcome.leafIndex) : undefined;
   return {
     id: job.id,
     phase: PHASE_OF[outcome?.kind ?? 'waiting'],

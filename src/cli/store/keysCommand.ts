@@ -119,20 +119,20 @@ interface IssueOptions extends StoreOptions {
 
 async function issue({ config, client, organization, scopes, validity, json }: IssueOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const known = (await store.credentials()).find((one) => one.clientId === client);
+    const known = (await store.credentials.all()).find((one) => one.clientId === client);
     if (known !== undefined && known.organization !== organization) {
       throw new OperatorError(
         `client ${client} belongs to organization ${known.organization}: a client cannot belong to two`,
       );
     }
     const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, validity);
-    await store.putCredential(credential, actOfProcess('command', 'key.issue', audited(credential)));
+    await store.credentials.put([credential], actOfProcess('command', 'key.issue', audited(credential)));
     printNewKey(apiKey, credential, json);
   });
 }
 
 async function list({ config, client, json }: StoreOptions & { client?: string }): Promise<void> {
-  const credentials = await withStore(config, 'read', (store) => store.credentials());
+  const credentials = await withStore(config, 'read', (store) => store.credentials.all());
   const wanted = credentials
     .filter(({ clientId }) => client === undefined || clientId === client)
     .sort((a, b) => a.createdAt - b.createdAt);
@@ -174,7 +174,7 @@ async function rotate(keyId: string, { config, overlap, validity, json }: Rotate
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
     const replaced = { ...old, expiresAt, replacedBy: credential.id };
     const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toRfc3339(expiresAt) };
-    await store.putCredentials([credential, replaced], actOfProcess('command', 'key.rotate', object));
+    await store.credentials.put([credential, replaced], actOfProcess('command', 'key.rotate', object));
     note(`${keyId} stays valid until ${toRfc3339(expiresAt)}`);
     printNewKey(apiKey, credential, json);
   });
@@ -185,7 +185,7 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
     const found = await findKey(store, keyId);
     const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
     const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
-    if (found.revokedAt === undefined) await store.putCredential(revoked, act);
+    if (found.revokedAt === undefined) await store.credentials.put([revoked], act);
     // If we stop here, the same command goes on.
     const endpoints = await disableUnmanaged(store, found);
     if (json) {
@@ -213,17 +213,17 @@ interface Left {
 /** The webhook endpoints of the client of a revoked key, after those were disabled that nobody answers for any more. */
 async function disableUnmanaged(store: Store, { clientId, scopes }: Credential): Promise<Left[]> {
   const now = systemClock();
-  const live = (await store.credentials()).filter(
+  const live = (await store.credentials.all()).filter(
     (one) => one.clientId === clientId && stateOf(one, now) === 'active',
   );
   const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
   const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
   const left: Left[] = [];
-  for (const endpoint of await store.webhooks.endpoints(clientId)) {
+  for (const endpoint of await store.webhooks.endpoints.all(clientId)) {
     const wasDisabled = isUnmanaged && endpoint.disabled === undefined;
     const act = actOfProcess('command', 'webhook.disable', auditedEndpoint(endpoint));
     const changed = wasDisabled
-      ? await store.webhooks.changeEndpoint(endpoint.id, disabled(now), act)
+      ? await store.webhooks.endpoints.change(endpoint.id, disabled(now), act)
       : endpoint;
     if (changed !== undefined) left.push({ shown: presentEndpoint(changed, now), wasDisabled });
   }
@@ -277,7 +277,7 @@ function printNewKey(apiKey: string, credential: Credential, json: true | undefi
 }
 
 async function findKey(store: Store, keyId: string): Promise<Credential> {
-  const credential = (await store.credentials()).find(({ id }) => id === keyId);
+  const credential = (await store.credentials.all()).find(({ id }) => id === keyId);
   if (credential !== undefined) return credential;
   throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
 }

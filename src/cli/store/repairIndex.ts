@@ -3,9 +3,10 @@ import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { newestCheckpoint } from '../../prove/witnessFile.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
+import type { RepairMark } from '../../store/indexStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';
 import { acquireLock } from '../../store/lock.ts';
-import { type RepairMark, type Store, UnknownOutcome } from '../../store/store.ts';
+import { type Store, UnknownOutcome } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption } from '../options.ts';
@@ -123,7 +124,7 @@ async function repair(store: Store, config: Config, { backup, ...seen }: Result)
   let { report } = seen;
   const act = actOfProcess('command', 'index.repair', { backup: backup ?? null });
   const work = () =>
-    store.repair({
+    store.indexes.repair({
       ...(backup !== undefined && { backup }),
       onMended: ({ index, kind }) => {
         mended[index][kind] += 1;

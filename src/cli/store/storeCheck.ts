@@ -10,14 +10,8 @@ import type { TrustFile } from '../../manifest/trustFile.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { createVerifier } from '../../prove/verify.ts';
-import {
-  type Batch,
-  INDEXES,
-  type IndexFlaw,
-  type Leaf,
-  type Reference,
-  type Store,
-} from '../../store/store.ts';
+import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
+import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
 import { checkTrail, storedTrail, trailOfStore } from './auditCheck.ts';
 
 export interface StoreReport {
@@ -55,15 +49,15 @@ export interface CheckOptions {
  */
 export async function checkStore(store: Store, options: CheckOptions): Promise<StoreReport> {
   const check = new StoreCheck(store, options);
-  const size = (await store.head())?.treeSize ?? 0;
+  const size = (await store.log.head())?.treeSize ?? 0;
   await check.guarded('the log', () => check.batches(size));
   await check.guarded('what is behind its end', () => check.end(size));
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
-  await check.guarded('the copies', async () => check.readable(store.copies()));
+  await check.guarded('the copies', async () => check.readable(store.copies.all()));
   await check.guarded('the audit trail', () => check.trail());
-  await check.guarded('the API keys', async () => void (await store.credentials()));
-  await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints()));
+  await check.guarded('the API keys', async () => void (await store.credentials.all()));
+  await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
   return check.report;
 }
@@ -125,11 +119,11 @@ class StoreCheck {
     if (earlier !== undefined && size < earlier.treeSize) this.#problem(olderCopy(size, earlier));
     let edge = emptyEdge();
     while (edge.size < size) {
-      const batch = await this.#store.batchOf(edge.size);
+      const batch = await this.#store.log.batchOf(edge.size);
       if (batch === undefined || batch.firstLeaf !== edge.size || batch.treeSize <= edge.size) {
         return this.#problem(`no checkpoint covers leaf ${edge.size}: the rest of the log cannot be checked`);
       }
-      const leaves = await this.#store.leaves(batch.firstLeaf, batch.treeSize);
+      const leaves = await this.#store.log.leaves(batch.firstLeaf, batch.treeSize);
       if (leaves.length !== batch.treeSize - batch.firstLeaf) {
         return this.#problem(
           `leaves are missing between ${batch.firstLeaf} and ${batch.treeSize}: the rest of the log cannot be checked`,
@@ -141,8 +135,8 @@ class StoreCheck {
 
   /** Behind the newest checkpoint there is nothing; a daemon that goes on meanwhile moves it. */
   async end(size: number): Promise<void> {
-    const leaves = await this.#store.leaves(size, Number.MAX_SAFE_INTEGER);
-    if (((await this.#store.head())?.treeSize ?? 0) !== size) return;
+    const leaves = await this.#store.log.leaves(size, Number.MAX_SAFE_INTEGER);
+    if (((await this.#store.log.head())?.treeSize ?? 0) !== size) return;
     if (leaves.length > 0) this.#problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
   }
 
@@ -150,7 +144,7 @@ class StoreCheck {
   async indexes(): Promise<void> {
     const { flaws } = this.report;
     const indexes = emptyIndexReport();
-    for await (const { index, kind, entry } of this.#store.checkIndexes()) {
+    for await (const { index, kind, entry } of this.#store.indexes.check()) {
       indexes[index][kind] += 1;
       if (flaws.length < this.#options.problemsMax) flaws.push(`index ${index}: ${entry} is ${kind}`);
     }
@@ -163,8 +157,8 @@ class StoreCheck {
 
   /** What is kept beside jobs is of jobs that are there. */
   async references(): Promise<void> {
-    for await (const { kind, jobId } of this.#store.references()) {
-      if ((await this.#store.job(jobId)) === undefined)
+    for await (const { kind, jobId } of this.#store.jobs.references()) {
+      if ((await this.#store.jobs.get(jobId)) === undefined)
         this.#problem(`${NOUNS[kind]} is of ${jobId}, which is not in the store`);
     }
   }
@@ -172,7 +166,7 @@ class StoreCheck {
   /** Every job, whether it is in the log or not. */
   async jobs(size: number): Promise<void> {
     let leafIndexMax = -1;
-    for await (const { job, outcome } of this.#store.jobs()) {
+    for await (const { job, outcome } of this.#store.jobs.all()) {
       if (job.source === 'audit') await this.#auditJob(job);
       if (outcome === undefined) await this.#waitingJob(job.id);
       else if (outcome.kind === 'failed') this.report.failed += 1;
@@ -181,7 +175,7 @@ class StoreCheck {
         leafIndexMax = Math.max(leafIndexMax, outcome.leafIndex);
       }
     }
-    const sizeNow = (await this.#store.head())?.treeSize ?? 0;
+    const sizeNow = (await this.#store.log.head())?.treeSize ?? 0;
     if (leafIndexMax >= sizeNow) {
       this.#problem(
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
@@ -245,14 +239,14 @@ class StoreCheck {
 
   /** The job it is of, if it is its manifest. */
   async #leaf(batch: Batch, index: number, leaf: Leaf): Promise<ReceivedJob | undefined> {
-    const record = await this.#store.job(leaf.jobId);
+    const record = await this.#store.jobs.get(leaf.jobId);
     if (record === undefined)
       return this.#problem(`leaf ${index} is of ${leaf.jobId}, which is not in the store`);
     const { job, outcome } = record;
     if (outcome?.kind === 'failed') return this.#problem(`leaf ${index} is of ${job.id}, which failed`);
     if (outcome !== undefined && outcome.leafIndex !== index) {
       const isLeaf = Number.isSafeInteger(outcome.leafIndex);
-      const [other] = isLeaf ? await this.#store.leaves(outcome.leafIndex, outcome.leafIndex + 1) : [];
+      const [other] = isLeaf ? await this.#store.log.leaves(outcome.leafIndex, outcome.leafIndex + 1) : [];
       if (other?.jobId === job.id)
         return this.#problem(`leaf ${index} is of ${job.id}, and so is leaf ${outcome.leafIndex}`);
       this.#misplaced.add(job.id);
@@ -267,8 +261,8 @@ class StoreCheck {
   async #receipt(job: ReceivedJob, leafIndex: number): Promise<void> {
     const tile: ReadTile = async (level, index) => this.#tiles.get(tileName({ level, index }));
     const { identity } = this.#store;
-    const batchOf = (leafIndex: number) => this.#store.batchOf(leafIndex);
-    const receipt = await readReceipt({ identity, batchOf, tile }, job, leafIndex);
+    const batchOf = (leafIndex: number) => this.#store.log.batchOf(leafIndex);
+    const receipt = await readReceipt({ identity, log: { batchOf, tile } }, job, leafIndex);
     const { outcome, checks } = this.#verify({
       document: job.content.document,
       receipt,
@@ -282,8 +276,8 @@ class StoreCheck {
   /** Either its document is known, or where to fetch it from. */
   async #waitingJob(id: string): Promise<void> {
     this.report.waiting += 1;
-    if ((await this.#store.sourceUrl(id)) !== undefined) return;
-    const record = await this.#store.job(id);
+    if ((await this.#store.jobs.sourceUrl(id)) !== undefined) return;
+    const record = await this.#store.jobs.get(id);
     if (record !== undefined && record.outcome === undefined && !isReceived(record.job))
       this.#problem(`${id} has neither a document nor a source`);
   }
@@ -302,7 +296,7 @@ function faultOf({ checkpoint: text, treeSize }: Batch, edge: Edge, origin: stri
   return bytesEqual(checkpoint.root, rootOf(edge)) ? undefined : 'is not of these leaves';
 }
 
-const NOUNS: Record<Reference['kind'], string> = {
+const NOUNS: Record<JobReference['kind'], string> = {
   outcome: 'an outcome',
   idempotency: 'an idempotency entry',
   content: 'a document',

@@ -4,7 +4,7 @@ import type { WebhookEndpoint } from '../../store/webhookStore.ts';
 
 /** Throws OperatorError `not_found`. */
 export async function findEndpoint(store: Pick<Store, 'webhooks'>, id: string): Promise<WebhookEndpoint> {
-  const endpoint = await store.webhooks.endpoint(id);
+  const endpoint = await store.webhooks.endpoints.get(id);
   if (endpoint === undefined) throw noEndpoint(id);
   return endpoint;
 }

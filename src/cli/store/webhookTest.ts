@@ -20,7 +20,7 @@ export async function testEndpoint(
 ): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks, lockFile }) => {
     await requireTestable(store, id, lockFile);
-    const webhookId = (await store.webhooks.test(id)) ?? '';
+    const webhookId = (await store.webhooks.outbox.test(id)) ?? '';
     if (!json) print(webhookId);
     const reason = await outcomeOf(store, id, webhookId, webhooks);
     if (json)
@@ -58,9 +58,9 @@ async function outcomeOf(
   const giveUpAt = performance.now() + TEST_MS_MAX;
   while (performance.now() < giveUpAt) {
     await sleep(TEST_LOOK_MS);
-    const waiting = (await store.webhooks.pending(endpointId, everything)).find(isIt);
+    const waiting = (await store.webhooks.outbox.pending(endpointId, everything)).find(isIt);
     if (waiting?.attempts === 0) continue;
-    const dead = waiting ?? (await store.webhooks.deadLetters(endpointId, everything)).find(isIt);
+    const dead = waiting ?? (await store.webhooks.outbox.deadLetters(endpointId, everything)).find(isIt);
     return dead?.failure?.reason;
   }
   return 'it still waits: others are due before it, or earlier ones failed (`pdfseal webhooks show`)';

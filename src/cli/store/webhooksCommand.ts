@@ -147,7 +147,7 @@ interface AddOptions extends CommonOptions {
 
 async function add({ config, client, url, events, description, json }: AddOptions): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks }) => {
-    const isKnown = (await store.credentials()).some(({ clientId }) => clientId === client);
+    const isKnown = (await store.credentials.all()).some(({ clientId }) => clientId === client);
     if (!isKnown)
       throw new OperatorError(`client ${client} has no API key: issue one first, or check the name`);
     const fields = { url, events, ...(description !== undefined && { description }) };
@@ -155,7 +155,7 @@ async function add({ config, client, url, events, description, json }: AddOption
     const policy = new TargetPolicy(webhooks.allow);
     const endpoint = newEndpoint(client, readEndpointFields(fields, names, policy), systemClock());
     const act = actOfProcess('command', 'webhook.add', auditedEndpoint(endpoint));
-    const isAdded = await store.webhooks.addEndpoint(endpoint, ENDPOINTS_PER_CLIENT_MAX, act);
+    const isAdded = await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act);
     if (!isAdded) throw tooManyEndpoints();
     printSecret(endpoint.secrets[0]?.secret ?? '', endpoint, json);
   });
@@ -163,11 +163,11 @@ async function add({ config, client, url, events, description, json }: AddOption
 
 async function list({ config, client, json }: CommonOptions & { client?: string }): Promise<void> {
   const rows = await withStore(config, 'read', async (store) => {
-    const endpoints = await store.webhooks.endpoints(client);
+    const endpoints = await store.webhooks.endpoints.all(client);
     return Promise.all(
       endpoints.map(async (one) => ({
         ...present(one),
-        deliveries: presentTally(await store.webhooks.tally(one.id)),
+        deliveries: presentTally(await store.webhooks.outbox.tally(one.id)),
       })),
     );
   });
@@ -186,7 +186,7 @@ async function list({ config, client, json }: CommonOptions & { client?: string 
 async function show(id: string, { config, json }: CommonOptions): Promise<void> {
   const shown = await withStore(config, 'read', async (store) => {
     const endpoint = await findEndpoint(store, id);
-    return { ...present(endpoint), deliveries: presentTally(await store.webhooks.tally(id)) };
+    return { ...present(endpoint), deliveries: presentTally(await store.webhooks.outbox.tally(id)) };
   });
   if (json) printJson(shown);
   else printFields(shown);
@@ -219,7 +219,7 @@ async function remove(id: string, { config, json }: CommonOptions): Promise<void
   await withStore(config, 'write', async (store) => {
     const endpoint = await findEndpoint(store, id);
     const act = actOfProcess('command', 'webhook.remove', auditedEndpoint(endpoint));
-    await store.webhooks.removeEndpoint(id, act);
+    await store.webhooks.endpoints.remove(id, act);
     if (json) printJson({ id, client: endpoint.clientId, removed: true });
     else note(`${id} of client ${endpoint.clientId} is removed`);
   });
@@ -236,8 +236,8 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
     const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
     const page = { limit };
     if (dead)
-      return (await store.webhooks.deadLetters(id, page)).map((one) => presentDeadLetter(one, dateOf));
-    return (await store.webhooks.pending(id, page)).map((one) => presentDelivery(one, dateOf));
+      return (await store.webhooks.outbox.deadLetters(id, page)).map((one) => presentDeadLetter(one, dateOf));
+    return (await store.webhooks.outbox.pending(id, page)).map((one) => presentDelivery(one, dateOf));
   });
   if (json) for (const row of rows) printJson(row);
   else {
@@ -273,7 +273,7 @@ async function replay(id: string, webhookIds: string[], { config, json }: Common
     const endpoint = await findEndpoint(store, id);
     const act = actOfProcess('command', 'webhook.replay', auditedEndpoint(endpoint));
     const wanted = webhookIds.length > 0 ? webhookIds : undefined;
-    const replayed = await store.webhooks.replay(id, wanted, act);
+    const replayed = await store.webhooks.outbox.replay(id, wanted, act);
     if (json) printJson({ id, replayed });
     else note(`${replayed} dead letters of ${id} are due again`);
     if (replayed < webhookIds.length)
@@ -288,7 +288,7 @@ async function applied(
   name: ActName,
 ): Promise<WebhookEndpoint> {
   const act = actOfProcess('command', name, auditedEndpoint(await findEndpoint(store, id)));
-  const changed = await store.webhooks.changeEndpoint(id, make, act);
+  const changed = await store.webhooks.endpoints.change(id, make, act);
   if (changed === undefined) throw noEndpoint(id);
   return changed;
 }

@@ -1,7 +1,6 @@
-import type { RootDatabase } from 'lmdb';
-import type { Room } from '../diskSpace.ts';
+import type { DiskSpace } from '../diskSpace.ts';
 import { UnknownOutcome } from '../store.ts';
-import type { Database } from './databases.ts';
+import type { Database, Databases } from './databases.ts';
 
 export interface Change {
   database: Database;
@@ -24,49 +23,52 @@ interface Pending extends Write {
 
 /** Upper bound of one transaction; lmdb-js blocks the thread at 300,000 operations not yet done. */
 const GROUP_CHANGES_MAX = 50_000;
-/** lmdb-js never tells of a transaction that it could not begin; and a disk that takes this long will take no more. */
+/** lmdb-js does not report a transaction that it could not begin; and a disk that takes this long will take no more. */
 const COMMIT_MS_MAX = 60_000;
 
+export interface CommitsOptions {
+  /** A commit that takes longer has failed. */
+  commitMsMax?: number;
+  /** A commit waits until the disk has space for it. */
+  diskSpace?: Pick<DiskSpace, 'forCommit'> | undefined;
+}
+
 /**
- * Group commit: one transaction is on its way to the disk at a time, and what is written meanwhile becomes the next
- * one. So the cost of a flush is shared by all who wait for it, and there is no timer.
+ * Group commit: one transaction at a time is on its way to the disk, and what is written meanwhile becomes the next one. So all who wait
+ * for a flush share its cost, and there is no timer.
  *
- * A commit that fails, or never ends, leaves its fate unknown to us (its meta page may be on disk): every write in it and everything
- * after it, reads included, gets {@link UnknownOutcome}, until the process ends and the store is opened anew.
+ * Whether a commit that fails or never ends took place is unknown (its meta page may be on disk): every write in it and everything after
+ * it, reads included, throws {@link UnknownOutcome}, until the process ends and the store is opened again.
  */
 export class Commits {
-  readonly #root: RootDatabase;
+  readonly #databases: Databases;
   readonly #commitMsMax: number;
-  readonly #room: Pick<Room, 'forCommit'> | undefined;
+  readonly #diskSpace: CommitsOptions['diskSpace'];
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   #failure: UnknownOutcome | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
 
-  /** With `room`, a commit waits until the disk can take it. */
-  constructor(
-    root: RootDatabase,
-    {
-      commitMsMax = COMMIT_MS_MAX,
-      room,
-    }: { commitMsMax?: number; room?: Pick<Room, 'forCommit'> | undefined } = {},
-  ) {
-    this.#root = root;
-    this.#room = room;
+  constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace }: CommitsOptions = {}) {
+    this.#databases = databases;
+    this.#diskSpace = diskSpace;
     this.#commitMsMax = commitMsMax;
   }
 
   /** Resolves when the write is on disk: true, or false when its condition forbade it. */
   write(write: Write): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      this.assertIntact();
+      if (this.#failure !== undefined) throw this.#failure;
       this.#pending.push({ ...write, resolve, reject });
       this.#draining ??= this.#drain();
     });
   }
 
-  /** Throws UnknownOutcome once a commit has failed. */
-  assertIntact(): void {
-    if (this.#failure !== undefined) throw this.#failure;
+  /** For writes that depend on what is stored: they take turns, so that each decides on what the one before left on disk. */
+  async inTurn<T>(decide: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(decide);
+    this.#turn = result.catch(() => undefined); // its caller is told; the next one decides for itself
+    return result;
   }
 
   /** Resolves when everything written so far is on disk or has failed. */
@@ -80,7 +82,7 @@ export class Commits {
     while (this.#pending.length > 0) {
       const group = this.#nextGroup();
       try {
-        await this.#room?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
+        await this.#diskSpace?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
         await this.#inTime(this.#commit(group).catch(rejectWithCause));
       } catch (error) {
         this.#break(error, group);
@@ -102,7 +104,7 @@ export class Commits {
 
   async #commit(group: Pending[]): Promise<void> {
     const happened: Promise<boolean>[] = [];
-    const committed = this.#root.batch(() => {
+    const committed = this.#databases.root.batch(() => {
       for (const write of group) happened.push(enqueue(write));
     });
     const results = await Promise.all([committed, ...happened]);
@@ -122,6 +124,7 @@ export class Commits {
 
   #break(cause: unknown, group: Pending[]): void {
     this.#failure = new UnknownOutcome(cause);
+    this.#databases.fail(this.#failure);
     const lost = [...group, ...this.#pending];
     this.#pending = [];
     for (const write of lost) write.reject(this.#failure);

@@ -1,4 +1,4 @@
-import type { JobCopy, StoredCopy } from '../store.ts';
+import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { jobKey, ownKey, parseJobKey } from './keyLayout.ts';
@@ -6,7 +6,7 @@ import { scanKeys } from './keyScan.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
 /** Where the copies of documents are, by job: so they are in the order in which their jobs were accepted. */
-export class Copies {
+export class CopyRecords implements CopyStore {
   readonly #databases: Databases;
   readonly #commits: Commits;
 
@@ -15,14 +15,16 @@ export class Copies {
     this.#commits = commits;
   }
 
-  get(jobId: string): StoredCopy | undefined {
+  async get(jobId: string): Promise<StoredCopy | undefined> {
     const key = jobKey(jobId);
     return key && this.#stored(key);
   }
 
-  /** What records the copy of a job. */
-  change(jobId: string, copy: StoredCopy): Change {
-    return { database: this.#databases.copies, key: ownKey(jobId), value: encodeRecord(copy) };
+  async *all(): AsyncIterable<JobCopy> {
+    for await (const key of scanKeys(this.#databases, 'copies')) {
+      const copy = this.#stored(key);
+      if (copy !== undefined) yield { jobId: parseJobKey(key), copy };
+    }
   }
 
   async forget(jobIds: readonly string[]): Promise<void> {
@@ -30,13 +32,9 @@ export class Copies {
     await this.#commits.write({ changes });
   }
 
-  async *all(): AsyncIterable<JobCopy> {
-    for await (const key of scanKeys(this.#databases.copies, this.#commits)) yield* this.#copyOf(key);
-  }
-
-  #copyOf(key: Uint8Array): JobCopy[] {
-    const copy = this.#stored(key);
-    return copy === undefined ? [] : [{ jobId: parseJobKey(key), copy }];
+  /** The change that records the copy of a job. */
+  change(jobId: string, copy: StoredCopy): Change {
+    return { database: this.#databases.copies, key: ownKey(jobId), value: encodeRecord(copy) };
   }
 
   #stored(key: Uint8Array): StoredCopy | undefined {

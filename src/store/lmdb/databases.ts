@@ -49,7 +49,11 @@ const NAMES = [
   'tallies', // endpoint → what became of what was sent
 ] as const;
 
-export type Databases = Record<(typeof NAMES)[number], Database> & { root: RootDatabase };
+/** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
+export type Databases = Readonly<Record<(typeof NAMES)[number], Database>> & {
+  readonly root: RootDatabase;
+  fail(error: Error): void;
+};
 
 /** Opens the LMDB environment in folder `path`, and every database of it. */
 export function openDatabases(path: string, { readOnly }: { readOnly: boolean }): Databases {
@@ -58,10 +62,10 @@ export function openDatabases(path: string, { readOnly }: { readOnly: boolean })
     readOnly,
     noSubdir: false,
     maxDbs: 32,
-    // A commit then is: pages, fdatasync, meta page through an O_DSYNC descriptor; and only then readers see it
+    // So a commit writes pages, calls fdatasync, and writes the meta page through an O_DSYNC descriptor; only then readers see it
     // and promises resolve. With overlapping sync they would see it before it is on disk.
     overlappingSync: false,
-    // What belongs together is put together by Commits; lmdb-js is not to add to a transaction by itself.
+    // Commits puts together what belongs together; lmdb-js must not add to a transaction by itself.
     eventTurnBatching: false,
   });
   const open1 = (name: string): Database => {
@@ -69,6 +73,22 @@ export function openDatabases(path: string, { readOnly }: { readOnly: boolean })
     if (database === undefined) throw new Error(`database ${name} is missing`);
     return database as unknown as Database;
   };
-  const databases = Object.fromEntries(NAMES.map((name) => [name, open1(name)]));
-  return Object.assign(databases, { root }) as Databases;
+  let failure: Error | undefined;
+  const properties: PropertyDescriptorMap = {
+    fail: {
+      value: (error: Error) => {
+        failure ??= error;
+      },
+    },
+    root: { value: root, enumerable: true },
+  };
+  for (const name of NAMES) {
+    const database = open1(name);
+    const get = () => {
+      if (failure !== undefined) throw failure;
+      return database;
+    };
+    properties[name] = { get, enumerable: true };
+  }
+  return Object.defineProperties({}, properties) as Databases;
 }

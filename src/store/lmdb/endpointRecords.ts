@@ -1,26 +1,26 @@
-import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import type { NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
+import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { COUNTER_BYTES, counterKey, endpointKey, NOTHING, parseCounterKey } from './keyLayout.ts';
+import { COUNTER_BYTES, counterKey, NOTHING, ownEndpointKey, parseCounterKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-/** How many changes may be made between a change's decision and its commit without it being told apart from none. */
+/** A change is written only if no other took its revision since it was decided; so many later revisions are remembered. */
 export const REVISIONS_KEPT = 1000;
 
 interface Snapshot {
   revision: number;
   byId: Map<string, WebhookEndpoint>;
+  /** The enabled endpoints that are told of such an event, by client. */
   listening: Record<WebhookEvent, Map<string, WebhookEndpoint[]>>;
 }
 
 /**
- * Webhook endpoints, kept in memory: sealing asks for them with every batch. Every change, of any process, takes the next
- * revision. So a look for that one key tells whether memory is still right; and of two changes decided on the same state only one finds it free.
+ * Webhook endpoints, kept in memory: sealing asks for them with every batch. Every change by any process takes the next revision. So one
+ * look for that key tells whether memory is still right; and of two changes decided on the same state only one finds its key free.
  */
-export class Endpoints {
+export class EndpointRecords implements EndpointStore {
   readonly #databases: Databases;
   readonly #trail: TrailRecords;
   #snapshot: Snapshot | undefined;
@@ -31,31 +31,32 @@ export class Endpoints {
     this.#trail = trail;
   }
 
-  get revision(): number {
-    return this.#current().revision;
+  async all(clientId?: string): Promise<WebhookEndpoint[]> {
+    const all = [...this.current().byId.values()];
+    return clientId === undefined ? all : all.filter((endpoint) => endpoint.clientId === clientId);
   }
 
-  all(): WebhookEndpoint[] {
-    return [...this.#current().byId.values()];
+  async get(endpointId: string): Promise<WebhookEndpoint | undefined> {
+    return this.current().byId.get(endpointId);
   }
 
-  get(endpointId: string): WebhookEndpoint | undefined {
-    return this.#current().byId.get(endpointId);
+  async revision(): Promise<number> {
+    return this.current().revision;
   }
 
-  /** The enabled endpoints that are told of such an event, by client. */
-  listening(event: WebhookEvent): ReadonlyMap<string, readonly WebhookEndpoint[]> {
-    return this.#current().listening[event];
+  async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
+    return this.current().listening[event].has(clientId);
   }
 
   async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
     return this.#change(act, (revision) => {
-      const own = this.all().filter(({ clientId }) => clientId === endpoint.clientId);
+      const endpoints = [...this.current().byId.values()];
+      const own = endpoints.filter(({ clientId }) => clientId === endpoint.clientId);
       return own.length < perClientMax ? [this.#put({ ...endpoint, revision })] : undefined;
     });
   }
 
-  /** With `also` other changes go into the same transaction. */
+  /** The changes of `also` go into the same transaction. */
   async change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
@@ -64,7 +65,7 @@ export class Endpoints {
   ): Promise<WebhookEndpoint | undefined> {
     let changed: WebhookEndpoint | undefined;
     const happened = await this.#change(act, (revision) => {
-      const current = this.get(endpointId);
+      const current = this.current().byId.get(endpointId);
       if (current === undefined) return undefined;
       changed = { ...change(current), revision };
       return [this.#put(changed), ...also()];
@@ -75,22 +76,25 @@ export class Endpoints {
   async remove(endpointId: string, act: Act | null): Promise<boolean> {
     return this.#change(
       act,
-      () => this.get(endpointId) && [{ database: this.#databases.endpoints, key: keyOf(endpointId) }],
+      () =>
+        this.current().byId.get(endpointId) && [
+          { database: this.#databases.endpoints, key: ownEndpointKey(endpointId) },
+        ],
     );
   }
 
-  /** Changes of this process take turns: decided at once, all but one would find their revision taken, and decide again and again. */
+  /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
   async #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
     const written = this.#turn.then(() => this.#write(act, decide));
     this.#turn = written.catch(() => {});
     return written;
   }
 
-  /** Writes what `decide` says, or nothing and false; decides anew when another process was faster. */
+  /** Writes the changes that `decide` returns; returns false where there are none. Decides again when another process was faster. */
   async #write(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
     const { endpointRevisions: database } = this.#databases;
     for (;;) {
-      const revision = this.revision + 1;
+      const revision = this.current().revision + 1;
       const changes = decide(revision);
       if (changes === undefined) return false;
       const key = counterKey(revision);
@@ -105,10 +109,15 @@ export class Endpoints {
   }
 
   #put(endpoint: WebhookEndpoint): Change {
-    return { database: this.#databases.endpoints, key: keyOf(endpoint.id), value: encodeRecord(endpoint) };
+    return {
+      database: this.#databases.endpoints,
+      key: ownEndpointKey(endpoint.id),
+      value: encodeRecord(endpoint),
+    };
   }
 
-  #current(): Snapshot {
+  /** As of the newest change by any process. */
+  current(): Snapshot {
     this.#databases.root.resetReadTxn();
     const { endpointRevisions } = this.#databases;
     if (
@@ -129,7 +138,7 @@ export class Endpoints {
       listening: { 'job.completed': new Map(), 'job.failed': new Map() },
     };
     for (const key of endpointRevisions.getKeys({ reverse: true })) {
-      if (key.length !== COUNTER_BYTES) continue; // Damage, which is no reason to tell nobody anything.
+      if (key.length !== COUNTER_BYTES) continue; // This entry is damaged, which must not keep others from being told.
       snapshot.revision = parseCounterKey(key);
       break;
     }
@@ -144,10 +153,4 @@ export class Endpoints {
     }
     return snapshot;
   }
-}
-
-function keyOf(endpointId: string): Buffer {
-  const key = endpointKey(endpointId);
-  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
-  return key;
 }

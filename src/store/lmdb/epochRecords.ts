@@ -1,31 +1,31 @@
 import { assert } from '../../base/assert.ts';
 import type { Epoch, Epochs } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import type { EpochStore } from '../store.ts';
 import type { Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-type Entry = NonNullable<Write['unless']>[number];
-
 /** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
-export class EpochRecords {
-  readonly #database: Databases['epochs'];
+export class EpochRecords implements EpochStore {
+  readonly #databases: Databases;
   readonly #trail: TrailRecords;
   #newest: Epochs | undefined;
 
-  constructor({ epochs }: Databases, trail: TrailRecords) {
-    this.#database = epochs;
+  constructor(databases: Databases, trail: TrailRecords) {
+    this.#databases = databases;
     this.#trail = trail;
   }
 
-  /** As of the newest change, by whatever process. Costs next to nothing where nothing changed. */
-  newest(): Epochs {
-    for (const key of this.#database.getKeys({ reverse: true, limit: 1 })) {
+  /** Costs next to nothing where nothing changed. */
+  async newest(): Promise<Epochs> {
+    const { epochs } = this.#databases;
+    for (const key of epochs.getKeys({ reverse: true, limit: 1 })) {
       const revision = parseCounterKey(key);
       if (this.#newest?.revision === revision) return this.#newest;
-      const bytes = this.#database.getBinary(key);
+      const bytes = epochs.getBinary(key);
       assert(bytes, `revision ${revision} of the epochs is gone`);
       this.#newest = { revision, list: parseRecord<Epoch[]>(bytes, 'the list of epochs') };
       return this.#newest;
@@ -33,17 +33,14 @@ export class EpochRecords {
     assert(false, 'the store has no epochs');
   }
 
-  /** False, and nothing written, when somebody else changed them since `revision`. */
-  change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
-    const { database, key } = this.after(revision);
-    return this.#trail.write(act, {
-      unless: [{ database, key }],
-      changes: [{ database, key, value: encodeRecord(list) }],
-    });
+  async change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
+    const next = this.after(revision);
+    const changes = [{ ...next, value: encodeRecord(list) }];
+    return this.#trail.write(act, { unless: [next], changes });
   }
 
-  /** What is there once they were changed after that revision. */
-  after(revision: number): Entry {
-    return { database: this.#database, key: counterKey(revision + 1) };
+  /** The entry that exists once the epochs were changed after that revision. */
+  after(revision: number): NonNullable<Write['unless']>[number] {
+    return { database: this.#databases.epochs, key: counterKey(revision + 1) };
   }
 }

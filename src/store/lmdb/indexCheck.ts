@@ -1,4 +1,3 @@
-import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { checkExpiry, checkQuotas } from './indexCheck/clients.ts';
 import { Facts, type Flaw, type IndexCheck } from './indexCheck/flaw.ts';
@@ -26,16 +25,11 @@ const CHECKS: readonly IndexCheck[] = [
  * Everything in the store that does not follow from what it is derived from, page by page: leaves, jobs and what became of them, idempotency
  * entries, endpoints. Those must be whole. Whoever writes the changes of each page before he asks for the next has mended all of it at the end.
  */
-export async function* checkIndexes(
-  databases: Databases,
-  commits: Commits,
-  now: number,
-): AsyncIterable<Flaw[]> {
+export async function* checkIndexes(databases: Databases, now: number): AsyncIterable<Flaw[]> {
   const facts = new Facts(databases, now);
   for (const check of CHECKS) {
     const pages = check(facts)[Symbol.iterator]();
     for (;;) {
-      commits.assertIntact();
       databases.root.resetReadTxn();
       const { done, value } = pages.next();
       if (done) break;

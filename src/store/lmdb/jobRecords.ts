@@ -2,6 +2,7 @@ import { assert } from '../../base/assert.ts';
 import {
   type Content,
   documentSha256,
+  type Failure,
   isReceived,
   type Job,
   type JobRecord,
@@ -9,78 +10,80 @@ import {
 } from '../../job/job.ts';
 import {
   type Acceptance,
+  type IdempotencyEntry,
+  type IdempotencyKey,
   type JobPage,
   type JobQuery,
+  type JobReference,
+  type JobStore,
   maySee,
-  type Reference,
+  type QuotaCount,
   type StoredCopy,
 } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
-import type { Copies } from './copyRecords.ts';
+import type { CopyRecords } from './copyRecords.ts';
 import type { Databases } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
 import { jobKey, NOTHING, ownKey, parseJobKey } from './keyLayout.ts';
 import { scanKeys } from './keyScan.ts';
+import type { Outbox } from './outbox.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
-import { encodeJob, encodeRecord, parseContent, parseJob, parseOutcome, parseRecord } from './records.ts';
+import {
+  encodeContent,
+  encodeFailed,
+  encodeJob,
+  encodeRecord,
+  encodeSealed,
+  parseContent,
+  parseJob,
+  parseOutcome,
+  parseRecord,
+} from './records.ts';
 
-/** Jobs a listing looks at before it ends its page, found enough or not: some milliseconds of work. */
+/** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
 const CANDIDATES_MAX = 1000;
 
-/** What is written with a new job. */
+/** What is written together with jobs. */
 interface Beside {
   idempotency: IdempotencyEntries;
   quotas: QuotaCounts;
-  copies: Copies;
+  copies: CopyRecords;
+  outbox: Outbox;
 }
 
-export class Jobs {
+/** Jobs by id. A condition inside each transaction holds off a second process that writes the same. */
+export class JobRecords implements JobStore {
   readonly #databases: Databases;
   readonly #commits: Commits;
-  readonly #idempotency: IdempotencyEntries;
-  readonly #quotas: QuotaCounts;
-  readonly #copies: Copies;
+  readonly #beside: Beside;
   readonly #postings: Postings;
 
   constructor(databases: Databases, commits: Commits, beside: Beside) {
     this.#databases = databases;
     this.#commits = commits;
-    this.#idempotency = beside.idempotency;
-    this.#quotas = beside.quotas;
-    this.#copies = beside.copies;
+    this.#beside = beside;
     this.#postings = new Postings(databases);
   }
 
-  async accept(job: Job, { idempotency, sourceUrl, copy }: Acceptance): Promise<void> {
+  async accept(job: Job, { idempotency, sourceUrl, copy }: Acceptance = {}): Promise<void> {
     const hasEither = isReceived(job) !== (sourceUrl !== undefined);
     assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
     assertCopied(job.id, job.content, copy);
-    const extras = [
-      ...(sourceUrl === undefined ? [] : [this.#source(job.id, sourceUrl)]),
-      ...(copy === undefined ? [] : [this.#copies.change(job.id, copy)]),
-    ];
-    if (idempotency === undefined) return this.#write(job, extras, NOTHING);
-    return this.#idempotency.take(idempotency, (changes, releaseKey) =>
-      this.#write(job, [...extras, ...changes], releaseKey),
-    );
+    const { jobs, sources } = this.#databases;
+    const key = ownKey(job.id);
+    const write = async (entry: Change[], releaseKey: Buffer) => {
+      const changes = [...this.changesFor(job, releaseKey), ...entry];
+      if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
+      if (copy !== undefined) changes.push(this.#beside.copies.change(job.id, copy));
+      const isNew = await this.#commits.write({ unless: [{ database: jobs, key }], changes });
+      assert(isNew, `job ${job.id} is in the store already`);
+    };
+    if (idempotency === undefined) await write([], NOTHING);
+    else await this.#beside.idempotency.take(idempotency, write);
   }
 
-  sourceUrl(jobId: string): string | undefined {
-    const key = jobKey(jobId);
-    const bytes = key && this.#databases.sources.getBinary(key);
-    return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
-  }
-
-  async #write(job: Job, changes: Change[], releaseKey: Buffer): Promise<void> {
-    const isNew = await this.#commits.write({
-      unless: [{ database: this.#databases.jobs, key: ownKey(job.id) }],
-      changes: [...this.changesFor(job, releaseKey), ...changes],
-    });
-    assert(isNew, `job ${job.id} is in the store already`);
-  }
-
-  /** What makes a job wait for its outcome. `releaseKey`: of its idempotency entry, or nothing. */
+  /** The changes that make a job wait for its outcome. `releaseKey`: of its idempotency entry, or nothing. */
   changesFor(job: Job, releaseKey: Buffer): Change[] {
     const { jobs, waiting } = this.#databases;
     const key = ownKey(job.id);
@@ -88,34 +91,66 @@ export class Jobs {
       { database: jobs, key, value: encodeJob(job) },
       { database: waiting, key, value: releaseKey },
       ...this.#postings.changesFor(job, key),
-      ...(job.quota ? [this.#quotas.change(job.clientId, job.quota, 1)] : []),
+      ...(job.quota ? [this.#beside.quotas.change(job.clientId, job.quota, 1)] : []),
     ];
   }
 
-  #source(jobId: string, url: string): Change {
-    return { database: this.#databases.sources, key: ownKey(jobId), value: encodeRecord(url) };
-  }
-
-  waiting(limit: number, after: string | undefined): Job[] {
-    const start = after === undefined ? undefined : ownKey(after);
-    const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
-    return Array.from(keys, (key) => {
-      const job = this.#job(key);
-      assert(job !== undefined, `job ${parseJobKey(key)} waits but is not in the store`);
-      return job;
+  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
+    assertCopied(jobId, content, copy);
+    const happened = await this.#commits.inTurn(async () => {
+      const { key } = this.#unfinished(jobId);
+      const { contents, sources } = this.#databases;
+      assert(sources.doesExist(key), `job ${jobId} has its content already`);
+      const changes: Change[] = [
+        { database: contents, key, value: encodeContent(content) },
+        { database: sources, key },
+      ];
+      if (copy !== undefined) changes.push(this.#beside.copies.change(jobId, copy));
+      return this.#commits.write({ unless: [{ database: contents, key }], changes });
     });
+    assert(happened, `the content of ${jobId} was written by another process`);
   }
 
-  waitingCount(): number {
-    return this.#databases.waiting.getStats().entryCount ?? 0;
+  async fail(jobId: string, failure: Failure, { releaseKey = false } = {}): Promise<void> {
+    const happened = await this.#commits.inTurn(async () => {
+      const { key, expiry } = this.#unfinished(jobId);
+      const { outcomes, waiting, sources } = this.#databases;
+      const job = this.#job(key);
+      assert(job, `job ${jobId} waits but is not in the store`);
+      const { clientId, quota } = job;
+      const changes: Change[] = [
+        { database: outcomes, key, value: encodeFailed(failure, releaseKey) },
+        { database: waiting, key },
+        { database: sources, key },
+      ];
+      if (releaseKey && expiry.length > 0) changes.push(...this.#beside.idempotency.release(expiry));
+      if (releaseKey && quota) changes.push(this.#beside.quotas.change(clientId, quota, -1));
+      const write = { unless: [{ database: outcomes, key }], changes };
+      return this.#beside.outbox.tell('job.failed', failure.failedAt, [{ key, clientId }], write);
+    });
+    assert(happened, `the outcome of ${jobId} was written by another process`);
   }
 
-  record(jobId: string): JobRecord | undefined {
+  /** The changes that complete a job as that leaf. Throws BrokenInvariant unless it waits and has its content. */
+  seal(jobId: string, leafIndex: number): { key: Buffer; changes: Change[] } {
+    const { key } = this.#unfinished(jobId);
+    const { outcomes, waiting, sources } = this.#databases;
+    assert(!sources.doesExist(key), `the document of job ${jobId} was not received`);
+    return {
+      key,
+      changes: [
+        { database: outcomes, key, value: encodeSealed(leafIndex) },
+        { database: waiting, key },
+      ],
+    };
+  }
+
+  async get(jobId: string): Promise<JobRecord | undefined> {
     const key = jobKey(jobId);
     return key && this.#record(key);
   }
 
-  list(query: JobQuery): JobPage {
+  async list(query: JobQuery): Promise<JobPage> {
     const records: JobRecord[] = [];
     let last: Uint8Array | undefined;
     let candidates = 0;
@@ -132,25 +167,76 @@ export class Jobs {
   }
 
   async *all(): AsyncIterable<JobRecord> {
-    for await (const key of scanKeys(this.#databases.jobs, this.#commits)) {
+    for await (const key of scanKeys(this.#databases, 'jobs')) {
       const record = this.#record(key);
       if (record !== undefined) yield record;
     }
   }
 
-  async *references(): AsyncIterable<Reference> {
-    const { outcomes, contents, sources, copies } = this.#databases;
-    const byJob = { outcome: outcomes, content: contents, source: sources, copy: copies };
+  async waiting(limit: number, after?: string): Promise<Job[]> {
+    const start = after === undefined ? undefined : ownKey(after);
+    const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
+    return Array.from(keys, (key) => {
+      const job = this.#job(key);
+      assert(job !== undefined, `job ${parseJobKey(key)} waits but is not in the store`);
+      return job;
+    });
+  }
+
+  async waitingCount(): Promise<number> {
+    return this.#databases.waiting.getStats().entryCount ?? 0;
+  }
+
+  async sourceUrl(jobId: string): Promise<string | undefined> {
+    const key = jobKey(jobId);
+    const bytes = key && this.#databases.sources.getBinary(key);
+    return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
+  }
+
+  async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
+    return this.#beside.idempotency.get(key);
+  }
+
+  async sweepIdempotency(before: number, limit: number): Promise<number> {
+    return this.#commits.inTurn(async () => {
+      const expired = Array.from(this.#beside.idempotency.expired(before, limit));
+      if (expired.length > 0) await this.#commits.write({ changes: expired.flat() });
+      return expired.length;
+    });
+  }
+
+  async quotaCounts(): Promise<QuotaCount[]> {
+    return this.#beside.quotas.all();
+  }
+
+  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
+    return this.#commits.inTurn(async () => {
+      const changes = this.#beside.quotas.ended(epochMs, limit);
+      if (changes.length > 0) await this.#commits.write({ changes });
+      return changes.length;
+    });
+  }
+
+  async *references(): AsyncIterable<JobReference> {
+    const kinds = { outcome: 'outcomes', content: 'contents', source: 'sources', copy: 'copies' } as const;
     for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
-      for await (const key of scanKeys(byJob[kind], this.#commits)) {
+      for await (const key of scanKeys(this.#databases, kinds[kind])) {
         if (kind === 'outcome' && this.#outcome(key)?.kind !== 'failed') continue;
         yield { kind, jobId: parseJobKey(key) };
       }
     }
-    for await (const key of scanKeys(this.#databases.idempotency, this.#commits)) {
-      const jobId = this.#idempotency.jobOf(key);
+    for await (const key of scanKeys(this.#databases, 'idempotency')) {
+      const jobId = this.#beside.idempotency.jobOf(key);
       if (jobId !== undefined) yield { kind: 'idempotency', jobId };
     }
+  }
+
+  /** A job waits exactly as long as it has no outcome. */
+  #unfinished(jobId: string): { key: Buffer; expiry: Buffer } {
+    const key = jobKey(jobId);
+    const expiry = key && this.#databases.waiting.getBinary(key);
+    assert(key && expiry, `job ${jobId} is unknown or has an outcome already`);
+    return { key, expiry };
   }
 
   #job(key: Uint8Array): Job | undefined {
@@ -175,17 +261,13 @@ export class Jobs {
   }
 }
 
-/** What the manifest says of a copy is said of one that is there. */
-export function assertCopied(
-  jobId: string,
-  content: Content | undefined,
-  copy: StoredCopy | undefined,
-): void {
+/** The manifest names the digests of a copy only where there is one. */
+function assertCopied(jobId: string, content: Content | undefined, copy: StoredCopy | undefined): void {
   const matches = (content?.sealedDocument !== undefined) === (copy !== undefined);
   assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
 }
 
-/** Every filter but that by outcome. */
+/** Every filter but the one by outcome. */
 function matches(query: JobQuery, { job }: JobRecord): boolean {
   return (
     maySee(query.viewer, job) &&

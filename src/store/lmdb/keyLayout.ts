@@ -95,7 +95,14 @@ export function endpointKey(endpointId: string): Buffer | undefined {
   return hex === undefined ? undefined : Buffer.from(hex, 'hex');
 }
 
-/** The 16 bytes of a message: of the job it is about, or of its own. */
+/** The same; throws BrokenInvariant for an id that this service did not give out. */
+export function ownEndpointKey(endpointId: string): Buffer {
+  const key = endpointKey(endpointId);
+  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
+  return key;
+}
+
+/** The 16 bytes of a message: of the job it is about, or its own. */
 export function messageKey(webhookId: string): Buffer | undefined {
   const hex = WEBHOOK_ID.exec(webhookId)?.[1];
   return hex === undefined ? undefined : Buffer.from(hex, 'hex');

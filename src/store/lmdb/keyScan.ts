@@ -1,17 +1,18 @@
-import type { Commits } from './commits.ts';
-import type { Database } from './databases.ts';
+import type { Databases } from './databases.ts';
 
-/** Keys read in one go; the event loop gets its turn between. */
+/** Keys read in one go; then the event loop gets its turn. */
 const PAGE_KEYS = 500;
 /** Sorts before every key but an empty one. */
 const START = Buffer.alloc(1);
 
-/** All keys of a database, page by page, so that no long read keeps old pages of the store from being used again. */
-export async function* scanKeys(database: Database, commits: Commits): AsyncIterable<Uint8Array> {
+/** All keys of a database, page by page: a long read would keep LMDB from using old pages of the store again. */
+export async function* scanKeys(
+  databases: Databases,
+  name: Exclude<keyof Databases, 'root' | 'fail'>,
+): AsyncIterable<Uint8Array> {
   let start: Uint8Array = START;
   for (;;) {
-    commits.assertIntact();
-    const keys = Array.from(database.getKeys({ start, exclusiveStart: true, limit: PAGE_KEYS }));
+    const keys = Array.from(databases[name].getKeys({ start, exclusiveStart: true, limit: PAGE_KEYS }));
     yield* keys;
     start = keys.at(-1) ?? start;
     if (keys.length < PAGE_KEYS) return;

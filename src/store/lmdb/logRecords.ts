@@ -1,48 +1,113 @@
-import type { Batch, Leaf } from '../store.ts';
-import type { Databases } from './databases.ts';
+import { assert } from '../../base/assert.ts';
+import type { Batch, Leaf, LogStore, SealedBatch } from '../store.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Databases, Range } from './databases.ts';
+import type { EpochRecords } from './epochRecords.ts';
+import type { JobRecords } from './jobRecords.ts';
 import { counterKey, parseCounterKey, tileKey } from './keyLayout.ts';
-import { parseLeaf, parseRecord } from './records.ts';
+import type { Outbox } from './outbox.ts';
+import { encodeLeaf, encodeRecord, parseLeaf, parseRecord } from './records.ts';
 
-/** Reads the transparency log: leaves, tiles, and the batches that explain them. */
-export class Log {
+/** The transparency log: leaves, tiles, and the batches that explain them. */
+export class LogRecords implements LogStore {
   readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #jobs: JobRecords;
+  readonly #outbox: Outbox;
+  readonly #epochs: EpochRecords;
 
-  constructor(databases: Databases) {
+  constructor(
+    databases: Databases,
+    commits: Commits,
+    { jobs, outbox, epochs }: { jobs: JobRecords; outbox: Outbox; epochs: EpochRecords },
+  ) {
     this.#databases = databases;
+    this.#commits = commits;
+    this.#jobs = jobs;
+    this.#outbox = outbox;
+    this.#epochs = epochs;
   }
 
-  /** Number of leaves. */
-  size(): number {
-    for (const key of this.#databases.leaves.getKeys({ reverse: true, limit: 1 }))
-      return parseCounterKey(key) + 1;
-    return 0;
+  async commit(batch: SealedBatch): Promise<boolean> {
+    const { leaves, tiles, epochsRevision, ...evidence } = batch;
+    const epochsChanged = this.#epochs.after(epochsRevision);
+    const happened = await this.#commits.inTurn(() => {
+      const { firstLeaf, treeSize, sealedAt } = evidence;
+      const size = logSize(this.#databases);
+      assert(size === firstLeaf, `the log has ${size} leaves, the batch begins at ${firstLeaf}`);
+      assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
+      assert(leaves.length > 0, 'the batch is empty');
+      assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+      const sealed = leaves.map(({ jobId, clientId, data }, offset) => {
+        const { key, changes } = this.#jobs.seal(jobId, firstLeaf + offset);
+        const leaf = {
+          database: this.#databases.leaves,
+          key: counterKey(firstLeaf + offset),
+          value: encodeLeaf(key, data),
+        };
+        return { key, clientId, changes: [leaf, ...changes] };
+      });
+      const changes: Change[] = [
+        ...sealed.flatMap((leaf) => leaf.changes),
+        ...tiles.map(({ level, index, hashes }) => ({
+          database: this.#databases.tiles,
+          key: tileKey(level, index),
+          value: hashes,
+        })),
+        {
+          database: this.#databases.batches,
+          key: counterKey(treeSize),
+          value: encodeRecord(evidence satisfies Batch),
+        },
+      ];
+      const unless = [{ database: this.#databases.leaves, key: counterKey(firstLeaf) }, epochsChanged];
+      return this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
+    });
+    assert(
+      happened || epochsChanged.database.doesExist(epochsChanged.key),
+      `leaf ${evidence.firstLeaf} was written by another process`,
+    );
+    return happened;
   }
 
-  head(): Batch | undefined {
-    return this.#firstBatch({ reverse: true });
+  async head(): Promise<Batch | undefined> {
+    return firstBatch(this.#databases, { reverse: true });
   }
 
-  batchOf(leafIndex: number): Batch | undefined {
-    return this.#firstBatch({ start: counterKey(leafIndex + 1) });
+  async batchOf(leafIndex: number): Promise<Batch | undefined> {
+    return batchOfLeaf(this.#databases, leafIndex);
   }
 
-  batchAt(treeSize: number): Batch | undefined {
+  async batchAt(treeSize: number): Promise<Batch | undefined> {
     const bytes = this.#databases.batches.getBinary(counterKey(treeSize));
     return bytes && parseRecord<Batch>(bytes);
   }
 
-  leaves(from: number, to: number): Leaf[] {
-    const range = this.#databases.leaves.getRange({ start: counterKey(from), end: counterKey(to) });
-    return Array.from(range, ({ value }) => parseLeaf(value));
+  async leaves(from: number, to: number): Promise<Leaf[]> {
+    return readLeaves(this.#databases, from, to);
   }
 
-  tile(level: number, index: number): Uint8Array | undefined {
+  async tile(level: number, index: number): Promise<Uint8Array | undefined> {
     return this.#databases.tiles.getBinary(tileKey(level, index));
   }
+}
 
-  #firstBatch(range: { start?: Uint8Array; reverse?: boolean }): Batch | undefined {
-    for (const { value } of this.#databases.batches.getRange({ ...range, limit: 1 }))
-      return parseRecord<Batch>(value);
-    return undefined;
-  }
+/** Number of leaves. */
+export function logSize({ leaves }: Databases): number {
+  for (const key of leaves.getKeys({ reverse: true, limit: 1 })) return parseCounterKey(key) + 1;
+  return 0;
+}
+
+export function readLeaves({ leaves }: Databases, from: number, to: number): Leaf[] {
+  const range = leaves.getRange({ start: counterKey(from), end: counterKey(to) });
+  return Array.from(range, ({ value }) => parseLeaf(value));
+}
+
+export function batchOfLeaf(databases: Databases, leafIndex: number): Batch | undefined {
+  return firstBatch(databases, { start: counterKey(leafIndex + 1) });
+}
+
+function firstBatch({ batches }: Databases, range: Range): Batch | undefined {
+  for (const { value } of batches.getRange({ ...range, limit: 1 })) return parseRecord<Batch>(value);
+  return undefined;
 }

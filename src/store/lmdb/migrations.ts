@@ -35,7 +35,7 @@ export async function migrateStore(
   await copyAside(path, `${path}.schema-${identity.schema}`);
   const databases = openDatabases(path, { readOnly: false });
   try {
-    const commits = new Commits(databases.root);
+    const commits = new Commits(databases);
     const write = async (changes: Change[]) => void (await commits.write({ changes }));
     for (let { schema } = identity; schema < schemaAfter(migrations); schema++) {
       await migrations[schema - 1]?.(databases, write);
@@ -67,7 +67,7 @@ async function copyAside(path: string, copy: string): Promise<void> {
 }
 
 async function entryCounts(path: string): Promise<string> {
-  const { root, ...databases } = openDatabases(path, { readOnly: true });
+  const { root, fail: _, ...databases } = openDatabases(path, { readOnly: true });
   const counts = Object.values(databases).map((database) => database.getStats().entryCount);
   await root.close();
   return counts.join();

@@ -4,14 +4,14 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import type { Room } from '../diskSpace.ts';
+import type { DiskSpace } from '../diskSpace.ts';
 import { syncFolder } from '../folders.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { assertNotUnderRepair, assertSame, identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keyLayout.ts';
-import { LmdbStore } from './lmdbStore.ts';
+import { lmdbStore } from './lmdbStore.ts';
 import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrations.ts';
 import { assertIsThere, assertIsWritable } from './openable.ts';
 import { encodeRecord } from './records.ts';
@@ -48,8 +48,8 @@ export interface OpenStoreOptions {
   clock?: Clock;
   /** For tests: milliseconds on a clock that nobody sets, by which service time goes on. */
   monotonicMs?: Clock;
-  /** Writes wait while it has none. */
-  room?: Room;
+  /** Writes wait while the disk is full. */
+  diskSpace?: DiskSpace;
   /** What may wait to be sent to one webhook endpoint, and as many may be given up. */
   backlogMax?: number;
 }
@@ -62,17 +62,16 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
   mkdirSync(draft, { recursive: true, mode: 0o700 });
   const databases = openDatabases(draft, { readOnly: false });
   const whole = { schema: schemaAfter(MIGRATIONS), ...identity };
-  await new Commits(databases.root).write({
+  await new Commits(databases).write({
     changes: [
       identityChange(databases, whole),
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
-  const store = new LmdbStore(databases, whole, {
+  const store = lmdbStore(databases, whole, {
     clock: systemClock,
     monotonicMs: () => performance.now(),
     backlogMax: 0,
-    room: undefined,
   });
   if (act !== undefined) await store.trail.append(act);
   await store.close();
@@ -95,7 +94,7 @@ export async function openStore({
   clock = systemClock,
   monotonicMs = () => performance.now(),
   backlogMax = BACKLOG_MAX_DEFAULT,
-  room,
+  diskSpace,
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
   const schema = schemaAfter(migrations);
@@ -108,7 +107,7 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  return new LmdbStore(databases, identity, { clock, monotonicMs, backlogMax, room });
+  return lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
 }
 
 interface Expectations

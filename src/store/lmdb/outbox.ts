@@ -9,41 +9,50 @@ import type {
   Delivery,
   DeliveryPage,
   DeliveryResult,
+  EndpointTally,
+  OutboxStore,
   SweepBounds,
-  Tally,
   WebhookEndpoint,
   WebhookEvent,
 } from '../webhookStore.ts';
-import type { Change, Commits } from './commits.ts';
+import type { Change, Commits, Write } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
-import type { Endpoints } from './endpointRecords.ts';
-import { deliveryKey, ENDPOINT_KEY_BYTES, endpointKey, messageKey, parseDeliveryKey } from './keyLayout.ts';
+import type { EndpointRecords } from './endpointRecords.ts';
+import {
+  deliveryKey,
+  ENDPOINT_KEY_BYTES,
+  endpointKey,
+  messageKey,
+  ownEndpointKey,
+  parseDeliveryKey,
+} from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
-import { type Channel, Counting, count, drop, emptyTally, endOf, prefixOf, Tallies } from './tallies.ts';
+import { type Channel, Counting, countEntries, drop, emptyTally, endOf, Tallies } from './tallies.ts';
 
 /** What an entry says beside its key. */
 export type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
   Partial<Pick<DeadLetter, 'death'>>;
 
-/** Changes for a transaction; `settled` is to be called once it is known whether they are durable or nothing came of them. */
-export interface Queued {
+/** Changes for a transaction; `settled` must be called once it is known whether the transaction took place. */
+interface Queued {
   changes: Change[];
   settled(happened: boolean): void;
 }
 
-const NOTHING_QUEUED: Queued = { changes: [], settled: () => {} };
 const RETRY_AFTER_SECONDS = 60;
-/** Entries one call of sweep touches at most: small enough that a batch waiting behind it does not notice. */
+/** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
 const SWEEP_ENTRIES_MAX = 500;
 const MESSAGE_BYTES = 16;
 
 /**
- * What is still to be sent, and what was given up, by endpoint and time. Both are bounded per endpoint: what finds the backlog full is a
- * dead letter at once, and what finds those full too is dropped and counted. So an endpoint costs sealing the less, the longer it is dead.
+ * What is still to be sent, and what was given up, by endpoint and time. Both are bounded per endpoint: a message that finds the backlog
+ * full is a dead letter at once, and one that finds the dead letters full too is dropped and counted. So a dead endpoint costs sealing
+ * less and less.
  */
-export class Outbox {
+export class Outbox implements OutboxStore {
   readonly #databases: Databases;
-  readonly #endpoints: Endpoints;
+  readonly #commits: Commits;
+  readonly #endpoints: EndpointRecords;
   readonly #clock: Clock;
   readonly #serviceTime: ServiceTime;
   readonly #backlogMax: number;
@@ -53,10 +62,11 @@ export class Outbox {
   constructor(
     databases: Databases,
     commits: Commits,
-    endpoints: Endpoints,
+    endpoints: EndpointRecords,
     { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
   ) {
     this.#databases = databases;
+    this.#commits = commits;
     this.#endpoints = endpoints;
     this.#clock = clock;
     this.#serviceTime = serviceTime;
@@ -68,16 +78,31 @@ export class Outbox {
     this.#listener = listener;
   }
 
-  /** What has the clients of these jobs told how they ended. Costs nothing where nobody listens. */
-  queue(
+  /** Does the write that ends these jobs, and queues in the same transaction the messages that tell their clients. */
+  async tell(
     type: WebhookEvent,
     occurredAt: number,
-    jobs: Iterable<{ key: Uint8Array; clientId: string }>,
+    jobs: readonly { key: Uint8Array; clientId: string }[],
+    { unless = [], changes }: Write,
+  ): Promise<boolean> {
+    const listening = this.#endpoints.current().listening[type];
+    if (listening.size === 0) return this.#commits.write({ unless, changes });
+    const queued = this.#queue({ type, occurredAt, attempts: 0 }, jobs, listening);
+    let happened = false;
+    try {
+      happened = await this.#commits.write({ unless, changes: [...changes, ...queued.changes] });
+    } finally {
+      queued.settled(happened);
+    }
+    return happened;
+  }
+
+  #queue(
+    entry: Entry,
+    jobs: readonly { key: Uint8Array; clientId: string }[],
+    listening: ReadonlyMap<string, readonly WebhookEndpoint[]>,
   ): Queued {
-    const listening = this.#endpoints.listening(type);
-    if (listening.size === 0) return NOTHING_QUEUED;
     const now = this.#serviceTime.now();
-    const entry: Entry = { type, occurredAt, attempts: 0 };
     const value = encodeRecord(entry);
     const changes: Change[] = [];
     const told = new Set<WebhookEndpoint>();
@@ -94,7 +119,7 @@ export class Outbox {
         } else if (channel.tally.deadLetters < this.#backlogMax) {
           changes.push(this.#bury(channel, now, key, { ...entry, death: 'backlog_full' }));
         } else {
-          drop(channel.tally, occurredAt);
+          drop(channel.tally, entry.occurredAt);
           dropping.add(channel);
         }
       }
@@ -108,21 +133,21 @@ export class Outbox {
     return { changes, settled };
   }
 
-  pending(endpointId: string, page: DeliveryPage): Delivery[] {
+  async pending(endpointId: string, page: DeliveryPage): Promise<Delivery[]> {
     return this.#list(this.#databases.outbox, endpointId, page);
   }
 
-  deadLetters(endpointId: string, page: DeliveryPage): DeadLetter[] {
+  async deadLetters(endpointId: string, page: DeliveryPage): Promise<DeadLetter[]> {
     return this.#list(this.#databases.deadLetters, endpointId, page) as DeadLetter[];
   }
 
-  tally(endpointId: string): Tally {
-    const endpoint = this.#endpoints.get(endpointId);
+  async tally(endpointId: string): Promise<EndpointTally> {
+    const endpoint = this.#endpoint(endpointId);
     return endpoint === undefined ? emptyTally() : { ...this.#tallies.of(endpoint).tally };
   }
 
   async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
-    const endpoint = this.#endpoints.get(delivery.endpointId);
+    const endpoint = this.#endpoint(delivery.endpointId);
     const message = messageKey(delivery.webhookId);
     assert(message !== undefined, `${delivery.webhookId} is not a message id of this service`);
     if (endpoint === undefined) return; // Removed meanwhile; its entries go with the sweep.
@@ -154,8 +179,8 @@ export class Outbox {
       attempts: 0,
     } satisfies Entry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
-      const prefix = prefixOf(endpointId);
-      if (count(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
+      const prefix = ownEndpointKey(endpointId);
+      if (countEntries(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
       const key = deliveryKey(prefix, now, message ?? Buffer.alloc(MESSAGE_BYTES));
       return [{ database: this.#databases.outbox, key, value }];
     });
@@ -171,7 +196,7 @@ export class Outbox {
     let replayed = 0;
     const wanted = webhookIds && new Set(webhookIds);
     await this.#endpoints.change(endpointId, asItIs, act, () => {
-      const room = this.#backlogMax - count(this.#databases.outbox, prefixOf(endpointId));
+      const room = this.#backlogMax - countEntries(this.#databases.outbox, ownEndpointKey(endpointId));
       const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
       replayed = changes.length / 2;
       return changes;
@@ -185,8 +210,8 @@ export class Outbox {
     const changes: Change[] = [];
     const channels: Channel[] = [];
     const room = () => SWEEP_ENTRIES_MAX - changes.length;
-    for (const endpoint of this.#endpoints.all()) {
-      const prefix = prefixOf(endpoint.id);
+    for (const endpoint of this.#endpoints.current().byId.values()) {
+      const prefix = ownEndpointKey(endpoint.id);
       const forgotten = Array.from(before(deadLetters, prefix, diedBefore, room()));
       const overdue = Array.from(before(outbox, prefix, dueBefore, room() - forgotten.length));
       if (forgotten.length + overdue.length === 0) continue;
@@ -207,6 +232,10 @@ export class Outbox {
     for (const database of [outbox, deadLetters, tallies]) changes.push(...this.#orphans(database, room()));
     if (changes.length > 0) await this.#tallies.write(channels, changes);
     return changes.length;
+  }
+
+  #endpoint(endpointId: string): WebhookEndpoint | undefined {
+    return this.#endpoints.current().byId.get(endpointId);
   }
 
   #list(database: Database, endpointId: string, { limit, after }: DeliveryPage): (Delivery | DeadLetter)[] {
@@ -257,7 +286,7 @@ export class Outbox {
 
   #replay(endpointId: string, wanted: ReadonlySet<string> | undefined, room: number): Change[] {
     const { outbox, deadLetters } = this.#databases;
-    const prefix = prefixOf(endpointId);
+    const prefix = ownEndpointKey(endpointId);
     const now = this.#serviceTime.now();
     const changes: Change[] = [];
     for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {
@@ -280,7 +309,7 @@ export class Outbox {
       if (first === undefined) return;
       const prefix = Buffer.from(first.subarray(0, ENDPOINT_KEY_BYTES));
       start = endOf(prefix);
-      if (this.#endpoints.get(`we_${prefix.toString('hex')}`) !== undefined) continue;
+      if (this.#endpoint(`we_${prefix.toString('hex')}`) !== undefined) continue;
       for (const key of database.getKeys({ start: prefix, end: endOf(prefix), limit: limit - found })) {
         found += 1;
         yield { database, key: Buffer.from(key) };

@@ -1,8 +1,7 @@
-import { assert } from '../../base/assert.ts';
-import type { Tally, WebhookEndpoint } from '../webhookStore.ts';
+import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
-import { endpointKey, JOB_KEY_BYTES } from './keyLayout.ts';
+import { JOB_KEY_BYTES, ownEndpointKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
 /** An endpoint as this process counts it. */
@@ -10,7 +9,7 @@ export interface Channel {
   key: Buffer;
   /** Of the endpoint, when the counts were taken: another process may have queued something since. */
   revision: number;
-  tally: Tally;
+  tally: EndpointTally;
   /** Writes under way that the tally is already ahead by: until they are done, the store cannot be counted. */
   writes: number;
 }
@@ -31,10 +30,10 @@ export class Tallies {
     const known = this.#channels.get(endpoint.id);
     if (known !== undefined && (known.revision === endpoint.revision || known.writes > 0)) return known;
     const { outbox, deadLetters, tallies } = this.#databases;
-    const key = prefixOf(endpoint.id);
+    const key = ownEndpointKey(endpoint.id);
     const bytes = tallies.getBinary(key);
-    const stored = known?.tally ?? (bytes === undefined ? emptyTally() : parseRecord<Tally>(bytes));
-    const counts = { pending: count(outbox, key), deadLetters: count(deadLetters, key) };
+    const stored = known?.tally ?? (bytes === undefined ? emptyTally() : parseRecord<EndpointTally>(bytes));
+    const counts = { pending: countEntries(outbox, key), deadLetters: countEntries(deadLetters, key) };
     const channel = { key, revision: endpoint.revision, tally: { ...stored, ...counts }, writes: 0 };
     this.#channels.set(endpoint.id, channel);
     return channel;
@@ -54,7 +53,7 @@ export class Tallies {
 
 /** What one write counts before it is known whether anything comes of it. */
 export class Counting {
-  readonly #before = new Map<Channel, Tally>();
+  readonly #before = new Map<Channel, EndpointTally>();
 
   /** Before the tally of this channel is changed. */
   on(channel: Channel): void {
@@ -80,7 +79,7 @@ export class Counting {
 }
 
 /** Others may have counted since: only the difference goes. */
-function takeBack(tally: Tally, before: Tally, after: Tally): void {
+function takeBack(tally: EndpointTally, before: EndpointTally, after: EndpointTally): void {
   for (const count of ['pending', 'deadLetters', 'dropped'] as const) {
     tally[count] -= after[count] - before[count];
   }
@@ -89,21 +88,14 @@ function takeBack(tally: Tally, before: Tally, after: Tally): void {
   delete tally.droppedTo;
 }
 
-export function drop(tally: Tally, occurredAt: number): void {
+export function drop(tally: EndpointTally, occurredAt: number): void {
   tally.dropped += 1;
   tally.droppedFrom = Math.min(tally.droppedFrom ?? occurredAt, occurredAt);
   tally.droppedTo = Math.max(tally.droppedTo ?? occurredAt, occurredAt);
 }
 
-export function emptyTally(): Tally {
+export function emptyTally(): EndpointTally {
   return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
-}
-
-/** What every key of an endpoint's deliveries begins with. */
-export function prefixOf(endpointId: string): Buffer {
-  const key = endpointKey(endpointId);
-  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
-  return key;
 }
 
 /** Sorts after every key that begins with the prefix. */
@@ -111,6 +103,6 @@ export function endOf(prefix: Uint8Array): Buffer {
   return Buffer.concat([prefix, Buffer.alloc(JOB_KEY_BYTES, 0xff)]);
 }
 
-export function count(database: Database, prefix: Uint8Array): number {
+export function countEntries(database: Database, prefix: Uint8Array): number {
   return database.getKeysCount({ start: prefix, end: endOf(prefix) });
 }

@@ -9,14 +9,14 @@ import { type Act, auditReference, encodeAuditRecord } from '../../manifest/audi
 import { AUDIT_CLIENT, type TrailEntry, type TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { counterKey, NOTHING, parseCounterKey } from './keyLayout.ts';
+import { counterKey, parseCounterKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
 export interface AuditOptions {
   environment: string;
   clock: Clock;
   /** The changes that make a job wait to be sealed. */
-  accept(job: ReceivedJob, releaseKey: Buffer): Change[];
+  accept(job: ReceivedJob): Change[];
 }
 
 /** The audit trail in the embedded store. Writes of every process take turns by the number of the next record. */
@@ -88,12 +88,11 @@ export class TrailRecords implements TrailStore {
     const text = encodeAuditRecord(act, { number, previous, atMs, environment });
     const job = jobOf(number, text, atMs);
     const value = encodeRecord([job.id, text]);
-    return [{ database: this.#databases.trail, key: counterKey(number), value }, ...accept(job, NOTHING)];
+    return [{ database: this.#databases.trail, key: counterKey(number), value }, ...accept(job)];
   }
 
   /** Other processes write here too. */
   #refresh(): void {
-    this.#commits.assertIntact();
     this.#databases.root.resetReadTxn();
   }
 }

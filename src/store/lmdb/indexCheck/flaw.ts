@@ -1,6 +1,6 @@
 import { bytesEqual } from '../../../base/bytes.ts';
 import type { Job, Outcome } from '../../../job/job.ts';
-import type { IndexFlaw } from '../../store.ts';
+import type { IndexFlaw } from '../../indexStore.ts';
 import type { Change } from '../commits.ts';
 import type { Database, Databases } from '../databases.ts';
 import { parseJobKey } from '../keyLayout.ts';

@@ -8,7 +8,7 @@ import {
   parseTileKey,
   tileKey,
 } from '../keyLayout.ts';
-import { Log } from '../logRecords.ts';
+import { logSize, readLeaves } from '../logRecords.ts';
 import { encodeSealed, parseLeaf, parseOutcome } from '../records.ts';
 import { eachKey, type Facts, type Flaw, inHex, judge } from './flaw.ts';
 
@@ -18,25 +18,24 @@ const PAGE_LEAVES = 4096;
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
 export function* checkTiles({ databases }: Facts): Iterable<Flaw[]> {
   const { tiles: database } = databases;
-  const log = new Log(databases);
   const nameOf = (level: number, index: number) => tilePath({ level, index, width: TILE_WIDTH });
   yield* eachKey(database, (key) => {
     const tile = parseTileKey(key);
-    if (tile !== undefined && tileWidth(tile.level, tile.index, log.size()) > 0) return [];
+    if (tile !== undefined && tileWidth(tile.level, tile.index, logSize(databases)) > 0) return [];
     const entry = tile ? nameOf(tile.level, tile.index) : inHex(key);
     return judge({ index: 'tiles', database, key, entry }, undefined);
   });
   const flawOf = ({ level, index, hashes }: Tile) =>
     judge({ index: 'tiles', database, key: tileKey(level, index), entry: nameOf(level, index) }, hashes);
   for (let edge = emptyEdge(); ; ) {
-    const leaves = log.leaves(edge.size, edge.size + PAGE_LEAVES);
+    const leaves = readLeaves(databases, edge.size, edge.size + PAGE_LEAVES);
     const grown = appendLeaves(
       edge,
       leaves.map(({ data }) => leafHash(data)),
     );
     edge = grown.edge;
     const full = grown.tiles.filter(({ hashes }) => hashes.length === TILE_WIDTH * HASH_BYTES);
-    if (edge.size < log.size()) {
+    if (edge.size < logSize(databases)) {
       yield full.flatMap(flawOf);
       continue;
     }

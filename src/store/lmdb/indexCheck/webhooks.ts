@@ -1,5 +1,5 @@
 import type { Outcome } from '../../../job/job.ts';
-import type { Tally, WebhookEndpoint } from '../../webhookStore.ts';
+import type { EndpointTally, WebhookEndpoint } from '../../webhookStore.ts';
 import type { Database } from '../databases.ts';
 import { REVISIONS_KEPT } from '../endpointRecords.ts';
 import {
@@ -12,10 +12,10 @@ import {
   parseCounterKey,
   parseDeliveryKey,
 } from '../keyLayout.ts';
-import { Log } from '../logRecords.ts';
+import { batchOfLeaf } from '../logRecords.ts';
 import type { Entry } from '../outbox.ts';
 import { encodeRecord } from '../records.ts';
-import { count, emptyTally } from '../tallies.ts';
+import { countEntries, emptyTally } from '../tallies.ts';
 import { eachKey, type Facts, type Flaw, inHex, judge, readable } from './flaw.ts';
 
 /** The last revisions without a gap, up to one that no endpoint is ahead of. */
@@ -80,7 +80,7 @@ function endpointOf({ databases: { endpoints } }: Facts, key: Uint8Array): Webho
 
 function eventOf({ databases }: Facts, outcome: Outcome): Pick<Entry, 'type' | 'occurredAt'> | undefined {
   if (outcome.kind === 'failed') return { type: 'job.failed', occurredAt: outcome.failure.failedAt };
-  const batch = new Log(databases).batchOf(outcome.leafIndex);
+  const batch = batchOfLeaf(databases, outcome.leafIndex);
   return batch && { type: 'job.completed', occurredAt: batch.sealedAt };
 }
 
@@ -90,8 +90,8 @@ export function* checkTallies({ databases }: Facts): Iterable<Flaw[]> {
   yield* eachKey(database, (key) => {
     const at = { index: 'tallies', database, key, entry: `we_${inHex(key)}` } as const;
     if (key.length !== ENDPOINT_KEY_BYTES) return judge(at, undefined);
-    if (readable<Tally>(database, key) !== undefined) return [];
-    const counts = { pending: count(outbox, key), deadLetters: count(deadLetters, key) };
+    if (readable<EndpointTally>(database, key) !== undefined) return [];
+    const counts = { pending: countEntries(outbox, key), deadLetters: countEntries(deadLetters, key) };
     return judge(at, encodeRecord({ ...emptyTally(), ...counts }));
   });
 }

@@ -1,17 +1,17 @@
 import { assert } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import type { Credential } from '../store.ts';
+import type { Credential, CredentialStore } from '../store.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-/** API keys by their hash. Other processes write here too: every read takes a new snapshot, so revoking acts at once. */
-export class Credentials {
+/** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */
+export class CredentialRecords implements CredentialStore {
   readonly #databases: Databases;
   readonly #trail: TrailRecords;
-  /** What records said when they were last read, and their bytes: most requests bring a key that was just used. */
+  /** Records as they were last read, with their bytes: most requests bring a key that was just used. */
   readonly #read = new Map<string, { bytes: Uint8Array; credential: Credential }>();
 
   constructor(databases: Databases, trail: TrailRecords) {
@@ -19,7 +19,7 @@ export class Credentials {
     this.#trail = trail;
   }
 
-  get(keyHash: string): Credential | undefined {
+  async get(keyHash: string): Promise<Credential | undefined> {
     this.#databases.root.resetReadTxn();
     const key = credentialKey(keyHash);
     const bytes = key && this.#databases.credentials.getBinary(key);
@@ -31,7 +31,7 @@ export class Credentials {
     return credential;
   }
 
-  all(): Credential[] {
+  async all(): Promise<Credential[]> {
     this.#databases.root.resetReadTxn();
     return Array.from(this.#databases.credentials.getRange({}), ({ value }) =>
       parseRecord<Credential>(value),

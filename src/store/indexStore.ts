@@ -1,0 +1,52 @@
+/** Entries that follow from other entries of the store; an index comes after those it follows from. */
+export const INDEXES = [
+  'tiles',
+  'outcomes',
+  'sources',
+  'waiting',
+  'scopes',
+  'lookups',
+  'expiry',
+  'quotas',
+  'endpoint_revisions',
+  'outbox',
+  'dead_letters',
+  'tallies',
+] as const;
+
+export interface IndexStore {
+  /**
+   * Compares every index with the entries it follows from, which must be whole. What a running daemon writes meanwhile is no flaw. Memory
+   * grows with the number of flaws, not with the store.
+   */
+  check(): AsyncIterable<IndexFlaw>;
+
+  /**
+   * Mends what {@link check} finds, in bounded transactions, while nobody else uses the store. Until `isGood` returns true the store
+   * bears a mark and opens only for another repair, which continues this one. Returns what `isGood` returned.
+   */
+  repair(options: RepairOptions): Promise<boolean>;
+}
+
+/** An entry of an index that does not follow from the rest of the store. */
+export interface IndexFlaw {
+  index: (typeof INDEXES)[number];
+  kind: 'missing' | 'superfluous' | 'wrong';
+  /** The job, tile or endpoint the entry is about; or its key in hex. */
+  entry: string;
+}
+
+/** In the store while its indexes are under repair, or after a repair was interrupted. */
+export interface RepairMark {
+  begunAt: number;
+  /** Where the copy of the store is that was made before; absent if none was made. */
+  backup?: string;
+}
+
+export interface RepairOptions {
+  /** Where a copy of the store is. A repair that continues another keeps the copy of the first. */
+  backup?: string;
+  /** Called for each flaw once it is mended on disk. */
+  onMended(flaw: IndexFlaw): void;
+  isGood(): Promise<boolean>;
+}
