@@ -6,7 +6,7 @@ import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
 
 /** What a failed command tells a script: one line of JSON, the last on standard error. */
-export interface Failure {
+export interface CommandFailure {
   /** Stable: of {@link FAILURES}, of the API, or what an HSM said. */
   code: string;
   message: string;
@@ -54,10 +54,10 @@ const OF_API: Partial<Record<ErrorCode, string>> = {
   storage_full: 'Make room on the disk of the store; `pdfseal status` shows how much is free.',
 };
 
-/** Says why a command failed, as text or as {@link Failure}; the status it ends with. */
+/** Says why a command failed, as text or as {@link CommandFailure}; the status it ends with. */
 export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitStatus {
   if (error instanceof CommanderError) return reportUsage(error);
-  const failure = failureOf(error);
+  const failure = commandFailure(error);
   if (isJson()) noteJson({ error: failure });
   else {
     for (const line of failure.message.split('\n')) note(`pdfseal: ${line}`);
@@ -74,13 +74,13 @@ function reportUsage(error: CommanderError): ExitStatus {
   if (error.exitCode === 0) return EXIT.ok;
   if (isJson()) {
     const message = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-    const failure: Failure = { code: 'wrong_usage', message, remedy: FAILURES.wrong_usage };
+    const failure: CommandFailure = { code: 'wrong_usage', message, remedy: FAILURES.wrong_usage };
     noteJson({ error: failure });
   }
   return EXIT.usage;
 }
 
-export function failureOf(error: unknown): Failure {
+export function commandFailure(error: unknown): CommandFailure {
   if (error instanceof OperatorError) {
     const code = codeOf(error);
     return { code, message: error.message, remedy: error.remedy ?? remedyOf(code) };

@@ -2,7 +2,7 @@ import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
-import { checkServed, checkTls } from '../../src/cli/doctor/tlsDiagnosis.ts';
+import { diagnoseServed, diagnoseTls } from '../../src/cli/doctor/tlsDiagnosis.ts';
 import { readTls } from '../../src/net/tls.ts';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
 
@@ -14,7 +14,7 @@ function makePair(t: Test, days = 365) {
   const authority = makeAuthority(dir, 'authority');
   const pair = issueCertificate(dir, 'server', authority, days);
   const look = (inDays = 0, publicUrl = 'https://127.0.0.1:8400') => {
-    const diagnoses = checkTls({ http: { publicUrl, tls: pair } }, Date.now() + inDays * DAY_MS);
+    const diagnoses = diagnoseTls({ http: { publicUrl, tls: pair } }, Date.now() + inDays * DAY_MS);
     return diagnoses.filter(({ verdict }) => verdict !== 'good');
   };
   return { dir, authority, pair, look };
@@ -23,7 +23,7 @@ function makePair(t: Test, days = 365) {
 t.test('a pair that is well', async (t) => {
   const { pair, look } = makePair(t);
   t.strictSame(look(), []);
-  const [key, chain, name, dates] = checkTls(
+  const [key, chain, name, dates] = diagnoseTls(
     { http: { publicUrl: 'https://localhost', tls: pair } },
     Date.now(),
   );
@@ -34,7 +34,7 @@ t.test('a pair that is well', async (t) => {
     check: 'certificate http.tls (server)',
     detail: /^CN=server, until .*: 36[45] days left$/,
   });
-  t.strictSame(checkTls({ http: { publicUrl: 'http://localhost' } }, Date.now()), []);
+  t.strictSame(diagnoseTls({ http: { publicUrl: 'http://localhost' } }, Date.now()), []);
 });
 
 t.test('a pair that is none, or that others may read', async (t) => {
@@ -59,7 +59,7 @@ t.test('a daemon that serves another pair than the files have', async (t) => {
       not_after: toRfc3339(notAfter),
     }));
     const status = { certificates: shown } as unknown as AdminStatus;
-    return checkServed({ http: { publicUrl: 'https://localhost', tls: files } }, status);
+    return diagnoseServed({ http: { publicUrl: 'https://localhost', tls: files } }, status);
   };
   t.match(look(), [{ check: 'TLS served', verdict: 'good' }]);
   const renewed = issueCertificate(dir, 'renewed', authority);

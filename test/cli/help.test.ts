@@ -6,7 +6,7 @@ import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { commandAt, explanationOf, shownOptions, withSubcommands } from '../../src/cli/help.ts';
 import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts';
 import { programFor, wholeProgram } from '../../src/cli/program.ts';
-import { failureOf } from '../../src/cli/report.ts';
+import { commandFailure } from '../../src/cli/report.ts';
 import { pageAt } from '../support/manual.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
@@ -216,7 +216,7 @@ t.test('a config file that is not right is told in a line, without a stack', asy
 });
 
 t.test('a fault of its own is told in a line too', async (t) => {
-  const failure = failureOf(new TypeError('x is not a function'));
+  const failure = commandFailure(new TypeError('x is not a function'));
   t.match(failure, {
     code: 'internal_error',
     message: 'internal error: x is not a function',

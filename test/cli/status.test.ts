@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { readStatus } from '../../src/cli/daemon/status/reach.ts';
 import { render } from '../../src/cli/daemon/status/render.ts';
-import { failureOf } from '../../src/cli/report.ts';
+import { commandFailure } from '../../src/cli/report.ts';
 import { type Config, loadConfig } from '../../src/config/config.ts';
 import { acquireLock } from '../../src/store/lock.ts';
 import { askAdmin } from '../support/admin.ts';
@@ -25,7 +25,7 @@ const config = ['--config', sandbox.configFile];
 
 /** What a failed look says, by its code. */
 async function failureAt(config: Config) {
-  return failureOf(await readStatus(config).catch((error: unknown) => error));
+  return commandFailure(await readStatus(config).catch((error: unknown) => error));
 }
 
 t.test('a daemon that cannot be asked: why, and what to do', async (t) => {

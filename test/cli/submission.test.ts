@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { ApiClient } from '../../src/cli/client/apiClient.ts';
-import { type SubmissionOptions, type Submitted, submitDocument } from '../../src/cli/client/sealRequests.ts';
+import { type SealOptions, type Submitted, submitDocument } from '../../src/cli/client/sealRequests.ts';
 import { digestFile } from '../../src/cli/files.ts';
 
 /** What a server says to one request; `cut` breaks the connection. */
@@ -177,7 +177,7 @@ async function receiptText(): Promise<string> {
 async function submit(
   t: Test,
   answers: (Answer | 'receipt')[],
-  options: Partial<SubmissionOptions> = {},
+  options: Partial<SealOptions> = {},
 ): Promise<{ submitted: Submitted; seen: Seen[]; waits: string[] }> {
   const [seen, waits]: [Seen[], string[]] = [[], []];
   const receipt = await receiptText();

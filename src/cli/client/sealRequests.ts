@@ -15,11 +15,11 @@ import {
 import { multipartUpload } from './upload.ts';
 
 /** What the fields of the create request are, `file` aside. */
-export type CreateFields = Record<string, string>;
+export type SealFields = Record<string, string>;
 
-export interface SubmissionOptions {
+export interface SealOptions {
   client: ApiClient;
-  fields: CreateFields;
+  fields: SealFields;
   /** Default: {@link idempotencyKeyOf}. */
   idempotencyKey: string | undefined;
   /** How long to go on trying and waiting, in milliseconds. */
@@ -63,7 +63,7 @@ export interface Create {
   /** SHA-256 of the document, lower-case hex. */
   sha256: string;
   /** What tells this create from others, for {@link idempotencyKeyOf}. */
-  fields: CreateFields;
+  fields: SealFields;
   body: StreamedBody;
 }
 
@@ -71,7 +71,7 @@ export interface Create {
 export function submitDocument(
   path: string,
   document: DocumentDigests,
-  options: SubmissionOptions,
+  options: SealOptions,
 ): Promise<Submitted> {
   const fields = { ...options.fields, checksum_sha256: document.sha256 };
   const body = multipartUpload(fields, { path, bytes: document.bytes }, options.onSent);
@@ -79,14 +79,14 @@ export function submitDocument(
 }
 
 /** The same for a document that stays here. */
-export function submitDigests(document: DocumentDigests, options: SubmissionOptions): Promise<Submitted> {
+export function submitDigests(document: DocumentDigests, options: SealOptions): Promise<Submitted> {
   const { fields } = options;
   const body = jsonBody({ ...digestFields(document), ...fields });
   return submitCreate({ path: '/digests/seal', sha256: document.sha256, fields, body }, options);
 }
 
 /** The same for a document that the service is to fetch. */
-export function submitSource(url: string, sha256: string, options: SubmissionOptions): Promise<Submitted> {
+export function submitSource(url: string, sha256: string, options: SealOptions): Promise<Submitted> {
   const fields = { ...options.fields, source_url: url, checksum_sha256: sha256 };
   const keepsMetadata = options.fields.preserve_metadata === 'true';
   const body = jsonBody({ ...fields, ...(keepsMetadata && { preserve_metadata: true }) });
@@ -98,7 +98,7 @@ export function digestFields({ sha256, sha512, bytes }: DocumentDigests) {
   return { document_sha256: sha256, document_sha512: sha512, bytes };
 }
 
-async function submitCreate(create: Create, options: SubmissionOptions): Promise<Submitted> {
+async function submitCreate(create: Create, options: SealOptions): Promise<Submitted> {
   const attempts = new Attempts(options);
   const created = await attempts.send({
     method: 'POST',
@@ -134,7 +134,7 @@ async function fetchCopy(
   attempts: Attempts,
   jobId: string,
   receipt: string,
-  saveCopy: NonNullable<SubmissionOptions['saveCopy']>,
+  saveCopy: NonNullable<SealOptions['saveCopy']>,
 ): Promise<void> {
   const digests = sealedDocumentOf(receipt);
   if (digests === undefined) {
@@ -160,7 +160,7 @@ function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
  * The same for the same document and fields, so that a repeat, even after a crash of this program, gives the same job and
  * the same receipt for as long as the service remembers keys.
  */
-export function idempotencyKeyOf({ sha256: of }: { sha256: string }, fields: CreateFields): string {
+export function idempotencyKeyOf({ sha256: of }: { sha256: string }, fields: SealFields): string {
   const request = JSON.stringify([of, Object.entries(fields).sort()]);
   return `pdfseal-${toBase64(sha256(Buffer.from(request)))}`;
 }
@@ -171,7 +171,7 @@ const PAUSE_SECONDS_MIN = 0.1;
 const PAUSE_SECONDS_MAX = 30;
 
 /** What {@link Attempts} need of the options. */
-export type AttemptsOptions = Pick<SubmissionOptions, 'client' | 'patienceMs' | 'onWait'>;
+export type AttemptsOptions = Pick<SealOptions, 'client' | 'patienceMs' | 'onWait'>;
 
 /** Requests of one submission, repeated while what is in the way may pass, within one time limit. */
 export class Attempts {

@@ -13,12 +13,12 @@ import {
 } from '../files.ts';
 import { type CountProgress, note, print, printJson, SILENT, showCount, showProgress } from '../terminal.ts';
 import type { ApiClient } from './apiClient.ts';
-import { submitBatch } from './digestBatch.ts';
+import { submitInBulk } from './bulkRequest.ts';
 import { Unreachable } from './lastingFault.ts';
 import {
-  type CreateFields,
   Refused,
-  type SubmissionOptions,
+  type SealFields,
+  type SealOptions,
   type Submitted,
   submitDigests,
   submitDocument,
@@ -28,7 +28,7 @@ import { type Held, receiptKeeper, type Work } from './worklist.ts';
 
 export interface SubmitterOptions {
   client: ApiClient;
-  fields: CreateFields;
+  fields: SealFields;
   patienceMs: number;
   idempotencyKey: string | undefined;
   /** Send digests, never documents. */
@@ -45,7 +45,7 @@ export interface SubmitterOptions {
 }
 
 /** How many documents have got a receipt, had one, have none. */
-export interface Tally {
+export interface SubmitCounts {
   sealed: number;
   skipped: number;
   failed: number;
@@ -57,15 +57,15 @@ interface Digested {
   document: DocumentDigests;
 }
 
-/** As many as one batch may have would be hashed for long before the first receipt is there. */
-const BATCH_DOCUMENTS = 1_000;
+/** Documents in one request. A request could have more, but they would all be hashed before the first receipt arrives. */
+const BULK_DOCUMENTS = 1_000;
 const FILE_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 /** Sees to it that documents have their receipts beside them, and tells of each. */
 export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #held: (path: string, document: DocumentDigests) => Held;
-  readonly #tally: Tally = { sealed: 0, skipped: 0, failed: 0 };
+  readonly #counts: SubmitCounts = { sealed: 0, skipped: 0, failed: 0 };
   #count: CountProgress = SILENT;
 
   constructor(options: SubmitterOptions) {
@@ -73,19 +73,19 @@ export class Submitter {
     this.#held = receiptKeeper(options.trust);
   }
 
-  async run(works: readonly Work[]): Promise<Tally> {
+  async run(works: readonly Work[]): Promise<SubmitCounts> {
     const { counted, json, digestOnly, fields } = this.#options;
     if (counted && !json) this.#count = showCount(works.length);
-    // A batch is answered when all is sealed; whoever wants to poll polls for each.
-    const inBatches = digestOnly && works.length > 1 && fields.mode === 'blocking';
+    // A request in bulk is answered when all of its documents are sealed; asynchronous mode polls for each of them.
+    const inBulk = digestOnly && works.length > 1 && fields.mode === 'blocking';
     try {
-      await (inBatches ? this.#inBatches(works) : this.#inParallel(works));
+      await (inBulk ? this.#inBulk(works) : this.#inParallel(works));
     } finally {
       this.#count.stop();
     }
-    const { sealed, skipped, failed } = this.#tally;
+    const { sealed, skipped, failed } = this.#counts;
     if (counted && !json) note(`${sealed} sealed, ${skipped} had their receipts already, ${failed} failed`);
-    return this.#tally;
+    return this.#counts;
   }
 
   async #inParallel(works: readonly Work[]): Promise<void> {
@@ -96,24 +96,24 @@ export class Submitter {
     await Promise.all(Array.from({ length: this.#options.parallel }, worker));
   }
 
-  async #inBatches(works: readonly Work[]): Promise<void> {
-    let batch: Digested[] = [];
+  async #inBulk(works: readonly Work[]): Promise<void> {
+    let together: Digested[] = [];
     for (const work of works) {
       await this.#attempt(work, async () => {
         const document = await this.#digest(work);
-        if (document && !this.#skip(work, document)) batch.push({ work, document });
+        if (document && !this.#skip(work, document)) together.push({ work, document });
       });
-      if (batch.length === BATCH_DOCUMENTS) {
-        await this.#seal(batch);
-        batch = [];
+      if (together.length === BULK_DOCUMENTS) {
+        await this.#seal(together);
+        together = [];
       }
     }
-    await this.#seal(batch);
+    await this.#seal(together);
   }
 
-  async #seal(batch: readonly Digested[]): Promise<void> {
-    const options = { ...this.#options, onWait: this.#onWait(`${batch.length} documents`) };
-    await submitBatch(batch, options, (item, end) => {
+  async #seal(together: readonly Digested[]): Promise<void> {
+    const options = { ...this.#options, onWait: this.#onWait(`${together.length} documents`) };
+    await submitInBulk(together, options, (item, end) => {
       try {
         if (end instanceof Refused) throw end;
         this.#keep(item.work, item.document.sha256, end);
@@ -152,7 +152,7 @@ export class Submitter {
   #submit(
     { path, source }: Work,
     document: DocumentDigests | undefined,
-    options: SubmissionOptions,
+    options: SealOptions,
   ): Promise<Submitted> {
     if (source) return submitSource(source.url, document?.sha256 ?? source.checksum ?? '', options);
     if (path === undefined || document === undefined) throw new Error('neither a document nor its source');
@@ -178,14 +178,14 @@ export class Submitter {
       );
     }
     if (held !== 'own') return false;
-    this.#tally.skipped += 1;
+    this.#counts.skipped += 1;
     this.#step();
     if (this.#options.json)
       printJson({ document: work.name, document_sha256: document.sha256, receipt, skipped: true });
     return true;
   }
 
-  #copySaver(work: Work): SubmissionOptions['saveCopy'] {
+  #copySaver(work: Work): SealOptions['saveCopy'] {
     if (!this.#options.strippedCopy) return undefined;
     return (body, digests) => saveCopy(copyPathOf(work), body, digests, this.#options.force);
   }
@@ -195,7 +195,7 @@ export class Submitter {
     const { force, json, strippedCopy } = this.#options;
     const receiptPath = receiptPathOf(work);
     storeReceipt(receiptPath, receipt, jobId, force);
-    this.#tally.sealed += 1;
+    this.#counts.sealed += 1;
     this.#step();
     if (json) {
       printJson({
@@ -221,7 +221,7 @@ export class Submitter {
   #fail({ name }: Work, error: unknown): void {
     // Whoever cannot be reached for one document cannot be for another.
     if (!(error instanceof OperatorError) || error instanceof Unreachable) throw error;
-    this.#tally.failed += 1;
+    this.#counts.failed += 1;
     this.#step();
     const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
     if (this.#options.json)
@@ -230,11 +230,11 @@ export class Submitter {
   }
 
   #step(): void {
-    const { sealed, skipped, failed } = this.#tally;
+    const { sealed, skipped, failed } = this.#counts;
     this.#count.update(sealed + skipped + failed, skipped);
   }
 
-  #onWait(name: string): SubmissionOptions['onWait'] {
+  #onWait(name: string): SealOptions['onWait'] {
     return (why, seconds) => {
       if (!this.#options.json) note(`${name}: ${why} (again in ${Math.ceil(seconds)} s)`);
     };

@@ -6,7 +6,7 @@ import { loadConfig } from '../../config/config.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, parseWaitArgument } from '../options.ts';
-import { failureOf, report } from '../report.ts';
+import { commandFailure, report } from '../report.ts';
 import { printJson } from '../terminal.ts';
 import { loadedOtherwise } from './configCommand.ts';
 import { readStatus } from './status/reach.ts';
@@ -98,7 +98,7 @@ async function lookAtOne(file: string): Promise<Look & { error?: unknown }> {
     return { file, status, trouble: loadedOtherwise(status.config, config.sha256) };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return { file, failure: failureOf(error), error };
+    return { file, failure: commandFailure(error), error };
   }
 }
 

@@ -9,7 +9,7 @@ import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 const RENEW = 'certify the key anew with `pdfseal hsm certify`, or `csr` and `install-certificate`';
 
 /** Each certificate that time-stamps rest on, with the days it has left. */
-export function checkCertificates(config: Config): Diagnosis[] {
+export function diagnoseCertificates(config: Config): Diagnosis[] {
   const now = systemClock();
   return listCertificates(certificatesInUse(config)).map((entry) => judge(entry, now));
 }

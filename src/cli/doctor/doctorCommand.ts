@@ -6,17 +6,17 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { print, printJson } from '../terminal.ts';
-import { checkCertificates } from './certificateDiagnosis.ts';
+import { diagnoseCertificates } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { checkFiles } from './fileDiagnosis.ts';
-import { checkEngine } from './hashingDiagnosis.ts';
-import { checkClock, checkLimits, checkNode } from './hostDiagnosis.ts';
+import { diagnoseFiles } from './fileDiagnosis.ts';
+import { diagnoseEngine } from './hashingDiagnosis.ts';
+import { diagnoseClock, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { showDiagnosis } from './show.ts';
-import { checkStore } from './storeDiagnosis.ts';
-import { checkServed, checkTls } from './tlsDiagnosis.ts';
+import { diagnoseStore } from './storeDiagnosis.ts';
+import { diagnoseServed, diagnoseTls } from './tlsDiagnosis.ts';
 import { probeTokens } from './tokenDiagnosis.ts';
-import { checkUpkeep } from './upkeepDiagnosis.ts';
+import { diagnoseUpkeep } from './upkeepDiagnosis.ts';
 
 export function doctorCommand(): Command {
   return explain(
@@ -58,7 +58,7 @@ const SUMMARIES = {
 
 /** As they are found: a token can take its time. */
 export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
-  yield checkNode();
+  yield diagnoseNode();
   const lacking: string[] = [];
   const config = tryConfig(file, { files: 'needed', tell: (line) => void lacking.push(line) });
   if ('check' in config) yield config;
@@ -68,21 +68,21 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   // What does not need modules and PINs can be looked at all the same.
   const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
   if ('check' in usable) return;
-  yield* checkFiles(usable);
-  const { diagnoses: ofStore, keys = [] } = await checkStore(usable);
+  yield* diagnoseFiles(usable);
+  const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);
   yield* ofStore;
   const { diagnoses, status, running } = await askDaemon(usable);
   yield* diagnoses;
   if (!running) {
-    yield checkEngine(usable);
-    yield* await checkClock(usable);
+    yield diagnoseEngine(usable);
+    yield* await diagnoseClock(usable);
     if (usable === config) yield* await probeTokens(usable, keys);
   }
-  yield* checkCertificates(usable);
-  yield* checkTls(usable, systemClock());
-  yield* checkServed(usable, status);
-  yield* checkUpkeep(usable);
-  yield checkLimits(usable, status?.pid ?? 'self');
+  yield* diagnoseCertificates(usable);
+  yield* diagnoseTls(usable, systemClock());
+  yield* diagnoseServed(usable, status);
+  yield* diagnoseUpkeep(usable);
+  yield diagnoseLimits(usable, status?.pid ?? 'self');
 }
 
 function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {

@@ -19,7 +19,7 @@ interface Rule {
 }
 
 /** Who owns what, and who else may touch it. */
-export function checkFiles(config: Config): Diagnosis[] {
+export function diagnoseFiles(config: Config): Diagnosis[] {
   const pinFiles = [...config.kms.partitions, ...config.timestamp.keys].map(({ pinFile }) => pinFile);
   const rules: Rule[] = [
     { what: 'configuration', path: config.file, never: OTHERS_WRITE },
@@ -31,7 +31,7 @@ export function checkFiles(config: Config): Diagnosis[] {
   ];
   const owner = statOf(config.stateDir);
   const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner));
-  const user = owner instanceof Error ? [] : checkUser(owner);
+  const user = owner instanceof Error ? [] : diagnoseUser(owner);
   const detail = `${rules.length} files and folders belong to whom they should, and nobody else may change them`;
   return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
 }
@@ -71,7 +71,7 @@ function judge(
 }
 
 /** What another user finds unreadable may be in order for the daemon's. */
-function checkUser(owner: Stats): Diagnosis[] {
+function diagnoseUser(owner: Stats): Diagnosis[] {
   const { uid } = userInfo();
   if (uid === owner.uid || uid === 0) return [];
   const detail = `this runs as user ${uid}, and the installation belongs to user ${owner.uid}`;

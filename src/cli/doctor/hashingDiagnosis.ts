@@ -11,7 +11,7 @@ const CHECK = 'hash engine';
 const SLOW_BELOW_MEGABYTES_PER_SECOND = 150;
 
 /** Only for when no daemon runs that could say which one it uses. */
-export function checkEngine({ hash }: Config): Diagnosis {
+export function diagnoseEngine({ hash }: Config): Diagnosis {
   const silent = { info: () => {}, warn: () => {} };
   try {
     const { engine, calibration } = chooseEngine(hash.engine, silent);

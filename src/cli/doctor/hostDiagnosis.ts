@@ -8,7 +8,7 @@ const NODE_MAJOR = 24;
 /** Beside the connections: the store, signers, libraries, the log. */
 const FILES_BESIDE_MIN = 256;
 
-export function checkNode(): Diagnosis {
+export function diagnoseNode(): Diagnosis {
   const major = Number.parseInt(process.versions.node, 10);
   if (major === NODE_MAJOR) return good('node', process.version);
   const remedy = `run it with Node.js ${NODE_MAJOR}, such as node_modules/.bin/node of this package`;
@@ -16,7 +16,7 @@ export function checkNode(): Diagnosis {
 }
 
 /** Whether as many uploads as the configuration allows can be open at once; `pid` of the daemon, or of this process. */
-export function checkLimits({ http }: Config, pid: number | 'self'): Diagnosis {
+export function diagnoseLimits({ http }: Config, pid: number | 'self'): Diagnosis {
   const needed = http.uploadsMax + FILES_BESIDE_MIN;
   const whose = pid === 'self' ? 'of this shell; the daemon may have others' : 'of the daemon';
   let text: string;
@@ -38,7 +38,7 @@ export function checkLimits({ http }: Config, pid: number | 'self'): Diagnosis {
 }
 
 /** Only for when no daemon runs that watches it. */
-export async function checkClock({ clock, timestamp }: Config): Promise<Diagnosis[]> {
+export async function diagnoseClock({ clock, timestamp }: Config): Promise<Diagnosis[]> {
   if (timestamp.authorities.length === 0) return [];
   const remedy = 'start and synchronize the time service that clock.trust names; `chronyc tracking` shows it';
   try {

@@ -18,9 +18,9 @@ import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { checkEngine } from './hashingDiagnosis.ts';
-import { checkStore } from './storeDiagnosis.ts';
-import { checkTls } from './tlsDiagnosis.ts';
+import { diagnoseEngine } from './hashingDiagnosis.ts';
+import { diagnoseStore } from './storeDiagnosis.ts';
+import { diagnoseTls } from './tlsDiagnosis.ts';
 
 /**
  * What a start of the daemon would find, short of what the HSM says: `bad` for what it refuses. Each file is read by what reads it at the
@@ -32,15 +32,15 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   yield lacking.length === 0
     ? good('config', `every key of ${config.file} is known and has a value that fits`)
     : warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
-  yield* checkUser(config);
-  yield* checkPins(config);
-  yield* checkTlsAtStart(config);
+  yield* diagnoseUser(config);
+  yield* diagnosePins(config);
+  yield* diagnoseTlsAtStart(config);
   yield* Array.from(certificateFiles(config), ([key, path]) =>
     attempt(key, () => `${readCertificates(readFileSync(path), path).length} certificates in ${path}`),
   );
-  yield checkEngine(config);
-  yield* await checkState(config);
-  for (const at of config.http.listen) if ('port' in at) yield await checkAddress(at, config);
+  yield diagnoseEngine(config);
+  yield* await diagnoseState(config);
+  for (const at of config.http.listen) if ('port' in at) yield await diagnoseAddress(at, config);
 }
 
 function attempt(check: string, look: () => string): Diagnosis {
@@ -55,7 +55,7 @@ function attempt(check: string, look: () => string): Diagnosis {
 }
 
 /** Root reads everything; what matters is what the daemon's user may read. */
-function checkUser({ stateDir, environment }: Config): Diagnosis[] {
+function diagnoseUser({ stateDir, environment }: Config): Diagnosis[] {
   const owner = statSync(stateDir, { throwIfNoEntry: false })?.uid;
   const uid = process.geteuid?.();
   const isOther = owner === undefined ? uid === 0 && hasSystemd() : owner !== uid;
@@ -66,7 +66,7 @@ function checkUser({ stateDir, environment }: Config): Diagnosis[] {
   return [warning('user', detail, `pdfseal-run ${environment} check-config`)];
 }
 
-function checkPins({ kms, timestamp, environment }: Config): Diagnosis[] {
+function diagnosePins({ kms, timestamp, environment }: Config): Diagnosis[] {
   return [
     ...checkPinsOf(kms.partitions, (rest) => meetsQuorum(kms.quorum, rest), environment),
     ...checkPinsOf(timestamp.keys, (rest) => rest.length > 0, environment),
@@ -121,14 +121,14 @@ function pinFault({ pinFile, pinSource }: PartitionOptions): SignerFailure | und
 }
 
 /** The daemon starts with a certificate that has ended, and clients refuse it: of a pair only what cannot be used keeps it from starting. */
-function checkTlsAtStart(config: Config): Diagnosis[] {
+function diagnoseTlsAtStart(config: Config): Diagnosis[] {
   const { tls } = config.http;
   if (tls === undefined) return [];
   if (config.tables.http.tls?.key_credential !== undefined && isAway(tls.keyFile)) {
     const remedy = `pdfseal-run ${config.environment} check-config, with LoadCredential= for it in a drop-in, or a start`;
     return [warning('TLS pair', 'not looked at: systemd hands its key to the unit alone', remedy)];
   }
-  return checkTls(config, Date.now()).map((one) =>
+  return diagnoseTls(config, Date.now()).map((one) =>
     one.verdict === 'bad' && one.check !== 'TLS pair' ? { ...one, verdict: 'warning' } : one,
   );
 }
@@ -143,7 +143,7 @@ function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[
 }
 
 /** What `pdfseal init` makes. Before it there is nothing yet that could be wrong. */
-async function checkState(config: Config): Promise<Diagnosis[]> {
+async function diagnoseState(config: Config): Promise<Diagnosis[]> {
   const { stateDir, storeDir, environment, timestamp, certificatesDir } = config;
   if (!existsSync(storeDir)) {
     const detail = `${storeDir} is not there yet`;
@@ -159,7 +159,7 @@ async function checkState(config: Config): Promise<Diagnosis[]> {
     accessSync(stateDir, constants.W_OK);
     return `${stateDir} is writable`;
   });
-  const { diagnoses } = await checkStore(config);
+  const { diagnoses } = await diagnoseStore(config);
   const keys = timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [];
   const certified = keys.map((key) =>
     attempt(`certificate of ${kmsKeyId(key)}`, () => {
@@ -171,7 +171,7 @@ async function checkState(config: Config): Promise<Diagnosis[]> {
 }
 
 /** Whether a server could have it now. What the daemon itself or its socket unit holds is as it should be. */
-async function checkAddress(at: HostPort, { lockFile, environment }: Config): Promise<Diagnosis> {
+async function diagnoseAddress(at: HostPort, { lockFile, environment }: Config): Promise<Diagnosis> {
   const check = `address ${formatAddress(at)}`;
   if (lockHolder(lockFile) !== undefined)
     return good(check, 'not tried: a daemon runs with this state folder');

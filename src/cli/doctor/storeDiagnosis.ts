@@ -21,7 +21,7 @@ export interface StoreFindings {
 }
 
 /** Opens the store beside whoever uses it, without the right to write. */
-export async function checkStore(config: Config): Promise<StoreFindings> {
+export async function diagnoseStore(config: Config): Promise<StoreFindings> {
   try {
     const store = await openStore({
       path: config.storeDir,
@@ -34,8 +34,8 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       const epochs = await store.epochs.newest();
       const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
-      const disk = await checkDisk(config);
-      return { diagnoses: [good('store', detail), ...checkEpoch(config, epochs), disk], keys };
+      const disk = await diagnoseDisk(config);
+      return { diagnoses: [good('store', detail), ...diagnoseEpoch(config, epochs), disk], keys };
     } finally {
       await store.close();
     }
@@ -50,13 +50,13 @@ export async function checkStore(config: Config): Promise<StoreFindings> {
       };
     const remedy =
       'see "Disaster recovery" in the manual; a store is made by `pdfseal init` and never overwritten';
-    const disk = await checkDiskOf(config);
+    const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
 }
 
 /** What the daemon refuses to start on. */
-function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
+function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
   try {
     const now = systemClock();
     assertAgreement(config, epochs, now);
@@ -74,7 +74,7 @@ function checkEpoch(config: Config, epochs: Epochs): Diagnosis[] {
   }
 }
 
-async function checkDisk({ storeDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
+async function diagnoseDisk({ storeDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
   const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir, freeBytesMin);
   return judgeDisk(
     `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
@@ -83,7 +83,7 @@ async function checkDisk({ storeDir, storage: { freeBytesMin } }: Config): Promi
   );
 }
 
-async function checkDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[]> {
+async function diagnoseDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[]> {
   try {
     const disk = await statfs(stateDir);
     const free = disk.bavail * disk.bsize;

@@ -18,15 +18,15 @@ const RENEW =
   'put a renewed certificate, and its key, in the place of the files: they are taken up within seconds';
 
 /** Whether the API can go on proving itself: the pair, who may read its key, its chain, its name, and each date. */
-export function checkTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
+export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
   if (tls === undefined) return [];
   try {
     const { chain, all } = readTls(tls);
     return [
-      checkKey(tls.keyFile),
-      checkChain(chain, tls.certificateFile),
-      checkName(chain[0], publicUrl),
-      ...all.map((one) => checkDates(one, now)),
+      diagnoseKey(tls.keyFile),
+      diagnoseChain(chain, tls.certificateFile),
+      diagnoseName(chain[0], publicUrl),
+      ...all.map((one) => diagnoseDates(one, now)),
     ];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -37,7 +37,7 @@ export function checkTls({ http: { publicUrl, tls } }: TlsConfig, now: number): 
 }
 
 /** Whether the daemon that runs serves the pair of the files: one that it refused stays unseen until the next start. */
-export function checkServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
+export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
   if (tls === undefined || status === undefined) return [];
   const served = status.certificates.find(
     ({ authority, role }) => authority === 'http.tls' && role === 'server',
@@ -64,7 +64,7 @@ export function checkServed({ http: { tls } }: TlsConfig, status: AdminStatus | 
 }
 
 /** What others may do was judged when it was read. */
-function checkKey(keyFile: string): Diagnosis {
+function diagnoseKey(keyFile: string): Diagnosis {
   const { mode, uid, gid } = statSync(keyFile);
   const group = (mode & 0o040) === 0 ? '' : ` and group ${gid}`;
   const detail = `${keyFile} is the key of the certificate, readable by user ${uid}${group}`;
@@ -72,7 +72,7 @@ function checkKey(keyFile: string): Diagnosis {
   return warning('TLS pair', `${detail}, whose members may change it`, `chmod g-w ${keyFile}`);
 }
 
-function checkChain(chain: readonly X509Certificate[], file: string): Diagnosis {
+function diagnoseChain(chain: readonly X509Certificate[], file: string): Diagnosis {
   const broken = chain.findIndex((one, n) => {
     const issuer = chain[n + 1];
     return issuer !== undefined && !(one.checkIssued(issuer) && one.verify(issuer.publicKey));
@@ -84,7 +84,7 @@ function checkChain(chain: readonly X509Certificate[], file: string): Diagnosis 
   return good('TLS chain', `${chain.length} of ${chain.length} certificates follow from each other`);
 }
 
-function checkName(certificate: X509Certificate, publicUrl: string): Diagnosis {
+function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosis {
   const host = new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1');
   const names = isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host);
   if (names !== undefined)
@@ -93,7 +93,7 @@ function checkName(certificate: X509Certificate, publicUrl: string): Diagnosis {
   return warning('TLS name', detail, 'have it issued for that name too, or correct http.public_url');
 }
 
-function checkDates(certificate: TlsCertificate, now: number): Diagnosis {
+function diagnoseDates(certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
   const check = `certificate http.tls (${role})`;
   const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;

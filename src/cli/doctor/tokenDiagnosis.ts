@@ -4,7 +4,7 @@ import { inspectKey } from '../../kms/keyOperations.ts';
 import { remedyFor } from '../../kms/signerFailure.ts';
 import type { EpochKey } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../manifest/receipt.ts';
-import { configuredKeys, failureOf, type WantedKey } from '../hsm/hsmKeys.ts';
+import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good } from './diagnosis.ts';
 
 const RECONNECT = 'check that the token is connected and its module configured';
@@ -37,7 +37,7 @@ async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
     const remedy = 'replace it by a key that `pdfseal hsm init-key` makes';
     return bad(check, `its private key can leave the token (${exposures.join(', ')})`, remedy);
   } catch (error) {
-    const failure = failureOf(error);
+    const failure = signerFailureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
     return bad(check, `${failure.detail} (${failure.code})`, remedyFor(failure) ?? RECONNECT);
   }

@@ -34,8 +34,8 @@ const DUTIES: readonly Duty[] = [
 ];
 
 /** Whether what keeps an installation alive is done, and will be done again. */
-export function checkUpkeep({ stateDir, file }: Config): Diagnosis[] {
-  return [...DUTIES.map((duty) => judge(duty, stateDir)), ...checkTimers(file)];
+export function diagnoseUpkeep({ stateDir, file }: Config): Diagnosis[] {
+  return [...DUTIES.map((duty) => judge(duty, stateDir)), ...diagnoseTimers(file)];
 }
 
 function judge({ chore, name, ageMsMax, how }: Duty, stateDir: string): Diagnosis {
@@ -49,7 +49,7 @@ function judge({ chore, name, ageMsMax, how }: Duty, stateDir: string): Diagnosi
 }
 
 /** Those of the package; elsewhere nobody knows what does it. */
-function checkTimers(configFile: string): Diagnosis[] {
+function diagnoseTimers(configFile: string): Diagnosis[] {
   const instance = instanceOf(configFile);
   if (instance === undefined) return [];
   return ['backup', 'check'].flatMap((chore) => {

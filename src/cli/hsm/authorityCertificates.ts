@@ -65,7 +65,7 @@ export function parseValidityArgument(text: string): number {
 }
 
 /** The certificates in a file a user named. Throws OperatorError. */
-export function readCertificateFile(file: string): Certificate[] {
+export function readCertificatesFrom(file: string): Certificate[] {
   return readCertificates(readSmallFile(file, FILE_BYTES_MAX), file);
 }
 
@@ -73,7 +73,7 @@ export function readCertificateFile(file: string): Certificate[] {
 export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | undefined {
   for (const token of timestamp.keys.map(rootBeside)) {
     const file = certificateFile(certificatesDir, token);
-    const [certificate] = existsSync(file) ? readCertificateFile(file) : [];
+    const [certificate] = existsSync(file) ? readCertificatesFrom(file) : [];
     if (certificate !== undefined) return { token, certificate };
   }
   return undefined;
@@ -128,7 +128,7 @@ async function rootOf(
     const root = await issueRoot({ subject, notBefore: now, notAfter: now + rootValidityMs }, { key, sign });
     createFileAtomically(file, encodeChain([root]));
   }
-  const [root] = readCertificateFile(file);
+  const [root] = readCertificatesFrom(file);
   if (root !== undefined && toBase64(root.spki) === key.spki) return root;
   throw foreign(file, key);
 }
@@ -198,7 +198,7 @@ function retire(dir: string, file: string, successor: string): void {
 
 function isReadable(file: string): boolean {
   try {
-    return readCertificateFile(file).length > 0;
+    return readCertificatesFrom(file).length > 0;
   } catch (error) {
     if (error instanceof OperatorError) return false;
     throw error;

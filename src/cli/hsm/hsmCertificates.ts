@@ -22,7 +22,7 @@ import {
   makeOwnRoot,
   parseValidityArgument,
   ROOT_VALIDITY_DEFAULT_MS,
-  readCertificateFile,
+  readCertificatesFrom,
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
 import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
@@ -90,7 +90,7 @@ export function installCertificateCommand(): Command {
 async function installCertificate(files: string[], options: KeyOptions): Promise<void> {
   const config = loadConfig(options.config);
   const token = pickTimestampKey(config, options);
-  const certificates = files.flatMap(readCertificateFile);
+  const certificates = files.flatMap(readCertificatesFrom);
   const chain = await useAuthorityKey(token, async ({ key }) =>
     chainForKey(key, certificates, beginOf(certificates, key)),
   );

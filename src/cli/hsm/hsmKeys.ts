@@ -87,7 +87,7 @@ export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | 
   try {
     return await useKey(token, async (key) => (purpose === 'log' ? asLogKey(key) : asAuthorityKey(key)));
   } catch (error) {
-    if (failureOf(error)?.code === 'key_not_found') return undefined;
+    if (signerFailureOf(error)?.code === 'key_not_found') return undefined;
     throw error;
   }
 }
@@ -101,7 +101,7 @@ export function useAuthorityKey<Result>(
 }
 
 /** What the HSM said, where that is behind the error. */
-export function failureOf(error: unknown): SignerFailure | undefined {
+export function signerFailureOf(error: unknown): SignerFailure | undefined {
   const cause = error instanceof OperatorError ? error.cause : undefined;
   return cause instanceof SignerFailure ? cause : undefined;
 }

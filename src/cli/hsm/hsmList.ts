@@ -9,7 +9,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption } from '../options.ts';
 import { note, printJson, printTable } from '../terminal.ts';
-import { failureOf, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
+import { keysInService, rootBeside, signerFailureOf, type WantedKey } from './hsmKeys.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
 interface KeyReport extends WantedKey {
@@ -60,7 +60,7 @@ async function inspect(wanted: WantedKey): Promise<KeyReport> {
   try {
     return { ...wanted, ...judge(wanted, await inspectKey(wanted.token)) };
   } catch (error) {
-    const failure = failureOf(error);
+    const failure = signerFailureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
     return failure.code === 'key_not_found'
       ? {

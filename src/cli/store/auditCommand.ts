@@ -12,7 +12,7 @@ import { explain } from '../help.ts';
 import { configOption, jsonOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
 import { print, printJson, printTable } from '../terminal.ts';
 import { type KeptRecord, storedTrail } from './auditCheck.ts';
-import { exportCommand, verifyCommand } from './auditExport.ts';
+import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 
 export function auditCommand(): Command {
   return new Command('audit')
@@ -22,8 +22,8 @@ export function auditCommand(): Command {
     )
     .addCommand(listCommand())
     .addCommand(showCommand())
-    .addCommand(exportCommand())
-    .addCommand(verifyCommand());
+    .addCommand(exportTrailCommand())
+    .addCommand(verifyTrailCommand());
 }
 
 function listCommand(): Command {

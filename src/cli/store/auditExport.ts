@@ -22,7 +22,7 @@ import {
   trailOfStore,
 } from './auditCheck.ts';
 
-export function exportCommand(): Command {
+export function exportTrailCommand(): Command {
   const command = new Command('export')
     .summary('write records and receipts as files that anyone verifies')
     .description(
@@ -43,7 +43,7 @@ export function exportCommand(): Command {
   });
 }
 
-export function verifyCommand(): Command {
+export function verifyTrailCommand(): Command {
   const command = new Command('verify')
     .summary('check that no record is missing or altered, and that each is sealed')
     .description(

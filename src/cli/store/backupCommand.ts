@@ -17,7 +17,7 @@ import {
   type BackupFile,
   copyFolder,
   DESCRIPTION,
-  digestsOf,
+  digestTree,
   FOLDERS,
   requireGood,
 } from './backupFolder.ts';
@@ -117,7 +117,7 @@ async function checked(
       checkpoint: head?.checkpoint ?? null,
       created_at: createdAt,
       version: packageVersion(),
-      files: await digestsOf(folder),
+      files: await digestTree(folder),
     };
   } finally {
     await store.close();

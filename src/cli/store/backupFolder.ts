@@ -78,7 +78,7 @@ export function asOperatorError(error: unknown, what: string): unknown {
 }
 
 /** SHA-256 of every file in a folder, by its path in it. */
-export async function digestsOf(folder: string): Promise<BackupFile['files']> {
+export async function digestTree(folder: string): Promise<BackupFile['files']> {
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
   const digests: BackupFile['files'] = {};
   for (const path of paths) {
@@ -90,7 +90,7 @@ export async function digestsOf(folder: string): Promise<BackupFile['files']> {
 
 /** Throws OperatorError, naming the file, when a backup is not as it was made. */
 export async function requireUnchanged(folder: string, { files }: BackupFile): Promise<void> {
-  const found = await digestsOf(folder);
+  const found = await digestTree(folder);
   for (const path of new Set([...Object.keys(files), ...Object.keys(found)])) {
     if (found[path] !== files[path])
       throw new OperatorError(

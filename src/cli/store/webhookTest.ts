@@ -14,7 +14,7 @@ const TEST_MS_MAX = 20_000;
 const TEST_LOOK_MS = 200;
 
 /** Has a message of type `webhook.test` sent, and waits for its first attempt. Throws OperatorError unless it was a success. */
-export async function testEndpoint(
+export async function testWebhook(
   id: string,
   { config, json }: { config: string; json?: true },
 ): Promise<void> {

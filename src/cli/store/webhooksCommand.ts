@@ -37,7 +37,7 @@ import {
 import { note, print, printFields, printJson, printTable } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { findEndpoint, noEndpoint } from './webhookEndpoint.ts';
-import { testEndpoint } from './webhookTest.ts';
+import { testWebhook } from './webhookTest.ts';
 
 interface CommonOptions {
   config: string;
@@ -76,7 +76,7 @@ export function webhooksCommand(): Command {
     command,
     'test',
     'Has the running daemon send a message of type webhook.test, and says how that went.',
-  ).action(testEndpoint);
+  ).action(testWebhook);
   addDeliveries(command);
   return command;
 }

@@ -1,12 +1,15 @@
 import type { AdminStatus } from '../../../admin/statusSchema.ts';
 import { escapeControls } from '../../../base/controls.ts';
-import type { Failure } from '../../report.ts';
+import type { CommandFailure } from '../../report.ts';
 import { type Mark, marked } from '../../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../../times.ts';
 import { type Row, rowsOf } from './rows.ts';
 
 /** What there was to see of one environment. */
-export type Look = { file: string } & ({ status: AdminStatus; trouble: string[] } | { failure: Failure });
+export type Look = { file: string } & (
+  | { status: AdminStatus; trouble: string[] }
+  | { failure: CommandFailure }
+);
 
 /** Room for text; endless where nobody looks. */
 export interface Room {
@@ -57,7 +60,7 @@ function state({ ready, draining }: AdminStatus): Line {
   return ready ? { mark: 'good', text: 'READY', rank: 0 } : { mark: 'bad', text: 'NOT READY', rank: 0 };
 }
 
-function failureLines({ message, remedy }: Failure, file: string): Line[] {
+function failureLines({ message, remedy }: CommandFailure, file: string): Line[] {
   return [
     { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, rank: 0 },
     { mark: 'plain', text: `  → ${remedy}`, rank: 0 },

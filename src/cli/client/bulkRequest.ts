@@ -7,20 +7,20 @@ import {
   type AttemptsOptions,
   assertReceiptFor,
   bodyOf,
-  type CreateFields,
   digestFields,
   idempotencyKeyOf,
   mayPass,
   parseObject,
   Refused,
+  type SealFields,
   type Submitted,
 } from './sealRequests.ts';
 
-export interface BatchOptions extends AttemptsOptions {
-  fields: CreateFields;
+export interface BulkOptions extends AttemptsOptions {
+  fields: SealFields;
 }
 
-interface BatchAnswer {
+interface LineAnswer {
   line: number;
   status: number;
   job?: { id?: unknown };
@@ -37,9 +37,9 @@ const LINE_LENGTH_MAX = 2 * RECEIPT_LENGTH_MAX;
  * Seals documents by their digests, all in one request, which is repeated with what is still open for as long as that may pass.
  * `onEnd` is told of each document, as soon as its receipt is there or it is refused.
  */
-export async function submitBatch<Item extends { document: DocumentDigests }>(
+export async function submitInBulk<Item extends { document: DocumentDigests }>(
   items: readonly Item[],
-  options: BatchOptions,
+  options: BulkOptions,
   onEnd: (item: Item, end: Submitted | Refused) => void,
 ): Promise<void> {
   const open = new Set(items);
@@ -62,7 +62,7 @@ export async function submitBatch<Item extends { document: DocumentDigests }>(
 
 /** One request with all that is open. */
 class Round<Item extends { document: DocumentDigests }> {
-  readonly #options: BatchOptions;
+  readonly #options: BulkOptions;
   readonly #open: ReadonlySet<Item>;
   readonly #end: (item: Item, how: Submitted | Refused) => void;
   /** Why documents are still open, and when to come again. */
@@ -70,7 +70,7 @@ class Round<Item extends { document: DocumentDigests }> {
   pauseSeconds = 1;
 
   constructor(
-    options: BatchOptions,
+    options: BulkOptions,
     open: ReadonlySet<Item>,
     end: (item: Item, how: Submitted | Refused) => void,
   ) {
@@ -93,7 +93,7 @@ class Round<Item extends { document: DocumentDigests }> {
         return body();
       },
       save: async (answer) => {
-        for await (const line of linesOf(answer)) this.#take(parseObject(line) as BatchAnswer, sent);
+        for await (const line of linesOf(answer)) this.#take(parseObject(line) as LineAnswer, sent);
       },
     };
   }
@@ -105,7 +105,7 @@ class Round<Item extends { document: DocumentDigests }> {
     return `${JSON.stringify({ ...create, mode: 'blocking', receipt: true, idempotency_key })}\n`;
   }
 
-  #take(answer: BatchAnswer, sent: Item[]): void {
+  #take(answer: LineAnswer, sent: Item[]): void {
     const item = sent[answer.line - 1];
     if (item === undefined)
       throw new Refused('unexpected_answer', 'the server answered a line that was not sent');
