@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -11,10 +11,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import t from 'tap';
+import { buildDebianPackage } from '../systemd/bundle/debian.ts';
 import { stage } from '../systemd/bundle/stage.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -197,4 +198,16 @@ t.test('the bill of materials of the bundle lists what is in there, and nothing 
   const known = new Set([bill.metadata.component, ...bill.components].map((one) => one['bom-ref']));
   for (const { ref, dependsOn } of bill.dependencies as { ref: string; dependsOn: string[] }[])
     for (const one of [ref, ...dependsOn]) t.ok(known.has(one), one);
+});
+
+t.test('lintian finds no error in the package', async (t) => {
+  // A machine without lintian builds packages all the same; the one that tests the appliance has it.
+  if (spawnSync('lintian', ['--version']).status !== 0) return t.comment('lintian is not installed');
+  const file = join(mkdtempSync(join(tmpdir(), 'pdfseald-package-')), 'pdfseald_1.2.3.deb');
+  t.teardown(() => rmSync(dirname(file), { recursive: true }));
+  const architecture = execFileSync('dpkg', ['--print-architecture'], { encoding: 'utf8' }).trim();
+  buildDebianPackage({ tree, file, version: '1.2.3', architecture, epoch: 1_700_000_000 });
+  const lintian = spawnSync('lintian', ['--tag-display-limit', '0', file], { encoding: 'utf8' });
+  t.notMatch(lintian.stdout, /^E: /m, 'each tag is mended, or has its reason in lintian-overrides');
+  t.equal(lintian.status, 0, lintian.stderr);
 });

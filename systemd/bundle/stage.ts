@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { SCRIPTS, SHELLS, type Shell } from '../../src/cli/completion/scripts.ts';
+import { changelogText } from './changelog.ts';
 import { copyrightText } from './copyright.ts';
 import { manualPages } from './manual.ts';
 import { shippedModules } from './modules.ts';
@@ -73,6 +74,8 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('README.md', join(documents, 'README.md'));
   copy('docs', join(documents, 'docs'));
   write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
+  write(join(documents, 'changelog.gz'), gzipSync(changelogText(version, epoch), { level: 9 }));
+  copy('systemd/bundle/lintian-overrides', join(tree, 'usr/share/lintian/overrides/pdfseald'));
   const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...modules.keys()]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);
   for (const shell of SHELLS) write(join(tree, COMPLETIONS[shell]), SCRIPTS[shell]);

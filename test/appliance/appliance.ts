@@ -30,6 +30,7 @@ t.test('it installs without a network, and nothing runs by itself', async (t) =>
     '0',
     'only root writes there',
   );
+  t.equal(machine.must('dpkg --verify pdfseald'), '', 'each file is as it was packed');
 });
 
 t.test('two environments are made, start, and seal', async (t) => {

@@ -1,12 +1,12 @@
 #!/bin/sh
-# What booting a Debian takes: root, debootstrap and systemd-nspawn.
+# What booting a Debian takes: root, debootstrap and systemd-nspawn; and lintian, which looks at the package.
 set -eu
 if [ "$(id -u)" -ne 0 ]; then
   echo "test:appliance boots a machine with systemd-nspawn: run it as root" >&2
   exit 1
 fi
 missing=
-for pair in debootstrap:debootstrap systemd-nspawn:systemd-container; do
+for pair in debootstrap:debootstrap systemd-nspawn:systemd-container lintian:lintian; do
   command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0
