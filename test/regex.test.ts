@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Node, parse } from 'acorn';
 import t from 'tap';
-import { superLinear } from './support/regexCost.ts';
+import { superLinear } from './regexCost.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 

@@ -155,7 +155,7 @@ const TEST = fileURLToPath(new URL('.', import.meta.url));
 
 /** Secrets, and names that must be unlike those of any other process: not what the seed gives. */
 const UNIQUE = [
-  'support/deliverer.ts',
+  'webhook/deliverer.ts',
   'support/seed.ts',
   'support/softhsm.ts',
   'support/tamper.ts',

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { URGENCIES, urgencyOf } from '../../src/base/validity.ts';
 import { pageAt } from '../support/manual.ts';
-import { promtool } from '../support/promtool.ts';
+import { promtool } from './promtool.ts';
 
 const RULES = resolve('config/prometheus-alerts.yml');
 const rules = readFileSync(RULES, 'utf8');

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { expressionsOf, readDashboard } from '../support/dashboard.ts';
-import { promtool } from '../support/promtool.ts';
+import { expressionsOf, readDashboard } from './dashboard.ts';
+import { promtool } from './promtool.ts';
 
 const dashboard = readDashboard();
 

@@ -6,15 +6,15 @@ import { askAdminAt } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
-import { expressionsOf, readDashboard } from '../support/dashboard.ts';
 import { freePort } from '../support/freePort.ts';
 import { pageAt } from '../support/manual.ts';
 import { parseMetrics, type Sample, sampleOf } from '../support/metrics.ts';
-import { startPrometheus } from '../support/prometheus.ts';
-import { promtool } from '../support/promtool.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
+import { expressionsOf, readDashboard } from './dashboard.ts';
+import { startPrometheus } from './prometheus.ts';
+import { promtool } from './promtool.ts';
 
 /** What one scrape of a small daemon may have; far below what would trouble anybody. */
 const SAMPLES_MAX = 2_000;

@@ -8,9 +8,9 @@ import { EVENTS } from '../../src/base/events.ts';
 import { openDatagramAddon, toJournal } from '../../src/base/journal.ts';
 import { createLogger } from '../../src/base/logger.ts';
 import { LogWriter } from '../../src/base/logWriter.ts';
-import { listenAsJournal } from '../support/journal.ts';
 import { leadsSomewhere, toLink } from '../support/manual.ts';
 import { until } from '../support/until.ts';
+import { listenAsJournal } from './journal.ts';
 
 /** Where a path is short enough for a socket. */
 function socketIn(t: Test): string {

@@ -1,6 +1,6 @@
 import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
+import { type Target, WAYS } from '../journeys/greedy.ts';
 import { IMPRINT } from '../support/authority.ts';
-import { type Target, WAYS } from '../support/greedy.ts';
 import { onePage, pdfFile, stream } from '../support/pdfFile.ts';
 import { number, ratio, table } from './format.ts';
 import type { GreedOrder } from './greed.ts';

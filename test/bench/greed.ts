@@ -1,4 +1,4 @@
-import { type Greed, type Target, WAYS } from '../support/greedy.ts';
+import { type Greed, type Target, WAYS } from '../journeys/greedy.ts';
 
 export interface GreedOrder {
   /** Undefined: stop. */

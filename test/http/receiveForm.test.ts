@@ -17,7 +17,7 @@ import {
   startUpload,
   type TestPart,
   upload,
-} from '../support/uploads.ts';
+} from './uploads.ts';
 
 const PDF = Buffer.from('%PDF-1.7\n1 0 obj\n<<>>\nendobj\n%%EOF\n');
 const PRIVATE = field('visibility', 'private');

@@ -5,10 +5,10 @@ import { pdfOf } from '../support/app.ts';
 import { IMPRINT } from '../support/authority.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { digestFields, sealBatch } from '../support/digests.ts';
-import { type Target, WAYS } from '../support/greedy.ts';
 import { onePage, pdfFile, stream } from '../support/pdfFile.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
+import { type Target, WAYS } from './greedy.ts';
 
 const ALL = ['--scopes', 'jobs:create,jobs:read,webhooks:manage'];
 const LARGE = Buffer.from(pdfFile({ ...onePage(), 5: stream('', Buffer.alloc(24 * 2 ** 20, ' ')) }));

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { openSandbox } from '../support/sandbox.ts';
-import { childrenOf, listenersOf } from '../support/sockets.ts';
+import { childrenOf, listenersOf } from './sockets.ts';
 
 /** Node opens it within milliseconds. */
 const WAIT_MS = 1_000;

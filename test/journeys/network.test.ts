@@ -20,8 +20,8 @@ import { issueCertificate, type KeyPair, makeAuthority } from '../support/certif
 import { parseMetrics, sampleOf } from '../support/metrics.ts';
 import { makePdf } from '../support/pdf.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { ServiceManager } from '../support/serviceManager.ts';
 import { until } from '../support/until.ts';
+import { ServiceManager } from './serviceManager.ts';
 
 const read = (file: string) => readFileSync(file, 'utf8');
 const NEVER = new AbortController().signal;

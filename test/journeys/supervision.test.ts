@@ -1,8 +1,8 @@
 import t from 'tap';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
-import { ServiceManager } from '../support/serviceManager.ts';
 import { until } from '../support/until.ts';
+import { ServiceManager } from './serviceManager.ts';
 
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
 const WATCHDOG_MS = 3000;

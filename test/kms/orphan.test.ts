@@ -8,7 +8,7 @@ import { makeToken } from '../support/softhsm.ts';
 import { hangModule } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
-const PARENT = fileURLToPath(new URL('../support/partitionsParent.ts', import.meta.url));
+const PARENT = fileURLToPath(new URL('./partitionsParent.ts', import.meta.url));
 
 for (const hangs of [false, true]) {
   t.test(`a parent killed leaves no child behind${hangs ? ' that hangs in its module' : ''}`, async (t) => {

@@ -13,9 +13,9 @@ import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/r
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { type BrowserPage, openPage } from '../support/chromium.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
+import { type BrowserPage, openPage } from './chromium.ts';
 
 const PAGE = new URL('../../dist/verify.html', import.meta.url);
 /** More than one chunk of a file's stream. */

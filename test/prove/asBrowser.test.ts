@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const NODE = ['--disable-warning=ExperimentalWarning', '--import=./test/support/asBrowser.ts'];
+const NODE = ['--disable-warning=ExperimentalWarning', '--import=./test/prove/asBrowser.ts'];
 const run = promisify(execFile);
 
 t.jobs = 2;

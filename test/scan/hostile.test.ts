@@ -2,9 +2,9 @@
 import type { Socket } from 'node:net';
 import t from 'tap';
 import { startClamd } from '../support/clamd.ts';
-import { listenAs, openImpostor } from '../support/hostileScanner.ts';
 import { failureOf, isAvailable, scan, startScanner } from '../support/scanning.ts';
 import { until } from '../support/until.ts';
+import { listenAs, openImpostor } from './hostileScanner.ts';
 
 const CLEAN = Buffer.from('%PDF-1.7\nnothing to find\n%%EOF\n');
 const MIB = 1024 * 1024;

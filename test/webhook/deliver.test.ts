@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { newSecret } from '../../src/webhook/signature.ts';
 import { sampleJob } from '../store/samples.ts';
-import { openDeliveryRig } from '../support/deliverer.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
 import { openSource } from '../support/sources.ts';
 import { until } from '../support/until.ts';
+import { openDeliveryRig } from './deliverer.ts';
 
 const ALL = { limit: 1000 };
 

@@ -4,7 +4,7 @@
  */
 import { registerHooks } from 'node:module';
 import manifest from '../../package.json' with { type: 'json' };
-import { fc } from './seed.ts';
+import { fc } from '../support/seed.ts';
 
 const PROPERTY_MS = 1500;
 

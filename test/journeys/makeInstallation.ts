@@ -2,18 +2,18 @@
  * Makes the fixture of this version for `test/journeys/upgrade.test.ts`: an installation as this version leaves it when it is
  * killed, and what its clients were told. Run once for each release, from a checkout of it:
  *
- *     node test/support/makeInstallation.ts test/vectors/installations/VERSION.tar.gz
+ *     node test/journeys/makeInstallation.ts test/vectors/installations/VERSION.tar.gz
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, type JobBody } from './client.ts';
-import { PLACE, type Told } from './installation.ts';
-import { metadata, onePage, pdfFile } from './pdfFile.ts';
-import { openSandbox, type Sandbox } from './sandbox.ts';
-import { takeToken } from './tamper.ts';
-import { until } from './until.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { PLACE, type Told } from '../support/installation.ts';
+import { metadata, onePage, pdfFile } from '../support/pdfFile.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { takeToken } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
 
 const SCOPES = 'jobs:create,jobs:read,webhooks:manage';
 /** A port nobody listens on: what is sent there waits. */

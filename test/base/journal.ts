@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
-import { until } from './until.ts';
+import { until } from '../support/until.ts';
 
 /**
  * Receives datagrams at a path as journald does, files in memory too, once it is told to by a line; each is written as Base64. Files

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { freePort } from './freePort.ts';
-import { until } from './until.ts';
+import { freePort } from '../support/freePort.ts';
+import { until } from '../support/until.ts';
 
 interface QueryAnswer {
   status: string;

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Sandbox } from './sandbox.ts';
-import { until } from './until.ts';
+import type { Sandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
 
 /**
  * Listens for datagrams and at an address (an IP, or the path of a socket), as Node cannot do without accepting, and runs the daemon each time it is told to,

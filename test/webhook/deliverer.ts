@@ -9,7 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 import { Deliverer, type DelivererOptions } from '../../src/webhook/deliver.ts';
 import { epoch, identity, sampleBatch, sampleEndpoint, sampleJob } from '../store/samples.ts';
-import type { Receiver } from './receiver.ts';
+import type { Receiver } from '../support/receiver.ts';
 
 /** A store and a deliverer on it. */
 export interface DeliveryRig {
