@@ -1,6 +1,6 @@
 import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Config } from './config.ts';
-import { BUILT_IN } from './consistency.ts';
+import { BUILT_IN } from './schema.ts';
 
 /** The certificates of those authorities that are asked: others may end as they like. */
 export function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateSources {

@@ -1,41 +1,21 @@
-import { accessSync, constants, statSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import type { PartitionOptions } from '../kms/partitions.ts';
-import { meetsQuorum, type QuorumPolicy } from '../log/quorum.ts';
-import type { TlsFiles } from '../net/tls.ts';
-import type { ClockSource } from '../tsa/synchronization.ts';
+import { meetsQuorum } from '../log/quorum.ts';
+import { leavesOf } from './document.ts';
+import { noteOf } from './keys.ts';
 import type { ConfigTables } from './schema.ts';
 import { fault, type KeyPath } from './toml.ts';
 
-/** As much of the configuration as names files. */
-interface Config {
-  readonly file: string;
-  readonly http: { readonly tls?: TlsFiles };
-  readonly kms: { readonly quorum: QuorumPolicy; readonly partitions: readonly PartitionOptions[] };
-  readonly timestamp: {
-    readonly authorities: readonly string[];
-    readonly keys: readonly PartitionOptions[];
-    readonly remotes: Readonly<Record<string, Remote>>;
-  };
-  readonly sources: { readonly caFile?: string };
-  readonly webhooks: { readonly caFile?: string };
-  readonly clock: ClockSource;
-  readonly tables: ConfigTables;
-}
-
-interface Remote {
-  readonly rootsFile: string;
-  readonly tlsCaFile?: string;
-}
-
-interface NamedFile {
-  /** The key that names it. */
-  path: KeyPath;
+/** As much of the configuration as says which files a start needs. */
+interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
   file: string;
-  expected: string;
-  /** Handed out by systemd. */
-  isCredential?: boolean;
+  document: unknown;
+  kms: Pick<ConfigTables['kms'], 'quorum'> & { partitions: readonly { region: string }[] };
+  timestamp: { authorities: readonly string[]; keys: readonly { region: string }[] };
 }
 
 interface FileCheck {
@@ -43,124 +23,96 @@ interface FileCheck {
   text: string;
   /** Told, a line for each, what a start can do without. */
   tell(line: string): void;
-  /** Whether credentials are to be there. */
+  /** Whether credentials must be there. */
   credentials: boolean;
 }
 
+interface NamedFile {
+  /** The key that names it. */
+  path: KeyPath;
+  file: string;
+  /** Completes the sentence "expected …". */
+  expected: string;
+  isCredential?: true;
+  hasCertificates?: true;
+}
+
+interface Fault {
+  path: KeyPath;
+  line: string;
+}
+
 /**
- * Throws OperatorError with a line for each file that is named and cannot be read. Only told, a line for each, is what a start can do
- * without: PIN files, as long as the partitions whose files can be read meet the quorum.
+ * Throws OperatorError with a line for each file that is named and cannot be used. A start can do without a PIN file as long as the
+ * partitions whose PIN files can be read meet the quorum: then `tell` gets the line.
  */
 export function checkFiles(config: Config, { text, tell, credentials }: FileCheck): void {
-  const { kms, timestamp, tables } = config;
-  const faultsOf = (files: NamedFile[]) =>
-    files
-      .filter(({ isCredential = false }) => credentials || !isCredential)
-      .flatMap((named) => faultOf(named, config.file, text));
-  const pins = [
-    { ...kms, files: pinFiles(['kms', 'partitions'], tables.kms.partitions, kms.partitions) },
-    {
-      quorum: { needed: 1 },
-      partitions: timestamp.keys,
-      files: pinFiles(['timestamp', 'keys'], tables.timestamp.keys, timestamp.keys),
-    },
-  ].map(({ quorum, partitions, files }) => {
-    const usable = partitions.filter((_, index) => faultsOf(files.slice(index, index + 1)).length === 0);
-    return { faults: faultsOf(files), suffice: meetsQuorum(quorum, usable) };
-  });
-  const files = [
-    ...moduleFiles(['kms', 'partitions'], kms.partitions),
-    ...moduleFiles(['timestamp', 'keys'], timestamp.keys),
-    ...Object.entries(config.timestamp.remotes).flatMap(remoteFiles),
-    ...tlsFiles(config, tables),
-    ...caFiles(config),
-    ...clockFiles(config),
-  ];
-  const fatal = [...pins.flatMap(({ faults, suffice }) => (suffice ? [] : faults)), ...faultsOf(files)];
-  if (fatal.length > 0) throw new OperatorError(fatal.join('\n'), { code: 'invalid_config' });
-  for (const { faults } of pins) for (const line of faults) tell(line);
-}
-
-function faultOf({ path, file, expected }: NamedFile, configFile: string, text: string): string[] {
-  const why = unreadable(file);
-  return why === undefined ? [] : [fault(configFile, text, path, `cannot read ${file} (${why})`, expected)];
-}
-
-function moduleFiles(list: KeyPath, tokens: readonly PartitionOptions[]): NamedFile[] {
-  const expected = 'the PKCS#11 module, readable to this user';
-  return tokens.map(({ module }, index) => ({ path: [...list, index, 'module'], file: module, expected }));
-}
-
-/** One for each token. */
-function pinFiles(
-  list: KeyPath,
-  tables: ConfigTables['kms']['partitions'],
-  tokens: readonly PartitionOptions[],
-): NamedFile[] {
-  return tokens.map(({ pinFile }, index) => {
-    const key = tables[index]?.pin_credential === undefined ? 'pin_file' : 'pin_credential';
-    const isCredential = key === 'pin_credential';
-    return { path: [...list, index, key], file: pinFile, expected: PIN_EXPECTED[key], isCredential };
-  });
-}
-
-const PIN_EXPECTED = {
-  pin_file: 'a file that holds the PIN and nothing else, readable to this user',
-  pin_credential:
-    'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
-};
-
-/** Also of authorities that are not in use: trust files name the roots of all. */
-function remoteFiles([name, { rootsFile, tlsCaFile }]: [string, Remote]): NamedFile[] {
-  const at = ['timestamp', 'remotes', name];
-  const expected = 'a PEM file, readable to this user';
-  return [
-    { path: [...at, 'roots_file'], file: rootsFile, expected },
-    ...(tlsCaFile === undefined ? [] : [{ path: [...at, 'tls_ca_file'], file: tlsCaFile, expected }]),
-  ];
-}
-
-function tlsFiles({ http: { tls } }: Config, tables: ConfigTables): NamedFile[] {
-  if (tls === undefined) return [];
-  const keyName = tables.http.tls?.key_credential === undefined ? 'key_file' : 'key_credential';
-  const files = {
-    certificate_file: tls.certificateFile,
-    [keyName]: tls.keyFile,
-    client_ca_file: tls.clientCaFile,
-  };
-  return Object.entries(files).flatMap(([name, file]) =>
-    file === undefined
+  const faults = [...namedFiles(config), ...clockProgram(config)].flatMap((named): Fault[] => {
+    if (named.isCredential && !credentials) return [];
+    const why = whyUnusable(named);
+    return why === undefined
       ? []
-      : [
-          {
-            path: ['http', 'tls', name],
-            file,
-            expected: 'a PEM file, readable to this user',
-            isCredential: name === 'key_credential',
-          },
-        ],
-  );
+      : [{ path: named.path, line: fault(config.file, text, named.path, why, named.expected) }];
+  });
+  const spared = sparedPins(config, faults);
+  const fatal = faults.filter((one) => !spared.includes(one));
+  if (fatal.length > 0)
+    throw new OperatorError(fatal.map(({ line }) => line).join('\n'), { code: 'invalid_config' });
+  for (const { line } of spared) tell(line);
 }
 
-function caFiles(config: Config): NamedFile[] {
-  return (['sources', 'webhooks'] as const).flatMap((table) => {
-    const { caFile } = config[table];
-    if (caFile === undefined) return [];
-    return [{ path: [table, 'ca_file'], file: caFile, expected: 'a PEM file, readable to this user' }];
+function namedFiles({ document, environment }: Config): NamedFile[] {
+  return leavesOf(document).flatMap(({ path, schema, found }) => {
+    const { file: named } = noteOf(schema);
+    if (named === undefined || typeof found !== 'string') return [];
+    return [{ ...named, path, file: named.isCredential ? credentialFile(found, environment) : found }];
   });
 }
 
-function clockFiles({ timestamp, clock }: Config): NamedFile[] {
+function clockProgram({ timestamp, clock }: Config): NamedFile[] {
   if (clock.trust === 'system' || timestamp.authorities.length === 0) return [];
   const expected = `the program of ${clock.trust}: install it, or choose another clock.trust`;
   return [{ path: ['clock', 'program'], file: clock.program, expected }];
 }
 
-function unreadable(path: string): string | undefined {
+/** The faults of PIN files that a start can do without. */
+function sparedPins({ kms, timestamp }: Config, faults: readonly Fault[]): Fault[] {
+  const lists = [
+    { table: 'kms', signers: kms.partitions, quorum: kms.quorum },
+    { table: 'timestamp', signers: timestamp.keys, quorum: { needed: 1 } },
+  ];
+  return lists.flatMap(({ table, signers, quorum }) => {
+    const pins = faults.filter(({ path }) => path[0] === table && /^pin_/.test(String(path.at(-1))));
+    const usable = signers.filter((_, index) => !pins.some(({ path }) => path[2] === index));
+    return meetsQuorum(quorum, usable) ? pins : [];
+  });
+}
+
+/** Where systemd puts a credential: for this process, or else for the daemon's unit while it runs, readable to root. */
+export function credentialFile(name: string, environment: string): string {
+  return join(credentialsDirectory() ?? `/run/credentials/pdfseald@${environment}.service`, name);
+}
+
+const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END (?:TRUSTED )?CERTIFICATE-----/g;
+
+function whyUnusable({ file, hasCertificates }: NamedFile): string | undefined {
   try {
-    accessSync(path, constants.R_OK);
-    return statSync(path).isFile() ? undefined : 'not a file';
+    accessSync(file, constants.R_OK);
+    if (!statSync(file).isFile()) return `cannot read ${file} (not a file)`;
   } catch (cause) {
-    return systemReason(cause);
+    return `cannot read ${file} (${systemReason(cause)})`;
+  }
+  if (!hasCertificates) return undefined;
+  const certificates = readFileSync(file, 'latin1').match(CERTIFICATE) ?? [];
+  if (certificates.length === 0) return `there is no certificate in ${file}`;
+  const bad = certificates.findIndex((pem) => !isCertificate(pem));
+  return bad < 0 ? undefined : `certificate ${bad + 1} of ${file} cannot be read`;
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).subject !== undefined;
+  } catch {
+    return false;
   }
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Config, loadConfig } from './config.ts';
+import { meaningOf } from './document.ts';
 import { changedKeys } from './toml.ts';
 
 /** What takes effect without a restart: a key, or all keys of a table. */
@@ -16,31 +17,20 @@ export interface Reload {
   deferred: string[];
 }
 
-/** What becomes of the running configuration with what its file says now. */
-export function mergeConfig(running: Config, next: Config): Reload {
-  const changed = changedKeys(running.tables, next.tables);
+/** What becomes of the running configuration with what its file says now. Some keys stay as they were at the start. */
+export function mergeConfig(started: Config, running: Config, next: Config): Reload {
   const isLive = (key: string) => LIVE.some((live) => key === live || key.startsWith(`${live}.`));
-  const { policies, organizations, logging } = next;
-  const { document_bytes_max } = running.tables.limits;
+  const after = meaningOf(next.document);
+  const { limits, policies, organizations, logging, sha256, document } = next;
+  const { documentBytesMax } = started.limits;
   return {
     config: {
-      ...running,
-      limits: { ...next.limits, documentBytesMax: running.limits.documentBytesMax },
-      policies,
-      organizations,
-      logging,
-      sha256: next.sha256,
-      tables: {
-        ...running.tables,
-        limits: { ...next.tables.limits, document_bytes_max },
-        quotas: next.tables.quotas,
-        clients: next.tables.clients,
-        organizations: next.tables.organizations,
-        logging: next.tables.logging,
-      },
+      ...started,
+      limits: { ...limits, documentBytesMax },
+      ...{ policies, organizations, logging, sha256, document },
     },
-    applied: changed.filter(isLive),
-    deferred: changed.filter((key) => !isLive(key)),
+    applied: changedKeys(meaningOf(running.document), after).filter(isLive),
+    deferred: changedKeys(meaningOf(started.document), after).filter((key) => !isLive(key)),
   };
 }
 
@@ -53,6 +43,7 @@ export class LiveConfig {
   readonly #clock: Clock;
   readonly #listeners: ((config: Config) => void)[] = [];
   readonly #record = Promise.withResolvers<RecordReload>();
+  readonly #started: Config;
   #current: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
@@ -60,6 +51,7 @@ export class LiveConfig {
   #turn: Promise<void> = Promise.resolve();
 
   constructor(config: Config, clock: Clock, logger: Logger) {
+    this.#started = config;
     this.#current = config;
     this.#logger = logger;
     this.#loadedAt = clock();
@@ -111,7 +103,7 @@ export class LiveConfig {
 
   async #adopt(next: Config): Promise<void> {
     const record = await this.#record.promise;
-    const { config, applied, deferred } = mergeConfig(this.#current, next);
+    const { config, applied, deferred } = mergeConfig(this.#started, this.#current, next);
     const digests = { sha256: config.sha256, previous_sha256: this.#current.sha256 };
     await record({ ...digests, applied, deferred });
     this.#current = config;

@@ -11,7 +11,7 @@ import type { Store, StoreIdentity } from '../store/store.ts';
 import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
 import { readCertificates } from '../tsa/pki.ts';
 import type { Config } from './config.ts';
-import { BUILT_IN } from './consistency.ts';
+import { BUILT_IN } from './schema.ts';
 
 /** The part of the configuration that says who may stamp. */
 export type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;

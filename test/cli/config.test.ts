@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { hidesSecrets, toTomlLines } from '../../src/cli/daemon/configToml.ts';
-import { loadDocument, parseConfig } from '../../src/config/config.ts';
+import { loadConfig, parseConfig } from '../../src/config/config.ts';
 import { effectiveSettings } from '../../src/config/effective.ts';
 import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -63,8 +63,8 @@ trust = "system"
 `;
 
 function effective(file: string) {
-  const { document, config } = loadDocument(file);
-  return { settings: effectiveSettings(document, config), config };
+  const config = loadConfig(file, { files: 'unused' });
+  return { settings: effectiveSettings(config), config };
 }
 
 /** Where the source of a credential lies is told from the place of the file. */
@@ -76,13 +76,13 @@ t.test('what is shown is read back as the same configuration, wherever it is put
   const dir = t.testdir({ conf: { 'odd.toml': ODD.replace('VENDOR_PIN = "secret"', 'VENDOR = "y"') } });
   for (const file of ['config/sandbox.toml', 'config/production.toml', join(dir, 'conf/odd.toml')]) {
     const { settings, config } = effective(file);
-    const { file: _, sha256: __, tables: ___, ...expected } = config;
+    const { file: _, sha256: __, document: ___, ...expected } = config;
     for (const [name, shown] of [
       ['all', settings],
       ['changed', settings.filter(({ changed }) => changed)],
     ] as const) {
       const text = toTomlLines(shown).join('\n');
-      const { file, sha256, tables, ...found } = parseConfig(text, '/somewhere/else.toml');
+      const { file, sha256, document, ...found } = parseConfig(text, '/somewhere/else.toml');
       t.strictSame(withoutPlace(found), withoutPlace(expected), `${config.file}: ${name}`);
     }
     t.notOk(hidesSecrets(settings));

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { type Config, loadDocument } from '../../config/config.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
 import { formatKeyPath } from '../../config/toml.ts';
 import { explain } from '../help.ts';
@@ -43,8 +43,8 @@ interface ShowOptions {
 }
 
 async function show({ config: file, changed, json }: ShowOptions): Promise<void> {
-  const { document, config } = loadDocument(file);
-  const all = effectiveSettings(document, config);
+  const config = loadConfig(file, { files: 'unused' });
+  const all = effectiveSettings(config);
   const settings = changed ? all.filter((one) => one.changed) : all;
   if (json) for (const setting of settings) printJson(present(setting));
   else for (const line of toTomlLines(settings)) print(line);

@@ -5,7 +5,7 @@ import { credentialsDirectory } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { BUILT_IN } from '../../config/consistency.ts';
+import { BUILT_IN } from '../../config/schema.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import { inspectPinFile } from '../../kms/pinFile.ts';
 import { remedyFor, SignerFailure } from '../../kms/signerFailure.ts';
@@ -124,7 +124,7 @@ function pinFault({ pinFile, pinSource }: PartitionOptions): SignerFailure | und
 function diagnoseTlsAtStart(config: Config): Diagnosis[] {
   const { tls } = config.http;
   if (tls === undefined) return [];
-  if (config.tables.http.tls?.key_credential !== undefined && isAway(tls.keyFile)) {
+  if (tls.keyCredential !== undefined && isAway(tls.keyFile)) {
     const remedy = `pdfseal-run ${config.environment} check-config, with LoadCredential= for it in a drop-in, or a start`;
     return [warning('TLS pair', 'not looked at: systemd hands its key to the unit alone', remedy)];
   }

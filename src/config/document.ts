@@ -1,0 +1,137 @@
+/** The config file beside its schema: which keys there are, and what a document says of each. */
+import { z } from 'zod';
+import { noteOf } from './keys.ts';
+import { configSchema } from './schema.ts';
+import type { KeyPath } from './toml.ts';
+
+type Schema = z.core.$ZodType;
+
+/** What a schema is, without the wrappers of zod. */
+type Shape =
+  | { kind: 'table'; members: [key: string, schema: Schema][]; isOptional: boolean }
+  /** Tables by names of the administrator's choice, or a list of tables. */
+  | { kind: 'named' | 'list'; of: Schema }
+  | { kind: 'value'; schema: Schema; fallback?: unknown; unset?: string | undefined };
+
+function shapeOf(schema: unknown): Shape {
+  if (schema instanceof z.ZodPrefault) {
+    const shape = shapeOf(schema.def.innerType);
+    return shape.kind === 'value' ? { ...shape, fallback: schema.def.defaultValue } : shape;
+  }
+  if (schema instanceof z.ZodExactOptional) {
+    const shape = shapeOf(schema.def.innerType);
+    if (shape.kind === 'table') return { ...shape, isOptional: true };
+    return shape.kind === 'value' ? { ...shape, unset: noteOf(schema).unset } : shape;
+  }
+  if (schema instanceof z.ZodPipe && !(schema.def.in instanceof z.ZodUnknown)) return shapeOf(schema.def.in);
+  if (schema instanceof z.ZodObject)
+    return { kind: 'table', members: Object.entries(schema.def.shape), isOptional: false };
+  if (schema instanceof z.ZodRecord && shapeOf(schema.def.valueType).kind === 'table')
+    return { kind: 'named', of: schema.def.valueType };
+  if (schema instanceof z.ZodArray && shapeOf(schema.def.element).kind === 'table')
+    return { kind: 'list', of: schema.def.element };
+  return { kind: 'value', schema: schema as Schema };
+}
+
+/** A key that stands in a document, or that could: every key of each table that is there. */
+export interface Leaf {
+  path: KeyPath;
+  schema: Schema;
+  found: unknown;
+  /** The default, spelled as in the file. */
+  fallback: unknown;
+  /** The key is in a table that is there because the file has it. */
+  isNamed: boolean;
+}
+
+/** In the order of the schema. `document` is what the TOML parser gives, and fits the schema. */
+export function leavesOf(document: unknown): Leaf[] {
+  return Array.from(walk(configSchema, document, [], false));
+}
+
+function* walk(schema: Schema, found: unknown, path: KeyPath, isNamed: boolean): Generator<Leaf> {
+  const shape = shapeOf(schema);
+  if (shape.kind === 'table' && !(shape.isOptional && found === undefined)) {
+    for (const [name, member] of shape.members)
+      yield* walk(member, memberOf(found, name), [...path, name], isNamed);
+  } else if (shape.kind === 'named' || shape.kind === 'list') {
+    for (const [name, one] of Object.entries(found ?? {}))
+      yield* walk(shape.of, one, [...path, shape.kind === 'list' ? Number(name) : name], true);
+  } else {
+    const { schema: inner = schema, fallback = undefined } = shape.kind === 'value' ? shape : {};
+    yield { path, schema: inner, found, fallback, isNamed };
+  }
+}
+
+function memberOf(table: unknown, name: string): unknown {
+  return typeof table === 'object' && table !== null && Object.hasOwn(table, name)
+    ? table[name as keyof object]
+    : undefined;
+}
+
+/** Has every path in a document that fits the schema start at the root: what starts elsewhere starts at `folder`. */
+export function makePathsAbsolute(document: object, folder: string): void {
+  for (const { path, schema, found } of leavesOf(document)) {
+    const { absolute } = noteOf(schema);
+    if (absolute === undefined || typeof found !== 'string') continue;
+    const table = path
+      .slice(0, -1)
+      .reduce<unknown>((around, name) => memberOf(around, String(name)), document);
+    Object.assign(table as object, { [String(path.at(-1))]: absolute(found, folder) });
+  }
+}
+
+/** What a document that fits the schema means, to be compared: durations in milliseconds, defaults filled in. */
+export function meaningOf(document: unknown): unknown {
+  return meaning(configSchema, document);
+}
+
+function meaning(schema: Schema, found: unknown): unknown {
+  const shape = shapeOf(schema);
+  if (shape.kind === 'value') {
+    const effective = found ?? shape.fallback;
+    return effective === undefined ? undefined : z.parse(shape.schema, effective);
+  }
+  if (shape.kind === 'table' && shape.isOptional && found === undefined) return undefined;
+  const members =
+    shape.kind === 'table'
+      ? shape.members
+      : Object.keys(found ?? {}).map((name): [string, Schema] => [name, shape.of]);
+  const entries = members.map(([name, member]) => [name, meaning(member, memberOf(found, name))]);
+  const set = entries.filter(([, value]) => value !== undefined);
+  return shape.kind === 'list' ? set.map(([, value]) => value) : Object.fromEntries(set);
+}
+
+/** A key as the manual describes it. */
+export interface ConfigKey {
+  /** Header of its table: `[http.tls]`, `[[kms.partitions]]`, `[quotas.<name>]`; empty for the top of the file. */
+  table: string;
+  name: string;
+  /** Completes the sentence "expected …". */
+  expected: string;
+  /** Spelled as in the file. Undefined for a key without. */
+  fallback: unknown;
+  /** What applies while it is not set, in words. Undefined for a key that is required, or has a default. */
+  unset: string | undefined;
+}
+
+/** Every key there is, in the order of the schema. */
+export function everyKey(schema: Schema = configSchema, path = '', isList = false): ConfigKey[] {
+  const shape = shapeOf(schema);
+  if (shape.kind !== 'table') return [];
+  const keys = shape.members.flatMap(([name, member]): ConfigKey[] => {
+    const inner = shapeOf(member);
+    if (inner.kind !== 'value') return [];
+    const { expected = '' } = noteOf(inner.schema);
+    const table = path === '' ? '' : isList ? `[[${path}]]` : `[${path}]`;
+    return [{ table, name, expected, fallback: inner.fallback, unset: inner.unset }];
+  });
+  const below = shape.members.flatMap(([name, member]): ConfigKey[] => {
+    const inner = shapeOf(member);
+    const at = path === '' ? name : `${path}.${name}`;
+    if (inner.kind === 'table') return everyKey(member, at);
+    if (inner.kind === 'value') return [];
+    return everyKey(inner.of, inner.kind === 'list' ? at : `${at}.<name>`, inner.kind === 'list');
+  });
+  return [...keys, ...below];
+}
