@@ -46,7 +46,7 @@ interface Watched {
   onFatal(error: unknown): void;
 }
 
-/** Opens the canary, still silent, and the administration that tells how it and everything else is. */
+/** Opens the canary, which does not run yet, and the administration, which reports the health of all parts. */
 export async function openHealth(
   live: LiveConfig,
   watched: Watched,

@@ -6,7 +6,7 @@ import type { App } from '../http/app.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { TlsCertificates } from '../net/tls.ts';
 
-/** What the API proves itself with, where it speaks TLS. */
+/** The certificates of the API; undefined where the API does not use TLS. */
 export function openTlsOf(
   { http }: Config,
   logger: Logger,
@@ -19,7 +19,7 @@ export function openTlsOf(
   return tls;
 }
 
-/** Has the app listen where the configuration says, or on the sockets of the service manager where it brings some. */
+/** Listens where the configuration says, or on the sockets that the service manager passed. */
 export async function openNetwork(
   app: App,
   config: Config,
@@ -37,7 +37,7 @@ export async function openNetwork(
   });
 }
 
-/** How long a connection may be still while we have it wait: for the verdict on its document, for a copy of it, then for the receipt. */
+/** How long a connection may be silent while its caller waits for the virus scan, for the copy without metadata, and for the receipt. */
 function silenceMsMax({ blocking, http, scan, complianceMode, limits }: Config): number {
   const scanMs = scan.clamd === undefined ? 0 : scan.timeoutMs;
   const stripMs = complianceMode ? stripAnswerMsMax(limits.documentBytesMax) : 0;

@@ -1,4 +1,4 @@
-/** Parts of the daemon that the configuration may leave out, each opened by what it says. */
+/** Opens the parts of the daemon that the configuration can turn off. */
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
@@ -17,7 +17,7 @@ import { openTrustedClock, type TrustedClock } from '../tsa/trustedClock.ts';
 import { startExpiryWarnings } from '../watch/expiryWarnings.ts';
 import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
 
-/** Where nothing is time-stamped nobody is asked who vouches for the clock: it is believed as it is. */
+/** Without time-stamps, the system clock is trusted as it is. */
 export async function openClockOf(
   { timestamp, clock }: Config,
   store: Store,
@@ -76,7 +76,7 @@ export async function openScannerOf(
   );
 }
 
-/** They leave jobs without copies some room. Also without compliance mode: copies made before are served, and deleted when their time is over. */
+/** Copies leave free disk space for jobs without copies. They are opened without compliance mode too: earlier copies are still served, and deleted when they expire. */
 export async function openCopiesOf(
   { documentsDir, storage, hash, complianceMode }: Config,
   store: Store,

@@ -79,7 +79,7 @@ export async function serve(config: Config): Promise<void> {
   parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
   const metrics = new Metrics();
   assertAgreement(config, await store.epochs.newest(), time.date());
-  // Before anything is sealed: what waits in an older copy of the store must not be signed into another log.
+  // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
   const witness = parts.adopt(
     await openWitness({
       file: config.log.witnessFile,
@@ -222,7 +222,7 @@ export async function serve(config: Config): Promise<void> {
   );
   const server = await openNetwork(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
-  // Not waited for: on a full disk it is written once there is room, and what was sealed can be read meanwhile.
+  // Not awaited: on a full disk the record is written once there is space, and receipts can be read in the meantime.
   record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);
   logger.info(
     {
@@ -245,20 +245,20 @@ export async function serve(config: Config): Promise<void> {
   ).unref();
   supervision.stopping();
   await server.drain(config.drainTimeoutMs);
-  if (diskSpace.isFull) logger.warn('the disk is nearly full: the stop is not put on record');
+  if (diskSpace.isFull) logger.warn('the disk is nearly full: the audit trail has no record of this stop');
   else await record('daemon.stop', running);
   await parts.disposeAsync();
   logger.info({ event: 'stopped' }, 'stopped');
 }
 
-/** Resolves to the first signal that asks for a stop; a second one ends the process as if nobody listened. */
+/** Resolves to the first signal that asks for a stop. A second signal ends the process at once. */
 function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
   });
 }
 
-/** What is acknowledged is on disk, so the best answer to a broken invariant is to end and be started again. */
+/** Everything acknowledged is on disk, so the process can end at a broken invariant and be started again. */
 function endAtOnce(logger: Logger, err: unknown): void {
   logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot go on');
   process.exit(EXIT_SOFTWARE);

@@ -1,14 +1,14 @@
-/** What the daemon takes on its command line, and how it ends: for its help and its manual page. */
+/** The options and exit statuses of the daemon, for its help and its manual page. */
 export const DAEMON_OPTIONS: readonly [flags: string, meaning: string][] = [
   ['--config FILE', 'the configuration (TOML); see config/production.toml'],
-  ['--check-config', 'say whether it would start with the configuration, as this user, and exit'],
+  ['--check-config', 'say whether the daemon would start with the configuration as this user, and exit'],
   ['--version', 'print the version, and exit'],
   ['--help', 'print this, and exit'],
 ];
 
 export const DAEMON_EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
   [0, 'after a stop by SIGTERM or SIGINT'],
-  [1, 'for what an administrator can mend'],
+  [1, 'for a problem that an administrator can solve'],
   [70, 'for a bug, a failed write or a damaged store'],
 ];
 

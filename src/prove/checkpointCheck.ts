@@ -9,16 +9,16 @@ import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 
-/** The log's statement that a receipt carries, as far as it can be read. */
+/** The checkpoint that a receipt carries, parsed. */
 export interface Opened {
   note: Note;
   checkpoint: Checkpoint;
 }
 
-/** Whose signatures are on a checkpoint: each key once, however many lines it has. */
+/** The keys whose signatures are on a checkpoint: each key once, however many lines it has. */
 export interface Signers {
   keys: LogKey[];
-  /** A key named by a line that it did not sign. */
+  /** A key whose line carries a wrong signature. */
   forged?: LogKey;
 }
 
@@ -29,7 +29,7 @@ export function openCheckpoint(text: string): Opened | undefined {
 }
 
 /**
- * Those of the keys that signed. Lines of other keys are passed over; one wrong signature of a known key spoils the note
+ * The known keys that signed. Lines of other keys are ignored; one wrong signature of a known key invalidates the note
  * (C2SP signed-note, "Signatures").
  */
 export function signersOf({ text, signatures }: Note, origin: string, known: readonly LogKey[]): Signers {
@@ -44,7 +44,7 @@ export function signersOf({ text, signatures }: Note, origin: string, known: rea
   return { keys: [...keys] };
 }
 
-/** What the log's statement says of itself; who signed it is for {@link checkQuorum}. */
+/** Checks what the checkpoint says. {@link checkQuorum} checks who signed it. */
 export function checkCheckpoint(
   receipt: SharedParts,
   opened: Opened | undefined,
@@ -63,8 +63,8 @@ export function checkCheckpoint(
 }
 
 /**
- * Whether `sealed_at` is in an epoch of the log, and the time-stamp in the same one: `genTime` is what the authority
- * vouches for. Exact to the millisecond, for the log is sealed anew rather than across a border.
+ * Whether `sealed_at` and the time-stamp are in the same epoch of the log. `genTime` is the time in the token.
+ * Exact to the millisecond: a batch that would cross the end of an epoch is sealed again.
  */
 export function checkEpoch(
   sealedAt: string,
@@ -82,7 +82,7 @@ export function checkEpoch(
   return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
 }
 
-/** Whether the keys of the epoch signed that its policy asks for. Keys of other epochs count for nothing. */
+/** Whether the keys of the epoch signed that its quorum requires. Keys of other epochs do not count. */
 export function checkQuorum(
   receipt: SharedParts,
   opened: Opened | undefined,
@@ -104,7 +104,7 @@ export function checkQuorum(
   return passed(`${keys.map(kmsKeyId).join(', ')}: ${describeQuorum(epoch.quorum, keys)}`);
 }
 
-/** Keys that signed, but not in their time. */
+/** Names the keys that signed outside their epochs. */
 function explainOthers(note: Note, { origin, epochs }: TrustedLog, { keys }: TrustedEpoch): string {
   const own = new Set(keys.map(({ spki }) => spki));
   const others = epochs.flatMap((epoch) => epoch.keys).filter(({ spki }) => !own.has(spki));

@@ -1,6 +1,6 @@
 import type { ReceivedReceipt } from '../manifest/received.ts';
 
-/** How a check ended, and one line for people why. */
+/** The outcome of a check, and one line that gives the reason. */
 export interface Finding {
   outcome: 'passed' | 'failed' | 'unknown';
   detail: string;
@@ -14,12 +14,12 @@ export function failed(detail: string): Finding {
   return { outcome: 'failed', detail };
 }
 
-/** Neither: what it would take to tell is not at hand. */
+/** Neither passed nor failed: what the check needs is missing. */
 export function unknown(detail: string): Finding {
   return { outcome: 'unknown', detail };
 }
 
-/** What receipts of one batch have in common: all that signatures, time-stamps and epochs are judged by. */
+/** The parts that all receipts of a batch share: signatures, time-stamps and epochs are checked against these. */
 export type SharedParts = ReturnType<typeof sharedParts>;
 
 export function sharedParts({ algorithm, kms_key_id, sealed_at, manifest, evidence }: ReceivedReceipt) {

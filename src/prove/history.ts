@@ -11,8 +11,8 @@ import { openCheckpoint, signersOf } from './checkpointCheck.ts';
 import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
 /**
- * What a log said of itself at an earlier time, from the text of a signed checkpoint or of a receipt, which carries one. Throws
- * OperatorError for anything the log's keys did not sign: that tells nothing about this log.
+ * An earlier checkpoint of a log, from the text of a signed checkpoint or of a receipt, which carries one. Throws
+ * OperatorError for anything that the log's keys did not sign: it proves nothing about this log.
  */
 export function readEarlier(text: string, trust: TrustFile): Checkpoint {
   const receipt = text.trimStart().startsWith('{') ? parseReceiptJson(text) : undefined;
@@ -25,7 +25,7 @@ export function readEarlier(text: string, trust: TrustFile): Checkpoint {
   return readCheckpoint(parsed.receipt.evidence.checkpoint, trust);
 }
 
-/** Checks of a receipt after which its checkpoint commits to it. What it is worth besides is not asked here. */
+/** Once these checks passed, the checkpoint commits to the receipt. The other checks do not matter here. */
 const PROVEN = new Set(['receipt', 'manifest', 'leaf', 'checkpoint', 'quorum']);
 
 function readCheckpoint(text: string, { logs }: TrustFile): Checkpoint {
@@ -47,8 +47,8 @@ function useless(why: string): OperatorError {
 }
 
 /**
- * Why the log in the store cannot have been as it was at that checkpoint; undefined when it has only grown since (RFC 9162,
- * section 2.1.4). Throws when tiles are missing.
+ * Why the log in the store contradicts that checkpoint; undefined if the log has only grown since (RFC 9162,
+ * section 2.1.4). Throws if tiles are missing.
  */
 export async function contradiction(
   store: Pick<Store, 'log'>,

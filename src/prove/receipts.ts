@@ -5,8 +5,8 @@ import { assembleReceipt, type Receipt } from '../manifest/receipt.ts';
 import type { LogStore, Store } from '../store/store.ts';
 
 /**
- * The receipt of a sealed job, put together from the batch it was sealed in and the tiles of the log: all immutable, so
- * the same bytes at every reading. Throws BrokenInvariant when the store contradicts itself.
+ * The receipt of a sealed job, assembled from its batch and the tiles of the log. All of these are immutable, so
+ * the receipt has the same bytes every time. Throws BrokenInvariant if the store contradicts itself.
  */
 export async function readReceipt(
   store: Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' | 'tile'> },

@@ -10,13 +10,14 @@ import { type Finding, failed, passed, type SharedParts, unknown } from './findi
 /** What the evidence says about the time of sealing. */
 export interface Timing {
   finding: Finding;
-  /** The earliest time an authority vouches for, milliseconds since the epoch; undefined where none does. */
+  /** The earliest time in a verified token, milliseconds since the Unix epoch; undefined if no token verified. */
   genTime: number | undefined;
 }
 
 /**
- * Every token must be over this very checkpoint, by an authority of the trust file, and bear out `sealed_at`: one that cannot be
- * verified is never passed over, or a receipt would look stamped that is not. Certificates are judged at the token's time.
+ * Every token must be over this checkpoint, from an authority in the trust file, and agree with `sealed_at`. A
+ * token that cannot be verified is never ignored: the receipt would look stamped and would not be. Certificates are
+ * checked at the token's time.
  */
 export function checkTimestamps(
   receipt: SharedParts,
@@ -35,7 +36,7 @@ export function checkTimestamps(
     findings.find(({ outcome }) => outcome === 'failed') ??
     findings.find(({ outcome }) => outcome === 'unknown');
   if (fault !== undefined) return { finding: fault, genTime: undefined };
-  // The earliest proves the most: what exists at one time exists at all later ones.
+  // The earliest time proves the most.
   const genTime = Math.min(...checked.map(({ genTime = Infinity }) => genTime));
   return { finding: passed(findings.map(({ detail }) => detail).join('; ')), genTime };
 }

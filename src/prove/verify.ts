@@ -12,10 +12,10 @@ import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint }
 import { type Finding, failed, passed, type SharedParts, sharedParts, unknown } from './finding.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 
-/** Longest receipt that is read, in UTF-16 code units. */
+/** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
 
-/** The checks, in the order they are reported; `trust` only where the trust file cannot be read. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read. */
 export type CheckName =
   | 'trust'
   | 'receipt'
@@ -32,10 +32,10 @@ export interface Check extends Finding {
 }
 
 export interface Verdict {
-  /** `bad` when any check failed, `good` when all passed, `unknown` when something could not be told. */
+  /** `bad` if any check failed, `good` if all passed, else `unknown`. */
   outcome: 'good' | 'bad' | 'unknown';
   checks: Check[];
-  /** Which member of the manifest the document at hand is the one of; absent if of neither. */
+  /** The member of the manifest that describes this document; absent if none does. */
   matches?: Matched;
 }
 
@@ -43,24 +43,24 @@ export interface Verdict {
 export type Matched = 'document' | 'sealed_document';
 
 export interface VerifierInput {
-  /** Digests of the document at hand; without them the verdict is at best `unknown`. */
+  /** Digests of the document; without them the verdict is `unknown` at best. */
   document: DocumentDigests | undefined;
   receipt: unknown;
-  /** A canary's receipt is no document's: it is good only for whoever asks for a canary. Default: `document`. */
+  /** A canary's receipt belongs to no document: it is good only if you ask for `canary`. Default: `document`. */
   subject?: 'document' | 'canary';
 }
 
 /**
- * Verifies a receipt and, where given, the document it is for; offline. The receipt is a stranger's: no input makes this
- * throw, and nothing but what the trusted keys signed makes it good.
+ * Verifies a receipt and, if given, its document; offline. The receipt comes from a stranger: no input makes this
+ * function throw, and only what the trusted keys signed makes a receipt good.
  */
 export function verifyReceipt({ trust, ...input }: VerifierInput & { trust: TrustFile }): Verdict {
   return createVerifier(trust)(input);
 }
 
 /**
- * {@link verifyReceipt} for many receipts under one trust file. What receipts of one batch share, signatures and
- * time-stamp, is verified once for those that come one after the other.
+ * {@link verifyReceipt} for many receipts under one trust file. For successive receipts of one batch, the shared
+ * signatures and time-stamps are verified once.
  */
 export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verdict {
   let last: { shared: string; batch: BatchVerdict } | undefined;
@@ -84,7 +84,7 @@ export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verd
   };
 }
 
-/** What was found of that which all receipts of a batch share. */
+/** The findings about the parts that all receipts of a batch share. */
 interface BatchVerdict {
   opened: Opened | undefined;
   checks: Check[];
@@ -123,17 +123,17 @@ export function verifyReceiptText(
   const receipt = parseReceiptJson(receiptText);
   return receipt === undefined
     ? verdictOn([
-        { name: 'receipt', ...failed('not a receipt: no JSON, or a member is named twice, or too long') },
+        { name: 'receipt', ...failed('not a receipt: invalid JSON, a duplicate member, or too long') },
       ])
     : verifyReceipt({ document, receipt, trust });
 }
 
-/** What every verdict is shown with: it is worth as much as the trust file. `sha256`, in hex, is of the file's bytes. */
+/** The line that accompanies every verdict: a verdict is worth as much as the trust file. `sha256` is the digest of the file's bytes, in hex. */
 export function trustFileWords(sha256: string): string {
-  return `The trust file has SHA-256 ${sha256}: compare it with what was handed over to you.`;
+  return `The trust file has SHA-256 ${sha256}: compare it with the digest that was handed over to you.`;
 }
 
-/** What the text of a receipt holds, not checked; undefined for no JSON, a member named twice, or too much of it. */
+/** The content of a receipt's text, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */
 export function parseReceiptJson(text: string): unknown {
   if (text.length > RECEIPT_LENGTH_MAX) return undefined;
   try {
@@ -149,7 +149,7 @@ function explain(parsed: Exclude<ParsedReceipt, { kind: 'receipt' }>): Finding {
     : failed(`not a receipt: ${parsed.detail}`);
 }
 
-/** Only a receipt whose members are all known, and so all checked, may pass. */
+/** A receipt passes only if this program knows, and so checks, all its members. */
 function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Finding {
   if (parsed.digest !== parsed.receipt.receipt_sha512) return failed('its SHA-512 is not its receipt_sha512');
   if (parsed.unknownMembers.length > 0) {
@@ -160,7 +160,7 @@ function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Find
   return passed('its SHA-512 is its receipt_sha512');
 }
 
-/** The copy without metadata is sealed as well as the document is; but nobody is to take it for what was received. */
+/** The copy without metadata is sealed like the document, but the verdict must say which of the two this is. */
 function checkDocument(
   { manifest }: ReceivedReceipt,
   document: DocumentDigests | undefined,
@@ -206,14 +206,14 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${note ? `; ${note}` : ''}`);
 }
 
-/** What else was sealed is said by the manifest itself; these are easily taken for more, or for less, than they are. */
+/** Sources that are easily mistaken for something else. The manifest itself says the rest. */
 const NOTES: ReadonlyMap<string, string> = new Map([
   ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
   ['audit', 'a record of the service’s own audit trail: no client’s document'],
 ]);
 
-/** It is in the log like any other, so nothing else of it would fail. */
-const CANARY = 'a canary, which the service sealed to watch itself: it is nobody’s document';
+/** A canary is in the log like any other document, so no other check would fail. */
+const CANARY = 'a canary, which the service sealed to monitor itself: it is no client’s document';
 
 function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoint | undefined): Finding {
   if (checkpoint === undefined) return failed('there is no checkpoint to lead to');

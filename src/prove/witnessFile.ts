@@ -8,33 +8,33 @@ import { openCheckpoint } from './checkpointCheck.ts';
 import { contradiction } from './history.ts';
 
 export interface WitnessOptions {
-  /** The file: signed checkpoints one after the other, each followed by an empty line. Only ever appended to. */
+  /** The file of signed checkpoints, each followed by an empty line. It is only appended to. */
   file: string;
   store: Pick<Store, 'log'>;
-  /** How often a log that has grown is noted, in milliseconds. */
+  /** How often a new checkpoint is written if the log has grown, in milliseconds. */
   intervalMs: number;
   logger: Logger;
 }
 
 export interface Witness {
   readonly noted: WitnessStatus;
-  /** Notes the newest checkpoint and ends. */
+  /** Writes the newest checkpoint and closes the file. */
   close(): Promise<void>;
 }
 
 export interface WitnessStatus {
-  /** Of the log, as noted last; 0 where nothing was. */
+  /** The tree size in the newest checkpoint of the file; 0 if there is none. */
   treeSize: number;
-  /** When the newest checkpoint was last known to be noted, milliseconds since the epoch; absent until it is. */
+  /** When the file was last known to be up to date, milliseconds since the Unix epoch; absent until then. */
   currentAt?: number;
 }
 
-/** A checkpoint with 16 signatures is far below it, so the newest two are in what is read. */
+/** A checkpoint with 16 signatures is far smaller, so this holds the newest two. */
 const TAIL_BYTES = 64 * 1024;
 
 /**
- * Keeps what the log said of itself outside of the store, so that an older copy of the store cannot take its place unseen.
- * Throws OperatorError when the store does not hold what was noted: it was rolled back, or continued in another way.
+ * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
+ * unnoticed. Throws OperatorError if the store contradicts the file: it was rolled back, or continued differently.
  */
 export async function openWitness(options: WitnessOptions): Promise<Witness> {
   const { file, store, intervalMs, logger } = options;
@@ -50,7 +50,7 @@ export async function openWitness(options: WitnessOptions): Promise<Witness> {
   const catchUp = () => {
     last = last
       .then(() => appender.append())
-      // The log itself is safe without it; what suffers is the proof of a later rollback.
+      // The log is safe without this file; only the protection against a later rollback suffers.
       .catch((err) =>
         logger.error({ event: 'witness_not_written', err, file }, 'the witness file could not be written'),
       );
@@ -93,7 +93,7 @@ class Appender {
   }
 
   async #note(text: string): Promise<void> {
-    // A note that was cut short by a crash or a full disk ends with the empty line before the next one.
+    // The empty line ends a checkpoint that a crash or a full disk cut short.
     await writeWhole(this.#file, Buffer.from(text));
     await flush(this.#file);
   }
@@ -120,8 +120,8 @@ function openToAppend(path: string): number {
 }
 
 /**
- * The last whole checkpoint of a witness file, as text and read; undefined for an empty file or none. Throws OperatorError
- * when the file cannot be read.
+ * The last whole checkpoint of the file, as text and parsed; undefined if the file is empty or missing. Throws
+ * OperatorError if the file cannot be read.
  */
 export function newestCheckpoint(path: string) {
   // A note is its text, an empty line, and lines that begin with a dash.

@@ -11,7 +11,7 @@ import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { kmsKeyId, receiptAlgorithm } from '../manifest/receipt.ts';
 import type { Batch, SealedBatch, SealedLeaf, StoreIdentity } from '../store/store.ts';
 
-/** Everything a checkpoint commits to, made in memory before any key signs it. */
+/** Everything a checkpoint commits to. It exists in memory only, before any key signs it. */
 export interface Draft {
   firstLeaf: number;
   leaves: SealedLeaf[];
@@ -30,7 +30,7 @@ export interface SignedCheckpoint {
   first: PartitionSignature;
 }
 
-/** Manifests → leaves → tree → checkpoint text. Pure: a crash costs nothing but the work. */
+/** Manifests → leaves → tree → checkpoint text. Nothing is written: a crash loses only the work. */
 export function draftBatch(
   identity: StoreIdentity,
   edge: Edge,
@@ -70,7 +70,7 @@ export function signCheckpoint(
   return { note: encodeNote(text, lines), first };
 }
 
-/** What is committed: the draft and the evidence for it. */
+/** The batch to commit: the draft and its evidence. */
 export function sealedBatch(
   { firstLeaf, leaves, tiles, edge, sealedAt }: Draft,
   epochsRevision: number,
@@ -91,7 +91,7 @@ export function sealedBatch(
   };
 }
 
-/** The edge of the tree that the checkpoint commits to; undefined where tiles are missing or make another tree. */
+/** The edge of the tree that the checkpoint commits to; undefined if tiles are missing or give a different root. */
 export async function committedEdge(head: Batch, readTile: ReadTile): Promise<Edge | undefined> {
   const text = parseNote(head.checkpoint)?.text;
   const checkpoint = text === undefined ? undefined : parseCheckpoint(text);

@@ -23,13 +23,13 @@ export interface FetchingOptions {
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
-  /** How slow a source may be: with the largest document it also bounds how long one fetch takes. */
+  /** How slowly a source may send. Together with the largest document size this bounds the time of one fetch. */
   patience: Patience;
-  /** Documents fetched at the same time, of one client half as many. */
+  /** Documents fetched at the same time; one client gets at most half of them. */
   concurrentMax: number;
-  /** The first pause after a failure that may pass; each further one is twice as long. */
+  /** The pause after the first temporary failure. It doubles with each further one. */
   retryDelayMs: number;
-  /** How long a document is tried to be fetched before its job fails, in milliseconds of service time from the job's acceptance. */
+  /** How long fetching is retried before the job fails, in milliseconds of service time since the job was accepted. */
   giveUpAfterMs: number;
   logger: Logger;
   /** Told how each attempt to fetch a document ended; must not throw. */
@@ -42,7 +42,7 @@ export interface FetchAttempt {
   durationMs: number;
   /** Why there is no document; absent when there is. */
   code?: ErrorCode;
-  /** Whether it is tried again. */
+  /** Whether another attempt follows. */
   again: boolean;
 }
 
@@ -50,7 +50,7 @@ export interface FetchingStatus {
   underWay: number;
   /** Wait for their turn. */
   queued: number;
-  /** Wait until it is time for the next attempt. */
+  /** Pause before the next attempt. */
   paused: number;
 }
 
@@ -62,12 +62,12 @@ interface Task {
 }
 
 const RETRY_DELAY_MS_MAX = 300_000;
-/** Sources that are asked with HEAD at the same time, half as many for one client; each takes `answerTimeoutMs` at most. */
+/** HEAD requests to sources at the same time; one client gets at most half of them. Each takes `answerTimeoutMs` at most. */
 const PROBES_MAX = 256;
 
 /**
- * Turns accepted jobs from URLs into received ones: each document is fetched, once if all goes well, and streamed through what an
- * upload goes through. Everything it needs to go on after a crash is in the store.
+ * Fetches the documents of jobs with a `source_url`, and streams each through the same checks as an upload. The
+ * store holds everything that is needed to continue after a crash.
  */
 export class Fetching {
   readonly #options: FetchingOptions;
@@ -83,20 +83,20 @@ export class Fetching {
     this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
   }
 
-  /** Takes up what an earlier process left. Called once. */
+  /** Continues with the jobs that an earlier process left. Called once. */
   async start(): Promise<void> {
     const waiting = await this.#options.store.jobs.waiting(Number.MAX_SAFE_INTEGER);
     for (const job of waiting) {
       if (isReceived(job)) continue;
-      this.#hashingUnlessScanned(job); // may have been reported already, and a phase never goes back
+      this.#hashingUnlessScanned(job); // The job may have been reported as `hashing` already, and a phase never goes back.
       void this.#add({ job, failures: 0 });
     }
   }
 
   /**
-   * Asks a source what it has, before a job is accepted. Throws ServiceError `checksum_mismatch` or `document_too_large` when it
-   * says that it has something else, `source_unreachable` or `source_not_allowed` when it cannot be asked, `too_many_requests`
-   * or `queue_full` when too many are asked already.
+   * Asks a source about its document before the job is accepted. Throws ServiceError `checksum_mismatch` or
+   * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
+   * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
    */
   async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
     const { source, document, logger } = this.#options;
@@ -105,7 +105,7 @@ export class Fetching {
       const { sha256, bytes = 0 } = await source.probe(sourceUrl, this.#stop.signal);
       if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
       if (sha256 !== undefined && sha256 !== checksumSha256)
-        throw otherDocument('what source_url says it has');
+        throw otherDocument('the document that source_url announces');
     } catch (error) {
       if (error instanceof ServiceError) logger.info(describe(error, sourceUrl), 'a source was refused');
       throw error;
@@ -124,7 +124,7 @@ export class Fetching {
     return { underWay: this.#running.size, queued: this.#queued, paused: this.#pauses.size };
   }
 
-  /** Breaks off; what was under way is fetched anew after the next start. */
+  /** Stops all fetches; they are repeated after the next start. */
   async close(): Promise<void> {
     this.#stop.abort(shuttingDown());
     for (const pause of this.#pauses) clearTimeout(pause);
@@ -165,7 +165,7 @@ export class Fetching {
       return this.#failed(task, { failure, pauseMs }, sourceUrl);
     }
     tell({ again: false });
-    // If we stop before this, the document is fetched anew; a copy of it is then nobody's, and the next start removes it.
+    // If we stop before this, the document is fetched again. Its copy then belongs to no job, and the next start removes it.
     await sealer.receive(id, received.content, received.copy);
   }
 
@@ -200,12 +200,12 @@ export class Fetching {
     }
   }
 
-  /** A document that a scanner has not let pass is not being hashed, whatever is computed meanwhile; without one it is at once. */
+  /** The phase is `hashing` only once the virus scanner has passed the document; without a scanner, at once. */
   #hashingUnlessScanned({ id }: Job): void {
     if (this.#options.document.scanner === undefined) this.#options.sealer.hashing(id);
   }
 
-  /** A failure that may pass is tried again, until the job has waited too long. */
+  /** Retries a temporary failure until the job has waited too long. */
   async #failed(
     task: Task,
     { failure, pauseMs }: { failure: ServiceError; pauseMs: number | undefined },
@@ -218,7 +218,7 @@ export class Fetching {
       logger.warn(about, 'a document could not be fetched; its job failed');
       return sealer.fail(id, failure);
     }
-    logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; it is tried again');
+    logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; another attempt follows');
     const pause = setTimeout(() => {
       this.#pauses.delete(pause);
       void this.#add({ job: task.job, failures: task.failures + 1 });
@@ -227,13 +227,13 @@ export class Fetching {
   }
 
   /**
-   * Until the next attempt; undefined when there is none. Doubles from failure to failure, with a random part, so that what
-   * failed together does not come back together.
+   * The pause until the next attempt; undefined if there is none. It doubles with each failure and has a random
+   * part, so that fetches that failed together are not repeated together.
    */
   #pauseMs({ job, failures }: Task, { retryAfterSeconds }: ServiceError): number | undefined {
     if (retryAfterSeconds === undefined) return undefined;
     const longestMs = Math.min(this.#options.retryDelayMs * 2 ** failures, RETRY_DELAY_MS_MAX);
-    // One second is what every failure says that knows nothing better.
+    // One second is the default of failures that know no better value.
     const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
     const pauseMs = Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
     const { store, giveUpAfterMs } = this.#options;
@@ -241,7 +241,7 @@ export class Fetching {
   }
 }
 
-/** What the log says of it: never more of the URL than its origin, for the rest may hold secrets. */
+/** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
 function describe({ code, message, cause }: ServiceError, sourceUrl: string): object {
   const reason = code === 'internal_error' ? { err: cause } : { reason: codeOf(cause) };
   const { origin } = new URL(sourceUrl);
@@ -252,7 +252,7 @@ function isFatal(error: unknown): boolean {
   return error instanceof BrokenInvariant || error instanceof UnknownOutcome;
 }
 
-/** Faults of the connection, by their names for bodies that are sent to us, and of our own parts may pass. */
+/** Errors of the connection, which have the names of upload errors here, and errors of our own parts are temporary. */
 function asFailure(error: unknown): ServiceError {
   if (!(error instanceof ServiceError)) return internal(error);
   if (error.code === 'body_timeout') return unfetchableNow('sends its document too slowly');

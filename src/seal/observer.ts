@@ -1,14 +1,14 @@
 import type { Failure, Job } from '../job/job.ts';
 
-/** Whoever counts and measures; must not throw. */
+/** Counts and measures; must not throw. */
 export interface SealerObserver {
-  /** Durable after so many milliseconds. */
+  /** The job is durable; `durationMs` is how long the write took. */
   accepted(job: Job, durationMs: number): void;
   sealed(batch: SealedJobs): void;
   failed(job: Job, code: Failure['code']): void;
 }
 
-/** A batch that is durable, and how long its steps took, in milliseconds. */
+/** A durable batch, and how long its steps took, in milliseconds. */
 export interface SealedJobs {
   jobs: readonly Job[];
   /** How long each waited for this batch. */

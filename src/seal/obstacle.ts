@@ -3,16 +3,16 @@ import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
 export const RETRY_AFTER_SECONDS = 2;
 
-/** Nothing is sealed without a time-stamp where one is to be. */
+/** The answer while an epoch requires time-stamps and no authority gives one. */
 export function unstampable(): ServiceError {
   return new ServiceError(
     'timestamp_unavailable',
-    'No time-stamp can be had at the moment, and nothing was sealed. Repeat the request later.',
+    'No time-stamp is available at the moment, so nothing was sealed. Repeat the request later.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }
 
-/** What passes by itself; anything else is a fault of ours. */
+/** A temporary obstacle; undefined for a fault of our own. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();
   return error instanceof ServiceError && error.code === 'kms_partition_unavailable' ? error : undefined;

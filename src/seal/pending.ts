@@ -12,9 +12,9 @@ import {
 export class Pending {
   job: Job;
   phase: Extract<JobPhase, 'queued' | 'hashing' | 'sealing'>;
-  /** Whether a caller holds a connection open for the outcome: such a job fails at once when nothing can be sealed. */
+  /** Whether a caller waits on an open connection. Such a job fails at once when nothing can be sealed. */
   held: boolean;
-  /** Its failure is being written: whoever waits hears of it, even past the time-out. */
+  /** Its failure is being written: callers who wait are told, even after the time-out. */
   failing = false;
   readonly #waiters = new Set<(outcome: Outcome) => void>();
 
@@ -42,13 +42,13 @@ export class Pending {
     }
   }
 
-  /** Tells whoever waits. */
+  /** Tells the callers who wait. */
   settle(outcome: Outcome): void {
     for (const resolve of this.#waiters) resolve(outcome);
   }
 }
 
-/** One whose document is known. */
+/** A job whose document was received. */
 export type Sealable = Pending & { job: ReceivedJob };
 
 export function isSealable(pending: Pending): pending is Sealable {
@@ -59,14 +59,14 @@ export interface WaitingJobs {
   phases: Record<Pending['phase'], number>;
   /** How long the oldest in each phase has waited, in milliseconds; 0 where there is none. */
   longestMs: Record<Pending['phase'], number>;
-  /** Records of the audit trail, which are counted in no phase. */
+  /** Jobs of audit records, which no phase counts. */
   auditRecords: number;
 }
 
 /** All jobs without an outcome, by id. */
 export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
-  /** Those among them that are of clients. */
+  /** The ids of clients' jobs among them. */
   readonly #ofClients = new Set<string>();
 
   add(pending: Pending): void {
@@ -84,14 +84,14 @@ export class PendingJobs {
     return this.#byId.get(jobId);
   }
 
-  /** Like {@link get}, of a job that must be there. */
+  /** Like {@link get}, for a job that must be pending. */
   require(jobId: string): Pending {
     const pending = this.#byId.get(jobId);
     assert(pending !== undefined, `${jobId} is not pending`);
     return pending;
   }
 
-  /** Of clients: how many are in each phase, and how long the oldest of them has waited. */
+  /** Clients' jobs: how many are in each phase, and how long the oldest has waited. */
   count(waitedMs: (job: Job) => number): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
     const longestMs = { queued: 0, hashing: 0, sealing: 0 };

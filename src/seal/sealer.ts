@@ -24,11 +24,11 @@ export interface SealerOptions {
   timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
   /** The disk of the store. Absent: nobody looks at it. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
-  /** Told of jobs that no longer count against their quota. Absent: none has one. */
+  /** Told of jobs that no longer count against a quota. Absent: there are no quotas. */
   limits?: Pick<Limits, 'giveBack'>;
-  /** Accepted jobs that may wait; one more is refused with `queue_full`. */
+  /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
   queueJobsMax: number;
-  /** Jobs that share one checkpoint at most. */
+  /** How many jobs share one checkpoint at most. */
   batchJobsMax: number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
@@ -43,15 +43,15 @@ export interface SealerOptions {
 type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
 
 const STRADDLE_PAUSE_MS = 50;
-/** Timers beyond 2^31 ms fire at once; waking up now and then costs nothing. */
+/** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
-/** How long the batch in hand may still wait for its time-stamp when the daemon stops. */
+/** How long the current batch may wait for its time-stamp when the daemon stops. */
 const CLOSE_MS_MAX = 2_000;
 
 /**
- * Turns accepted jobs into sealed ones, batch by batch. There is no timer: all that waits when a batch is done becomes
- * the next one. Owns the right edge of the log's tree; nobody else appends to it. Knows every job without an outcome, also those
- * whose document is still to be fetched.
+ * Seals accepted jobs, batch by batch. There is no timer: all jobs that wait when a batch is done become the next
+ * batch. The sealer owns the right edge of the log's tree, and nothing else appends to it. It knows every job
+ * without an outcome, also jobs whose documents are still to be fetched.
  */
 export class Sealer {
   readonly #options: SealerOptions;
@@ -78,8 +78,8 @@ export class Sealer {
   }
 
   /**
-   * Refuses work that could not be done, before any of it is received: throws ServiceError `storage_full` or `queue_full`, and for a
-   * blocking create `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
+   * Refuses a request that could not be fulfilled before its document is received. Throws ServiceError
+   * `storage_full` or `queue_full`, and for a blocking request `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
@@ -133,7 +133,7 @@ export class Sealer {
     this.#add(pending);
   }
 
-  /** Ends a pending job whose document cannot be had. */
+  /** Ends a pending job whose document cannot be fetched. */
   async fail(jobId: string, { code, message }: ServiceError): Promise<void> {
     const failure: Failure = { code, message, failedAt: this.#options.clock() };
     await this.#fail(this.#pending.require(jobId), failure);
@@ -146,8 +146,8 @@ export class Sealer {
   }
 
   /**
-   * The outcome of an accepted job, once it is durable; undefined when `signal` aborts first. The job goes on either
-   * way: a caller that stops waiting turns a blocking job into an asynchronous one.
+   * The outcome of an accepted job once it is durable; undefined if `signal` aborts first. The job continues in
+   * both cases: when its caller stops waiting, a blocking job becomes an asynchronous one.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
@@ -159,12 +159,12 @@ export class Sealer {
     return this.#pending.ofClients;
   }
 
-  /** How they stand. Looks at each: not for every request. */
+  /** The phases and waiting times of these jobs. Visits each job, so not for every request. */
   get waiting(): WaitingJobs {
     return this.#pending.count((job) => this.#waitedMs(job));
   }
 
-  /** Why nothing can be sealed at the moment, as callers are told; undefined while it can. */
+  /** The error for callers while nothing can be sealed; undefined while sealing works. */
   obstacle(): ServiceError | undefined {
     const { signing, timestamping } = this.#options;
     if (!signing.canSign()) return belowQuorum();
@@ -172,7 +172,7 @@ export class Sealer {
     return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
   }
 
-  /** Ends after the batch in hand, but does not wait long for its time-stamp; what still waits is sealed after the next start. */
+  /** Ends after the current batch, but does not wait long for its time-stamp. Jobs that still wait are sealed after the next start. */
   async close(): Promise<void> {
     this.#closing = true;
     this.#wake.resolve();
@@ -211,8 +211,8 @@ export class Sealer {
     if (!evidence) return;
     const lap = stopwatch();
     // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
-    // If we stop after it, receipts and tiles are read from the store.
-    // Nothing is written where the epochs were changed since the draft: it is drafted again.
+    // If we stop after it, receipts and tiles are read from the store. If the epochs changed since the draft,
+    // nothing is written, and the batch is drafted again.
     if (!(await store.log.commit(evidence.batch))) return;
     const commitMs = lap();
     this.#queue = this.#queue.slice(pending.length);
@@ -230,15 +230,15 @@ export class Sealer {
     const { clock, store, signing } = this.#options;
     for (const one of pending) one.phase = 'sealing';
     const jobs = pending.map(({ job }) => job);
-    // The log's time never goes back, even where the clock does.
+    // The log's time never goes back, even if the clock does.
     const sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
     const term = await signing.term(sealedAt);
     return { draft: draftBatch(store.identity, this.#edge, jobs, sealedAt), term };
   }
 
   /**
-   * Every healthy partition signs the checkpoint, then it is stamped; undefined when either cannot be had, or not within
-   * the epoch, and then the jobs simply stay in the queue.
+   * Every healthy partition signs the checkpoint, then an authority stamps it. Undefined if signatures or
+   * time-stamp are not available, or not within the epoch: then the jobs stay in the queue.
    */
   async #evidence(draft: Draft, term: Term): Promise<Evidence | undefined> {
     const { signing, store, logger } = this.#options;
@@ -270,15 +270,15 @@ export class Sealer {
     return timestamping.stamp(note, sealedAt, term, this.#cutOff.signal);
   }
 
-  /** A batch that reaches over the end of its epoch belongs to neither. A clock elsewhere may reach it before ours does. */
+  /** A batch that reaches over the end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
   async #draftAgain(): Promise<undefined> {
-    this.#options.logger.info('a batch reached over the end of its epoch, and is drafted again');
+    this.#options.logger.info('a batch reached over the end of its epoch and is drafted again');
     await sleep(STRADDLE_PAUSE_MS);
   }
 
   async #waitUntilClear(obstacle: ServiceError): Promise<void> {
     const { giveUpAfterMs } = this.#options;
-    // Taken first: a job queued while others are failed below must not be missed.
+    // Taken first, so that a job queued during the failures below is not missed.
     const wake = this.#nextWake();
     await this.#failUnsealable(obstacle);
     if (this.#queue.length === 0) return;
@@ -291,7 +291,7 @@ export class Sealer {
     stop.abort();
   }
 
-  /** Resolves as soon as there may be no obstacle any more, or when the signal aborts. */
+  /** Resolves as soon as the obstacle may be gone, or when the signal aborts. */
   async #cleared(signal: AbortSignal): Promise<void> {
     const { signing, timestamping } = this.#options;
     await signing.recovered(signal);
@@ -299,7 +299,7 @@ export class Sealer {
     await (timestamping?.recovered(signal) ?? once(signal, 'abort'));
   }
 
-  /** While nothing can be sealed: callers that hold a connection open are told at once, others after `giveUpAfterMs`. */
+  /** While nothing can be sealed: fails jobs whose callers wait on a connection at once, others after `giveUpAfterMs`. */
   async #failUnsealable({ code, message }: ServiceError): Promise<void> {
     const { giveUpAfterMs, clock } = this.#options;
     const unsealable = (pending: Pending) =>
@@ -310,14 +310,14 @@ export class Sealer {
     await Promise.all(failing.map((pending) => this.#fail(pending, failure)));
   }
 
-  /** In service time: neither a date that jumps nor a machine that was off makes a job older. */
+  /** In service time: neither a jump of the clock nor time while the machine was off makes a job older. */
   #waitedMs({ since }: Job): number {
     return this.#options.store.serviceTime.since(since);
   }
 
   async #fail(pending: Pending, failure: Failure): Promise<void> {
     pending.failing = true;
-    // Whoever repeats a blocking create is answered with its outcome, and this one is not to be pinned.
+    // A repeat of a blocking request gets the outcome of the first one. This failure is temporary, so the key is released.
     const releaseKey = pending.job.mode === 'blocking';
     await this.#options.store.jobs.fail(pending.job.id, failure, { releaseKey });
     if (releaseKey) this.#options.limits?.giveBack(pending.job);
@@ -331,14 +331,14 @@ export class Sealer {
   }
 }
 
-/** Whether it fails in the end if it cannot be sealed. What administrators did is sealed however late. */
+/** Whether the job fails if it cannot be sealed in time. Audit records are sealed however late. */
 function isGivenUp({ job }: Pending): boolean {
   return job.source !== 'audit';
 }
 
 /**
- * Opens the sealer on a store, at the tree its newest checkpoint commits to. Throws OperatorError when tiles and
- * checkpoint disagree: the store is damaged, and one more signature would only hide it.
+ * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
+ * disagree: the store is damaged, and another signature would hide that.
  */
 export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const { store } = options;
@@ -349,7 +349,7 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
       : await committedEdge(head, (level, index) => store.log.tile(level, index));
   if (edge === undefined) {
     throw new OperatorError(
-      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what mends it',
+      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
     );
   }
   const sealer = new Sealer(options, edge, head, await store.jobs.waiting(Number.MAX_SAFE_INTEGER));

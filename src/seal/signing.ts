@@ -15,12 +15,12 @@ import type { Store } from '../store/store.ts';
 
 export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {
   store: Pick<Store, 'epochs' | 'log'>;
-  /** The tokens, as the configuration names them; which key of a token signs is for the epoch to say. */
+  /** The tokens in the configuration. The epoch says which key of a token signs. */
   partitions: readonly PartitionOptions[];
   clock: Clock;
   /** Told when the store can no longer be read: the process must end. */
   onFatal(error: unknown): void;
-  /** How often the store is asked for an epoch that is planned. */
+  /** How often the store is asked for a planned epoch. */
   watchIntervalMs?: number;
 }
 
@@ -32,7 +32,7 @@ interface Shift {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** Opens the keys of the epoch in force, as {@link openPartitions} does, and those of the planned one if there is one. */
+/** Opens the keys of the epoch in force, as {@link openPartitions} does, and the keys of the planned epoch if there is one. */
 export async function openSigning(options: SigningOptions): Promise<Signing> {
   const epochs = await options.store.epochs.newest();
   const now = Math.max(options.clock(), (await options.store.log.head())?.sealedAt ?? 0);
@@ -42,8 +42,8 @@ export async function openSigning(options: SigningOptions): Promise<Signing> {
 }
 
 /**
- * What signs checkpoints: the keys of the epoch in force, and of no other. Watches the store for the epoch that is planned
- * next, opens its keys ahead of time, and changes over in the moment in which it begins.
+ * Signs checkpoints with the keys of the epoch in force, and with no others. Watches the store for the next planned
+ * epoch, opens its keys ahead of time, and changes over at the moment when the epoch begins.
  */
 export class Signing {
   readonly #options: SigningOptions;
@@ -51,7 +51,7 @@ export class Signing {
   #epochs: Epochs;
   #current: Shift;
   #next: Shift | undefined;
-  /** Partitions of the past, until their children are gone. */
+  /** Partitions of past epochs, until their child processes have ended. */
   #closing: Promise<unknown> = Promise.resolve();
   readonly #onChangeOver = new Set<() => void>();
 
@@ -64,7 +64,7 @@ export class Signing {
     this.#timer = setInterval(() => void this.#watch(), options.watchIntervalMs ?? WATCH_INTERVAL_MS).unref();
   }
 
-  /** As of the last look at the store, a second ago at most. */
+  /** As read from the store, at most a second ago. */
   get epochs(): Epochs {
     return this.#epochs;
   }
@@ -74,15 +74,15 @@ export class Signing {
     return this.#current.epoch;
   }
 
-  /** The epoch for what is sealed at that time, by what the store says now. Times of successive calls never go back. */
+  /** The epoch in which something sealed at that time falls, as the store has it now. Successive calls must not go back in time. */
   async term(sealedAt: number): Promise<Term> {
     await this.#look(sealedAt);
     return termAt(this.#epochs, sealedAt);
   }
 
   /**
-   * One verified signature of every healthy partition of the term's epoch; undefined once that epoch is over: a signature
-   * that it took until then to make is thrown away. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * One verified signature of every healthy partition of the term's epoch; undefined once that epoch is over, and
+   * signatures that arrive later are discarded. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
   async sign(term: Term, message: Uint8Array): Promise<PartitionSignature[] | undefined> {
     const { partitions } = this.#current;
@@ -114,7 +114,7 @@ export class Signing {
     });
   }
 
-  /** Each partition of the epoch in force by itself, in the order of the configuration. */
+  /** The partitions of the epoch in force, in the order of the configuration. */
   get signers(): readonly PartitionSigner[] {
     return this.#current.partitions.signers;
   }
@@ -152,7 +152,7 @@ export class Signing {
     }
   }
 
-  /** Takes over what was planned or cancelled meanwhile, and changes over if the time has come. */
+  /** Reads which epochs were planned or cancelled, and changes over if the time has come. */
   async #look(at: number): Promise<void> {
     const epochs = await this.#options.store.epochs.newest();
     if (epochs.revision > this.#epochs.revision) {
@@ -162,7 +162,7 @@ export class Signing {
     while (this.#next !== undefined && this.#next.epoch.from <= at) this.#changeOver(this.#next);
   }
 
-  /** Opens the keys of the epoch after the one in force, unless that was done; closes those of one that was cancelled. */
+  /** Opens the keys of the next epoch unless they are open; closes the keys of a cancelled one. */
   #prepare(): void {
     const { logger } = this.#options;
     const coming = comingAt(this.#epochs, this.#current.epoch.from);
@@ -181,14 +181,14 @@ export class Signing {
       epoch: coming,
       partitions: this.#current.partitions.succeed(partitionsFor(coming, this.#options)),
     };
-    logger.info({ event: 'epoch_planned', ...describe(coming) }, 'an epoch is planned, its keys are opened');
+    logger.info({ event: 'epoch_planned', ...describe(coming) }, 'an epoch is planned; its keys are being opened');
     const unserved = coming.keys.filter((key) => !isConfigured(key, this.#options));
     if (unserved.length > 0) {
       const partitions = unserved.map(nameOfPartition);
       const fields = { event: 'epoch_unserved', ...describe(coming), partitions };
       logger.error(
         fields,
-        'the planned epoch has partitions this process was not told of: start it again before',
+        'the planned epoch has partitions that are not in this process: restart the daemon before the epoch begins',
       );
     }
   }
@@ -199,7 +199,7 @@ export class Signing {
     this.#next = undefined;
     this.#retire(previous, next);
     const fields = { event: 'epoch_begun', ...describe(next.epoch) };
-    this.#options.logger.info(fields, 'an epoch begins, the keys of the last one are retired');
+    this.#options.logger.info(fields, 'an epoch begins; the keys of the previous epoch are retired');
     for (const tell of this.#onChangeOver) tell();
     this.#prepare();
   }
@@ -221,7 +221,7 @@ function partitionsFor(
   return { ...options, partitions: tokens, keys, quorum };
 }
 
-/** Whether it is this configured partition that holds the key. */
+/** Whether this configured partition holds the key. */
 function isHeldBy(key: EpochKey, { region, keyLabel }: PartitionOptions): boolean {
   return key.region === region && key.partition === keyLabel;
 }

@@ -3,12 +3,12 @@ import type { Job } from '../job/job.ts';
 import type { ServiceTime } from '../store/serviceTime.ts';
 import type { TrustedClock } from '../tsa/trustedClock.ts';
 
-/** How often service time is made durable: so much of it may be lost in a crash. */
+/** How often service time is made durable. A crash loses at most this much of it. */
 const KEEP_MS = 60_000;
 
 /**
- * What time it is, for whatever is not to believe the system clock blindly. Durations are measured in service time; days that somebody
- * named, such as the end of an API key, come by the date that was last believed.
+ * Time for everything that must not depend on the system clock alone. Durations are measured in service time. Dates
+ * that somebody set, such as the expiry of an API key, are compared with the last trusted date.
  */
 export class Timekeeping {
   readonly #serviceTime: ServiceTime;
@@ -28,7 +28,7 @@ export class Timekeeping {
   /** See {@link TrustedClock.date}. */
   readonly date: Clock = () => this.#clock.date();
 
-  /** When a job is accepted: by the system clock, which is what its receipt says, and in service time. */
+  /** The time of acceptance: by the system clock, as the receipt states it, and in service time. */
   stamp(): Required<Pick<Job, 'acceptedAt' | 'since'>> & Pick<Job, 'dated'> {
     const vouched = this.#clock.vouched();
     const since = this.#serviceTime.now();
@@ -36,8 +36,9 @@ export class Timekeeping {
   }
 
   /**
-   * How long ago a job was accepted, in milliseconds: as long as the service was at work since, and with what it was not where that is
-   * known for certain, both days being vouched for by others. Never more than has passed.
+   * How long ago a job was accepted, in milliseconds. This is the time for which the service was running since; the
+   * time while it was off counts only if an outside source vouched for both dates. Never more than has really
+   * passed.
    */
   ageMs({ acceptedAt, since, dated }: Pick<Job, 'acceptedAt' | 'since' | 'dated'>): number {
     const served = this.#serviceTime.since(since);
@@ -45,7 +46,7 @@ export class Timekeeping {
     return today === undefined ? served : Math.max(served, today - acceptedAt);
   }
 
-  /** Keeps service time from now on. Returns the function that ends it, after the write under way and a last one unless `isFull`. */
+  /** Starts to make service time durable. Returns the function that ends this: after the current write and, unless `isFull`, a last one. */
   start({ onFatal, isFull }: { onFatal(error: unknown): void; isFull(): boolean }): () => Promise<void> {
     const keep = () => this.#serviceTime.keep(this.date());
     let keeping = keep().catch(onFatal);
@@ -54,7 +55,7 @@ export class Timekeeping {
     }, KEEP_MS);
     return async () => {
       clearInterval(timer);
-      // What waits for room on the disk is not waited for.
+      // Do not wait for a write that waits for free disk space.
       if (!isFull()) await keeping.then(keep).catch(onFatal);
     };
   }

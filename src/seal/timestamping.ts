@@ -44,9 +44,9 @@ export interface TimestampingStatus {
   units: UnitStatus[];
 }
 
-/** What stamps checkpoints: a clock that is watched, and the authorities in their order. */
+/** Time-stamps checkpoints: with a trusted clock, and the authorities in the order of preference. */
 export class Timestamping {
-  /** Absent where the built-in authority is not among those configured. */
+  /** Absent if the built-in authority is not configured. */
   readonly authority: BuiltInAuthority | undefined;
   readonly #clock: TrustedClock;
   readonly #timestamps: Timestamps;
@@ -58,9 +58,9 @@ export class Timestamping {
   }
 
   /**
-   * A verified token over the signed checkpoint; undefined when it is of a time outside of the epoch, which is that of
-   * `sealedAt`: no verifier would take it. Throws TimestampUnavailable, also when so much time has passed since `sealedAt` that
-   * no verifier would take the token as its proof: the process was suspended in between; and when the signal aborts.
+   * A verified token over the signed checkpoint; undefined if its time is outside the epoch of `sealedAt`, because
+   * no verifier would accept it. Throws TimestampUnavailable if no authority answers, if the signal aborts, and if
+   * so much time has passed since `sealedAt` (the process was suspended) that no verifier would accept the token.
    */
   async stamp(
     note: string,
@@ -70,10 +70,13 @@ export class Timestamping {
   ): Promise<BatchTimestamp | undefined> {
     const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
     if (!bearsOut(timestamp, sealedAt)) {
-      throw new TimestampUnavailable('token_invalid', 'the time-stamp is of another time than the batch');
+      throw new TimestampUnavailable(
+        'token_invalid',
+        'the time of the time-stamp does not fit the time of the batch',
+      );
     }
     if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
-    // The root is what a verifier has already; a copy from us would prove nothing.
+    // The verifier has the root already; a copy from us would prove nothing.
     return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
   }
 
@@ -90,15 +93,15 @@ export class Timestamping {
     return { ...this.#timestamps.status(), units: this.authority?.status() ?? [] };
   }
 
-  /** Tells the clock what the log says: from now on no time before this is believed. */
+  /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
   sealed(sealedAt: number): void {
     this.#clock.raiseFloor(sealedAt);
   }
 }
 
 /**
- * Opens keys and authorities. Closing is the caller's: what is given to `adopt` is closed in reverse order. Throws
- * OperatorError for a key without certificate, a file that is none, a changed or lost key.
+ * Opens keys and authorities. The caller closes what `adopt` receives, in reverse order. Throws OperatorError for a
+ * key without a certificate, an unreadable certificate file, and a changed or lost key.
  */
 export async function openTimestamping(
   options: TimestampingOptions,

@@ -4,7 +4,7 @@ import { sudoUser } from '../base/env.ts';
 import type { Act, ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import type { TrailStore } from './trail.ts';
 
-/** An act of this process: of whoever called the command, or of the daemon by itself. */
+/** An act by this process: by the person who called the command, or by the daemon itself. */
 export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: ActObject): Act {
   return { act, actor: actorOfProcess(via), object, outcome: 'done' };
 }
@@ -25,7 +25,7 @@ function actorOfProcess(via: 'command' | 'daemon'): Actor {
   };
 }
 
-/** Undefined for a user that the system has no name for. */
+/** Undefined if the system has no name for the user. */
 function userName(): string | undefined {
   try {
     return userInfo().username;
@@ -34,10 +34,10 @@ function userName(): string | undefined {
   }
 }
 
-/** What proc(5) says where nobody logged in: (uid_t) -1. */
+/** The value in proc(5) where nobody logged in: (uid_t) -1. */
 const NO_LOGIN = 2 ** 32 - 1;
 
-/** The kernel sets it once, at the login, and it stays through su and sudo. Undefined where nobody logged in, as in a service. */
+/** The kernel sets this id once at login, and it survives su and sudo. Undefined where nobody logged in, as in a service. */
 function loginUid(): number | undefined {
   try {
     const uid = Number(readFileSync('/proc/self/loginuid', 'utf8'));
@@ -48,8 +48,8 @@ function loginUid(): number | undefined {
 }
 
 /**
- * Does what is no write to the store, on record: that it begins is durable before, so that it is never done without a trace;
- * then how it ended. `describe` says what became known only by doing it.
+ * Does work outside the store and records it. The record of its beginning is durable first, so that the work never
+ * leaves no trace; a second record says how it ended. `describe` adds what only the work made known.
  */
 export async function onRecord<Result>(
   trail: Pick<TrailStore, 'append'>,

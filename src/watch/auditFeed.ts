@@ -7,7 +7,7 @@ import type { TrailEntry } from '../store/trail.ts';
 export interface AuditFeedOptions {
   store: Pick<Store, 'trail'>;
   sealer: Pick<Sealer, 'adopt'>;
-  /** The newest record when the sealer was opened, or an earlier one. */
+  /** The number of the newest record when the sealer was opened, or of an earlier one. */
   after: number;
   logger: Logger;
   /** How often new records are looked for. Default: a second. */
@@ -20,8 +20,9 @@ const INTERVAL_MS = 1000;
 const PAGE = 100;
 
 /**
- * Has the records sealed that any process adds to the trail, and tells the daemon's log of them: what was forwarded to another
- * machine by then cannot be taken back here. Returns the function that ends it.
+ * Passes records that any process adds to the audit trail to the sealer, and writes a line to the daemon's log for
+ * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed. Returns the
+ * function that ends the feed.
  */
 export function startAuditFeed({
   intervalMs = INTERVAL_MS,
@@ -33,7 +34,7 @@ export function startAuditFeed({
     if ((await store.trail.newest()) === seen) return;
     for (const entry of await store.trail.entries(seen, PAGE)) {
       await sealer.adopt(entry.jobId);
-      logger.info(summaryOf(entry), 'an administrative act is on record');
+      logger.info(summaryOf(entry), 'the audit trail has a new record');
       seen = entry.number;
     }
   };
@@ -47,7 +48,7 @@ export function startAuditFeed({
   };
 }
 
-/** What is told of a record: enough to know it again, and nothing of what it is about. */
+/** The fields for the log: they identify the record, and say nothing of its object. */
 function summaryOf({ number, text }: TrailEntry): object {
   const { act, outcome, actor } = parseAuditRecord(text) ?? {};
   return { audit_number: number, audit_digest: auditDigest(text), act, outcome, actor };

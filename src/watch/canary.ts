@@ -17,7 +17,7 @@ import { verifyReceipt } from '../prove/verify.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 
-/** No name of a client or an organization begins so: no key can be issued for it, and nobody's lists show its jobs. */
+/** Names of clients and organizations cannot begin with an underscore. So no key can be issued for this client, and no list shows its jobs. */
 export const CANARY_CLIENT = '_canary';
 
 export interface CanaryOptions {
@@ -26,24 +26,24 @@ export interface CanaryOptions {
   pool: Pick<HashPool, 'hasher'>;
   /** What `pdfseal trust export` would give now. */
   trust(): TrustFile;
-  /** From one success to the next canary; endless: none sings by itself. */
+  /** From one success to the next canary; Infinity: canaries run on request only. */
   intervalMs: number;
-  /** How long one may take to be sealed. */
+  /** How long a canary may take to be sealed. */
   timeoutMs: number;
   clock: Clock;
   logger: Logger;
   onRun?(run: CanaryRun): void;
-  /** Told of a broken invariant and a write of unknown outcome: the process must end. */
+  /** Called at a broken invariant or a write of unknown outcome: the process must end. */
   onFatal(error: unknown): void;
 }
 
-/** One canary, sealed and verified or not. */
+/** The result of one canary. */
 export interface CanaryRun {
   verified: boolean;
   /** Milliseconds since the epoch. */
   startedAt: number;
   durationMs: number;
-  /** What went wrong, or that it verified; for administrators. */
+  /** What went wrong, or that the receipt verified; for administrators. */
   detail: string;
   jobId?: string;
   leafIndex?: number;
@@ -52,30 +52,30 @@ export interface CanaryRun {
 }
 
 export interface CanaryStatus {
-  /** Whether the newest one verified, and not too long ago. */
+  /** Whether the newest canary verified, and not too long ago. */
   ready: boolean;
   detail: string;
   intervalMs: number;
-  /** The age past which a success counts no more. */
+  /** The age at which a success no longer counts. */
   ageMsMax: number;
   newest?: CanaryRun;
-  /** The newest that verified. */
+  /** The newest canary that verified. */
   verified?: CanaryRun;
 }
 
-/** While nothing can be sealed nothing is written either: looking again costs next to nothing. */
+/** While nothing can be sealed, nothing is written either, so another look costs almost nothing. */
 const OBSTACLE_PAUSE_MS = 1_000;
-/** After a canary that failed: the store keeps each, so they become rarer. */
+/** After a failed canary. The store keeps each one, so the pauses grow. */
 const FAILURE_PAUSE_MS_MIN = 5_000;
 
-/** The smallest document that says what it is. */
+/** A minimal document with a text that explains it. */
 const DOCUMENT = Buffer.from(
   '%PDF-1.7\n% pdfseald seals this to see that it can: it is nobody’s document\n' +
     '1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n' +
     'trailer<</Root 1 0 R>>\n%%EOF\n',
 );
 
-/** By OpenSSL, not by the engine that hashes uploads. */
+/** Computed by OpenSSL, not by the engine that hashes uploads. */
 const DIGESTS: DocumentDigests = {
   sha256: toHex(sha256(DOCUMENT)),
   sha512: toHex(sha512(DOCUMENT)),
@@ -83,8 +83,9 @@ const DIGESTS: DocumentDigests = {
 };
 
 /**
- * Proves now and then that a document can be hashed, accepted, sealed, stamped, read back and verified: a document of its own
- * goes the way of all, and its receipt is held to what verifiers are given. It counts for no client and in no queue.
+ * Proves at intervals that a document can be hashed, accepted, sealed, time-stamped, read back and verified. A
+ * document of its own takes the usual way, and its receipt is verified with the exported trust file. A canary
+ * counts for no client and in no queue.
  */
 export class Canary {
   readonly #options: CanaryOptions;
@@ -93,19 +94,19 @@ export class Canary {
   #failurePauseMs = FAILURE_PAUSE_MS_MIN;
   #newest: CanaryRun | undefined;
   #verified: (CanaryRun & { atMs: number }) | undefined;
-  /** Runs take turns. */
+  /** One run at a time. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: CanaryOptions) {
     this.#options = options;
   }
 
-  /** Sings the first one, unless none is to sing by itself. */
+  /** Starts the first canary, unless canaries run on request only. */
   start(): void {
     if (this.#isOn) void this.sing();
   }
 
-  /** Seals one that is begun after this call, also where none sings by itself; from the first one on the next follows by itself. Never rejects. */
+  /** Runs a canary that begins after this call, also if canaries run on request only. Never rejects. */
   sing(): Promise<CanaryRun> {
     const run = this.#turn.then(() => this.#attempt());
     this.#turn = run;
@@ -127,7 +128,7 @@ export class Canary {
     };
   }
 
-  /** Waits for the one that is under way; one that is being sealed is left to the sealer. */
+  /** Waits for the current run. A canary that is being sealed is left to the sealer. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
@@ -139,7 +140,7 @@ export class Canary {
   }
 
   #describe(isYoung: boolean): string {
-    if (!this.#isOn) return 'none sings by itself';
+    if (!this.#isOn) return 'canaries run on request only';
     if (this.#newest === undefined) return 'the first canary is under way';
     if (!this.#newest.verified || isYoung) return this.#newest.detail;
     return 'the last canary that verified is too old';
@@ -185,7 +186,7 @@ export class Canary {
     return run;
   }
 
-  /** Fills in how far it came. Throws what a client's request would meet. */
+  /** Fills in the results as they come. Throws the error that a client's request would get. */
   async #seal(run: CanaryRun): Promise<void> {
     const { sealer, store, timeoutMs, trust } = this.#options;
     const obstacle = sealer.obstacle();
@@ -212,7 +213,7 @@ export class Canary {
     return { ...(await hasher.digest()), bytes: DOCUMENT.length };
   }
 
-  /** `blocking`, so that while nothing can be sealed it fails at once instead of waiting among the others. */
+  /** `blocking`, so that the job fails at once while nothing can be sealed, instead of waiting in the queue. */
   #job(document: DocumentDigests): Job {
     return {
       id: newJobId(),
@@ -230,7 +231,7 @@ export class Canary {
     };
   }
 
-  /** Says once that it failed, and once that it is well again. */
+  /** Logs a failure once, and the recovery once. */
   #report({ verified, detail, jobId }: CanaryRun): void {
     const { logger } = this.#options;
     if (verified && this.#newest?.verified === false) {
@@ -242,7 +243,7 @@ export class Canary {
   }
 }
 
-/** As a client would: by the text that is served, and the document at hand. */
+/** Verifies as a client would: with the text that is served, and the document. */
 function verify(receipt: Receipt, trust: TrustFile): Pick<CanaryRun, 'verified' | 'detail' | 'signers'> {
   const received = parseUniqueJson(encodeReceipt(receipt));
   const verdict = verifyReceipt({ document: DIGESTS, receipt: received, trust, subject: 'canary' });

@@ -11,17 +11,17 @@ import {
 } from '../tsa/certificateList.ts';
 
 export interface ExpiryOptions {
-  /** Certificates that are in use. */
+  /** The certificates in use. */
   sources: CertificateSources;
   clock: Clock;
   logger: Logger;
-  /** How often they are looked at. */
+  /** How often the certificates are checked. */
   intervalMs?: number;
 }
 
 const INTERVAL_MS = 3_600_000;
 
-/** Warns of certificates that end soon, at once and then once a day for each. Returns the function that ends it. */
+/** Warns of certificates that expire soon: at once, and then once a day for each. Returns the function that ends the warnings. */
 export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: ExpiryOptions): () => void {
   const warnings = new ExpiryWarnings(options);
   warnings.look();
@@ -31,14 +31,14 @@ export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: Ex
 
 export class ExpiryWarnings {
   readonly #options: Omit<ExpiryOptions, 'intervalMs'>;
-  /** By what was said, the day on which it was. */
+  /** The day of the last warning, by the warning's name. */
   #saidOn = new Map<string, string>();
 
   constructor(options: Omit<ExpiryOptions, 'intervalMs'>) {
     this.#options = options;
   }
 
-  /** Says what was not said today. */
+  /** Logs the warnings that were not logged today. */
   look(): void {
     const { sources, clock, logger } = this.#options;
     const now = clock();
@@ -56,7 +56,7 @@ export class ExpiryWarnings {
 }
 
 interface Warning {
-  /** Tells it from all others. */
+  /** Identifies the warning. */
   name: string;
   level: 'warn' | 'error';
   message: string;
@@ -67,7 +67,7 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
   const { authority, role, found } = entry;
   if ('missing' in found) {
     const fields = { event: 'certificate_ends', authority, role, detail: found.missing };
-    const message = 'a certificate that time-stamps rest on cannot be read';
+    const message = 'a certificate for time-stamps cannot be read';
     return { name: `${authority} ${role}`, level: 'error', message, fields };
   }
   const urgency = urgencyOf(found, now);
@@ -78,8 +78,8 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
     name: `${authority} ${toHex(found.serial)} ${urgency}`,
     level: urgency === 'urgent' ? 'error' : 'warn',
     message: expired
-      ? 'a certificate that time-stamps rest on has ended: nothing more is stamped under it'
-      : 'a certificate that time-stamps rest on ends soon: certify the key anew, or make another',
+      ? 'a certificate for time-stamps has expired: it stamps nothing more'
+      : 'a certificate for time-stamps expires soon: issue a new certificate for the key, or make a new key',
     fields: {
       event: 'certificate_ends',
       authority,

@@ -2,45 +2,45 @@ import type { Logger } from 'pino';
 import { type DatagramAddon, openDatagramAddon } from '../base/journal.ts';
 
 export interface SupervisionOptions {
-  /** Where the service manager listens (NOTIFY_SOCKET of sd_notify(3)); undefined where nobody does. */
+  /** The socket of the service manager (NOTIFY_SOCKET of sd_notify(3)); undefined without a service manager. */
   socket: string | undefined;
   /** How long this process may be silent before it is ended; undefined without a watchdog. */
   watchdogMs: number | undefined;
-  /** One line on how things stand, for `systemctl status`. */
+  /** One line of status for `systemctl status`. */
   status(): string;
   logger: Logger;
 }
 
-/** Without a watchdog the status line is still kept fresh. */
+/** The status line is kept fresh without a watchdog too. */
 const STATUS_INTERVAL_MS = 10_000;
 /** sd_watchdog_enabled(3) asks for half of the time at most. */
 const WATCHDOG_SHARE = 3;
 
 /**
- * Tells the service manager what sd_notify(3) has words for: READY, STATUS, WATCHDOG, RELOADING, STOPPING. The watchdog is
- * fed from the event loop, so a loop that hangs starves it. Where nobody listens, nothing is done.
+ * Sends the states of sd_notify(3) to the service manager: READY, STATUS, WATCHDOG, STOPPING. The event loop feeds
+ * the watchdog, so a loop that hangs starves it. Does nothing without a service manager.
  */
 export class Supervision {
   readonly #options: SupervisionOptions;
   readonly #addon: Pick<DatagramAddon, 'notify'> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Throws when somebody listens and the add-on was not built: the service manager would wait in vain. */
+  /** Throws if there is a service manager and the add-on was not built: the service manager would wait in vain. */
   constructor(options: SupervisionOptions) {
     this.#options = options;
     if (options.socket !== undefined) this.#addon = openDatagramAddon();
   }
 
-  /** Requests are answered from now on; the watchdog is fed from now on. */
+  /** From now on requests are answered and the watchdog is fed. */
   ready(): void {
     const intervalMs = Math.min((this.#options.watchdogMs ?? Infinity) / WATCHDOG_SHARE, STATUS_INTERVAL_MS);
     this.#timer = setInterval(() => this.#tell('WATCHDOG=1', this.#options.status()), intervalMs).unref();
     this.#tell('READY=1', this.#options.status());
   }
 
-  /** The stop has begun. The watchdog is fed on: what is under way may take until the drain ends. */
+  /** The stop has begun. The watchdog is still fed, because the drain takes its time. */
   stopping(): void {
-    this.#tell('STOPPING=1', 'finishing what is under way');
+    this.#tell('STOPPING=1', 'finishing requests under way');
   }
 
   close(): void {
@@ -53,8 +53,8 @@ export class Supervision {
     try {
       this.#addon?.notify(socket, `${state}\nSTATUS=${status}\n`);
     } catch (err) {
-      // Unheard for too long, we are ended and started anew; requests need not fail before.
-      logger.error({ err }, 'the service manager could not be told');
+      // If this goes on for too long, the service manager restarts the daemon. Until then requests are served.
+      logger.error({ err }, 'the service manager could not be notified');
     }
   }
 }

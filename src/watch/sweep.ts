@@ -6,25 +6,25 @@ import { QUOTA_RETENTION_MS } from '../store/lmdb/quotaCounts.ts';
 import type { JobCopy, Store } from '../store/store.ts';
 
 const INTERVAL_MS = 60_000;
-/** Entries removed in one transaction: small enough that a batch waiting behind it does not notice. */
+/** Entries removed in one transaction: so few that a batch waiting behind them is not delayed. */
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
   store: Pick<Store, 'jobs' | 'copies' | 'serviceTime'>;
   copies: Pick<Copies, 'remove'>;
-  /** How long after its job was accepted a copy is kept. */
+  /** How long a copy is kept after its job was accepted. */
   documentRetentionMs: number;
   time: Pick<Timekeeping, 'ageMs' | 'date'>;
   logger: Logger;
   /** Default: a minute. */
   intervalMs?: number;
-  /** Told when the store can no longer be written. */
+  /** Called when the store can no longer be written. */
   onFatal(error: unknown): void;
 }
 
 /**
- * Removes what has expired, at once and then every minute: idempotency entries, counts of quotas whose windows are long over, and
- * copies of documents. Returns the function that ends it, after the step under way.
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, and
+ * copies of documents. Returns the function that ends the sweep after its current step.
  */
 export function startSweeping({ onFatal, ...options }: SweepOptions): () => Promise<void> {
   const stop = new AbortController();
@@ -41,7 +41,7 @@ export function startSweeping({ onFatal, ...options }: SweepOptions): () => Prom
 
 type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
 
-/** Removes, in small steps, what has expired by now. */
+/** Removes what has expired by now, in small steps. */
 export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
   for (const step of [sweepIdempotency, sweepQuotas, sweepCopies]) {
     while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
@@ -60,7 +60,7 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
   const { store, copies, logger } = sweep;
   const expired = await expiredCopies(sweep);
   if (expired.length > 0) await store.copies.forget(expired.map(({ jobId }) => jobId));
-  // If we stop here, the files are noise, and the next start removes them; so it does what cannot be removed now.
+  // If we stop here, the files are unreadable without their keys, and the next start removes them. It also removes files that cannot be removed now.
   for (const { jobId, copy } of expired) {
     await copies
       .remove(copy.file)
@@ -69,7 +69,7 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
   return expired.length;
 }
 
-/** Looks at every copy: after a jump of the clock the order of ids is not that of age. */
+/** Visits every copy: after a jump of the clock the order of ids is not the order of age. */
 async function expiredCopies({ store, documentRetentionMs, time }: Sweep): Promise<JobCopy[]> {
   const expired: JobCopy[] = [];
   for await (const copy of store.copies.all()) {

@@ -1,4 +1,4 @@
-/** What `pdfseal backup`, `check` and `restore --drill` leave behind for the daemon to tell: when they were done, and how they ended. */
+/** Notes that `pdfseal backup`, `check` and `restore --drill` leave for the daemon's status: when they ended, and how. */
 import { closeSync, fchmodSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ export type UpkeepNote = z.infer<typeof upkeepNote>;
 
 export type Chore = 'backup' | 'check' | 'restore-drill';
 
-/** For the daemon's user to read, whoever did the chore; nothing in it is secret. */
+/** Readable by the daemon's user, whoever ran the command; the note holds no secrets. */
 const MODE = 0o644;
 
 function fileOf(stateDir: string, chore: Chore): string {
@@ -20,8 +20,8 @@ function fileOf(stateDir: string, chore: Chore): string {
 }
 
 /**
- * Takes the place of the note before. Throws the system's error where it cannot be written. Root may write it into a folder of the daemon's
- * user, so a link that waits there is not followed.
+ * Replaces the previous note. Throws the system's error if the note cannot be written. Root may write into a folder
+ * of the daemon's user, so links are not followed.
  */
 export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): void {
   const file = fileOf(stateDir, chore);
@@ -29,7 +29,7 @@ export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): vo
   rmSync(draft, { force: true });
   const opened = openSync(draft, 'wx', MODE);
   try {
-    fchmodSync(opened, MODE); // Whatever the umask is.
+    fchmodSync(opened, MODE); // regardless of the umask
     writeFileSync(opened, `${JSON.stringify(note)}\n`);
   } finally {
     closeSync(opened);
@@ -37,7 +37,7 @@ export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): vo
   renameSync(draft, file);
 }
 
-/** Undefined where nothing was noted, or nothing that can be read. */
+/** The newest note; undefined if there is none, or none that can be read. */
 export function readUpkeep(stateDir: string, chore: Chore): UpkeepNote | undefined {
   try {
     return upkeepNote.parse(JSON.parse(readFileSync(fileOf(stateDir, chore), 'utf8')));

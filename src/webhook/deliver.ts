@@ -14,23 +14,23 @@ import { signatureHeaders } from './signature.ts';
 
 export interface DelivererOptions extends QueueLimits, Waits {
   store: Pick<Store, 'jobs' | 'webhooks' | 'serviceTime'>;
-  /** What may be connected to: see `net/policy.ts`. */
+  /** The targets that are allowed: see `net/policy.ts`. */
   allow: readonly string[];
-  /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
+  /** PEM of the certificate authorities to trust for TLS, instead of the well-known ones. */
   ca?: string | undefined;
-  /** For one attempt. */
+  /** The time-out of one attempt. */
   timeoutMs: number;
-  /** How often at least an endpoint that keeps failing is tried, as long as something is due. */
+  /** The longest pause between attempts at a failing endpoint while deliveries are due. */
   probeIntervalMs: number;
   /** How long dead letters are kept. */
   deadLetterMs: number;
   /** `data` of an event: the job as the API shows it, and when it ended, milliseconds since the epoch. */
   present(record: JobRecord, endedAt: number): object;
   clock: Clock;
-  /** By which secrets end; default: the same. */
+  /** The clock for the expiry of secrets; default: `clock`. */
   date?: Clock;
   logger: Logger;
-  /** Told when the store can no longer be read or written. */
+  /** Called when the store can no longer be read or written. */
   onFatal(error: unknown): void;
 }
 
@@ -38,7 +38,7 @@ export interface DelivererOptions extends QueueLimits, Waits {
 export interface WebhookStatus {
   endpoints: number;
   disabled: number;
-  /** Those that are tried by one delivery at a time only. */
+  /** Endpoints that get one delivery at a time only. */
   failing: number;
   inFlight: number;
   pending: number;
@@ -47,20 +47,21 @@ export interface WebhookStatus {
   /** Attempts that failed. */
   failures: number;
   dropped: number;
-  /** Since when the delivery that is due the longest is due, milliseconds since the epoch. */
+  /** When the most overdue delivery was due, milliseconds since the Unix epoch. */
   oldestDueAt?: number;
 }
 
 const BUFFER_DELIVERIES = 32;
-/** How soon a change by another process is noticed: a look at one key of the store. */
+/** How soon a change by another process is noticed; each look reads one key of the store. */
 const LOOK_MS = 1000;
 const SWEEP_MS = 60_000;
-/** What is under way when the daemon stops has so long to end by itself; cut off, it is sent again after the next start. */
+/** How long deliveries under way may take when the daemon stops. Those cut off are sent again after the next start. */
 const CLOSE_MS_MAX = 2000;
 
 /**
- * Sends what the outbox holds, each endpoint in a queue of its own. Order, attempts and due times are in the store: after a
- * crash it goes on where it was, and what was sent but not yet noted as sent is sent again under the same `webhook-id`.
+ * Delivers the messages in the outbox, with a queue for each endpoint. Order, attempts and due times are in the
+ * store: after a crash delivery continues, and messages whose delivery was not recorded are sent again with the
+ * same `webhook-id`.
  */
 export class Deliverer {
   readonly #options: DelivererOptions;
@@ -115,7 +116,7 @@ export class Deliverer {
     };
   }
 
-  /** Lets what is under way end, but not for long. */
+  /** Waits for deliveries under way, but not for long. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#sweeper);
@@ -127,7 +128,7 @@ export class Deliverer {
     this.#cutOff();
   }
 
-  /** When something is due is said in service time, so that a date that jumps makes nothing overdue. */
+  /** Due times are in service time, so that a jump of the clock makes nothing overdue. */
   get #now(): number {
     return this.#options.store.serviceTime.now();
   }
@@ -157,7 +158,7 @@ export class Deliverer {
     }
   }
 
-  /** Sends what is due and has room, one per endpoint and round; returns when there is more to do, should nobody wake us before. */
+  /** Sends due messages while there are free places, one per endpoint and round. Returns when the next message is due. */
   async #pass(): Promise<number> {
     await this.#refresh();
     let nextAt = Number.POSITIVE_INFINITY;
@@ -196,7 +197,7 @@ export class Deliverer {
     return queue.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
   }
 
-  /** When the queue's next delivery is due; what is due already is read into its buffer. */
+  /** When the queue's next delivery is due. Reads deliveries that are due already into its buffer. */
   async #dueAt(queue: EndpointQueue): Promise<number> {
     const { store } = this.#options;
     if (queue.buffer.length > 0) return queue.buffer[0]?.at ?? 0;
@@ -215,7 +216,7 @@ export class Deliverer {
     const delivery = queue.buffer.shift();
     if (!delivery || queue.inFlight.has(delivery.webhookId) || !this.#maySend(queue))
       return delivery !== undefined;
-    // Last in turn from now on.
+    // The endpoint is last in turn from now on.
     this.#queues.delete(queue.endpoint.id);
     this.#queues.set(queue.endpoint.id, queue);
     queue.inFlight.add(delivery.webhookId);
@@ -236,7 +237,7 @@ export class Deliverer {
     const { endpoint } = queue;
     const body = await this.#bodyOf(delivery);
     const answer = await this.#send(endpoint, delivery, body);
-    // If we stop before it is settled, it is sent again: at least once, always under the same id.
+    // If we stop before this delivery is settled, it is sent again: at least once, always with the same id.
     if (answer === undefined) return;
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
@@ -272,7 +273,7 @@ export class Deliverer {
     }
     const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
     if (delayMs === undefined) {
-      logger.warn({ event: 'webhook_given_up', ...fields }, 'a webhook was given up: it is a dead letter');
+      logger.warn({ event: 'webhook_given_up', ...fields }, 'a webhook was given up and is a dead letter now');
       return store.webhooks.outbox.settle(delivery, { kind: 'dead', failure });
     }
     logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
@@ -280,16 +281,16 @@ export class Deliverer {
     await store.webhooks.outbox.settle(delivery, { kind: 'retry', dueAt, failure });
   }
 
-  /** It answered 410 Gone: nobody wants to be told there any more. */
+  /** The endpoint answered 410 Gone: it wants no more messages. */
   async #disable({ id, revision }: WebhookEndpoint, at: number): Promise<void> {
     const gone: EndpointChange = (current) => {
-      // Whoever changed it since has not been told.
+      // Somebody has changed the endpoint since, and has not had this answer.
       return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
     };
     await this.#options.store.webhooks.endpoints.change(id, gone, null);
   }
 
-  /** The answer, or why there is none; undefined when we stopped asking. */
+  /** The answer, or why there is none; undefined if this process is stopping. */
   async #send(
     endpoint: WebhookEndpoint,
     { webhookId }: Delivery,
@@ -338,7 +339,7 @@ export class Deliverer {
   }
 }
 
-/** For the log, which no URL reaches: they may hold secrets. */
+/** The fields for the log. URLs can hold secrets, so the log has none. */
 function about(
   { id, clientId }: WebhookEndpoint,
   { webhookId, attempts }: Delivery,

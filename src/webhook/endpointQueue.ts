@@ -1,18 +1,18 @@
 import type { Delivery, WebhookEndpoint } from '../store/webhookStore.ts';
 
-/** Failures one after the other that make an endpoint a failing one: it is then tried by one delivery at a time. */
+/** Consecutive failures after which an endpoint is failing: it then gets one delivery at a time. */
 const FAILURES_TOLERATED = 4;
-/** The first pause of a failing endpoint is this share of the longest one; each further one is twice as long. */
+/** The first pause of a failing endpoint as a share of the longest pause. Each further pause is twice as long. */
 const FIRST_PAUSE_SHARE = 1 / 64;
 
-/** How deliveries to one endpoint go, as this process knows. What must survive it is in the store. */
+/** The deliveries to one endpoint, as this process knows them. Everything that must survive is in the store. */
 export class EndpointQueue {
   endpoint: WebhookEndpoint;
-  /** Ids of what is being sent. */
+  /** Ids of the messages being sent. */
   readonly inFlight = new Set<string>();
-  /** Due, in order, read from the store in one go. */
+  /** Due deliveries in their order, read from the store together. */
   buffer: Delivery[] = [];
-  /** When the store has something due again, in service time as far as known; meaningless while the buffer has something. */
+  /** When the store has the next due delivery, in service time; meaningless while the buffer is not empty. */
   lookAt = 0;
   pausedUntil = 0;
   #failures = 0;
@@ -28,7 +28,7 @@ export class EndpointQueue {
   /** Whether one more may be sent, given how many of the places for all endpoints are free. */
   maySend({ inFlightMax, perEndpointMax }: QueueLimits, free: number, failingInFlight: number): boolean {
     if (this.endpoint.disabled !== undefined || free <= 0) return false;
-    // The last quarter of the places is for endpoints that have none yet, and no more than a quarter goes to failing ones.
+    // The last quarter of the places is for endpoints that have none yet, and failing endpoints get at most a quarter.
     const reserve = inFlightMax / 4;
     if (this.isFailing) return this.inFlight.size === 0 && failingInFlight < reserve;
     return this.inFlight.size === 0 || (this.inFlight.size < perEndpointMax && free > reserve);
@@ -47,8 +47,8 @@ export class EndpointQueue {
   }
 
   /**
-   * The endpoint is another, or somebody has something sent to it. What was changed is learnt anew; where nothing was, it is tried
-   * again at once, but a failing endpoint stays one until it answers.
+   * The endpoint was changed, or somebody asked for a delivery to it. It is tried at once. If it was changed,
+   * earlier failures no longer count; otherwise a failing endpoint is failing until it answers.
    */
   renew(endpoint: WebhookEndpoint): void {
     const isChanged = !isSame(this.endpoint, endpoint);

@@ -13,17 +13,17 @@ import { newSecret, parseSecret } from './signature.ts';
 
 /** Enough for every system that wants to know; each job costs one delivery to each. */
 export const ENDPOINTS_PER_CLIENT_MAX = 16;
-/** How long the secret before a rotation signs too. */
+/** How long the previous secret signs too after a rotation. */
 export const OVERLAP_MS_DEFAULT = 86_400_000;
 
 const URL_CHARACTERS_MAX = 2048;
 const DESCRIPTION_CHARACTERS_MAX = 256;
 
-/** What can be said of an endpoint, as API and command line take it. */
+/** The fields of an endpoint that API and command line accept. */
 export interface EndpointFields {
   url?: string;
   events?: WebhookEvent[];
-  /** Empty takes it away. */
+  /** Empty to remove it. */
   description?: string;
   secret?: string;
 }
@@ -80,12 +80,12 @@ export function tooManyEndpoints(): ServiceError {
   return new ServiceError('too_many_webhook_endpoints', message);
 }
 
-/** What the audit trail says of an endpoint. The rest of its URL may hold secrets. */
+/** What the audit trail records of an endpoint: the origin of its URL only, because the rest can hold secrets. */
 export function auditedEndpoint({ id, clientId, url }: NewEndpoint): ActObject {
   return { endpoint: id, client: clientId, origin: new URL(url).origin };
 }
 
-/** A change, to be made to an endpoint as it is at that moment. */
+/** A change to an endpoint as it is at that moment. */
 export type EndpointChange = (current: WebhookEndpoint) => NewEndpoint;
 
 export function withFields({ url, events, description }: EndpointFields): EndpointChange {
@@ -95,7 +95,7 @@ export function withFields({ url, events, description }: EndpointFields): Endpoi
   };
 }
 
-/** From now on it signs with the new secret, and for the overlap with the one before too; older ones end. */
+/** From now on the new secret signs, during the overlap the previous one too. Older secrets end at once. */
 export function withSecret(secret: string, overlapMs: number, now: number): EndpointChange {
   return (current) => ({
     ...current,

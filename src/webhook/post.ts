@@ -13,16 +13,16 @@ export interface PosterOptions {
 
 export interface Answer {
   status: number;
-  /** As it was sent. */
+  /** The header as it was sent. */
   retryAfter?: string;
 }
 
-/** What follows the head of an answer means nothing to us: so much of it is discarded to keep the connection, no more. */
+/** The body of an answer means nothing to us. This much of it is read and discarded, to keep the connection. */
 const BODY_BYTES_MAX = 64 * 1024;
 const BODY_MS_MAX = 1000;
 const IDLE_CONNECTIONS_MAX = 4;
 
-/** Posts to targets that others name, over connections that are kept. Follows no redirects. */
+/** Posts to targets that clients name, over kept connections. Follows no redirects. */
 export class Poster {
   readonly #timeoutMs: number;
   readonly #client: HttpClient;
@@ -32,7 +32,7 @@ export class Poster {
     this.#client = new HttpClient({ policy, ca, idleConnectionsMax: IDLE_CONNECTIONS_MAX });
   }
 
-  /** Throws NoAnswer, within the time-out. A target may answer with anything: only status and Retry-After are looked at. */
+  /** Throws NoAnswer within the time-out. Reads only the status and Retry-After of an answer. */
   post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
     const request = {
       method: 'POST',
@@ -48,7 +48,7 @@ export class Poster {
     });
   }
 
-  /** Cuts off what is under way. */
+  /** Cuts off requests under way. */
   close(): void {
     this.#client.close();
   }

@@ -7,7 +7,7 @@ import type {
   NewEndpoint,
 } from '../store/webhookStore.ts';
 
-/** An endpoint as API and command line show it: never its secrets. */
+/** An endpoint as API and command line show it, without its secrets. */
 export function presentEndpoint(endpoint: NewEndpoint, now: number) {
   const { id, url, events, description, secrets, createdAt, disabled } = endpoint;
   const previous = secrets.find(({ expiresAt }) => expiresAt !== undefined && now < expiresAt);
@@ -23,7 +23,7 @@ export function presentEndpoint(endpoint: NewEndpoint, now: number) {
   };
 }
 
-/** How its deliveries go. */
+/** The counts of an endpoint's deliveries. */
 export function presentTally(tally: EndpointTally) {
   const { pending, deadLetters, delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt } = tally;
   return {

@@ -1,9 +1,9 @@
 const DAY_MS = 86_400_000;
-/** The most that is added to a wait, as a share of it: what failed together is not to come back together. */
+/** The largest random addition to a wait, as a share of it, so that deliveries that failed together are not repeated together. */
 const JITTER = 0.1;
 
 export interface Waits {
-  /** Before each repeat, in milliseconds: `[5000]` makes two attempts. */
+  /** The wait before each repeat, in milliseconds: `[5000]` makes two attempts. */
   retryDelaysMs: readonly number[];
 }
 
@@ -19,7 +19,7 @@ export function nextDelayMs(
   return Math.max(delayMs * (1 + JITTER * random()), retryAfterMs);
 }
 
-/** `Retry-After` in milliseconds from now, a day at most (RFC 9110, section 10.2.3); undefined for what cannot be read. */
+/** `Retry-After` in milliseconds from now, a day at most (RFC 9110, section 10.2.3); undefined for an invalid value. */
 export function parseRetryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const waitMs = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : parseHttpDate(header) - now;

@@ -3,7 +3,7 @@ import { fromBase64, toBase64 } from '../base/bytes.ts';
 
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
-/** Of a secret that somebody brings along (Standard Webhooks 1.0.0, "Signature scheme"). */
+/** Limits for a secret that the caller chooses (Standard Webhooks 1.0.0, "Signature scheme"). */
 const SECRET_BYTES_MIN = 24;
 const SECRET_BYTES_MAX = 64;
 
@@ -21,10 +21,10 @@ export function parseSecret(text: string): Uint8Array | undefined {
 
 export interface SignedMessage {
   webhookId: string;
-  /** Of this attempt, milliseconds since the epoch. */
+  /** The time of this attempt, milliseconds since the Unix epoch. */
   sentAt: number;
   body: Uint8Array;
-  /** Each makes a signature; a receiver needs one that it can verify. */
+  /** Each secret makes a signature; a receiver needs one that it can verify. */
   secrets: readonly string[];
 }
 

@@ -94,7 +94,9 @@ async function rotateUnderLoad(t: Test, house: House): Promise<void> {
   const { sandbox, daemon, client } = house;
   const traffic = new Traffic(client, ['blocking', 'blocking', 'async']);
   const from = await plan(house);
-  await until('the new keys are opened', () => hasLogged(daemon, 'an epoch is planned, its keys are opened'));
+  await until('the new keys are opened', () =>
+    hasLogged(daemon, 'an epoch is planned; its keys are being opened'),
+  );
   await sleep(from - Date.now());
   await until('it is used', () => traffic.since(from, 'blocking').length >= 10);
   const retired = ['eu/sandbox-2026', '--config', sandbox.configFile, '--confirm', 'sandbox-2026'];

@@ -249,7 +249,7 @@ t.test('without canaries it is ready by what its parts know, and seals none', as
     parts.find(({ name }) => name === 'canary'),
     { ready: true, detail: /health\.canary_interval is off/ },
   );
-  t.strictSame((await statusOf(sandbox)).canary, { ready: true, detail: 'none sings by itself' });
+  t.strictSame((await statusOf(sandbox)).canary, { ready: true, detail: 'canaries run on request only' });
   t.match((await askAdmin(sandbox, '/canary', 'POST')).json(), { verified: true }, 'but when it is asked to');
 });
 

@@ -90,7 +90,7 @@ interface Shown {
   checks: unknown[];
 }
 
-const TRUST_LINE = `The trust file has SHA-256 ${createHash('sha256').update(trust).digest('hex')}: compare it with what was handed over to you.`;
+const TRUST_LINE = `The trust file has SHA-256 ${createHash('sha256').update(trust).digest('hex')}: compare it with the digest that was handed over to you.`;
 
 /** What the page is to say of a verdict. */
 function shownFor({ outcome, matches, checks }: Verdict): Shown {

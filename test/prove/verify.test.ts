@@ -99,7 +99,7 @@ t.test('the copy without metadata is told from the document', async (t) => {
   t.match(verify(sealedDocument, receipt), { outcome: 'bad' }, 'where no copy was sealed');
 });
 
-t.test('a canary is in the log, and nobody’s document', async (t) => {
+t.test('a canary is in the log, and no client’s document', async (t) => {
   const canary = makeJob('job_canary', { source: 'canary' });
   const [sung] = await sealJobs({
     jobs: [canary, ...others],
@@ -111,7 +111,7 @@ t.test('a canary is in the log, and nobody’s document', async (t) => {
   const asDocument = verifyReceipt({ document, receipt: sung, trust: both });
   t.equal(asDocument.outcome, 'bad');
   t.strictSame(notPassed(asDocument), ['manifest'], 'everything else of it is in order');
-  t.match(asDocument.checks[2]?.detail, /^a canary, .* nobody’s document$/);
+  t.match(asDocument.checks[2]?.detail, /^a canary, .* no client’s document$/);
   t.match(verifyReceipt({ document, receipt: sung, trust: both, subject: 'canary' }), { outcome: 'good' });
   const noCanary = verifyReceipt({ document, receipt, trust: both, subject: 'canary' });
   t.strictSame(notPassed(noCanary), ['manifest']);

@@ -215,7 +215,9 @@ t.test('what may pass is tried again', async (t) => {
     t.match(await ended(client, await create(client, source.origin)), { phase: 'completed' }, name);
     t.equal(source.requests.length, 4, name);
   }
-  const retries = log().filter(({ msg }) => msg === 'a document could not be fetched; it is tried again');
+  const retries = log().filter(
+    ({ msg }) => msg === 'a document could not be fetched; another attempt follows',
+  );
   t.equal(retries.length, 12);
   for (const line of retries) t.match(line, { error_code: 'source_unreachable', origin: /^http:..127/ });
 });

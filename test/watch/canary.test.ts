@@ -89,7 +89,7 @@ t.test('it is sealed as every document is, and is nobody’s', async (t) => {
 
 t.test('where it is off none sings but when asked, and readiness does not depend on it', async (t) => {
   const { canary, store, site, signing } = await makeHouse(t, { intervalMs: Number.POSITIVE_INFINITY });
-  const off = { ready: true, detail: 'none sings by itself' };
+  const off = { ready: true, detail: 'canaries run on request only' };
   canary.start();
   t.match(canary.status(), { ...off, newest: undefined });
   t.match(await canary.sing(), { verified: true });
