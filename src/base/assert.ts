@@ -6,7 +6,7 @@ export class BrokenInvariant extends Error {
   }
 }
 
-/** States what must be true here; a failure is a bug in pdfseald or damage to its store, never bad input. */
+/** States what must be true at this point. A failure is a bug in pdfseald or damage to its store, never bad input. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new BrokenInvariant(message);
 }

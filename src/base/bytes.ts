@@ -1,4 +1,4 @@
-// `bytes.browser.ts` is what a browser's bundle has in this file's place (package.json, "browser").
+// A browser's bundle uses `bytes.browser.ts` instead of this file (package.json, "browser").
 
 /** Standard Base64 with padding (RFC 4648, section 4). */
 export function toBase64(data: Uint8Array): string {
@@ -16,7 +16,7 @@ export function toHex(data: Uint8Array): string {
   return view(data).toString('hex');
 }
 
-/** Reads hexadecimal of our own, which is well-formed. */
+/** Decodes hexadecimal that pdfseald wrote, so it is well-formed. */
 export function fromHex(text: string): Uint8Array {
   return Buffer.from(text, 'hex');
 }
@@ -26,7 +26,7 @@ export function toBinary(data: Uint8Array): string {
   return view(data).toString('latin1');
 }
 
-/** The other way round; characters beyond U+00FF lose their high bits. */
+/** The inverse of {@link toBinary}; characters beyond U+00FF lose their high bits. */
 export function fromBinary(text: string): Uint8Array {
   return Buffer.from(text, 'latin1');
 }
@@ -44,7 +44,7 @@ export function bytesEqual(a: Uint8Array, b: Uint8Array): boolean {
   return compareBytes(a, b) === 0;
 }
 
-/** Below zero, zero or above: octet by octet, then by length. */
+/** Negative, zero or positive: compares octet by octet, then by length. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return Buffer.compare(a, b);
 }

@@ -1,4 +1,4 @@
-/** Milliseconds since the Unix epoch, UTC. Passed in wherever time matters, so that tests can hold it. */
+/** Milliseconds since the Unix epoch, UTC. Passed in wherever time matters, so that tests can control it. */
 export type Clock = () => number;
 
 export const systemClock: Clock = () => Date.now();
@@ -8,7 +8,7 @@ export function toRfc3339(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
 
-/** Started now; each call gives the milliseconds since the one before. */
+/** Starts now. Each call returns the milliseconds since the previous call. */
 export function stopwatch(): () => number {
   let last = performance.now();
   return () => {

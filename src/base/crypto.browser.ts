@@ -1,4 +1,4 @@
-/** Does what `crypto.ts` does, without Node. Nothing in here is secret, so nothing needs constant time. */
+/** Does what `crypto.ts` does, without Node. It handles no secrets, so nothing needs constant time. */
 import { mod, pow } from '@noble/curves/abstract/modular.js';
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { p256, p384, p521 } from '@noble/curves/nist.js';
@@ -11,7 +11,7 @@ import { isWeakPoint } from './ed25519.ts';
 const DIGESTS = { sha1, sha256: sha2_256, sha384, sha512: sha2_512 };
 const CURVES = { 'P-256': p256, 'P-384': p384, 'P-521': p521 };
 
-/** What stands before the digest in a PKCS#1 v1.5 signature, DER of a DigestInfo (RFC 8017, section 9.2, note 1). */
+/** The prefix of the digest in a PKCS#1 v1.5 signature, DER of a DigestInfo (RFC 8017, section 9.2, note 1). */
 const DIGEST_INFOS: Record<DigestName, string> = {
   sha256: '3031300d060960864801650304020105000420',
   sha384: '3041300d060960864801650304020205000430',
@@ -46,7 +46,7 @@ export function verify(
         return verifyRsa(key, digest, digestOf(digest, message), signature);
     }
   } catch {
-    // A point off its curve, numbers out of range, a signature that is no DER.
+    // A point off its curve, numbers out of range, a signature that is not DER.
     return false;
   }
 }
@@ -62,8 +62,9 @@ export function isOnCurve(key: PublicKey): boolean {
 }
 
 /**
- * RFC 8032, section 5.1.7, without the cofactor, as OpenSSL has it: R as it is recomputed must be R as it was sent. noble's own
- * verification multiplies by the cofactor, and so takes signatures that only their maker can make and OpenSSL refuses.
+ * RFC 8032, section 5.1.7, without the cofactor, as OpenSSL does it: the recomputed R must equal the R in the
+ * signature. noble's own verification multiplies by the cofactor, and so accepts signatures that OpenSSL refuses
+ * and that only the key's owner can make.
  */
 function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
   if (signature.length !== 64 || isWeakPoint(publicKey) || isWeakPoint(signature.subarray(0, 32)))
@@ -82,7 +83,7 @@ function verifyEcdsa(curve: Curve, point: Uint8Array, digest: Uint8Array, signat
   return CURVES[curve].verify(signature, digest, point, options);
 }
 
-/** The one encoding that the digest can have is built and compared: nothing of what the signature hides is parsed. */
+/** Builds the only valid encoding of the digest and compares: the content of the signature is never parsed. */
 function verifyRsa(
   { modulus, exponent }: Extract<PublicKey, { type: 'rsa' }>,
   name: DigestName,

@@ -1,7 +1,7 @@
 import * as node from 'node:crypto';
 import { isWeakPoint } from './ed25519.ts';
 
-// `crypto.browser.ts` is what a browser's bundle has in this file's place (package.json, "browser").
+// A browser's bundle uses `crypto.browser.ts` instead of this file (package.json, "browser").
 
 /** Hash functions that evidence may rest on (ETSI TS 119 312). */
 export type DigestName = 'sha256' | 'sha384' | 'sha512';
@@ -17,8 +17,8 @@ export type PublicKey =
   /** Big-endian, without leading zeros. */
   | { type: 'rsa'; modulus: Uint8Array; exponent: Uint8Array };
 
-// The digest goes by way of a binary string: for the short inputs of a Merkle tree this is twice as fast as asking
-// node:crypto for a Buffer, which it allocates outside the pool.
+// The digest passes through a binary string: for the short inputs of a Merkle tree this is twice as fast as a
+// Buffer, which node:crypto allocates outside the pool.
 
 /** SHA-1 only names a certificate, in the oldest form of that attribute (RFC 2634, ESSCertID). */
 export function digestOf(name: DigestName | 'sha1', data: Uint8Array): Uint8Array {
@@ -38,8 +38,8 @@ export function sha512(data: Uint8Array): Uint8Array {
 /**
  * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor, no
  * point of small order), DER of r and
- * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2). Ed25519 hashes on its own, so
- * `digest` says nothing there. Any key, message and signature are safe.
+ * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2). Ed25519 hashes by itself
+ * and ignores `digest`. Any key, message and signature are safe.
  */
 export function verify(
   key: PublicKey,
@@ -52,7 +52,7 @@ export function verify(
   try {
     return node.verify(key.type === 'ed25519' ? null : digest, message, keyObject(key), signature);
   } catch {
-    // OpenSSL throws for some keys and signatures that cannot be any.
+    // OpenSSL throws for some malformed keys and signatures.
     return false;
   }
 }
@@ -68,7 +68,7 @@ export function isOnCurve(key: PublicKey): boolean {
   }
 }
 
-/** Taking a key in costs as much as verifying with it, and a root's is used again and again. */
+/** Importing a key costs as much as verifying with it, and a root's key is used again and again. */
 const keyObjects = new WeakMap<PublicKey, node.KeyObject>();
 
 function keyObject(key: PublicKey): node.KeyObject {

@@ -10,9 +10,9 @@ const SMALL_ORDER = new Set([
 ]);
 
 /**
- * Whether 32 bytes are a point of small order, or a second spelling of another: a y that is not below 2^255 - 19 (RFC 8032,
- * section 5.1.3). A key of small order lets one signature be good for many messages, and implementations, and versions of
- * them, differ about such points: so they are refused before any is asked.
+ * Whether 32 bytes encode a point of small order, or a non-canonical y, which is not below 2^255 - 19 (RFC 8032,
+ * section 5.1.3). With a key of small order one signature is valid for many messages, and implementations and their
+ * versions treat such points differently. So they are refused before any implementation sees them.
  */
 export function isWeakPoint(point: Uint8Array): boolean {
   const y = Uint8Array.from(point);

@@ -1,6 +1,7 @@
 /**
- * The only file that reads the environment: everything else is told by the config file or the command line. What is
- * here is here because it must not stand in either (secrets), or because the service manager says it this way.
+ * The only file that reads the environment. Everything else comes from the configuration file or the command line.
+ * Values are here because they are secret, because the service manager passes them this way, or because a shell
+ * profile sets them.
  */
 
 /** Folder in which systemd places the credentials of this unit (`LoadCredential=`); undefined outside of one. */
@@ -18,17 +19,17 @@ export function configFileFromEnvironment(): string | undefined {
   return process.env.PDFSEAL_CONFIG || undefined;
 }
 
-/** Whether `pdfseal` is to show where in its own code it failed. */
+/** Whether `pdfseal` shows the stack of an error. */
 export function stackWanted(): boolean {
   return Boolean(process.env.PDFSEAL_STACK);
 }
 
-/** Who called sudo(8), as it says; anybody can say so. */
+/** The user who called sudo(8), as sudo states; anybody can set this variable. */
 export function sudoUser(): string | undefined {
   return process.env.SUDO_USER || undefined;
 }
 
-/** Where the service manager wants to be told of readiness (sd_notify(3)). */
+/** The socket on which the service manager expects notifications (sd_notify(3)). */
 export function notifySocket(): string | undefined {
   return process.env.NOTIFY_SOCKET || undefined;
 }
@@ -39,7 +40,7 @@ export function watchdogMs(): number | undefined {
   return isForUs(WATCHDOG_PID) && WATCHDOG_USEC ? Number(WATCHDOG_USEC) / 1000 : undefined;
 }
 
-/** Device and inode of the stream that leads to the journal (systemd.exec(5)); undefined where nothing does. */
+/** Device and inode of the stream that leads to the journal (systemd.exec(5)); undefined if there is none. */
 export function journalStream(): string | undefined {
   return process.env.JOURNAL_STREAM || undefined;
 }
@@ -57,7 +58,7 @@ export function inheritedSockets(): { fd: number; name: string }[] {
   }));
 }
 
-/** The environment is handed on to children; what it says is for one process. */
+/** Child processes inherit the environment, but these variables are meant for one process. */
 function isForUs(pid: string | undefined): boolean {
   return pid === String(process.pid);
 }

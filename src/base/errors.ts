@@ -1,6 +1,6 @@
 /**
- * Every failure a caller can meet, by its stable code. The table in `http/errors.ts` gives each its status, type and
- * remedy; a code missing there does not compile.
+ * The stable code of every error that a caller can get. The table in `http/errorKinds.ts` gives each its status,
+ * type and remedy; a code that is missing there does not compile.
  */
 export type ErrorCode =
   // 400: the request
@@ -73,7 +73,7 @@ export interface ServiceErrorOptions {
 }
 
 /**
- * A failure the caller is told about: `message` is public, names the field and the remedy, and never carries a path,
+ * An error for the caller. `message` is public, names the field and the remedy, and never contains a path,
  * a PIN, a PKCS#11 handle or text of an inner error (that belongs in `cause`, which is only logged).
  */
 export class ServiceError extends Error {
@@ -92,15 +92,15 @@ export class ServiceError extends Error {
 
 export interface OperatorErrorOptions {
   cause?: unknown;
-  /** Stable, in snake_case, for scripts; `cli/failure.ts` has those in use. Left out, the cause tells. */
+  /** Stable, in snake_case, for scripts; `cli/report.ts` lists the codes in use. Default: derived from the cause. */
   code?: string;
-  /** What to do, where the message does not say it. */
+  /** What to do, if the message does not say it. */
   remedy?: string;
 }
 
 /**
- * Something only an administrator can mend (a config value, a missing key, a foreign store): printed as one line
- * without a stack, and the program ends with exit status 1.
+ * A problem that only an administrator can solve (a config value, a missing key, another environment's store). It
+ * is printed as one line without a stack, and the program ends with exit status 1.
  */
 export class OperatorError extends Error {
   readonly code: string | undefined;

@@ -1,6 +1,6 @@
 /**
- * Events that are worth an administrator's search, by the `event` of their log line. Each has its MESSAGE_ID in the journal, for good:
- * `systemd/pdfseald.catalog` explains them by that.
+ * Events that an administrator may search for, by the `event` of their log line. Each has a permanent MESSAGE_ID in
+ * the journal; `systemd/pdfseald.catalog` explains each by this id.
  */
 export const EVENTS = {
   started: '797685fae1ab4cc2ba4fdc77a233a642',

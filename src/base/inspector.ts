@@ -1,6 +1,6 @@
 /**
- * On SIGUSR1 Node opens its inspector on a port of loopback, where any user of the machine reads what is in the memory of this
- * process and has it run anything. The package starts every program with `--disable-sigusr1`; this is for whoever runs one
- * without. Imported first, for what it does.
+ * On SIGUSR1 Node opens its inspector on a loopback port. There any user of the machine could read this process's
+ * memory and run code in it. The package starts every program with `--disable-sigusr1`; this module protects
+ * programs that were started without. Import it first, for its side effect.
  */
 process.on('SIGUSR1', () => {});

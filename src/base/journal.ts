@@ -7,15 +7,15 @@ import { journalStream } from './env.ts';
 import { EVENTS, type EventName } from './events.ts';
 import type { LogOutput } from './logWriter.ts';
 
-/** Datagrams over Unix sockets, which Node does not have. Neither waits. */
+/** Datagrams over Unix sockets, which Node lacks. Neither function waits. */
 export interface DatagramAddon {
-  /** Sends one; throws Error with the system's words. */
+  /** Sends one datagram; throws Error with the system's message. */
   notify(socket: string, message: string): void;
-  /** How many were sent, in their order; throws Error with the system's code when none was. */
+  /** Sends datagrams in their order and returns how many were sent; throws Error with the system's code if none was. */
   send(socket: string, messages: Buffer[]): number;
 }
 
-/** Throws when the add-on was not built. */
+/** Throws if the add-on was not built. */
 export function openDatagramAddon(): DatagramAddon {
   const addon = new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url);
   return createRequire(import.meta.url)(fileURLToPath(addon)) as DatagramAddon;
@@ -24,7 +24,7 @@ export function openDatagramAddon(): DatagramAddon {
 export const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 const IDENTIFIER = 'pdfseald';
 
-/** syslog(3): 0 and 1 are for whole machines. */
+/** syslog(3); 0 and 1 are reserved for the whole machine. */
 const PRIORITIES: Record<string, string> = {
   fatal: '2',
   error: '3',
@@ -35,7 +35,7 @@ const PRIORITIES: Record<string, string> = {
 };
 const PRIORITY_UNKNOWN = '6';
 
-/** What is a field of its own, to be searched for; everything is in the message. */
+/** These values also become journal fields, for searching. The message contains all values. */
 const FIELDS = [
   'event',
   'request_id',
@@ -55,7 +55,7 @@ const FIELDS = [
   'reason',
 ].map((name) => [name, `PDFSEAL_${name.toUpperCase()}`] as const);
 
-/** Whether what is written to this descriptor goes to the journal (systemd.exec(5), JOURNAL_STREAM). */
+/** Whether this descriptor leads to the journal (systemd.exec(5), JOURNAL_STREAM). */
 export function isJournal(fd: number): boolean {
   const stream = journalStream();
   if (stream === undefined) return false;
@@ -63,7 +63,7 @@ export function isJournal(fd: number): boolean {
   return stream === `${dev}:${ino}`;
 }
 
-/** Makes an entry of each line. While the journal is away, as it is when it is restarted, lines wait for it. */
+/** Makes a journal entry of each line. Lines wait while the journal is not available, as during its restart. */
 export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_SOCKET): LogOutput {
   return (bytes) => {
     const lines = splitLines(bytes);
@@ -102,7 +102,7 @@ function splitLines(bytes: Buffer): Buffer[] {
 
 type Fields = Record<string, unknown>;
 
-/** One line of the log, JSON, as an entry of the journal. */
+/** Encodes one JSON line of the log as a journal entry. */
 export function encodeEntry(line: string): Buffer {
   const { level, time: _, msg = '', ...fields } = JSON.parse(line) as Fields;
   const id = EVENTS[fields.event as EventName];
@@ -121,10 +121,10 @@ export function encodeEntry(line: string): Buffer {
   return encodeFields(entry);
 }
 
-/** Printable ASCII but quotes and `=`: nothing a terminal would obey, and nothing that could pass for another field. */
+/** Printable ASCII except quotes and `=`: no control characters, and nothing that looks like another field. */
 const WORD = /^[!#-<>-~]+$/;
 
-/** `name=value`, the value as JSON where it is not a plain word; of an error its message and code, for the rest has a field. */
+/** `name=value`, with the value in JSON unless it is a plain word. Of an error only message and code: the rest is in a field. */
 function describeField([name, value]: [string, unknown]): string[] {
   if (name === 'event') return [];
   if (name === 'err') {
@@ -139,7 +139,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Few values have lines: those go with their length, 64 bits little-endian, in front. */
+/** Few values have several lines. Such values are preceded by their length, 64 bits little-endian. */
 function encodeFields(entry: [name: string, value: string][]): Buffer {
   if (!entry.some(([, value]) => value.includes('\n'))) {
     return Buffer.from(entry.map(([name, value]) => `${name}=${value}\n`).join(''));

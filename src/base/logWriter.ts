@@ -2,37 +2,37 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { toRfc3339 } from './clock.ts';
 
-/** How long a line may wait for others to be written with it. */
+/** How long a line may wait to be written together with others. */
 const LINE_DELAY_MS_MAX = 100;
 const LINES_LENGTH_MIN = 4096;
-/** What may wait for a reader that does not read, in UTF-16 code units. */
+/** How much may wait for a reader that does not read, in UTF-16 code units. */
 const WAITING_LENGTH_MAX = 1_048_576;
-/** A pipe holds 64 KiB, so a reader gets 6 MiB/s at the least. */
+/** A pipe holds 64 KiB, so a reader gets at least 6 MiB/s. */
 const RETRY_MS = 10;
-/** How long a process that ends waits for a reader. */
+/** How long an ending process waits for a reader. */
 const LAST_LINES_MS_MAX = 500;
 
 /**
- * Takes bytes of whole lines, as many as it can without waiting, and returns how many. Throws an Error with the code EAGAIN when it
- * can take none for the moment, any other when what it was given is lost.
+ * Writes bytes of whole lines, as many as possible without waiting, and returns how many. Throws an Error with the
+ * code EAGAIN if it can write none at the moment, and any other Error if the bytes are lost.
  */
 export type LogOutput = (bytes: Buffer) => number;
 
 /**
- * Writes the lines of the log to its output, several at a time, for a system call per line is a tenth of what a busy daemon
- * does. What is left is written when the process exits, whatever ends it but a signal nobody handles.
+ * Writes the lines of the log to its output, several at a time, because a system call per line costs a busy daemon
+ * a tenth of its time. The remaining lines are written when the process exits, unless an unhandled signal ends it.
  *
- * The log is never worth more than the work it tells of: a full disk or a reader that hangs costs lines, neither time nor
- * memory. They are counted, and the log says how many are missing as soon as it can be written again.
+ * Work is worth more than its log: a full disk or a hanging reader costs lines, but neither time nor memory. Lost
+ * lines are counted, and the log says how many are missing as soon as it can be written again.
  */
 export class LogWriter {
   readonly #output: LogOutput;
   #lines: string[] = [];
   #length = 0;
-  /** Taken from `#lines`, not yet written; it may begin in the middle of a line. */
+  /** Bytes of lines that were taken from `#lines` and not yet written; they may begin in the middle of a line. */
   #unwritten: Buffer = Buffer.alloc(0);
   #isBlocked = false;
-  /** Whether what is in the file ends in the middle of a line, the rest of which was lost. */
+  /** Whether the output ends in the middle of a line whose rest was lost. */
   #isTorn = false;
   #lost = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -53,7 +53,7 @@ export class LogWriter {
     else this.#timer ??= setTimeout(() => this.#flush(), LINE_DELAY_MS_MAX).unref();
   }
 
-  /** Writes what can be written within half a second: pino calls this after a `fatal`, when the process is about to end. */
+  /** Writes as much as possible within half a second. pino calls this after `fatal`, when the process is about to end. */
   flushSync(): void {
     const sleeper = new Int32Array(new SharedArrayBuffer(4));
     for (let waitedMs = 0; ; waitedMs += RETRY_MS) {
@@ -116,16 +116,16 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
 }
 
-/** Writes to a file descriptor, whatever that is of. */
+/** Writes to a file descriptor of any kind. */
 export function toDescriptor(fd: number): LogOutput {
   const ready = withoutBlocking(fd);
   return (bytes) => writeSync(ready, bytes);
 }
 
 /**
- * A write that blocks would stop the daemon, or in another thread its exit. A pipe or socket, which may be another user's and
- * so not opened again, is made non-blocking by libuv when a Socket takes it; a terminal is opened again, for it is shared
- * with the shell. Files do not block.
+ * A blocking write would stop the daemon, or, in another thread, its exit. libuv makes a pipe or socket
+ * non-blocking when a Socket takes it over; it may belong to another user, so it cannot be opened again. A terminal
+ * is opened again, because the shell shares it. Files do not block.
  */
 function withoutBlocking(fd: number): number {
   const kind = fstatSync(fd);
@@ -133,7 +133,7 @@ function withoutBlocking(fd: number): number {
   return kind.isCharacterDevice() ? reopened(fd) : fd;
 }
 
-/** Referred to for ever: a Socket that is collected closes its descriptor. */
+/** Kept for ever: a Socket that is garbage-collected closes its descriptor. */
 const sockets: Socket[] = [];
 
 function reopened(fd: number): number {

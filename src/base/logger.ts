@@ -7,8 +7,8 @@ const STDOUT = 1;
 const STDERR = 2;
 
 /**
- * Structured logs: one JSON object per line, to stdout unless a destination is given; where stdout is the journal, one entry of it for
- * each. Values are JSON-escaped, so nothing a client sends can start a line of its own.
+ * Structured logs: one JSON object per line, on stdout by default. If stdout is the journal, each line becomes a
+ * journal entry. Values are JSON-escaped, so nothing a client sends can start a line of its own.
  */
 export function createLogger(
   level: string,
@@ -29,13 +29,13 @@ export function createLogger(
   return logger;
 }
 
-/** Tells why the process does not even begin: a line of plain words, or an entry of the journal where that is what listens. */
+/** Says why the process does not start: in a line of plain text, or in a journal entry if stdout and stderr lead to the journal. */
 export function refuseStart(text: string): void {
   if (isJournal(STDERR) && isJournal(STDOUT)) createLogger('info').error({ event: 'start_refused' }, text);
   else process.stderr.write(`${text}\n`);
 }
 
-/** Without the add-on, or where its socket cannot be seen, the journal gets the lines as anybody would. */
+/** Without the add-on, or if the journal's socket is hidden, the journal gets plain lines. */
 function openOutput(): LogOutput {
   if (!isJournal(STDOUT) || !existsSync(JOURNAL_SOCKET)) return toDescriptor(STDOUT);
   try {
@@ -45,15 +45,15 @@ function openOutput(): LogOutput {
   }
 }
 
-/** pino gives a child the level its parent has at that time; here a changed level holds for all. */
+/** pino gives a child the level that its parent has at that moment. Here a later change of the level applies to all children. */
 function follow(parent: Logger, child: Logger): void {
-  // A child has the listeners of its parent, and so hears of its own changes here too.
+  // A child inherits the listeners of its parent, so it also gets its own changes here.
   parent.on('level-change', (level, _value, _earlier, _earlierValue, changed) => {
     if (changed === parent) child.level = level;
   });
 }
 
-/** A net below the rule that none of these is ever handed to the logger. */
+/** A safety net: no code may pass these to the logger. */
 const SECRETS = new Set([
   'authorization',
   'apiKey',
@@ -66,7 +66,7 @@ const SECRETS_DEPTH_MAX = 2;
 
 type Fields = Record<string, unknown>;
 
-/** By hand because it is done for every line: pino's own redaction by path takes longer than all the rest of it. */
+/** Done by hand because every line needs it: pino's own redaction by path takes longer than the rest of the logger. */
 function withoutSecrets(fields: Fields, depth = 0): Fields {
   let safe = fields;
   for (const [name, value] of Object.entries(fields)) {
@@ -93,7 +93,7 @@ interface ErrorDescription {
 }
 
 /**
- * An error for the log, with the causes below it. Only these fields: parsers hang whole request bodies on their errors.
+ * An error and its causes for the log. Only these fields: parsers attach whole request bodies to their errors.
  */
 export function describeError(error: unknown, depth = 0): ErrorDescription {
   if (!(error instanceof Error)) return { type: typeof error, message: String(error) };

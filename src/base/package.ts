@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The version of this package: of the daemon, the tool, and whatever they write it into. */
+/** The version of this package. */
 export function packageVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;

@@ -3,20 +3,20 @@ import { type ErrorCode, ServiceError } from './errors.ts';
 const RETRY_AFTER_SECONDS = 2;
 
 export interface SlotsOptions {
-  /** What is bounded, as callers are told. */
+  /** What the slots bound, for messages to callers. */
   of: string;
   max: number;
-  /** Left out: half of all, rounded up. */
+  /** Default: half of all, rounded up. */
   perClientMax?: number;
-  /** What a client is told that has its share. Left out: `too_many_requests`. */
+  /** The error code for a client that has its share. Default: `too_many_requests`. */
   code?: ErrorCode;
 }
 
 /**
  * Bounds how much goes on at once, in all and per client, so that one client cannot hold it all.
  *
- * Beside others a client gets another place only while it holds fewer than are free: the more is taken, the less each may
- * hold, and there is always some place for a client who holds none (Choudhury and Hahne, "Dynamic queue length thresholds").
+ * While other clients hold slots, a client gets another slot only if it holds fewer than are free. So the more
+ * slots are taken, the fewer each client may hold, and there is always a slot for a client who holds none (Choudhury and Hahne, "Dynamic queue length thresholds").
  */
 export class Slots {
   readonly #options: Required<SlotsOptions>;
@@ -27,7 +27,7 @@ export class Slots {
     this.#options = { perClientMax: Math.ceil(options.max / 2), ...options, code };
   }
 
-  /** Takes a slot; the function returned gives it back, once. Throws ServiceError: the code for a client's share, or `queue_full`. */
+  /** Takes a slot. The returned function gives it back. Throws ServiceError: the code for a client that has its share, or `queue_full`. */
   take(clientId: string): () => void {
     const give = this.tryTake(clientId);
     if (give) return give;
@@ -41,7 +41,7 @@ export class Slots {
     throw new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
-  /** Like {@link take}; undefined where no slot is to be had now. For work that can wait. */
+  /** Like {@link take}, but undefined if there is no slot now. For work that can wait. */
   tryTake(clientId: string): (() => void) | undefined {
     if (this.#total >= this.#options.max || this.held(clientId) >= this.#shareOf(clientId)) return undefined;
     this.#count(clientId, 1);
@@ -57,7 +57,7 @@ export class Slots {
     return this.#perClient.get(clientId) ?? 0;
   }
 
-  /** What a client may hold, beside others: as many as would still be free then. */
+  /** How many slots the client may hold now. */
   #shareOf(clientId: string): number {
     const { max, perClientMax } = this.#options;
     const isAlone = this.#perClient.size === (this.#perClient.has(clientId) ? 1 : 0);

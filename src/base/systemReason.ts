@@ -13,7 +13,7 @@ export function remedyFor(cause: unknown): string {
   return REMEDIES[code] ?? 'run this as the user that owns the folder';
 }
 
-/** What the system said, in its own words: "permission denied". For messages to administrators. */
+/** The system's own message, such as "permission denied", for messages to administrators. */
 export function systemReason(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const [, text] = ('errno' in cause && getSystemErrorMap().get(cause.errno as number)) || [];

@@ -2,7 +2,7 @@ import { Slots, type SlotsOptions } from './slots.ts';
 
 /** How somebody waits for a turn. */
 export interface Wait {
-  /** Left out: as long as it takes. */
+  /** Default: no limit. */
   waitMs?: number | undefined;
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal | undefined;
@@ -10,10 +10,10 @@ export interface Wait {
 
 type Resolve = (give: () => void) => void;
 
-/** Slots that are waited for: whoever holds the fewest is next, and clients that hold as many take turns. */
+/** Slots with a queue. The client who holds the fewest slots is next; clients who hold equally many take turns. */
 export class Turns {
   readonly #slots: Slots;
-  /** Of each client the first first; whoever was last served is last. */
+  /** Each client's requests in their order. The client who was served last is at the end. */
   readonly #queues = new Map<string, Set<Resolve>>();
 
   constructor(options: SlotsOptions) {
@@ -21,8 +21,8 @@ export class Turns {
   }
 
   /**
-   * Resolves when it is the client's turn; the function gives the slot back. Rejects with the signal's reason, and with
-   * ServiceError as {@link Slots.take} does when the wait was too long.
+   * Resolves when it is the client's turn. The function gives the slot back. Rejects with the signal's reason, or
+   * with the ServiceError of {@link Slots.take} when the wait was too long.
    */
   async take(clientId: string, { waitMs, signal }: Wait = {}): Promise<() => void> {
     signal?.throwIfAborted();
@@ -55,7 +55,7 @@ export class Turns {
     this.#queues.set(clientId, (this.#queues.get(clientId) ?? new Set()).add(resolve));
   }
 
-  /** Keeps the client's turn. */
+  /** The client keeps its turn. */
   #dequeue(clientId: string, resolve: Resolve): void {
     const queue = this.#queues.get(clientId);
     queue?.delete(resolve);
@@ -75,7 +75,7 @@ export class Turns {
     }
   }
 
-  /** If it may have no slot now, nobody may. */
+  /** The client who is next. If this client may not have a slot now, no client may. */
   #next(): string | undefined {
     let next: string | undefined;
     for (const id of this.#queues.keys()) {

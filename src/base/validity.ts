@@ -1,4 +1,4 @@
-/** How near the end of a certificate is. One table for everybody who tells of it: log, status, metrics, `pdfseal doctor`. */
+/** How soon a certificate expires: one table for log, status, metrics and `pdfseal doctor`. */
 
 /** Milliseconds since the epoch. */
 export interface Validity {
@@ -10,7 +10,7 @@ export interface Validity {
 export const URGENCIES = ['none', 'ahead', 'soon', 'urgent'] as const;
 export type Urgency = (typeof URGENCIES)[number];
 
-/** So many days before its end, at most. */
+/** Each urgency begins at most this many days before the end. */
 const DAYS: readonly [urgency: Urgency, days: number][] = [
   ['urgent', 7],
   ['soon', 30],
@@ -19,7 +19,7 @@ const DAYS: readonly [urgency: Urgency, days: number][] = [
 
 const DAY_MS = 86_400_000;
 
-/** What lives for weeks is renewed late in its life: only the last third of it counts. */
+/** A certificate that is valid for weeks only is renewed late: only the last third of its validity counts. */
 export function urgencyOf({ notBefore, notAfter }: Validity, now: number): Urgency {
   const lastThirdDays = (notAfter - notBefore) / DAY_MS / 3;
   const left = daysLeft({ notAfter }, now);

@@ -29,8 +29,9 @@ const [receipt] = await sealJobs({
 if (!receipt) throw new Error('nothing was sealed');
 
 /** Shown with every verdict. */
-const TRUST_LINE = /The trust file has SHA-256 [0-9a-f]{64}: compare it with the digest that was handed over to you\.\n/
-  .source;
+const TRUST_LINE =
+  /The trust file has SHA-256 [0-9a-f]{64}: compare it with the digest that was handed over to you\.\n/
+    .source;
 
 const dir = t.testdir({
   'a.pdf': DOCUMENT,

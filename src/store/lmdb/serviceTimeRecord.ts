@@ -73,7 +73,7 @@ function readPoint({ identity }: Databases): Point | undefined {
   return readable<Point>(identity.getBinary(POINT_KEY));
 }
 
-/** No date before it is believed (see `tsa/clock.ts`): a machine whose clock is far behind begins no earlier. */
+/** No date before it is believed (see `tsa/trustedClock.ts`): a machine whose clock is far behind begins no earlier. */
 function newestSealedAt({ batches }: Databases): number {
   for (const { value } of batches.getRange({ reverse: true, limit: 1 })) {
     return readable<Batch>(value)?.sealedAt ?? 0;
