@@ -181,7 +181,10 @@ export class Signing {
       epoch: coming,
       partitions: this.#current.partitions.succeed(partitionsFor(coming, this.#options)),
     };
-    logger.info({ event: 'epoch_planned', ...describe(coming) }, 'an epoch is planned; its keys are being opened');
+    logger.info(
+      { event: 'epoch_planned', ...describe(coming) },
+      'an epoch is planned; its keys are being opened',
+    );
     const unserved = coming.keys.filter((key) => !isConfigured(key, this.#options));
     if (unserved.length > 0) {
       const partitions = unserved.map(nameOfPartition);

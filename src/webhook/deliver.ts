@@ -273,7 +273,10 @@ export class Deliverer {
     }
     const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);
     if (delayMs === undefined) {
-      logger.warn({ event: 'webhook_given_up', ...fields }, 'a webhook was given up and is a dead letter now');
+      logger.warn(
+        { event: 'webhook_given_up', ...fields },
+        'a webhook was given up and is a dead letter now',
+      );
       return store.webhooks.outbox.settle(delivery, { kind: 'dead', failure });
     }
     logger.debug({ ...fields, retry_ms: Math.round(delayMs) }, 'a webhook was not delivered');
