@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { parseItem } from 'structured-headers';
 import { ServiceError } from '../base/errors.ts';
-import { IDEMPOTENCY_KEY_PATTERN } from '../job/fieldValues.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../job/id.ts';
 import type { IdempotencyKey } from '../store/store.ts';
 
 const RETRY_AFTER_SECONDS = 1;

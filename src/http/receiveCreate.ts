@@ -2,9 +2,9 @@ import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Owner } from '../copy/copies.ts';
 import {
-  CreateFields,
   type CreateRequest,
   type DigestCreateRequest,
+  FormFields,
   parseDigestCreate,
   parseJsonCreate,
   parseQueryCreate,
@@ -100,7 +100,7 @@ export async function probe(
 }
 
 const form: Submit = (ctx, options, onPurpose) => {
-  const fields = new CreateFields(onPurpose);
+  const fields = new FormFields(onPurpose);
   return upload(ctx, options, {
     receive: (intake, owner) => receiveForm(ctx.req, fields, intake, owner),
     request: () => fields.finish(),

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 import type { Owner } from '../copy/copies.ts';
-import type { CreateFields, CreateRequest } from '../job/fields.ts';
-import { duplicateField, invalidField, quote } from '../job/fieldValues.ts';
+import type { CreateRequest, FormFields } from '../job/fields.ts';
+import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import { FormParser, type PartSink } from '../multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from '../multipart/headers.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
@@ -59,7 +59,7 @@ export async function receiveDocument(
  */
 export async function receiveForm(
   req: IncomingMessage,
-  fields: CreateFields,
+  fields: FormFields,
   options: IntakeOptions,
   owner: Owner,
 ): Promise<ReceivedDocument> {
@@ -87,13 +87,13 @@ export async function receiveForm(
 
 /** What is known of an upload while it arrives. */
 class Upload {
-  readonly #fields: CreateFields;
+  readonly #fields: FormFields;
   readonly #options: IntakeOptions;
   readonly #hold: (room: Promise<void>) => void;
   #document: DocumentPass | undefined;
   #bodyBytes = 0;
 
-  constructor(fields: CreateFields, options: IntakeOptions, hold: (room: Promise<void>) => void) {
+  constructor(fields: FormFields, options: IntakeOptions, hold: (room: Promise<void>) => void) {
     this.#fields = fields;
     this.#options = options;
     this.#hold = hold;
@@ -184,7 +184,7 @@ function announcedBytes(req: IncomingMessage): number {
 }
 
 function misplacedFile(name: string): ServiceError {
-  return new ServiceError('unknown_parameter', `The part ${quote(name)} carries a file. ${HOW_TO_SEND}`);
+  return new ServiceError('unknown_parameter', `The part ${quoteName(name)} carries a file. ${HOW_TO_SEND}`);
 }
 
 function missingFile(problem: string): ServiceError {

@@ -1,132 +1,139 @@
+import { z } from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from './id.ts';
 import { JOB_MODES, VISIBILITIES } from './job.ts';
 
-/** Of an `Idempotency-Key` (decisions, section 1). */
-export const IDEMPOTENCY_KEY_PATTERN = /^[\x21-\x7e]{8,128}$/;
+const IDEMPOTENCY_KEY_DEMAND = 'must be 8 to 128 visible ASCII characters.';
 
-/** Lengths in characters, that is Unicode code points. */
-const PURPOSE_CHARACTERS_MAX = 128;
-const CUSTOMER_REFERENCE_CHARACTERS_MAX = 512;
-const SOURCE_URL_CHARACTERS_MAX = 2048;
-
-type Parse<T> = (name: string, value: unknown) => T;
-
-/** What each field of a request may be, in any of its forms. They throw ServiceError. */
-export const parsers = {
-  visibility: oneOf(VISIBILITIES),
-  mode: oneOf(JOB_MODES),
-  preserve_metadata: parseBoolean,
-  purpose: opaqueText(PURPOSE_CHARACTERS_MAX),
-  customer_reference: opaqueText(CUSTOMER_REFERENCE_CHARACTERS_MAX),
-  checksum_sha256: hexDigest(256),
-  source_url: parseSourceUrl,
+/**
+ * What each field of a create may be, in any form of the request. `openapi.json` is made of the same schemas, so lengths are
+ * counted as JSON Schema counts them: in Unicode code points. The messages follow the name of the field.
+ */
+export const fieldSchemas = {
+  visibility: oneOf(VISIBILITIES).describe(
+    'Who may see the job: `private` the creating client, `organization` every client of its organisation, `partner` also the organisations it lists as partners.',
+  ),
+  mode: oneOf(JOB_MODES).describe('`blocking` keeps the connection open until the job is completed.'),
+  preserve_metadata: trueOrFalse().describe(
+    'Where the service is in compliance mode, it also makes a copy of the document without XMP metadata, unless this is true.',
+  ),
+  purpose: opaqueText(128).describe('Free-form label for quotas, analytics and support.'),
+  customer_reference: opaqueText(512).describe(
+    'Opaque value, echoed verbatim in the receipt and in webhooks.',
+  ),
+  checksum_sha256: hexDigest(256).describe(
+    'Declared SHA-256 of the document; `checksum_mismatch` when the bytes disagree.',
+  ),
+  source_url: sourceUrl(2048),
   document_sha256: hexDigest(256),
   document_sha512: hexDigest(512),
-  bytes: parseBytes,
-  idempotency_key: parseIdempotencyKey,
-  receipt: parseBoolean,
-} satisfies Record<string, Parse<unknown>>;
+  bytes: byteCount().describe('Length of the document.'),
+  idempotency_key: z
+    .string(IDEMPOTENCY_KEY_DEMAND)
+    .regex(IDEMPOTENCY_KEY_PATTERN, IDEMPOTENCY_KEY_DEMAND)
+    .describe(
+      'As the header of a single create by digests, and among the same keys. With one in every line, a batch that broke off is repeated whole.',
+    ),
+  receipt: trueOrFalse().describe('Whether the answer of a `blocking` line carries the receipt.'),
+};
+export type FieldName = keyof typeof fieldSchemas;
+export type FieldValues = { [Name in FieldName]?: z.infer<(typeof fieldSchemas)[Name]> };
+
+/** The value of a field. Throws ServiceError that names the field and what its value must be. */
+export function parseField(name: FieldName, value: unknown): FieldValues[FieldName] {
+  const parsed = fieldSchemas[name].safeParse(value);
+  if (parsed.success) return parsed.data;
+  const code = name === 'idempotency_key' ? 'invalid_idempotency_key' : 'invalid_parameter';
+  throw faultIn(name, code, parsed.error.issues[0]?.message ?? 'is not valid.');
+}
 
 /** A caller sent one field, or one file, more than once. */
 export function duplicateField(name: string): ServiceError {
-  return fault('duplicate_parameter', name, 'was sent more than once. Send it once.');
+  return faultIn(name, 'duplicate_parameter', 'was sent more than once. Send it once.');
 }
 
 /** A field has a value that is not allowed; `demand` says what is: `must be UTF-8.` */
 export function invalidField(name: string, demand: string): ServiceError {
-  return fault('invalid_parameter', name, demand);
+  return faultIn(name, 'invalid_parameter', demand);
+}
+
+export function missingField(name: string): ServiceError {
+  return faultIn(name, 'missing_parameter', 'is required. Add it.');
+}
+
+/** A name as the caller sent it, which may be anything; `names` are those of this request. */
+export function unknownField(name: string, names: readonly string[]): ServiceError {
+  const message = `${quoteName(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
+  return new ServiceError('unknown_parameter', message, { parameter: shorten(name) });
 }
 
 /** A name as the caller sent it, made safe to print. */
-export function quote(name: string): string {
+export function quoteName(name: string): string {
   return JSON.stringify(shorten(name));
 }
 
-export function shorten(name: string): string {
+function shorten(name: string): string {
   const characters = [...name.slice(0, 200).toWellFormed()];
   return characters.length > 64 ? `${characters.slice(0, 64).join('')}…` : characters.join('');
 }
 
-function oneOf<T extends string>(allowed: readonly T[]): Parse<T> {
-  return (name, value) => {
-    const found = allowed.find((candidate) => candidate === value);
-    return found ?? invalid(name, `must be one of: ${allowed.join(', ')}.`);
-  };
-}
-
-/** `true` and `false` as multipart text spells them; everything else stays the text it is and fails as such. */
-export function booleanOf(text: string): boolean | string {
-  return text === 'true' || (text === 'false' ? false : text);
-}
-
-function parseBoolean(name: string, value: unknown): boolean {
-  return typeof value === 'boolean' ? value : invalid(name, 'must be exactly true or false.');
-}
-
-/**
- * Text that is kept and echoed as it is: no trimming, no normalisation. U+0000 is refused because it ends the text for
- * many a receiver, lone surrogates because they have no UTF-8 form; other control characters are the caller's own affair.
- */
-function opaqueText(charactersMax: number): Parse<string> {
-  return (name, value) => {
-    const text = parseText(name, value);
-    const characters = lengthInCodePoints(text, charactersMax);
-    if (characters < 1 || characters > charactersMax) {
-      invalid(name, `must have 1 to ${charactersMax} characters. Shorten it, or leave the field out.`);
-    }
-    return text;
-  };
-}
-
-function parseText(name: string, value: unknown): string {
-  if (typeof value !== 'string') return invalid(name, 'must be a string.');
-  if (!value.isWellFormed()) invalid(name, 'must be well-formed Unicode, without lone surrogates.');
-  if (value.includes('\0')) invalid(name, 'must not contain the character U+0000.');
-  return value;
-}
-
-/** Counts no further than it has to: a code point takes two UTF-16 code units at most. */
-function lengthInCodePoints(text: string, enough: number): number {
-  return text.length > 2 * enough ? text.length : [...text].length;
-}
-
-/** `bits`: of SHA-256 or of SHA-512. Lower case. */
-function hexDigest(bits: 256 | 512): Parse<string> {
-  return (name, value) =>
-    typeof value === 'string' && value.length === bits / 4 && /^[0-9A-Fa-f]*$/.test(value)
-      ? value.toLowerCase()
-      : invalid(name, `must be the SHA-${bits} of the document: exactly ${bits / 4} hexadecimal characters.`);
-}
-
-function parseBytes(name: string, value: unknown): number {
-  return Number.isSafeInteger(value) && Number(value) > 0
-    ? Number(value)
-    : invalid(name, 'must be the length of the document: an integer from 1 to 2^53 - 1.');
-}
-
-function parseIdempotencyKey(name: string, value: unknown): string {
-  if (typeof value === 'string' && IDEMPOTENCY_KEY_PATTERN.test(value)) return value;
-  throw fault('invalid_idempotency_key', name, 'must be 8 to 128 visible ASCII characters.');
-}
-
-function parseSourceUrl(name: string, value: unknown): string {
-  const text = parseText(name, value);
-  const url = text.length <= SOURCE_URL_CHARACTERS_MAX ? URL.parse(text) : null;
-  const valid = url !== null && (url.protocol === 'https:' || url.protocol === 'http:');
-  if (valid && (url.username !== '' || url.password !== ''))
-    return invalid(name, 'must carry no credentials before its host.');
-  return valid
-    ? text
-    : invalid(
-        name,
-        `must be an absolute http or https URL of at most ${SOURCE_URL_CHARACTERS_MAX} characters.`,
-      );
-}
-
-function invalid(name: string, demand: string): never {
-  throw invalidField(name, demand);
-}
-
-export function fault(code: ErrorCode, name: string, text: string): ServiceError {
+function faultIn(name: string, code: ErrorCode, text: string): ServiceError {
   return new ServiceError(code, `${name} ${text}`, { parameter: name });
+}
+
+function oneOf<const T extends readonly string[]>(allowed: T) {
+  return z.enum(allowed, `must be one of: ${allowed.join(', ')}.`);
+}
+
+function trueOrFalse() {
+  return z.boolean('must be exactly true or false.');
+}
+
+/** Text without U+0000, which ends the text for many a receiver, and without lone surrogates, which have no UTF-8 form. */
+function wellFormedText() {
+  return z
+    .string('must be a string.')
+    .refine((text) => text.isWellFormed(), 'must be well-formed Unicode, without lone surrogates.')
+    .refine((text) => !text.includes('\0'), 'must not contain the character U+0000.');
+}
+
+/** Text that is kept and echoed as it is: no trimming, no normalisation. Its control characters are the caller's own affair. */
+function opaqueText(charactersMax: number) {
+  return wellFormedText()
+    .refine(
+      (text) => hasCharacters(text, charactersMax),
+      `must have 1 to ${charactersMax} characters. Shorten it, or leave the field out.`,
+    )
+    .meta({ minLength: 1, maxLength: charactersMax });
+}
+
+/** Counts no further than necessary: a code point takes two UTF-16 code units at most. */
+function hasCharacters(text: string, charactersMax: number): boolean {
+  return text !== '' && text.length <= 2 * charactersMax && [...text].length <= charactersMax;
+}
+
+/** A digest of the document, in lower case. */
+function hexDigest(bits: 256 | 512) {
+  const demand = `must be the SHA-${bits} of the document: exactly ${bits / 4} hexadecimal characters.`;
+  return z
+    .string(demand)
+    .regex(new RegExp(`^[0-9A-Fa-f]{${bits / 4}}$`), demand)
+    .toLowerCase();
+}
+
+function byteCount() {
+  const demand = 'must be the length of the document: an integer from 1 to 2^53 - 1.';
+  return z.int(demand).min(1, demand).meta({ maximum: Number.MAX_SAFE_INTEGER });
+}
+
+function sourceUrl(charactersMax: number) {
+  const isWeb = (text: string) => ['https:', 'http:'].includes(URL.parse(text)?.protocol ?? '');
+  const isOpen = ({ username, password }: URL) => username === '' && password === '';
+  return wellFormedText()
+    .refine((text) => text.length <= charactersMax && isWeb(text), {
+      error: `must be an absolute http or https URL of at most ${charactersMax} characters.`,
+      abort: true,
+    })
+    .refine((text) => isOpen(new URL(text)), 'must carry no credentials before its host.')
+    .meta({ format: 'uri', maxLength: charactersMax });
 }

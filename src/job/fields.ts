@@ -1,7 +1,17 @@
+import { z } from 'zod';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { ServiceError } from '../base/errors.ts';
-import { booleanOf, duplicateField, fault, invalidField, parsers, quote, shorten } from './fieldValues.ts';
+import {
+  duplicateField,
+  type FieldName,
+  type FieldValues,
+  fieldSchemas,
+  invalidField,
+  missingField,
+  parseField,
+  unknownField,
+} from './fieldValues.ts';
 import type { DocumentDigests, JobMode, Visibility } from './job.ts';
 
 /** What a create asks for, every field parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
@@ -26,28 +36,64 @@ export interface DigestCreateRequest extends CreateRequest {
   document: DocumentDigests;
 }
 
-/** A line of a batch: a create by digests, with what is a header elsewhere. */
-export interface BatchLine {
+/** One of many creates by digests in one request, with what is a header elsewhere. */
+export interface BulkLine {
   request: DigestCreateRequest;
   idempotencyKey?: string;
   /** Whether the answer is to carry the receipt. */
   receipt: boolean;
 }
 
-type FieldName = keyof typeof parsers;
-const COMMON_NAMES = ['visibility', 'mode', 'purpose', 'customer_reference'] as const;
-const DOCUMENT_NAMES = [...COMMON_NAMES, 'preserve_metadata', 'checksum_sha256'] as const;
-const MULTIPART_NAMES = ['file', ...DOCUMENT_NAMES];
-const SOURCE_NAMES = [...DOCUMENT_NAMES, 'source_url'];
-/** Of a document that is never here no copy can be made, with metadata or without. */
-const DIGEST_NAMES = [...COMMON_NAMES, 'document_sha256', 'document_sha512', 'bytes'];
-const LINE_NAMES = [...DIGEST_NAMES, 'idempotency_key', 'receipt'];
+const common = {
+  visibility: fieldSchemas.visibility,
+  mode: fieldSchemas.mode.default('async'),
+  purpose: fieldSchemas.purpose.exactOptional(),
+  customer_reference: fieldSchemas.customer_reference.exactOptional(),
+};
+const ofDocument = {
+  ...common,
+  preserve_metadata: fieldSchemas.preserve_metadata.default(false),
+  checksum_sha256: fieldSchemas.checksum_sha256.exactOptional(),
+};
+/** No copy can be made of a document that is never here, with metadata or without. */
+const ofDigests = {
+  ...common,
+  document_sha256: fieldSchemas.document_sha256,
+  document_sha512: fieldSchemas.document_sha512,
+  bytes: fieldSchemas.bytes,
+};
 
-type Values = { [Name in FieldName]?: ReturnType<(typeof parsers)[Name]> };
+/** The fields of each form of a create, by the name that the form has in `openapi.json`. */
+export const CREATE_FORMS = {
+  CreateByQuery: z.strictObject(ofDocument),
+  CreateByUpload: z.strictObject({
+    file: z.string().meta({ contentMediaType: 'application/pdf' }),
+    ...ofDocument,
+  }),
+  CreateBySource: z
+    .strictObject({
+      ...ofDocument,
+      checksum_sha256: fieldSchemas.checksum_sha256,
+      source_url: fieldSchemas.source_url,
+    })
+    .describe(
+      'A hosted document, at an origin that the administrator allows: else `source_not_allowed`. Its server is asked with HEAD before the job is accepted, the document is fetched after that.',
+    ),
+  CreateByDigest: z
+    .strictObject(ofDigests)
+    .describe(
+      'The document stays with the caller. Its receipt says `source: "digest"` and `scan.verdict: "not_scanned"`; no copy without metadata is made of it.',
+    ),
+  BatchLine: z.strictObject({
+    ...ofDigests,
+    idempotency_key: fieldSchemas.idempotency_key.exactOptional(),
+    receipt: fieldSchemas.receipt.default(false),
+  }),
+};
 
-/** Collects the text fields of a multipart create as they arrive. */
-export class CreateFields {
-  readonly #values: Values = {};
+/** Collects the text fields of a multipart form as they arrive. */
+export class FormFields {
+  readonly #values: FieldValues = {};
   readonly #onPurpose: ((purpose: string) => void) | undefined;
 
   /** `onPurpose` is told as soon as the purpose is known, and may throw to refuse it. */
@@ -55,19 +101,19 @@ export class CreateFields {
     this.#onPurpose = onPurpose;
   }
 
-  /** Throws what {@link add} would throw for the name alone, before its value is known. */
-  expect(name: string): void {
-    this.#requireNew(name);
+  /** Before the value is known. Throws ServiceError for an unknown name and for a repeated one. */
+  expect(name: string): asserts name is FieldName {
+    requireNew(this.#values, name, CREATE_FORMS.CreateByUpload, 'source_url');
   }
 
-  /** Throws ServiceError at once for an unknown name, a repeated one, or a value out of bounds. */
+  /** Throws what {@link expect} throws, and ServiceError for a value out of bounds. */
   add(name: string, text: string): void {
-    this.#requireNew(name);
-    set(this.#values, name, name === 'preserve_metadata' ? booleanOf(text) : text);
+    this.expect(name);
+    setText(this.#values, name, text);
     if (name === 'purpose') this.#onPurpose?.(text);
   }
 
-  /** Set when `source_url` came as a field. The multipart form has no place for it (decisions, section 1). */
+  /** Set when `source_url` came as a field, which this form has no place for. */
   get sourceUrl(): string | undefined {
     return this.#values.source_url;
   }
@@ -81,19 +127,14 @@ export class CreateFields {
   finish(): CreateRequest {
     return requestOf(this.#values);
   }
-
-  /** A source_url has no place here, but is told so by {@link sourceUrl}'s reader. */
-  #requireNew(name: string): asserts name is FieldName {
-    requireNew(this.#values, name, MULTIPART_NAMES, [...DOCUMENT_NAMES, 'source_url']);
-  }
 }
 
 /** Parses the query of a create whose body is the document; throws ServiceError. */
 export function parseQueryCreate(querystring: string): CreateRequest {
-  const values: Values = {};
+  const values: FieldValues = {};
   for (const [name, text] of pairsOf(querystring)) {
-    requireNew(values, name, DOCUMENT_NAMES);
-    set(values, name, name === 'preserve_metadata' ? booleanOf(text) : text);
+    requireNew(values, name, CREATE_FORMS.CreateByQuery);
+    setText(values, name, text);
   }
   return requestOf(values);
 }
@@ -119,7 +160,7 @@ function isPercentEncoded(querystring: string): boolean {
 
 /** Parses a JSON create by reference whole; throws ServiceError. */
 export function parseJsonCreate(body: unknown): JsonCreateRequest {
-  const values = valuesOf(body, SOURCE_NAMES);
+  const values = valuesOf(body, CREATE_FORMS.CreateBySource);
   const sourceUrl = values.source_url ?? missing('source_url');
   const checksumSha256 = values.checksum_sha256 ?? missing('checksum_sha256');
   return { ...requestOf(values), sourceUrl, checksumSha256 };
@@ -127,12 +168,12 @@ export function parseJsonCreate(body: unknown): JsonCreateRequest {
 
 /** Parses a create by digests whole; throws ServiceError. */
 export function parseDigestCreate(body: unknown): DigestCreateRequest {
-  return digestRequestOf(valuesOf(body, DIGEST_NAMES));
+  return digestRequestOf(valuesOf(body, CREATE_FORMS.CreateByDigest));
 }
 
-/** Parses what is in a line of a batch; throws ServiceError. */
-export function parseBatchLine(line: unknown): BatchLine {
-  const values = valuesOf(line, LINE_NAMES);
+/** Parses one of many creates by digests; throws ServiceError. */
+export function parseBulkLine(line: unknown): BulkLine {
+  const values = valuesOf(line, CREATE_FORMS.BatchLine);
   const request = digestRequestOf(values);
   if (values.receipt && request.mode === 'async')
     throw invalidField('receipt', 'needs the mode blocking: another job has none yet when it is answered.');
@@ -143,16 +184,16 @@ export function parseBatchLine(line: unknown): BatchLine {
   };
 }
 
-function valuesOf(body: unknown, names: readonly string[]): Values {
+function valuesOf(body: unknown, form: z.ZodObject): FieldValues {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ServiceError(
       'malformed_json',
       'The JSON must be an object with the fields of the create request.',
     );
   }
-  const values: Values = {};
+  const values: FieldValues = {};
   for (const [name, value] of Object.entries(body)) {
-    requireNew(values, name, names);
+    requireNew(values, name, form);
     set(values, name, value);
   }
   return values;
@@ -181,7 +222,7 @@ export function fingerprint(
   return toHex(sha256(Buffer.from(canonical)));
 }
 
-function requestOf(values: Values): CreateRequest {
+function requestOf(values: FieldValues): CreateRequest {
   return {
     visibility: values.visibility ?? missing('visibility'),
     mode: values.mode ?? 'async',
@@ -193,7 +234,7 @@ function requestOf(values: Values): CreateRequest {
 }
 
 /** A document that is not here has nothing removed from it. */
-function digestRequestOf(values: Values): DigestCreateRequest {
+function digestRequestOf(values: FieldValues): DigestCreateRequest {
   return {
     ...requestOf(values),
     preserveMetadata: true,
@@ -205,30 +246,28 @@ function digestRequestOf(values: Values): DigestCreateRequest {
   };
 }
 
-function set(values: Values, name: FieldName, value: unknown): void {
-  Object.assign(values, { [name]: parsers[name](name, value) });
+/** `true` and `false` as a form spells them; other text stays as it is, and fails as such where a boolean is wanted. */
+function setText(values: FieldValues, name: FieldName, text: string): void {
+  const isBoolean = name === 'preserve_metadata' && (text === 'true' || text === 'false');
+  set(values, name, isBoolean ? text === 'true' : text);
 }
 
-/** `names` are shown to the caller, `accepted` are those that have a place among the values. */
+function set(values: Record<string, unknown>, name: FieldName, value: unknown): void {
+  values[name] = parseField(name, value);
+}
+
+/** The caller is told the fields of the form; `alsoTaken` is one more that is taken. */
 function requireNew(
-  values: Values,
+  values: FieldValues,
   name: string,
-  names: readonly string[],
-  accepted = names,
+  { shape }: z.ZodObject,
+  alsoTaken?: FieldName,
 ): asserts name is FieldName {
-  if (!isFieldName(name) || !accepted.includes(name)) throw unknownField(name, names);
-  if (values[name] !== undefined) throw duplicateField(name);
-}
-
-function isFieldName(name: string): name is FieldName {
-  return Object.hasOwn(parsers, name);
-}
-
-function unknownField(name: string, names: readonly string[]): ServiceError {
-  const message = `${quote(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
-  return new ServiceError('unknown_parameter', message, { parameter: shorten(name) });
+  const isTaken = name === alsoTaken || (name !== 'file' && Object.hasOwn(shape, name));
+  if (!isTaken) throw unknownField(name, Object.keys(shape));
+  if (values[name as FieldName] !== undefined) throw duplicateField(name);
 }
 
 function missing(name: FieldName): never {
-  throw fault('missing_parameter', name, 'is required. Add it.');
+  throw missingField(name);
 }

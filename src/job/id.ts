@@ -1,5 +1,8 @@
 import { newUuid } from '../base/uuid.ts';
 
+/** Of an `Idempotency-Key` (decisions, section 1). */
+export const IDEMPOTENCY_KEY_PATTERN = /^[\x21-\x7e]{8,128}$/;
+
 const TIME_HEX = /^job_([0-9a-f]{12})/;
 
 /** When a job id was made, milliseconds since the epoch; undefined for what is none. */

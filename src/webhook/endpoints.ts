@@ -1,6 +1,6 @@
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
-import { duplicateField, invalidField, quote } from '../job/fieldValues.ts';
+import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 import {
@@ -50,7 +50,7 @@ export function readEndpointFields(
   const read = Object.entries(body).map(([name, value]) => {
     const known = names.find((one) => one === name);
     if (known === undefined) {
-      const message = `${quote(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
+      const message = `${quoteName(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
       throw new ServiceError('unknown_parameter', message);
     }
     return [known, READERS[known](value, policy)];

@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { HashPool } from '../../src/hash/pool.ts';
 import { type IntakeOptions, receiveForm } from '../../src/http/receiveForm.ts';
-import { CreateFields, type CreateRequest } from '../../src/job/fields.ts';
+import { type CreateRequest, FormFields } from '../../src/job/fields.ts';
 import type { DocumentDigests } from '../../src/job/job.ts';
 
 export const BOUNDARY = 'b0undary';
@@ -45,7 +45,7 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
   const received: Received[] = [];
   const server = createServer({ requestTimeout: 0 }, async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
-    const fields = new CreateFields();
+    const fields = new FormFields();
     const outcome = await receiveForm(req, fields, intake, { clientId: 'a', signal, isAwaited: true }).then(
       ({ content: { document } }): Received => ({ document, request: fields.finish() }),
       refused,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
-import { CreateFields, type CreateRequest, fingerprint, parseJsonCreate } from '../../src/job/fields.ts';
+import { type CreateRequest, FormFields, fingerprint, parseJsonCreate } from '../../src/job/fields.ts';
 import { fc } from '../support/seed.ts';
 
 const SHA256 = 'aB'.repeat(32);
@@ -12,7 +12,7 @@ const JSON_CREATE = {
 };
 
 function collect(...entries: [string, string][]): CreateRequest {
-  const fields = new CreateFields();
+  const fields = new FormFields();
   for (const [name, text] of entries) fields.add(name, text);
   return fields.finish();
 }
@@ -105,7 +105,7 @@ for (const [name, text] of [
   ['source_url', `https://example.com/${'a'.repeat(2048)}`],
 ] as const) {
   t.test(`${name} = ${JSON.stringify(text).slice(0, 40)} is refused at once`, async (t) => {
-    const fields = new CreateFields();
+    const fields = new FormFields();
     const fault = { code: 'invalid_parameter', parameter: name, message: new RegExp(`^${name} must `) };
     t.throws(() => fields.add(name, text), fault);
     t.throws(() => parseJsonCreate({ ...JSON_CREATE, [name]: text }), fault);
@@ -140,7 +140,7 @@ t.test('what is required is missed by name', async (t) => {
 });
 
 t.test('repeated fields are refused, with the same value too', async (t) => {
-  const fields = new CreateFields();
+  const fields = new FormFields();
   fields.add('preserve_metadata', 'false');
   t.throws(() => fields.add('preserve_metadata', 'false'), {
     code: 'duplicate_parameter',

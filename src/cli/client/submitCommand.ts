@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { apiKeyFromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { IDEMPOTENCY_KEY_PATTERN } from '../../job/fieldValues.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../../job/id.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../../job/job.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
 import { EXIT } from '../exit.ts';
