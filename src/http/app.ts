@@ -9,7 +9,7 @@ import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
-import { createDigestBatch } from './bulkRoute.ts';
+import { createInBulk } from './bulkRoute.ts';
 import { Connections } from './connectionLimits.ts';
 import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
@@ -20,6 +20,8 @@ import { getJob, getReceipt, listJobs } from './jobRoutes.ts';
 import { getCheckpoint, getTile } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
+import type { Operation } from './openapiParts.ts';
+import { type JobOperationId, OPERATIONS, type OperationId, type WebhookOperationId } from './operations.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { linger } from './requestBody.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './requestContext.ts';
@@ -37,7 +39,7 @@ import {
   listEndpoints,
   replayDeadLetters,
   rotateSecret,
-  testEndpoint,
+  sendTestMessage,
   type WebhooksOptions,
 } from './webhookRoutes.ts';
 
@@ -113,96 +115,120 @@ export function createApp(parts: AppParts): App {
 
 type ApiRouter = Router<RequestState>;
 
-/** They take turns, one flush of the disk for each. */
+/** Changes to webhook endpoints that wait for the disk at once: each takes a flush of its own. */
 const WEBHOOK_CHANGES_MAX = 32;
 
+/** Every operation that `openapi.json` describes, at its path, for those that may ask. */
 function routesOf(parts: AppParts, connections: Connections): ApiRouter {
-  const { store, sealer, time, organizations, publicUrl } = parts;
-  const { environment } = store.identity;
-  const site = { environment, publicUrl };
-  const onAccepted: AuthOptions['onAccepted'] = (socket) => connections.know(socket);
-  const auth: AuthOptions = { store, environment, organizations, clock: time.date, onAccepted };
-  const mayRead = requireKey(auth, 'jobs:read');
-  const mayReadLog = parts.logPublic ? pass : requireKey(auth);
-  const jobs = { store, sealer, site };
-  const document = {
+  const { store, organizations, time, logPublic } = parts;
+  const auth: AuthOptions = {
     store,
-    copies: parts.copies,
-    retentionMs: parts.documentRetentionMs,
-    downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
-    patience: {
-      idleTimeoutMs: parts.intake.bodyIdleTimeoutMs,
-      bytesPerSecondMin: parts.intake.bodyBytesPerSecondMin,
-    },
-    time,
-    logger: parts.logger,
+    environment: store.identity.environment,
+    organizations,
+    clock: time.date,
+    onAccepted: (socket) => connections.know(socket),
   };
-  const log = { store, public: parts.logPublic };
+  const guardOf = (access: Operation['access']): Middleware[] => {
+    if (access === 'anyone' || (access === 'log' && logPublic)) return [];
+    return [access === 'log' ? requireKey(auth) : requireKey(auth, access)];
+  };
+  const router: ApiRouter = new Router({ sensitive: true, strict: true });
+  const handlers = { ...jobHandlers(parts), ...webhookHandlers(parts), ...publicHandlers(parts) };
+  for (const [id, { method, path, access }] of Object.entries(OPERATIONS)) {
+    const handler = handlers[id as OperationId];
+    if (handler !== undefined) router[method](`/v1${routePath(path)}`, ...guardOf(access), ...handler);
+  }
+  return router;
+}
+
+/** A path of the table in the router's spelling. `{path}` is what is left of a path, slashes and all. */
+export function routePath(path: string): string {
+  return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+/** In the order in which they see a request; undefined for an operation that this service does not have. */
+type Handlers<Id extends OperationId> = Record<Id, Middleware[] | undefined>;
+
+function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
+  const { store, sealer, time, publicUrl, intake, limits, logger, onFatal } = parts;
+  const site = { environment: store.identity.environment, publicUrl };
+  const jobs = { store, sealer, site };
+  const uploads = new Slots({
+    of: 'uploads',
+    max: parts.uploadsMax,
+    perClientMax: parts.uploadsPerClientMax,
+    code: 'too_many_uploads',
+  });
   const create: CreateOptions = {
     store,
     sealer,
     reservations: new Reservations(),
-    slots: new Slots({
-      of: 'uploads',
-      max: parts.uploadsMax,
-      perClientMax: parts.uploadsPerClientMax,
-      code: 'too_many_uploads',
-    }),
-    limits: parts.limits,
-    intake: parts.intake,
+    slots: uploads,
+    limits,
+    intake,
     sources: parts.sources,
     site,
     blockingTimeoutMs: parts.blockingTimeoutMs,
     capabilities: capabilitiesOf(parts),
     time,
   };
-  const router: ApiRouter = new Router({ sensitive: true, strict: true });
-  router.post('/v1/jobs/seal', requireKey(auth, 'jobs:create'), createSealJob(create));
-  router.post('/v1/digests/seal', requireKey(auth, 'jobs:create'), createDigestJob(create));
   const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
-  const { logger, onFatal } = parts;
-  const batch = { ...create, store, batches, logger, onFatal };
-  router.post('/v1/batches/seal', requireKey(auth, 'jobs:create'), createDigestBatch(batch));
-  if (parts.authority) {
-    const timestamp = { authority: parts.authority, bodyTimeoutMs: parts.intake.bodyIdleTimeoutMs };
-    const limited = [requireKey(auth, 'jobs:create'), limitRate(parts.limits)];
-    router.post('/v1/timestamp', ...limited, answerTimestampQuery(timestamp));
-  }
-  router.get('/v1/jobs', mayRead, listJobs(jobs));
-  router.get('/v1/jobs/:job_id', mayRead, getJob(jobs));
-  router.get('/v1/jobs/:job_id/receipt.json', mayRead, getReceipt(jobs));
-  routeWebhooks(router, parts, requireKey(auth, 'webhooks:manage'));
-  router.get('/v1/jobs/:job_id/document.pdf', mayRead, getDocument(document));
-  router.get('/v1/log/checkpoint', mayReadLog, getCheckpoint(log));
-  router.get('/v1/log/tile/*path', mayReadLog, getTile(log));
-  router.get('/v1/openapi.json', serveDescription(describeApi(publicUrl)));
-  router.get('/v1/errors', serveErrorIndex);
-  router.get('/v1/errors/:code', serveErrorPage);
-  return router;
+  const document = {
+    store,
+    copies: parts.copies,
+    retentionMs: parts.documentRetentionMs,
+    downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
+    patience: { idleTimeoutMs: intake.bodyIdleTimeoutMs, bytesPerSecondMin: intake.bodyBytesPerSecondMin },
+    time,
+    logger,
+  };
+  return {
+    createSealJob: [createSealJob(create)],
+    createDigestJob: [createDigestJob(create)],
+    createDigestBatch: [createInBulk({ ...create, store, batches, logger, onFatal })],
+    listSealJobs: [listJobs(jobs)],
+    getSealJob: [getJob(jobs)],
+    getSealReceipt: [getReceipt(jobs)],
+    getDocumentCopy: [getDocument(document)],
+  };
 }
 
-function routeWebhooks(router: ApiRouter, parts: AppParts, mayManage: Middleware): void {
+function webhookHandlers(parts: AppParts): Handlers<WebhookOperationId> {
   const { store, webhookPolicy: policy, intake, publicUrl, time } = parts;
   const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock: time.date };
-  const all = '/v1/webhook-endpoints';
-  const one = `${all}/:endpoint_id`;
-  // Each change is on record for ever, in the audit trail and in the log: no client is to make them without end.
-  const limited = [
-    limitRate(parts.limits),
-    limitAtOnce(new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX })),
-  ];
-  router.post(all, mayManage, ...limited, createEndpoint(webhooks));
-  router.get(all, mayManage, listEndpoints(webhooks));
-  router.get(one, mayManage, getEndpoint(webhooks));
-  router.patch(one, mayManage, ...limited, changeEndpoint(webhooks));
-  router.delete(one, mayManage, ...limited, deleteEndpoint(webhooks));
-  router.post(`${one}/rotate-secret`, mayManage, ...limited, rotateSecret(webhooks));
-  router.post(`${one}/enable`, mayManage, ...limited, enableEndpoint(webhooks));
-  router.post(`${one}/disable`, mayManage, ...limited, disableEndpoint(webhooks));
-  router.post(`${one}/test`, mayManage, ...limited, testEndpoint(webhooks));
-  router.get(`${one}/deliveries`, mayManage, listDeliveries(webhooks));
-  router.get(`${one}/dead-letters`, mayManage, listDeadLetters(webhooks));
-  router.post(`${one}/replay`, mayManage, ...limited, replayDeadLetters(webhooks));
+  const slots = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
+  // The audit trail and the log keep each change for ever, so no client may make changes without end.
+  const limited = [limitRate(parts.limits), limitAtOnce(slots)];
+  return {
+    createWebhookEndpoint: [...limited, createEndpoint(webhooks)],
+    listWebhookEndpoints: [listEndpoints(webhooks)],
+    getWebhookEndpoint: [getEndpoint(webhooks)],
+    changeWebhookEndpoint: [...limited, changeEndpoint(webhooks)],
+    deleteWebhookEndpoint: [...limited, deleteEndpoint(webhooks)],
+    rotateWebhookSecret: [...limited, rotateSecret(webhooks)],
+    enableWebhookEndpoint: [...limited, enableEndpoint(webhooks)],
+    disableWebhookEndpoint: [...limited, disableEndpoint(webhooks)],
+    testWebhookEndpoint: [...limited, sendTestMessage(webhooks)],
+    listWebhookDeliveries: [listDeliveries(webhooks)],
+    listWebhookDeadLetters: [listDeadLetters(webhooks)],
+    replayWebhookDeadLetters: [...limited, replayDeadLetters(webhooks)],
+  };
+}
+
+function publicHandlers(
+  parts: AppParts,
+): Handlers<Exclude<OperationId, JobOperationId | WebhookOperationId>> {
+  const { store, logPublic, authority, limits, intake, publicUrl } = parts;
+  const log = { store, public: logPublic };
+  const stamp = authority && { authority, bodyTimeoutMs: intake.bodyIdleTimeoutMs };
+  return {
+    createTimestamp: stamp && [limitRate(limits), answerTimestampQuery(stamp)],
+    getCheckpoint: [getCheckpoint(log)],
+    getTile: [getTile(log)],
+    getOpenapi: [serveDescription(describeApi(publicUrl))],
+    getErrorIndex: [serveErrorIndex],
+    getErrorPage: [serveErrorPage],
+  };
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {
@@ -215,8 +241,6 @@ function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabi
       : []),
   ];
 }
-
-const pass: Middleware = (_ctx, next) => next();
 
 function serveDescription(description: object): Middleware {
   const body = JSON.stringify(description);

@@ -1,8 +1,8 @@
 import { ServiceError } from '../base/errors.ts';
-import { type BatchLine, parseBatchLine } from '../job/fields.ts';
+import { type BulkLine, parseBulkLine } from '../job/fields.ts';
 import { parseJson } from './json.ts';
 
-export const BATCH_LINES_MAX = 10_000;
+export const BULK_LINES_MAX = 10_000;
 /** Twice what the longest fields take with every character escaped. */
 export const LINE_BYTES_MAX = 16 * 1024;
 
@@ -13,14 +13,14 @@ export interface NumberedLine {
   /** From 1; empty lines count. */
   line: number;
   /** Throws ServiceError. */
-  parse(): BatchLine;
+  parse(): BulkLine;
 }
 
 /**
  * Cuts a body into its lines as it arrives, and holds no more than one of them. What is too long is a line like others, whose
  * parsing fails. Throws ServiceError `body_too_large` past the last line there may be.
  */
-export class BatchLines {
+export class BulkLines {
   #parts: Buffer[] = [];
   #bytes = 0;
   #line = 1;
@@ -44,7 +44,7 @@ export class BatchLines {
     }
     this.#hold(chunk.subarray(start));
     // Nobody is to send one line for ever.
-    if (this.#total > BATCH_LINES_MAX * LINE_BYTES_MAX) throw tooManyLines();
+    if (this.#total > BULK_LINES_MAX * LINE_BYTES_MAX) throw tooManyLines();
   }
 
   /** The last line, where no line feed ends it. */
@@ -54,7 +54,7 @@ export class BatchLines {
 
   *#cut(): Generator<NumberedLine> {
     const [parts, bytes, line] = [this.#parts, this.#bytes, this.#line];
-    if (line > BATCH_LINES_MAX) throw tooManyLines();
+    if (line > BULK_LINES_MAX) throw tooManyLines();
     [this.#parts, this.#bytes, this.#line] = [[], 0, line + 1];
     const text = Buffer.concat(parts);
     if (bytes > LINE_BYTES_MAX) yield { line, parse: tooLong };
@@ -73,8 +73,8 @@ function isBlank(text: Buffer): boolean {
   return text.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }
 
-function parse(bytes: Buffer): BatchLine {
-  return parseBatchLine(parseJson(bytes, 'line'));
+function parse(bytes: Buffer): BulkLine {
+  return parseBulkLine(parseJson(bytes, 'line'));
 }
 
 function tooLong(): never {
@@ -82,6 +82,6 @@ function tooLong(): never {
 }
 
 function tooManyLines(): ServiceError {
-  const message = `A batch may have ${BATCH_LINES_MAX} lines at most. Send the rest in another one.`;
+  const message = `A batch may have ${BULK_LINES_MAX} lines at most. Send the rest in another one.`;
   return new ServiceError('body_too_large', message);
 }

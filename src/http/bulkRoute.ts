@@ -6,19 +6,20 @@ import { IncomingBody } from '../net/incomingBody.ts';
 import { readReceipt } from '../prove/receipts.ts';
 import type { Store } from '../store/store.ts';
 import { type Accepted, acceptOnce } from './acceptJob.ts';
-import { BatchLines, type NumberedLine } from './bulkLines.ts';
+import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import type { CreateOptions } from './createRoutes.ts';
-import { ERROR_KINDS, errorBody } from './errorKinds.ts';
-import { type AnswerOptions, tellable } from './errorResponses.ts';
+import { ERROR_KINDS } from './errorKinds.ts';
+import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
 import { requestIds } from './observe.ts';
 import { presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
 import { refuseQuery, submissionOfDigests } from './receiveCreate.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
+import type { BulkRefused } from './schemas.ts';
 import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 
-export interface BatchOptions extends CreateOptions, AnswerOptions {
+export interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
   logger: Logger;
@@ -33,7 +34,7 @@ const CHUNK_CHARACTERS = 64 * 1024;
 type Answer = () => string | Promise<string>;
 
 /** `POST /v1/batches/seal`: many creates by digests in one request, each answered for itself. */
-export function createDigestBatch(options: BatchOptions): Middleware {
+export function createInBulk(options: BulkOptions): Middleware {
   return async (ctx) => {
     refuseQuery(ctx);
     requireMediaType(ctx, [NDJSON_TYPE], `Content-Type must be ${NDJSON_TYPE}.`);
@@ -41,7 +42,7 @@ export function createDigestBatch(options: BatchOptions): Middleware {
     const leave = options.batches.take(clientId);
     const rate = options.limits.rate(clientId);
     setRateLimit(ctx, rate ? [rate] : []);
-    const answers = new BatchRequest(ctx, options).answers();
+    const answers = new BulkRequest(ctx, options).answers();
     ctx.status = 200;
     ctx.type = NDJSON_TYPE;
     ctx.body = Readable.from(answers, { objectMode: false }).once('close', leave);
@@ -53,10 +54,10 @@ export function createDigestBatch(options: BatchOptions): Middleware {
  * read: a client that first sends everything would wait for us, and we for it. What they may amount to is bounded by the lines there
  * may be; receipts are read from the store only as they are sent.
  */
-class BatchRequest {
+class BulkRequest {
   readonly #ctx: RequestContext;
-  readonly #options: BatchOptions;
-  readonly #lines = new BatchLines();
+  readonly #options: BulkOptions;
+  readonly #lines = new BulkLines();
   readonly #counts = { lines: 0, accepted: 0, replayed: 0, refused: 0 };
   readonly #underWay = new Set<Promise<void>>();
   /** Of the lines that wait to be sealed. */
@@ -67,7 +68,7 @@ class BatchRequest {
   #wake = Promise.withResolvers<void>();
   #ended = false;
 
-  constructor(ctx: RequestContext, options: BatchOptions) {
+  constructor(ctx: RequestContext, options: BulkOptions) {
     this.#ctx = ctx;
     this.#options = options;
   }
@@ -216,7 +217,8 @@ class BatchRequest {
     const { code, message, retryAfterSeconds } = tellable(this.#ctx, error, this.#options);
     const { status } = ERROR_KINDS[code];
     const retry = retryAfterSeconds !== undefined && { retry_after: retryAfterSeconds };
-    return JSON.stringify({ line, status, error: errorBody(code, message), ...retry });
+    const refusal: BulkRefused = { line, status, error: errorBody(code, message), ...retry };
+    return JSON.stringify(refusal);
   }
 
   #say(answer: Answer): void {

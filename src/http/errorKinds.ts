@@ -267,6 +267,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
 
 export const ERROR_CODES = Object.keys(ERROR_KINDS) as ErrorCode[];
 
+const INVALID_REQUEST = 'invalid_request_error';
 const TYPES: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   403: 'permission_error',
@@ -279,29 +280,8 @@ const TYPES: Readonly<Record<number, string>> = {
 };
 
 /** Every value of `error.type`. */
-export const ERROR_TYPES = ['invalid_request_error', ...new Set(Object.values(TYPES))];
+export const ERROR_TYPES = [INVALID_REQUEST, ...new Set(Object.values(TYPES))];
 
-/** `error` of the envelope, and of a failed job. */
-export interface ErrorBody {
-  type: string;
-  code: ErrorCode;
-  message: string;
-  doc_url: string;
-}
-
-/** Section 7.1 of the contract. */
-export interface ErrorEnvelope {
-  request_id: string;
-  error: ErrorBody;
-}
-
-export function errorBody(code: ErrorCode, message: string): ErrorBody {
-  const type = TYPES[ERROR_KINDS[code].status] ?? 'invalid_request_error';
-  return { type, code, message, doc_url: `/v1/errors/${code}` };
-}
-
-/** The JSON text of an answer that fails. */
-export function encodeEnvelope(requestId: string, code: ErrorCode, message: string): string {
-  const envelope: ErrorEnvelope = { request_id: requestId, error: errorBody(code, message) };
-  return JSON.stringify(envelope);
+export function typeOf(code: ErrorCode): string {
+  return TYPES[ERROR_KINDS[code].status] ?? INVALID_REQUEST;
 }

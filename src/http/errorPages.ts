@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { ERROR_CODES, ERROR_KINDS, errorBody } from './errorKinds.ts';
+import { ERROR_CODES, ERROR_KINDS, typeOf } from './errorKinds.ts';
 
 /** `GET /v1/errors/:code`: what `doc_url` leads to. Served by the daemon, so that it is there offline. */
 export const serveErrorPage: Middleware = (ctx) => {
@@ -22,7 +22,7 @@ function errorPage(code: ErrorCode): string {
   const { status, title, remedy } = ERROR_KINDS[code];
   return `<p><strong>${escapeHtml(title)}.</strong></p>
 <p>${escapeHtml(remedy)}</p>
-<p>HTTP status ${status}, type <code>${errorBody(code, '').type}</code>. <a href="/v1/errors">All errors</a></p>`;
+<p>HTTP status ${status}, type <code>${typeOf(code)}</code>. <a href="/v1/errors">All errors</a></p>`;
 }
 
 function answerPage(ctx: Parameters<Middleware>[0], title: string, content: string): void {

@@ -1,10 +1,11 @@
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
-import { ServiceError } from '../base/errors.ts';
+import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { UnknownOutcome } from '../store/store.ts';
-import { ERROR_KINDS, encodeEnvelope } from './errorKinds.ts';
+import { ERROR_KINDS, typeOf } from './errorKinds.ts';
 import { requestIds } from './observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import type { ErrorBody, ErrorEnvelope } from './schemas.ts';
 
 export interface AnswerOptions {
   logger: Logger;
@@ -57,4 +58,15 @@ function report(ctx: RequestContext, error: unknown, { logger, onFatal }: Answer
     logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
   }
   if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
+}
+
+/** `error` of the envelope, and of a failed job. */
+export function errorBody(code: ErrorCode, message: string): ErrorBody {
+  return { type: typeOf(code), code, message, doc_url: `/v1/errors/${code}` };
+}
+
+/** The JSON text of an answer that fails. */
+export function encodeEnvelope(requestId: string, code: ErrorCode, message: string): string {
+  const envelope: ErrorEnvelope = { request_id: requestId, error: errorBody(code, message) };
+  return JSON.stringify(envelope);
 }

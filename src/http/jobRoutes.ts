@@ -7,6 +7,7 @@ import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
 import { presentJob, type Site, sealedAtOf } from './presentJob.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import type { JobList } from './schemas.ts';
 
 export interface JobsOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log'>;
@@ -65,7 +66,8 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
     );
     const jobs = all.filter((job) => phase === undefined || job.phase === phase);
     ctx.type = JSON_TYPE;
-    ctx.body = JSON.stringify({ jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) });
+    const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
+    ctx.body = JSON.stringify(page);
   };
 }
 

@@ -2,8 +2,8 @@ import { ServiceError } from '../base/errors.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase, VISIBILITIES } from '../job/job.ts';
 import type { JobQuery, Viewer } from '../store/store.ts';
 
-const LIMIT_DEFAULT = 50;
-const LIMIT_MAX = 100;
+export const PAGE_LIMIT_DEFAULT = 50;
+export const PAGE_LIMIT_MAX = 100;
 const CURSOR_EXPECTED = 'the next_cursor of an earlier answer';
 
 /** The query of a list. The store knows outcomes; the phases of jobs without one are told apart on the page. */
@@ -37,7 +37,7 @@ const READERS: Readonly<Record<string, Reader>> = {
 
 /** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the parameter at fault. */
 export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery {
-  return { viewer, limit: LIMIT_DEFAULT, ...decodeQuery(querystring, READERS) };
+  return { viewer, limit: PAGE_LIMIT_DEFAULT, ...decodeQuery(querystring, READERS) };
 }
 
 /** Reads `limit` and `cursor` alone; `decode` knows this list's cursors. Throws ServiceError that names the parameter at fault. */
@@ -53,7 +53,7 @@ export function readPage<T>(
       return { after };
     },
   };
-  return { limit: LIMIT_DEFAULT, ...decodeQuery<{ limit?: number; after?: T }>(querystring, readers) };
+  return { limit: PAGE_LIMIT_DEFAULT, ...decodeQuery<{ limit?: number; after?: T }>(querystring, readers) };
 }
 
 function decodeQuery<T extends object>(
@@ -89,8 +89,8 @@ function decodeCursor(value: string, name: string): string {
 
 function readLimit(value: string, name: string): number {
   const limit = /^[0-9]{1,3}$/.test(value) ? Number(value) : 0;
-  if (limit >= 1 && limit <= LIMIT_MAX) return limit;
-  throw invalid(name, `an integer from 1 to ${LIMIT_MAX}`);
+  if (limit >= 1 && limit <= PAGE_LIMIT_MAX) return limit;
+  throw invalid(name, `an integer from 1 to ${PAGE_LIMIT_MAX}`);
 }
 
 function readDigest(value: string, name: string): string {

@@ -2,7 +2,8 @@ import { toRfc3339 } from '../base/clock.ts';
 import { documentSha256, type JobPhase, type JobRecord, type Outcome } from '../job/job.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { Store } from '../store/store.ts';
-import { type ErrorBody, errorBody } from './errorKinds.ts';
+import { errorBody } from './errorResponses.ts';
+import type { SealJob } from './schemas.ts';
 
 /** What callers are told about where they are. */
 export interface Site {
@@ -10,23 +11,6 @@ export interface Site {
   environment: string;
   /** Without a trailing slash and without `/v1`. */
   publicUrl: string;
-}
-
-/** SealJob: section 2.1 of the contract, with what tells whose document it is, when things happened and, for a failed job, `error`. */
-export interface SealJob {
-  id: string;
-  phase: JobPhase;
-  environment: string;
-  trace_id: string;
-  receipt_url?: string;
-  capabilities: string[];
-  created_at: string;
-  /** Of a document at a URL, as declared. */
-  document_sha256: string;
-  purpose?: string;
-  customer_reference?: string;
-  error?: ErrorBody;
-  sealed_at?: string;
 }
 
 /** `sealedAt` of a sealed job: see {@link sealedAtOf}. */

@@ -3,7 +3,8 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '../base/errors.ts';
-import { ERROR_KINDS, encodeEnvelope } from './errorKinds.ts';
+import { ERROR_KINDS } from './errorKinds.ts';
+import { encodeEnvelope } from './errorResponses.ts';
 import { newRequestId } from './observe.ts';
 import type { RequestLog } from './requestLog.ts';
 

@@ -29,6 +29,7 @@ import { readJson } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import { OVERLAP_SECONDS_MAX, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;
@@ -39,8 +40,6 @@ export interface WebhooksOptions {
   clock: Clock;
 }
 
-const OVERLAP_SECONDS_MAX = 30 * 86_400;
-const REPLAYED_BY_NAME_MAX = 1000;
 const HOW_TO_SEND = 'Content-Type must be application/json.';
 
 /** `POST /v1/webhook-endpoints`. The secret is shown in this answer only. */
@@ -49,12 +48,13 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
     const { store, policy, clock, publicUrl } = options;
     const body = await readBody(ctx, options);
     const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
-    const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, fields, clock());
+    const { secret = newSecret() } = fields;
+    const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, { ...fields, secret }, clock());
     const act = actOn(ctx, 'webhook.add', endpoint);
     if (!(await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
       throw tooManyEndpoints();
     ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
-    answer(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret: endpoint.secrets[0]?.secret });
+    answer<'WebhookEndpointWithSecret'>(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret });
   };
 }
 
@@ -62,7 +62,9 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
 export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoints = await store.webhooks.endpoints.all(callerOf(ctx).viewer.clientId);
-    answer(ctx, 200, { webhook_endpoints: endpoints.map((one) => presentEndpoint(one, clock())) });
+    answer<'WebhookEndpointList'>(ctx, 200, {
+      webhook_endpoints: endpoints.map((one) => presentEndpoint(one, clock())),
+    });
   };
 }
 
@@ -71,7 +73,7 @@ export function getEndpoint({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, store);
     const deliveries = presentTally(await store.webhooks.outbox.tally(endpoint.id));
-    answer(ctx, 200, { ...presentEndpoint(endpoint, clock()), deliveries });
+    answer<'WebhookEndpointWithDeliveries'>(ctx, 200, { ...presentEndpoint(endpoint, clock()), deliveries });
   };
 }
 
@@ -81,7 +83,8 @@ export function changeEndpoint(options: WebhooksOptions): Middleware {
     await ownEndpoint(ctx, options.store);
     const body = await readBody(ctx, options);
     const fields: EndpointFields = readEndpointFields(body, ['url', 'events', 'description'], options.policy);
-    await change(ctx, withFields(fields), 'webhook.change', options);
+    const changed = await change(ctx, withFields(fields), 'webhook.change', options);
+    answer<'WebhookEndpoint'>(ctx, 200, changed);
   };
 }
 
@@ -102,25 +105,33 @@ export function rotateSecret(options: WebhooksOptions): Middleware {
     const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
     const { secret = newSecret() } = readEndpointFields(rest, ['secret'], options.policy);
     const overlapMs = readOverlapMs(overlap_seconds);
-    await change(ctx, withSecret(secret, overlapMs, options.clock()), 'webhook.rotate', options, { secret });
+    const make = withSecret(secret, overlapMs, options.clock());
+    const changed = await change(ctx, make, 'webhook.rotate', options);
+    answer<'WebhookEndpointWithSecret'>(ctx, 200, { ...changed, secret });
   };
 }
 
 export function enableEndpoint(options: WebhooksOptions): Middleware {
-  return (ctx) => change(ctx, enabled, 'webhook.enable', options);
+  return async (ctx) =>
+    answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, enabled, 'webhook.enable', options));
 }
 
 export function disableEndpoint(options: WebhooksOptions): Middleware {
-  return (ctx) => change(ctx, disabled(options.clock()), 'webhook.disable', options);
+  return async (ctx) =>
+    answer<'WebhookEndpoint'>(
+      ctx,
+      200,
+      await change(ctx, disabled(options.clock()), 'webhook.disable', options),
+    );
 }
 
 /** `POST /v1/webhook-endpoints/:endpoint_id/test`: sends a message of type `webhook.test`. */
-export function testEndpoint({ store }: WebhooksOptions): Middleware {
+export function sendTestMessage({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
     const webhookId = await store.webhooks.outbox.test(id);
     if (webhookId === undefined) throw notFound();
-    answer(ctx, 202, { webhook_id: webhookId });
+    answer<'WebhookTest'>(ctx, 202, { webhook_id: webhookId });
   };
 }
 
@@ -131,7 +142,7 @@ export function listDeliveries({ store }: WebhooksOptions): Middleware {
     const page = readPage(ctx.querystring, decodeCursor);
     const deliveries = await store.webhooks.outbox.pending(id, page);
     const shown = deliveries.map((one) => presentDelivery(one, (stamp) => store.serviceTime.dateOf(stamp)));
-    answer(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
+    answer<'WebhookDeliveryList'>(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
   };
 }
 
@@ -142,7 +153,7 @@ export function listDeadLetters({ store }: WebhooksOptions): Middleware {
     const page = readPage(ctx.querystring, decodeCursor);
     const letters = await store.webhooks.outbox.deadLetters(id, page);
     const shown = letters.map((one) => presentDeadLetter(one, (stamp) => store.serviceTime.dateOf(stamp)));
-    answer(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
+    answer<'WebhookDeadLetterList'>(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
   };
 }
 
@@ -158,7 +169,7 @@ export function replayDeadLetters(options: WebhooksOptions): Middleware {
       readWebhookIds(webhook_ids),
       act,
     );
-    answer(ctx, 202, { replayed });
+    answer<'Replay'>(ctx, 202, { replayed });
   };
 }
 
@@ -167,13 +178,12 @@ async function change(
   make: EndpointChange,
   name: ActName,
   { store, clock }: WebhooksOptions,
-  more: object = {},
-): Promise<void> {
+): Promise<WebhookAnswers['WebhookEndpoint']> {
   const endpoint = await ownEndpoint(ctx, store);
   const act = actOn(ctx, name, make(endpoint));
   const changed = await store.webhooks.endpoints.change(endpoint.id, make, act);
   if (changed === undefined) throw notFound();
-  answer(ctx, 200, { ...presentEndpoint(changed, clock()), ...more });
+  return presentEndpoint(changed, clock());
 }
 
 function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
@@ -248,7 +258,12 @@ function decodeCursor(text: string): Position | undefined {
   return position && encodeCursor(position) === text ? position : undefined;
 }
 
-function answer(ctx: RequestContext, status: number, body: object): void {
+/** With a body of that schema. */
+function answer<Name extends keyof WebhookAnswers>(
+  ctx: RequestContext,
+  status: number,
+  body: WebhookAnswers[Name],
+): void {
   ctx.status = status;
   ctx.type = JSON_TYPE;
   ctx.body = JSON.stringify(body);

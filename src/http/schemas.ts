@@ -1,0 +1,167 @@
+/**
+ * What the API answers, and what else its callers send; on the wire, so members are in its spelling. The types of what is
+ * presented and what `openapi.json` says of it come from the same schemas. Answers are not validated at run time.
+ */
+import { z } from 'zod';
+import { CREATE_FORMS } from '../job/fields.ts';
+import { fieldSchemas } from '../job/fieldValues.ts';
+import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
+import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
+import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
+import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
+import { ERROR_CODES, ERROR_TYPES } from './errorKinds.ts';
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
+
+export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
+export const jobId = z.string().regex(JOB_ID_PATTERN);
+const { visibility, purpose, customer_reference, document_sha256 } = fieldSchemas;
+const hex = (bits: number) => z.string().regex(new RegExp(`^[0-9a-f]{${bits / 4}}$`));
+const base64 = z.string().meta({ contentEncoding: 'base64' });
+const environment = z
+  .string()
+  .regex(/^env_[a-z][a-z0-9-]{0,31}$/)
+  .describe('The environment that holds the job.');
+
+const error = z.object({
+  type: z.enum(ERROR_TYPES),
+  code: z.enum(ERROR_CODES),
+  message: z.string().describe('For people: names the field at fault and the remedy.'),
+  doc_url: z.string().meta({ format: 'uri-reference' }),
+});
+/** `error` of the envelope, and of a failed job. */
+export type ErrorBody = z.infer<typeof error>;
+
+const errorEnvelope = z.object({ request_id: z.string().regex(/^req_[0-9A-Za-z]+$/), error });
+/** Section 7.1 of the contract. */
+export type ErrorEnvelope = z.infer<typeof errorEnvelope>;
+
+const sealJob = z.object({
+  id: jobId,
+  phase: z.enum(JOB_PHASES),
+  environment,
+  trace_id: hex(128).describe('Correlation id of the request that created the job.'),
+  receipt_url: z.url().exactOptional().describe('Present once the receipt exists.'),
+  capabilities: z
+    .array(z.string())
+    .describe(
+      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` when an endpoint will be told.',
+    ),
+  created_at: time,
+  /** Missing where version 0.1.0 accepted the job, and its answer is repeated. */
+  document_sha256: hex(256).exactOptional().describe('Of the document; of one at a URL, as it was declared.'),
+  purpose: purpose.exactOptional().describe('As it was given.'),
+  customer_reference: customer_reference.exactOptional().describe('As it was given.'),
+  error: error.exactOptional(),
+  sealed_at: time.exactOptional().describe('Once the job is completed.'),
+});
+/** Section 2.1 of the contract, with what tells whose document it is, when things happened and, for a failed job, `error`. */
+export type SealJob = z.infer<typeof sealJob>;
+
+const nextCursor = z
+  .string()
+  .exactOptional()
+  .describe('Give it as `cursor` to go on. A page with it may be short, even empty; the last page has none.');
+const jobList = z.object({ jobs: z.array(sealJob).max(PAGE_LIMIT_MAX), next_cursor: nextCursor });
+export type JobList = z.infer<typeof jobList>;
+
+const digests = z.object({ sha256: hex(256), sha512: hex(512), bytes: z.int().min(1) });
+
+const manifest = z
+  .object({
+    schema: z.literal(MANIFEST_SCHEMA),
+    job_id: jobId,
+    environment,
+    document: digests,
+    source: z.enum(JOB_SOURCES),
+    scan: z.object({
+      verdict: z.enum(SCAN_VERDICTS),
+      engine: z.string().exactOptional(),
+      signatures: z.string().exactOptional(),
+    }),
+    sealed_document: digests.exactOptional().describe('The copy without metadata (compliance mode).'),
+    visibility,
+    purpose: purpose.exactOptional(),
+    customer_reference: customer_reference.exactOptional(),
+    accepted_at: time,
+    sealed_at: time,
+  })
+  .describe('What is sealed: SHA-512 of its RFC 8785 form is a leaf of the log.');
+
+const evidence = z
+  .object({
+    log_origin: z.string(),
+    leaf_index: z.int().min(0),
+    tree_size: z.int().min(1),
+    inclusion_proof: z.array(base64).max(63),
+    checkpoint: z.string().describe('Signed note (C2SP tlog-checkpoint).'),
+    timestamps: z.array(z.object({ type: z.literal('rfc3161'), token: base64 })),
+    certificates: z.array(base64),
+  })
+  .describe('Proof that the manifest is in the log; verifies offline.') satisfies z.ZodType<Evidence>;
+
+const sealReceipt = z.object({
+  job_id: jobId,
+  algorithm: z.enum(SIGNATURE_ALGORITHMS.map(receiptAlgorithm)),
+  document_sha256: hex(256),
+  receipt_sha512: hex(512).describe('SHA-512 of the RFC 8785 form of the receipt without this member.'),
+  kms_key_id: z.string().describe('`<region>/<key label>` of the first partition that signed.'),
+  sealed_at: time,
+  customer_reference: customer_reference.exactOptional(),
+  manifest,
+  evidence,
+}) satisfies z.ZodType<Omit<Receipt, 'manifest'> & { manifest: Omit<Manifest, 'source'> }>;
+
+const line = z
+  .int()
+  .min(1)
+  .describe('The line of the request this answers; every line counts, empty ones too.');
+const bulkAccepted = z.object({
+  line,
+  status: z.literal(202),
+  replayed: z.literal(true).exactOptional().describe('The job is that of an earlier request with this key.'),
+  job: sealJob,
+  receipt: sealReceipt.exactOptional(),
+  retry_after: z
+    .int()
+    .exactOptional()
+    .describe('Of a `blocking` line whose wait was over first: seconds after which to ask for the job.'),
+});
+const bulkRefused = z.object({
+  line,
+  status: z.int().describe('What a single create would have been answered with.'),
+  error,
+  retry_after: z.int().exactOptional().describe('Seconds after which a repeat can succeed.'),
+});
+export type BulkRefused = z.infer<typeof bulkRefused>;
+
+/** Without the form that has no body. */
+const { CreateByQuery: _, ...forms } = CREATE_FORMS;
+
+/** By their names in `openapi.json`. */
+export const SCHEMAS = {
+  SealJob: sealJob,
+  JobList: jobList,
+  SealReceipt: sealReceipt,
+  Manifest: manifest,
+  Evidence: evidence,
+  Error: error,
+  ErrorEnvelope: errorEnvelope,
+  ...forms,
+  BatchAnswer: z
+    .union([bulkAccepted, bulkRefused])
+    .describe('Lines are answered as they are done: not in their order.'),
+  BatchAccepted: bulkAccepted,
+  BatchRefused: bulkRefused,
+};
+
+/** The query of `GET /v1/jobs`. */
+export const LIST_PARAMETERS = {
+  limit: z.int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+  cursor: z.string().describe('`next_cursor` of the page before.'),
+  document_sha256,
+  customer_reference,
+  visibility: z.enum(VISIBILITIES),
+  phase: z.enum(JOB_PHASES),
+  created_from: time.describe('Inclusive.'),
+  created_to: time.describe('Exclusive.'),
+};

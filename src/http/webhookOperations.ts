@@ -1,0 +1,163 @@
+/** What can be asked of webhook endpoints, and what endpoints receive. */
+import type { ErrorCode } from '../base/errors.ts';
+import { WEBHOOK_EVENTS } from '../store/webhookStore.ts';
+import { header, json, jsonBody, type Operation, queryParameters } from './openapiParts.ts';
+import { LIST_PARAMETERS } from './schemas.ts';
+
+const ALL = '/webhook-endpoints';
+const ONE = '/webhook-endpoints/{endpoint_id}';
+const access = 'webhooks:manage';
+const { limit, cursor } = LIST_PARAMETERS;
+
+const WITH_BODY: ErrorCode[] = [
+  'body_timeout',
+  'malformed_json',
+  'body_too_large',
+  'unsupported_media_type',
+  'unknown_parameter',
+  'duplicate_parameter',
+  'invalid_parameter',
+];
+
+/** What changes something is bounded: by the rate of the client, and by how many changes there are at once. */
+const CHANGE_FAILURES: ErrorCode[] = [
+  'webhook_endpoint_not_found',
+  'rate_limit_exceeded',
+  'too_many_requests',
+  'queue_full',
+];
+const change = { method: 'post', access, isLimited: true, failures: CHANGE_FAILURES } as const;
+
+const page = {
+  method: 'get',
+  access,
+  parameters: queryParameters({ limit, cursor }),
+  failures: [
+    'webhook_endpoint_not_found',
+    'invalid_parameter',
+    'unknown_parameter',
+    'duplicate_parameter',
+  ] satisfies ErrorCode[],
+} as const;
+
+export const WEBHOOK_OPERATIONS = {
+  createWebhookEndpoint: {
+    ...change,
+    path: ALL,
+    summary: 'Have this client told what becomes of its jobs',
+    requestBody: jsonBody('CreateWebhookEndpoint'),
+    answers: {
+      201: json('WebhookEndpointWithSecret', 'The endpoint, with its secret.', {
+        Location: header('^https?://', 'The endpoint.'),
+      }),
+    },
+    failures: [
+      ...CHANGE_FAILURES.filter((code) => code !== 'webhook_endpoint_not_found'),
+      ...WITH_BODY,
+      'missing_parameter',
+      'webhook_url_not_allowed',
+      'too_many_webhook_endpoints',
+    ],
+  },
+  listWebhookEndpoints: {
+    method: 'get',
+    path: ALL,
+    summary: 'List the endpoints of this client',
+    access,
+    answers: { 200: json('WebhookEndpointList', 'All of them.') },
+  },
+  getWebhookEndpoint: {
+    method: 'get',
+    path: ONE,
+    summary: 'An endpoint, and how its deliveries go',
+    access,
+    answers: { 200: json('WebhookEndpointWithDeliveries', 'The endpoint.') },
+    failures: ['webhook_endpoint_not_found'],
+  },
+  changeWebhookEndpoint: {
+    ...change,
+    method: 'patch',
+    path: ONE,
+    summary: 'Change URL, events or description',
+    requestBody: jsonBody('ChangeWebhookEndpoint'),
+    answers: { 200: json('WebhookEndpoint', 'The endpoint.') },
+    failures: [...CHANGE_FAILURES, ...WITH_BODY, 'webhook_url_not_allowed'],
+  },
+  deleteWebhookEndpoint: {
+    ...change,
+    method: 'delete',
+    path: ONE,
+    summary: 'Delete an endpoint and what was still to be sent to it',
+    answers: { 204: { description: 'It is gone.' } },
+  },
+  rotateWebhookSecret: {
+    ...change,
+    path: `${ONE}/rotate-secret`,
+    summary: 'Sign with a new secret, and for a while with the old one too',
+    requestBody: jsonBody('RotateWebhookSecret', false),
+    answers: { 200: json('WebhookEndpointWithSecret', 'The endpoint, with its new secret.') },
+    failures: [...CHANGE_FAILURES, ...WITH_BODY],
+  },
+  enableWebhookEndpoint: {
+    ...change,
+    path: `${ONE}/enable`,
+    summary: 'Send to it again',
+    answers: { 200: json('WebhookEndpoint', 'Done.') },
+  },
+  disableWebhookEndpoint: {
+    ...change,
+    path: `${ONE}/disable`,
+    summary: 'Send and queue nothing',
+    answers: { 200: json('WebhookEndpoint', 'Done.') },
+  },
+  testWebhookEndpoint: {
+    ...change,
+    path: `${ONE}/test`,
+    summary: 'Send a message of type `webhook.test`',
+    answers: { 202: json('WebhookTest', 'Done.') },
+  },
+  listWebhookDeliveries: {
+    ...page,
+    path: `${ONE}/deliveries`,
+    summary: 'What is to be sent, by the time it is due',
+    answers: { 200: json('WebhookDeliveryList', 'A page.') },
+  },
+  listWebhookDeadLetters: {
+    ...page,
+    path: `${ONE}/dead-letters`,
+    summary: 'What was given up, the longest ago first',
+    answers: { 200: json('WebhookDeadLetterList', 'A page.') },
+  },
+  replayWebhookDeadLetters: {
+    ...change,
+    path: `${ONE}/replay`,
+    summary: 'Send dead letters again',
+    requestBody: jsonBody('ReplayDeadLetters', false),
+    answers: { 202: json('Replay', 'They are due now.') },
+    failures: [...CHANGE_FAILURES, ...WITH_BODY],
+  },
+} satisfies Record<string, Operation>;
+
+/** What endpoints receive: `webhooks` of OpenAPI 3.1. */
+export function describeWebhooks(tag: string): Record<string, object> {
+  return Object.fromEntries(WEBHOOK_EVENTS.map((event) => [event, { post: describeWebhook(event, tag) }]));
+}
+
+function describeWebhook(event: (typeof WEBHOOK_EVENTS)[number], tag: string): object {
+  return {
+    tags: [tag],
+    operationId: event === 'job.completed' ? 'onJobCompleted' : 'onJobFailed',
+    summary: `A job of the client has ended: ${event}`,
+    // A webhook carries no API key, but a signature: see webhook-signature.
+    security: [],
+    description: 'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; anything else is repeated.',
+    parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
+      name,
+      in: 'header',
+      required: true,
+      schema: { type: 'string' },
+    })),
+    requestBody: jsonBody('WebhookEvent'),
+    responses: { '2XX': { description: 'Received. The body is not read.' } },
+  };
+}
