@@ -49,6 +49,7 @@ export async function manualPages(version: string, date: string): Promise<Record
       'administers pdfseald, seals documents and verifies receipts',
       programSections(program),
     ),
+    made('pdfseal-run', '8', 'runs pdfseal as the daemon of an environment', runSections()),
     made('pdfseald.toml', '5', 'configuration of pdfseald', configurationSections()),
     made('pdfseal-errors', '7', 'error codes of pdfseald and pdfseal', errorSections()),
     ...program.commands.map((command) =>
@@ -84,6 +85,50 @@ function daemonSections(): Sections {
         'systemctl enable --now pdfseald@production.service',
       ]),
     ],
+  ];
+}
+
+function runSections(): Sections {
+  return [
+    [
+      'SYNOPSIS',
+      `${bold('pdfseal-run')} ${italic('environment')} ${italic('command')} [${italic('options')}]`,
+    ],
+    [
+      'DESCRIPTION',
+      prose(
+        'pdfseal-run runs a command of pdfseal as the daemon of the environment would run it: as the user pdfseal-<environment>, with the ' +
+          'PINs below /etc/pdfseal/<environment>.pins as credentials, and with "--config /etc/pdfseal/<environment>.toml". The daemon need not ' +
+          'run. The first use makes the user and the folders of the environment.\n\n' +
+          'Only root can run it. The audit trail names the user who called sudo(8).',
+      ),
+    ],
+    [
+      'OPTIONS',
+      definitions([
+        ['<environment>', 'The name of a file in /etc/pdfseal, without .toml.'],
+        ['<command>', 'A command of pdfseal(1) that takes --config, and its options, without --config.'],
+      ]),
+    ],
+    [
+      'EXIT STATUS',
+      definitions([
+        ['1', 'systemd could not run the command, or a signal ended it; journalctl(1) says why.'],
+        ['64', 'The environment or the command is missing or wrong, or the caller is not root.'],
+        ['other', 'That of pdfseal(1).'],
+      ]),
+    ],
+    [
+      'FILES',
+      definitions([
+        ...FILES,
+        [
+          '/etc/pdfseal/<environment>.pins',
+          'A folder with a file for each PIN; <name> is the credential pin_<name>.',
+        ],
+      ]),
+    ],
+    ['EXAMPLES', verbatim(['pdfseal-run production init', 'pdfseal-run production doctor'])],
   ];
 }
 

@@ -21,10 +21,10 @@ const OWN_ADDONS = ['pdfseal_hash.node', 'pdfseal_notify.node'].map((name) => `n
 const STRIP = ['--strip-unneeded', '--remove-section=.comment', '--remove-section=.note'];
 
 /** Where Debian's shells look for what packages bring. */
-const COMPLETIONS: Record<Shell, string> = {
-  bash: 'usr/share/bash-completion/completions/pdfseal',
-  zsh: 'usr/share/zsh/vendor-completions/_pdfseal',
-  fish: 'usr/share/fish/vendor_completions.d/pdfseal.fish',
+const COMPLETIONS: Record<Shell, (program: string) => string> = {
+  bash: (program) => `usr/share/bash-completion/completions/${program}`,
+  zsh: (program) => `usr/share/zsh/vendor-completions/_${program}`,
+  fish: (program) => `usr/share/fish/vendor_completions.d/${program}.fish`,
 };
 
 /** As they are started; the units say the same. Nobody opens Node's inspector, by signal or by environment, and no core is written. */
@@ -78,7 +78,10 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('systemd/bundle/lintian-overrides', join(tree, 'usr/share/lintian/overrides/pdfseald'));
   const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...modules.keys()]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);
-  for (const shell of SHELLS) write(join(tree, COMPLETIONS[shell]), SCRIPTS[shell]);
+  for (const shell of SHELLS) {
+    write(join(tree, COMPLETIONS[shell]('pdfseal')), SCRIPTS[shell]);
+    copy(`systemd/completion/pdfseal-run.${shell}`, join(tree, COMPLETIONS[shell]('pdfseal-run')));
+  }
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
   for (const [file, page] of Object.entries(await manualPages(version, date))) {
     write(

@@ -45,6 +45,10 @@ t.test('two environments are made, start, and seal', async (t) => {
     await site.load(environment);
     t.match(site.show(environment, 'StatusText'), /jobs wait/);
   }
+  const completed = machine.must(`source /usr/share/bash-completion/completions/pdfseal-run
+    COMP_WORDS=(pdfseal-run sa); COMP_CWORD=1; _pdfseal_run; echo "\${COMPREPLY[@]}"
+    COMP_WORDS=(pdfseal-run sandbox ke); COMP_CWORD=2; _pdfseal_run; echo "\${COMPREPLY[@]}"`);
+  t.equal(completed, 'sandbox\nkeys', 'the shell knows environments, and commands');
   const exposure = machine.must(
     'systemd-analyze security --no-pager --threshold=10 pdfseald@production.service | tail -n 1',
   );

@@ -112,3 +112,30 @@ check('fish', ONE_OF_EACH_KIND, (words) => {
   const script = `source '${dir}/scripts/fish'; complete --do-complete '${['pdfseal', ...words].join(' ')}'`;
   return lines(run('fish', ['--no-config', '--command', script])).map((line) => line.split('\t')[0] ?? '');
 });
+
+// Behind the name of an environment, pdfseal-run takes what pdfseal takes.
+const RUN_CASES: typeof CASES = [
+  [['ke'], ['keys'], ['hsm']],
+  [['keys', ''], ['issue', 'rotate'], ['hsm']],
+  [['jobs', 'list', '--ph'], ['--phase'], ['--visibility']],
+];
+const RUN = join(import.meta.dirname, '../../systemd/completion/pdfseal-run');
+
+check('bash, behind pdfseal-run', RUN_CASES, (words) => {
+  const set = `COMP_WORDS=(pdfseal-run production ${words.map(quote).join(' ')}); COMP_CWORD=${words.length + 1}`;
+  const script = `source '${dir}/scripts/bash'; source '${RUN}.bash'; ${set}; _pdfseal_run; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  return lines(run('bash', ['--norc', '-c', script]));
+});
+
+check('zsh, behind pdfseal-run', RUN_CASES, (words) => {
+  const stubs = `_describe() { print -rl -- "$\{(@P)3}" }; _files() { }`;
+  const set = `words=(pdfseal-run production ${words.map(quote).join(' ')}); CURRENT=$#words`;
+  const script = `${stubs}; fpath=('${dir}/functions' $fpath); autoload -Uz _pdfseal; ${set}; source '${RUN}.zsh' || true`;
+  return lines(run('zsh', ['-f', '-c', script])).map((line) => line.replace(/:.*/, ''));
+});
+
+check('fish, behind pdfseal-run', RUN_CASES, (words) => {
+  const typed = ['pdfseal-run', 'production', ...words].join(' ');
+  const script = `source '${dir}/scripts/fish'; source '${RUN}.fish'; complete --do-complete '${typed}'`;
+  return lines(run('fish', ['--no-config', '--command', script])).map((line) => line.split('\t')[0] ?? '');
+});

@@ -36,7 +36,7 @@ t.test('every command has a page, and every page its sections in their order', a
   const names = commands.map((command) => `pdfseal-${command.name()}.1`);
   t.strictSame(
     readdirSync(dir).sort(),
-    [...names, 'pdfseal.1', 'pdfseald.8', 'pdfseald.toml.5', 'pdfseal-errors.7'].sort(),
+    [...names, 'pdfseal.1', 'pdfseald.8', 'pdfseal-run.8', 'pdfseald.toml.5', 'pdfseal-errors.7'].sort(),
   );
   const wanted = [
     'NAME',
@@ -48,7 +48,7 @@ t.test('every command has a page, and every page its sections in their order', a
     'EXAMPLES',
     'SEE ALSO',
   ];
-  for (const name of [...names, 'pdfseal.1', 'pdfseald.8']) {
+  for (const name of [...names, 'pdfseal.1', 'pdfseal-run.8', 'pdfseald.8']) {
     const titles = Array.from(pages[name]?.matchAll(/^\.SH (.*)$/gm) ?? [], ([, title]) => title ?? '');
     t.strictSame(
       titles.filter((title) => wanted.includes(title)),
