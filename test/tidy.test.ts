@@ -157,7 +157,7 @@ const TEST = fileURLToPath(new URL('.', import.meta.url));
 const UNIQUE = [
   'webhook/deliverer.ts',
   'support/seed.ts',
-  'support/softhsm.ts',
+  'support/partitions.ts',
   'support/tamper.ts',
   'store/samples.ts',
   'hash/faulty-worker.ts',

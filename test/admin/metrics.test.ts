@@ -2,13 +2,12 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { AdminQuotas } from '../../src/admin/statusSchema.ts';
-import { askAdminAt } from '../support/admin.ts';
+import { askAdminAt, parseMetrics, type Sample, sampleOf } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';
 import { Client } from '../support/client.ts';
 import { freePort } from '../support/freePort.ts';
 import { pageAt } from '../support/manual.ts';
-import { parseMetrics, type Sample, sampleOf } from '../support/metrics.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { sealBatch } from '../support/digests.ts';
+import { sealBatch } from '../support/client.ts';
 import { Connection } from './connection.ts';
 import { number, ratio, table } from './format.ts';
 import { startDaemon } from './servers.ts';

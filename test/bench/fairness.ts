@@ -1,7 +1,7 @@
 import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { type Target, WAYS } from '../journeys/greedy.ts';
 import { IMPRINT } from '../support/authority.ts';
-import { onePage, pdfFile, stream } from '../support/pdfFile.ts';
+import { onePage, pdfFile, stream } from '../support/pdf.ts';
 import { number, ratio, table } from './format.ts';
 import type { GreedOrder } from './greed.ts';
 import { type Load, openLoad } from './http.ts';

@@ -1,7 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import { FAULTS, type Fault } from '../support/faults.ts';
-import { behindFaulty, buildFaultyModule, type ModuleFault, setFault } from '../support/faultyModule.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
+  FAULTS,
+  type Fault,
+  type ModuleFault,
+  setFault,
+} from '../support/faults.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { openLoad, type Server } from './http.ts';
 import type { LoadResult } from './load.ts';

@@ -1,8 +1,8 @@
 import { type ChildProcess, type ForkOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { makeToken } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
-import { makeToken } from '../support/softhsm.ts';
 import { until } from '../support/until.ts';
 import { Connection } from './connection.ts';
 import type { Server } from './http.ts';

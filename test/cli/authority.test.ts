@@ -8,9 +8,9 @@ import { initKey, useKey } from '../../src/kms/keyOperations.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { makePki } from '../support/authority.ts';
-import { openssl } from '../support/openssl.ts';
+import { openssl } from '../support/certificates.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 
 const STAMP = { region: 'local', keyLabel: 'timestamp-2026' };
 const ROOT = { region: 'local', keyLabel: 'timestamp-2026-root' };

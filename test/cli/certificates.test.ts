@@ -6,8 +6,8 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { DAY_MS, softKey } from '../support/authority.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 
 const NAME = { region: 'local', keyLabel: 'timestamp-2026' };
 

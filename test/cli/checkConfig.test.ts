@@ -4,8 +4,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 
 t.setTimeout(300_000);
 

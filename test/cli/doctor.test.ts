@@ -11,8 +11,8 @@ import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { type Chore, noteUpkeep, readUpkeep } from '../../src/watch/upkeepNotes.ts';
 import { askAdmin } from '../support/admin.ts';
 import { DAY_MS, softKey } from '../support/authority.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 import { changePin, takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

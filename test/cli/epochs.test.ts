@@ -4,8 +4,8 @@ import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
 import { epochsCommand } from '../../src/cli/store/epochsCommand.ts';
 import { readKey } from '../../src/kms/keyOperations.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 import { destroyKey, editToken, findObjects, takeToken } from '../support/tamper.ts';
 
 const HOUR_MS = 3_600_000;

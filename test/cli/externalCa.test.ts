@@ -5,7 +5,7 @@ import t from 'tap';
 import { describeSubject } from '../../src/asn1/certificate.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { certificateFile, readInstalled } from '../../src/tsa/installed.ts';
-import { openssl } from '../support/openssl.ts';
+import { openssl } from '../support/certificates.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
 const STAMP = { region: 'local', keyLabel: 'timestamp-2026' };

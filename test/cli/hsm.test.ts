@@ -3,8 +3,8 @@ import pkcs11 from 'pkcs11js';
 import t, { type Test } from 'tap';
 import { EC_PARAMS } from '../../src/kms/encoding.ts';
 import { initKey, readKey, useKey } from '../../src/kms/keyOperations.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 import { destroyKey, editToken } from '../support/tamper.ts';
 
 t.test('init-key: only keys of the config file, never in the place of another', async (t) => {

@@ -7,8 +7,8 @@ import { withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES, remedyOf } from '../../src/cli/report.ts';
 import { ERROR_CODES } from '../../src/http/errorKinds.ts';
+import { item } from '../support/partitions.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
-import { item } from '../support/site.ts';
 
 /** Why these print nothing that a program would read as JSON. */
 const WITHOUT_JSON: Record<string, string> = {

@@ -15,7 +15,7 @@ import { Unreachable } from '../../src/cli/client/lastingFault.ts';
 import { askAdministration } from '../../src/cli/daemon/adminClient.ts';
 import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
 import { HOSTILITIES, hostilityOf, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
-import { NEVER } from '../support/site.ts';
+import { NEVER } from '../support/partitions.ts';
 
 const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
 const GET = { method: 'GET', path: '/openapi.json' } as const;

@@ -1,8 +1,7 @@
 import t from 'tap';
-import { Client, type JobBody } from '../support/client.ts';
+import { Client, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
 import { openSandbox, type RunResult } from '../support/sandbox.ts';
-import { TRAFFIC_DOCUMENT } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 t.test('webhook endpoints, in the running daemon', async (t) => {

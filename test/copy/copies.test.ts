@@ -22,7 +22,7 @@ import {
   readCiphered,
   readVerified,
 } from '../../src/copy/copies.ts';
-import { LABORIOUS, metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
+import { LABORIOUS, metadata, onePage, PACKET, pdfFile } from '../support/pdf.ts';
 import { randomBytes } from '../support/seed.ts';
 
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });

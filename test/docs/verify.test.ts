@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Client } from '../support/client.ts';
-import { FakeTime } from '../support/faketime.ts';
+import { FakeTime } from '../support/clocks.ts';
 import { blocksUnder, pageAt } from '../support/manual.ts';
 import { openSandbox } from '../support/sandbox.ts';
 

@@ -2,8 +2,7 @@ import t from 'tap';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import { ENVIRONMENT, openTestApp, pdfOf } from '../support/app.ts';
 import type { Client, Envelope, JobBody } from '../support/client.ts';
-import { slowUpload } from '../support/slowUpload.ts';
-import { parseAnswer, Wire } from '../support/wire.ts';
+import { parseAnswer, slowUpload, Wire } from '../support/wire.ts';
 
 const UNKNOWN_JOB = '/v1/jobs/job_0123';
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { openTestApp, pdfOf, pullToken, type TestApp } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
-import { pidOf } from '../support/site.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { pidOf } from '../support/partitions.ts';
 import { until } from '../support/until.ts';
+import { slowUpload } from '../support/wire.ts';
 
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
 const blocking = { mode: 'blocking' };

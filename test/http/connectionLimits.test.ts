@@ -4,9 +4,8 @@ import { Socket } from 'node:net';
 import t from 'tap';
 import { addressKey, Connections } from '../../src/http/connectionLimits.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
-import { slowUpload } from '../support/slowUpload.ts';
 import { until } from '../support/until.ts';
-import { Wire } from '../support/wire.ts';
+import { slowUpload, Wire } from '../support/wire.ts';
 
 t.test('whoever opens connections alone shuts nobody out', async (t) => {
   const { client, server } = await openTestApp(t, { app: { connectionsMax: 8 } });

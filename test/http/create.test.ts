@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import t from 'tap';
 import { openTestApp, PUBLIC_URL, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { slowUpload } from '../support/wire.ts';
 
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
 

@@ -4,7 +4,7 @@ import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { openTestApp, pdfOf, pullToken } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
-import { BatchStream, digestFields, digestLines, digestsOf, sealBatch } from '../support/digests.ts';
+import { BatchStream, digestFields, digestLines, digestsOf, sealBatch } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { Wire } from '../support/wire.ts';
 

@@ -6,11 +6,10 @@ import type { Receipt } from '../../src/manifest/receipt.ts';
 import { sampleContent, sampleJob } from '../store/samples.ts';
 import { openTestApp, pullToken, type TestApp } from '../support/app.ts';
 import type { Envelope, JobBody } from '../support/client.ts';
-import { metadata, onePage, pdfFile } from '../support/pdfFile.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { openSource, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
-import { Wire } from '../support/wire.ts';
+import { slowUpload, Wire } from '../support/wire.ts';
 
 const WITH_XMP = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }));
 const WITHOUT_XMP = Buffer.from(pdfFile(onePage()));

@@ -4,7 +4,7 @@ import t from 'tap';
 import { Reservations, readIdempotencyKey } from '../../src/http/idempotency.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { slowUpload } from '../support/wire.ts';
 
 const { client, issue, partitions, store } = await openTestApp(t);
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;

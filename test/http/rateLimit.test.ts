@@ -4,8 +4,7 @@ import { Limits } from '../../src/limits/limits.ts';
 import { type LimitPolicies, NO_LIMITS } from '../../src/limits/policies.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
-import { slowUpload } from '../support/slowUpload.ts';
-import { parseAnswer, Wire } from '../support/wire.ts';
+import { parseAnswer, slowUpload, Wire } from '../support/wire.ts';
 
 const HOUR_MS = 3_600_000;
 const ENDLESS = Number.POSITIVE_INFINITY;

@@ -1,10 +1,9 @@
 /** Creates behind the virus scanner: a real clamd. */
 import t from 'tap';
 import { openTestApp, pdfOf } from '../support/app.ts';
-import { startClamd, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
+import { isAvailable, startClamd, startScanner, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
 import { encryptedPdf } from '../support/pdf.ts';
-import { isAvailable, startScanner } from '../support/scanning.ts';
 import { either, openSource, type SourceHandler, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 import { Wire } from '../support/wire.ts';

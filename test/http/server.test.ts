@@ -5,10 +5,9 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Envelope, JobBody } from '../support/client.ts';
-import { pidOf } from '../support/site.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { pidOf } from '../support/partitions.ts';
 import { until } from '../support/until.ts';
-import { parseAnswer, Wire, type WireAnswer } from '../support/wire.ts';
+import { parseAnswer, slowUpload, Wire, type WireAnswer } from '../support/wire.ts';
 
 const run = promisify(execFile);
 const codeOf = (answer: WireAnswer) => `${answer.status} ${(JSON.parse(answer.text) as Envelope).error.code}`;

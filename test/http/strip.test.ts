@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { openTestApp } from '../support/app.ts';
-import { LABORIOUS, metadata, onePage, pdfFile } from '../support/pdfFile.ts';
-import { slowUpload } from '../support/slowUpload.ts';
+import { LABORIOUS, metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { until } from '../support/until.ts';
+import { slowUpload } from '../support/wire.ts';
 
 const DOCUMENT = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }));
 

@@ -23,11 +23,11 @@ import { QUERIES_MAX, STAMPED_MAX } from '../../src/http/timestampRoute.ts';
 import { QUERY_BYTES_MAX } from '../../src/tsa/builtInAuthority.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { DOCUMENT, IMPRINT, POLICY } from '../support/authority.ts';
+import { openssl } from '../support/certificates.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
-import { openHsmAuthority } from '../support/hsmAuthority.ts';
-import { openssl } from '../support/openssl.ts';
-import { pidOf } from '../support/site.ts';
+import { pidOf } from '../support/partitions.ts';
 import { exchange, parseAnswer, Wire } from '../support/wire.ts';
+import { openHsmAuthority } from '../tsa/hsmAuthority.ts';
 
 const run = promisify(execFile);
 const PATH = '/v1/timestamp';

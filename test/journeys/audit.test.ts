@@ -17,7 +17,8 @@ import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/lmdb/records.ts';
 import { Child } from '../store/child.ts';
 import { Client } from '../support/client.ts';
-import { type Daemon, openSandbox } from '../support/sandbox.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { tamper } from '../support/wholeStore.ts';
 

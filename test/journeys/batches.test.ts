@@ -4,8 +4,7 @@ import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
-import { Client, type JobBody } from '../support/client.ts';
-import { BatchStream, digestLines, digestsOf, sealBatch } from '../support/digests.ts';
+import { BatchStream, Client, digestLines, digestsOf, type JobBody, sealBatch } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
 const LINES = 10_000;

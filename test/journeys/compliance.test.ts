@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { Client, type JobBody } from '../support/client.ts';
-import { metadata, onePage, PACKET, pdfFile } from '../support/pdfFile.ts';
+import { metadata, onePage, PACKET, pdfFile } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 

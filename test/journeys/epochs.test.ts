@@ -7,9 +7,9 @@ import { sha256, sha512 } from '../../src/base/crypto.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
-import { Client, type JobBody } from '../support/client.ts';
-import { type Daemon, openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { isServed, TRAFFIC_DOCUMENT, Traffic } from '../support/traffic.ts';
+import { Client, isServed, type JobBody, TRAFFIC_DOCUMENT, Traffic } from '../support/client.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
 const DOCUMENT = {

@@ -6,14 +6,19 @@ import type {
   PresentedPartition,
   PresentedRun,
 } from '../../src/admin/statusSchema.ts';
-import { type AdminAnswer, askAdmin, askAdminAt } from '../support/admin.ts';
-import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
-import { Client, type Envelope, type JobBody } from '../support/client.ts';
+import { type AdminAnswer, askAdmin, askAdminAt, parseMetrics, sampleOf } from '../support/admin.ts';
+import {
+  Client,
+  type Envelope,
+  isServed,
+  type JobBody,
+  TRAFFIC_DOCUMENT,
+  Traffic,
+} from '../support/client.ts';
+import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/clocks.ts';
 import { freePort } from '../support/freePort.ts';
-import { parseMetrics, sampleOf } from '../support/metrics.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { takeToken } from '../support/tamper.ts';
-import { isServed, TRAFFIC_DOCUMENT, Traffic } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 type Readiness = { ready: boolean; parts: HealthPart[] };

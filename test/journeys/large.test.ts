@@ -6,7 +6,8 @@ import { text as readText } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import t, { type Test } from 'tap';
 import { Client, type JobBody } from '../support/client.ts';
-import { type Daemon, openSandbox, type Sandbox } from '../support/sandbox.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
 const GIB = 2 ** 30;

@@ -9,11 +9,11 @@ import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type JobBody } from '../support/client.ts';
-import { PLACE, type Told } from '../support/installation.ts';
-import { metadata, onePage, pdfFile } from '../support/pdfFile.ts';
+import { metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
+import { PLACE, type Told } from './installation.ts';
 
 const SCOPES = 'jobs:create,jobs:read,webhooks:manage';
 /** A port nobody listens on: what is sent there waits. */

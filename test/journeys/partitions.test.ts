@@ -10,21 +10,31 @@ import { noteKeyId, type SignatureAlgorithm, verifySignature } from '../../src/l
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
-import { Client, type JobBody } from '../support/client.ts';
 import {
+  Client,
+  isServed,
+  type JobBody,
+  TRAFFIC_DOCUMENT,
+  Traffic,
+  type TrafficAnswer,
+} from '../support/client.ts';
+import type { Daemon } from '../support/daemon.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
   CHILD_HANGS,
   CHILD_KILLED,
   type Fault,
+  faultsPlayed,
   GARBAGE_SIGNED,
   MODULE_CRASHES,
   NO_SESSION_LEFT,
   PIN_CHANGED,
+  refusedLogins,
   SIGNATURE_HANGS,
   TOKEN_VANISHES,
 } from '../support/faults.ts';
-import { behindFaulty, buildFaultyModule, faultsPlayed, refusedLogins } from '../support/faultyModule.ts';
-import { type Daemon, openSandbox, type Sandbox } from '../support/sandbox.ts';
-import { isServed, TRAFFIC_DOCUMENT, Traffic, type TrafficAnswer } from '../support/traffic.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
 /** What strikes at once, each at a partition of its own. */

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
 import { openSandbox, type SandboxOptions } from '../support/sandbox.ts';
-import { slowUpload } from '../support/slowUpload.ts';
 import { destroyKey } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
+import { slowUpload } from '../support/wire.ts';
 
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
 

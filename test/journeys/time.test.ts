@@ -2,11 +2,9 @@
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
-import { makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/chronyc.ts';
-import { Client, type JobBody } from '../support/client.ts';
-import { FakeTime } from '../support/faketime.ts';
+import { Client, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
+import { FakeTime, makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/clocks.ts';
 import { openSandbox } from '../support/sandbox.ts';
-import { TRAFFIC_DOCUMENT } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 const HOUR_MS = 3_600_000;

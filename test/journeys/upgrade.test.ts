@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { Client, type JobBody } from '../support/client.ts';
-import { type Installation, unpackInstallation } from '../support/installation.ts';
-import { onePage, pdfFile } from '../support/pdfFile.ts';
+import { onePage, pdfFile } from '../support/pdf.ts';
 import { until } from '../support/until.ts';
+import { type Installation, unpackInstallation } from './installation.ts';
 
 const INSTALLATIONS = fileURLToPath(new URL('../vectors/installations', import.meta.url));
 

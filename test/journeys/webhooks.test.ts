@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { askAdmin } from '../support/admin.ts';
+import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { Client, type JobBody } from '../support/client.ts';
-import { parseMetrics, sampleOf } from '../support/metrics.ts';
 import { OK, Receiver } from '../support/receiver.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { random } from '../support/seed.ts';

@@ -4,8 +4,7 @@ import t from 'tap';
 import { EC_PARAMS, encodeRsaSpki } from '../../src/kms/encoding.ts';
 import { initKey, inspectKey, readKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions } from '../../src/kms/partitions.ts';
-import { item, makeSite } from '../support/site.ts';
-import { makeToken } from '../support/softhsm.ts';
+import { item, makeSite, makeToken } from '../support/partitions.ts';
 import { editToken, findObjects, mismatchHalves } from '../support/tamper.ts';
 
 const NAMES = { label: 'vault', region: 'eu-west-1', keyLabel: 'authority-2026' };

@@ -8,8 +8,8 @@ import {
   faultsPlayed,
   type Peculiarity,
   setFault,
-} from '../support/faultyModule.ts';
-import { makeToken } from '../support/softhsm.ts';
+} from '../support/faults.ts';
+import { makeToken } from '../support/partitions.ts';
 
 const module = buildFaultyModule(t.testdir());
 

@@ -4,7 +4,7 @@ import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { initKey, readKey } from '../../src/kms/keyOperations.ts';
 import { SIGNATURE_ALGORITHMS } from '../../src/log/verifierKey.ts';
-import { makeToken } from '../support/softhsm.ts';
+import { makeToken } from '../support/partitions.ts';
 import { destroyKey, editToken, findObjects, mismatchHalves } from '../support/tamper.ts';
 
 const NAMES = { label: 'vault', region: 'eu-west-1', keyLabel: 'log-2026' };

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { initKey } from '../../src/kms/keyOperations.ts';
-import { makeToken } from '../support/softhsm.ts';
+import { makeToken } from '../support/partitions.ts';
 import { hangModule } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

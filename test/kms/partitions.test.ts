@@ -11,7 +11,7 @@ import {
   pidOf,
   signers,
   statesOf,
-} from '../support/site.ts';
+} from '../support/partitions.ts';
 import { hangModule, takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

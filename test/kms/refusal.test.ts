@@ -7,9 +7,18 @@ import {
   refusedLogins,
   setFault,
   withoutFaults,
-} from '../support/faultyModule.ts';
-import { allReady, item, MESSAGE, makeSite, NEVER, pidOf, signers, statesOf } from '../support/site.ts';
-import { makeToken } from '../support/softhsm.ts';
+} from '../support/faults.ts';
+import {
+  allReady,
+  item,
+  MESSAGE,
+  makeSite,
+  makeToken,
+  NEVER,
+  pidOf,
+  signers,
+  statesOf,
+} from '../support/partitions.ts';
 import { changePin, destroyKey, mismatchHalves, takeToken, tokenFolder } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

@@ -2,8 +2,8 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { consistencyProof, inclusionProof, verifyConsistency, verifyInclusion } from '../../src/log/proof.ts';
 import { emptyRoot, leafHash } from '../../src/log/tree.ts';
+import { growTree } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
-import { growTree } from '../support/tiles.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
 import { mth, path, proof as rfcProof } from './oracle.ts';
 

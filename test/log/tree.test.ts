@@ -11,8 +11,8 @@ import {
   nodeHash,
   rootOf,
 } from '../../src/log/tree.ts';
+import { growTree } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
-import { growTree } from '../support/tiles.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
 import tileVectors from '../vectors/tiles/tiles.json' with { type: 'json' };
 import { mth } from './oracle.ts';

@@ -4,8 +4,7 @@ import { connect, createServer } from 'node:tls';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { TlsCertificates } from '../../src/net/tls.ts';
-import { issueCertificate, makeAuthority } from '../support/certificates.ts';
-import { openssl } from '../support/openssl.ts';
+import { issueCertificate, makeAuthority, openssl } from '../support/certificates.ts';
 
 /** What OpenSSL can do in TLS 1.2, the weakest too. */
 function allCiphers(): string[] {

@@ -5,8 +5,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
-import { makePdf } from '../support/pdf.ts';
-import { image, jpeg, metadata, onePage, pdfFile, XMP_SEGMENT } from '../support/pdfFile.ts';
+import { image, jpeg, makePdf, metadata, onePage, pdfFile, XMP_SEGMENT } from '../support/pdf.ts';
 import { prove, run } from './corpus.ts';
 
 const FIXTURES = join(import.meta.dirname, '../../node_modules/pdf-merger-js/test/fixtures');

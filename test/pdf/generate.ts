@@ -1,6 +1,6 @@
 /** Hostile documents, each made of one seed: XMP in places, forms and encodings that readers take differently. */
 import { deflateSync } from 'node:zlib';
-import { jpeg, pdfFile } from '../support/pdfFile.ts';
+import { jpeg, pdfFile } from '../support/pdf.ts';
 import { ascii85, asciiHex, lzw, pngPredicted, runLength, tiffPredicted } from './encoders.ts';
 
 /** Choices that a seed gives (mulberry32). */

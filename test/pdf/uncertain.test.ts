@@ -15,7 +15,7 @@ import {
   PACKET,
   pdfFile,
   stream,
-} from '../support/pdfFile.ts';
+} from '../support/pdf.ts';
 
 /** How many places are emptied, or why none is. */
 async function strip(document: Buffer): Promise<number | string> {

@@ -18,7 +18,7 @@ import {
   pdfFile,
   stream,
   XMP_SEGMENT,
-} from '../support/pdfFile.ts';
+} from '../support/pdf.ts';
 import { fc } from '../support/seed.ts';
 import { ascii85, asciiHex, lzw, pngPredicted, runLength } from './encoders.ts';
 

@@ -1,8 +1,7 @@
 /** Whatever listens where clamd should can fail the documents it is asked about, and do nothing else. */
 import type { Socket } from 'node:net';
 import t from 'tap';
-import { startClamd } from '../support/clamd.ts';
-import { failureOf, isAvailable, scan, startScanner } from '../support/scanning.ts';
+import { failureOf, isAvailable, scan, startClamd, startScanner } from '../support/clamd.ts';
 import { until } from '../support/until.ts';
 import { listenAs, openImpostor } from './hostileScanner.ts';
 

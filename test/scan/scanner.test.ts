@@ -5,14 +5,17 @@ import { OperatorError } from '../../src/base/errors.ts';
 import {
   type ClamdOptions,
   FIT,
+  failureOf,
+  isAvailable,
   SIGNATURES_BUILT_AT,
+  scan,
   startClamd,
+  startScanner,
   VIRUS,
   VIRUS_NAME,
 } from '../support/clamd.ts';
 import { freePort } from '../support/freePort.ts';
 import { encryptedPdf } from '../support/pdf.ts';
-import { failureOf, isAvailable, scan, startScanner } from '../support/scanning.ts';
 import { until } from '../support/until.ts';
 
 const CLEAN = Buffer.from('%PDF-1.7\nnothing to find\n%%EOF\n');

@@ -3,10 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { openTestApp, pdfOf, type TestApp, type TestOptions } from '../support/app.ts';
-import { startClamd, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
+import { isAvailable, startClamd, startScanner, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import { HOSTILITIES, hostilityOf, openHostile } from '../support/hostile.ts';
-import { isAvailable, startScanner } from '../support/scanning.ts';
 import {
   either,
   openSource,

@@ -10,8 +10,8 @@ import { verifyReceipt } from '../../src/prove/verify.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/seal/sealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { type IdempotencyEntry, type Store, UnknownOutcome } from '../../src/store/store.ts';
+import { makeSite, NEVER } from '../support/partitions.ts';
 import { firstEpoch, makeJob, oneEpoch } from '../support/sealing.ts';
-import { makeSite, NEVER } from '../support/site.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

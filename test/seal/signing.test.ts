@@ -7,8 +7,8 @@ import { readReceipt } from '../../src/prove/receipts.ts';
 import { openSealer, type SealerOptions } from '../../src/seal/sealer.ts';
 import type { SigningOptions } from '../../src/seal/signing.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { isAlive, item, MESSAGE, makeSite, NEVER, pidOf } from '../support/partitions.ts';
 import { firstEpoch, makeJob } from '../support/sealing.ts';
-import { isAlive, item, MESSAGE, makeSite, NEVER, pidOf } from '../support/site.ts';
 import { until } from '../support/until.ts';
 
 const ORIGIN = 'seal.example.com/test';

@@ -18,9 +18,8 @@ import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
 import { DAY_MS, POLICY } from '../support/authority.ts';
 import { hostilityOf, openHostile } from '../support/hostile.ts';
+import { makeSite, makeToken, NEVER } from '../support/partitions.ts';
 import { firstEpoch, makeJob, oneEpoch } from '../support/sealing.ts';
-import { makeSite, NEVER } from '../support/site.ts';
-import { makeToken } from '../support/softhsm.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

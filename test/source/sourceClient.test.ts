@@ -10,7 +10,7 @@ import { TargetPolicy } from '../../src/net/policy.ts';
 import { SourceClient, type SourceOptions } from '../../src/source/sourceClient.ts';
 import { pdfOf } from '../support/app.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
-import { NEVER } from '../support/site.ts';
+import { NEVER } from '../support/partitions.ts';
 import {
   either,
   makeTls,

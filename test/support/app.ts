@@ -21,9 +21,9 @@ import { SourceClient, type SourceOptions } from '../../src/source/sourceClient.
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
+import { timeOf } from './clocks.ts';
+import { makeSite, type Site } from './partitions.ts';
 import { firstEpoch } from './sealing.ts';
-import { makeSite, type Site } from './site.ts';
-import { timeOf } from './time.ts';
 import { until } from './until.ts';
 
 export const ENVIRONMENT = 'test';
@@ -66,7 +66,10 @@ export interface TestApp {
   issue(overrides?: Partial<Credential>): Promise<string>;
 }
 
-/** The API over real parts: a SoftHSM partition, LMDB, hash workers, a socket on the loopback. Closed with the test. */
+/**
+ * The third rung of the ladder (see `sandbox.ts`): the API over real parts: a SoftHSM partition, LMDB, hash workers, a socket on
+ * the loopback. Closed with the test.
+ */
 export async function openTestApp(t: Test, options: TestOptions = {}): Promise<TestApp> {
   const site = await makeSite(t, 'ed25519');
   const lines: string[] = [];

@@ -1,6 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openssl } from './openssl.ts';
 
 /** PEM files. */
 export interface KeyPair {
@@ -51,4 +51,11 @@ function filesOf(dir: string, name: string): KeyPair {
 function run(...args: string[]): void {
   const { status, output } = openssl(...args);
   if (status !== 0) throw new Error(`openssl ${args.join(' ')}: ${output}`);
+}
+
+/** Runs the stock openssl; `output` is what it printed, errors too. */
+export function openssl(...args: string[]): { status: number | null; output: string } {
+  const { status, stdout, stderr, error } = spawnSync('openssl', args, { encoding: 'utf8', timeout: 30_000 });
+  if (error) throw error;
+  return { status, output: stdout + stderr };
 }

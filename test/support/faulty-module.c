@@ -1,6 +1,6 @@
 /*
  * A PKCS#11 module that is SoftHSM until told otherwise. In the folder $FAULTY_DIR, the file `fault` says what goes wrong
- * from the next call on, and `calls` gets a line for each login and each fault played. Compiled by faultyModule.ts, which
+ * from the next call on, and `calls` gets a line for each login and each fault played. Compiled by faults.ts, which
  * defines REAL_MODULE.
  */
 #include <dlfcn.h>

@@ -1,16 +1,33 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+/**
+ * The ladder of test systems. Each rung stands on the one below and costs more; take the lowest that can show what you want to
+ * show.
+ *
+ * 1. **No system.** Most of `src` is functions from bytes to bytes: call them. `sealing.ts` makes keys, jobs, checkpoints and
+ *    receipts, `authority.ts` time-stamps, `pdf.ts` documents, all in memory.
+ * 2. **Partitions**: `makeSite` in `partitions.ts`, 0.2 s. Tokens with keys, and on request `Partitions` or `Signing` on them.
+ *    `tamper.ts` does to a token what happens to one behind the daemon's back, `faults.ts` puts a module before it that fails.
+ * 3. **The API in the process of the test**: `openTestApp` in `app.ts`, 0.4 s. The real store, hash workers, sealer and HTTP server
+ *    on rung 2. Any part, limit and clock can be replaced, and the test sees the parts. `client.ts` speaks HTTP to it and holds
+ *    every answer to the OpenAPI document; `wire.ts` writes what no client would.
+ * 4. **An installation**: `openSandbox` here, 0.02 s. Folder, tokens, config file, keys and store, for `pdfseal` as a process: the
+ *    rung for tests of the command line.
+ * 5. **The daemon as a process**: `start` of a sandbox, 1.5 s. For journeys: what survives SIGKILL, what signals, sockets, other
+ *    users and files do. `code: 'dist'` runs what is shipped. `admin.ts` asks it how it is.
+ * 6. **The daemon among others**: a sandbox beside the programs it talks to. `clamd.ts`, `receiver.ts` (webhooks), `sources.ts`,
+ *    `clocks.ts` (chronyc, a date that jumps), `hostile.ts` (a server that misbehaves), and `journeys/serviceManager.ts`.
+ *
+ * What only one folder of tests needs is in that folder. Tokens and installations are copies of prepared ones (`prepared.ts`).
+ */
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { type Code, collect, Daemon, ENVIRONMENT, programFile } from './daemon.ts';
 import { freePort } from './freePort.ts';
+import { makeToken, type TokenNames, tokenIn } from './partitions.ts';
 import { copyPrepared } from './prepared.ts';
-import { makeToken, type TokenNames, tokenIn } from './softhsm.ts';
-import { until } from './until.ts';
 
 export interface SandboxOptions {
   /** One SoftHSM partition for each; default `['local']`. */
@@ -30,7 +47,7 @@ export interface SandboxOptions {
   /** Lines of TOML for the table `clock`; default: it is believed as it is. */
   clock?: string;
   /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
-  code?: 'src' | 'dist';
+  code?: Code;
   /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
   equip?: (partition: PartitionOptions) => PartitionOptions;
   /** Where to make the folder; default: the system's temporary folder. */
@@ -75,11 +92,11 @@ export class Sandbox {
   /** Without `/v1`. */
   readonly url: string;
   readonly partitions: PartitionOptions[];
-  readonly #code: 'src' | 'dist';
+  readonly #code: Code;
   #daemon: Daemon | undefined;
 
   /** Use {@link openSandbox}. */
-  constructor(dir: string, port: number, partitions: PartitionOptions[], code: 'src' | 'dist') {
+  constructor(dir: string, port: number, partitions: PartitionOptions[], code: Code) {
     this.dir = dir;
     this.configFile = join(dir, 'sandbox.toml');
     this.trustFile = join(dir, 'state', 'trust.json');
@@ -94,7 +111,7 @@ export class Sandbox {
    * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
    */
   async start({ stdout, env = {} }: { stdout?: number; env?: Record<string, string> } = {}): Promise<Daemon> {
-    const child = spawn(process.execPath, [entry('main', this.#code), '--config', this.configFile], {
+    const child = spawn(process.execPath, [programFile('main', this.#code), '--config', this.configFile], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
@@ -114,7 +131,7 @@ export class Sandbox {
   }
 
   async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd, input }: RunOptions): Promise<RunResult> {
-    const child = spawn(process.execPath, [entry(name, this.#code), ...args], {
+    const child = spawn(process.execPath, [programFile(name, this.#code), ...args], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
       ...(cwd !== undefined && { cwd }),
@@ -156,77 +173,6 @@ export class Sandbox {
     await this.#daemon?.stop();
     rmSync(this.dir, { recursive: true, force: true });
   }
-}
-
-const LOG_LINES_MAX = 10_000;
-
-/** A running `pdfseald`. */
-export class Daemon {
-  readonly child: ChildProcess;
-  /** The last lines of its log, parsed, as they come. */
-  readonly log: Record<string, unknown>[] = [];
-  /** Rejects when the process ends before it listens. */
-  readonly listening: Promise<void>;
-  readonly #ended: Promise<number | string>;
-  #stderr: () => string;
-
-  constructor(child: ChildProcess, port: number) {
-    this.child = child;
-    this.#stderr = child.stderr ? collect(child.stderr) : () => '';
-    this.#ended = once(child, 'close').then(([status, signal]) => (status ?? signal) as number | string);
-    this.listening = this.#waitForListening(port);
-  }
-
-  get pid(): number {
-    return this.child.pid ?? -1;
-  }
-
-  /** What it wrote to standard error so far. */
-  get stderr(): string {
-    return this.#stderr();
-  }
-
-  /** SIGTERM, and its exit status (or the signal that ended it). */
-  stop(): Promise<number | string> {
-    this.child.kill('SIGTERM');
-    return this.#ended;
-  }
-
-  /** SIGKILL: what a power cut looks like to a process. Resolves when it is gone. */
-  kill(): Promise<number | string> {
-    this.child.kill('SIGKILL');
-    return this.#ended;
-  }
-
-  /** Exit status, or the signal that ended it. */
-  ended(): Promise<number | string> {
-    return this.#ended;
-  }
-
-  #waitForListening(port: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.child.stdout) this.#readLog(this.child.stdout, resolve);
-      else until('it listens', () => isListening(port)).then(resolve, reject);
-      this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
-    });
-  }
-
-  #readLog(input: NodeJS.ReadableStream, onListening: () => void): void {
-    createInterface({ input }).on('line', (line) => {
-      const entry = JSON.parse(line) as Record<string, unknown>;
-      this.log.push(entry);
-      if (this.log.length > LOG_LINES_MAX) this.log.shift();
-      if (entry.msg === 'listening') onListening();
-    });
-  }
-}
-
-function isListening(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
-  });
 }
 
 /** Makes a sandbox: everything but a running daemon. Close it to remove all of it. */
@@ -315,23 +261,4 @@ key_label = "${keyLabel}"
 pin_file = "${pinFile}"
 environment = { ${variables.join(', ')} }
 `;
-}
-
-/** Only what processes need to run: no key, no proxy and no configuration of whoever started the tests. */
-const ENVIRONMENT = {
-  PATH: process.env.PATH ?? '/usr/bin:/bin',
-  HOME: tmpdir(),
-  LANG: 'C.UTF-8',
-  // Hundreds of processes are started from the same sources: half of their time went into reading those.
-  NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url)),
-};
-
-function entry(name: 'main' | 'cli', code: 'src' | 'dist'): string {
-  return fileURLToPath(new URL(`../../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`, import.meta.url));
-}
-
-function collect(stream: NodeJS.ReadableStream): () => string {
-  const chunks: Buffer[] = [];
-  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-  return () => Buffer.concat(chunks).toString();
 }

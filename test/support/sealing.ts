@@ -6,7 +6,8 @@ import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { encodeNote } from '../../src/log/note.ts';
 import { inclusionProof } from '../../src/log/proof.ts';
-import { leafHash, rootOf } from '../../src/log/tree.ts';
+import type { ReadTile, Tile } from '../../src/log/tiles.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, kmsKeyId, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
@@ -14,7 +15,6 @@ import { checkpointImprint } from '../../src/manifest/stamping.ts';
 import type { TrustedEpoch, TrustedLog } from '../../src/manifest/trustFile.ts';
 import type { BuiltInAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { makeToken } from './authority.ts';
-import { growTree } from './tiles.ts';
 
 /** A log key whose private half is at hand, as an HSM's never is. */
 export interface TestKey extends LogKey {
@@ -124,4 +124,31 @@ export async function stampCheckpoint(
   const token = await makeToken(authority, { imprint, certReq: false });
   const { certificates } = parseSignedData(await makeToken(authority, { imprint }));
   return { token: toBase64(token), certificates: certificates.map(toBase64) };
+}
+
+/** Tiles in memory, each as far as it is filled, as a store keeps them. */
+export class TileShelf {
+  readonly tiles = new Map<string, Uint8Array>();
+
+  put(tiles: readonly Tile[]): void {
+    for (const { level, index, hashes } of tiles)
+      this.tiles.set(`${level}/${index}`, Uint8Array.from(hashes));
+  }
+
+  readonly read: ReadTile = (level, index) => Promise.resolve(this.tiles.get(`${level}/${index}`));
+}
+
+/** Grows a tree from nothing, in batches of `batchLeaves`. */
+export function growTree(
+  leafHashes: readonly Uint8Array[],
+  batchLeaves: number,
+): { edge: Edge; shelf: TileShelf } {
+  const shelf = new TileShelf();
+  let edge = emptyEdge();
+  for (let from = 0; from < leafHashes.length; from += batchLeaves) {
+    const grown = appendLeaves(edge, leafHashes.slice(from, from + batchLeaves));
+    shelf.put(grown.tiles);
+    edge = grown.edge;
+  }
+  return { edge, shelf };
 }

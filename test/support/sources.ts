@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { openssl } from './openssl.ts';
+import { openssl } from './certificates.ts';
 
 export function sha256Of(document: Uint8Array): string {
   return createHash('sha256').update(document).digest('hex');

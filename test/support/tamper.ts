@@ -1,4 +1,4 @@
-/** What can happen to a token behind the daemon's back, done to the real one of `softhsm.ts`. */
+/** What can happen to a token behind the daemon's back, done to the real one of `partitions.ts`. */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

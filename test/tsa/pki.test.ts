@@ -14,7 +14,7 @@ import {
   requestCertificate,
 } from '../../src/tsa/pki.ts';
 import { BEGIN, DAY_MS, makePki, NOON, softKey } from '../support/authority.ts';
-import { openssl } from '../support/openssl.ts';
+import { openssl } from '../support/certificates.ts';
 
 for (const algorithm of AUTHORITY_ALGORITHMS) {
   t.test(`${algorithm}: a root and what it issues are to OpenSSL what they are to us`, async (t) => {

@@ -9,8 +9,8 @@ import { parseResponse } from '../../src/asn1/timestampResponse.ts';
 import { parseTimestampToken, verifyTimestampToken } from '../../src/asn1/timestampToken.ts';
 import { sha512 } from '../../src/base/crypto.ts';
 import { DOCUMENT, POLICY } from '../support/authority.ts';
-import { openHsmAuthority } from '../support/hsmAuthority.ts';
-import { openssl } from '../support/openssl.ts';
+import { openssl } from '../support/certificates.ts';
+import { openHsmAuthority } from './hsmAuthority.ts';
 
 for (const algorithm of AUTHORITY_ALGORITHMS) {
   t.test(algorithm, async (t) => {

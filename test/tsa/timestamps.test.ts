@@ -17,8 +17,8 @@ import type { TimestampAuthority } from '../../src/tsa/stamp.ts';
 import { Timestamps } from '../../src/tsa/timestamps.ts';
 import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
 import { DOCUMENT, HeldClock, IMPRINT, makeAuthority, makePki, NOON, SILENT } from '../support/authority.ts';
+import { openssl } from '../support/certificates.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
-import { openssl } from '../support/openssl.ts';
 
 const DIGEST = sha512(DOCUMENT);
 const NEVER = new AbortController().signal;

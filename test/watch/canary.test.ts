@@ -11,8 +11,8 @@ import { openSealer } from '../../src/seal/sealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { CANARY_CLIENT, Canary, type CanaryOptions } from '../../src/watch/canary.ts';
+import { makeSite, pidOf } from '../support/partitions.ts';
 import { firstEpoch, makeJob, makeKey } from '../support/sealing.ts';
-import { makeSite, pidOf } from '../support/site.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

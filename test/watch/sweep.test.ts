@@ -20,7 +20,7 @@ import {
   sampleEntry,
   sampleJob,
 } from '../store/samples.ts';
-import { timeOf } from '../support/time.ts';
+import { timeOf } from '../support/clocks.ts';
 import { until } from '../support/until.ts';
 import { tamper } from '../support/wholeStore.ts';
 

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './freePort.ts';
-import { Sandbox } from './sandbox.ts';
+import { freePort } from '../support/freePort.ts';
+import { Sandbox } from '../support/sandbox.ts';
 
 /** What the clients of an installation were told. Held against what this version tells them. */
 export interface Told {

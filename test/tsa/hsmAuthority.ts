@@ -9,8 +9,8 @@ import { openPartitions, type Partitions } from '../../src/kms/partitions.ts';
 import { type BuiltInAuthority, openAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { openTrustedClock, type TrustedClock } from '../../src/tsa/trustedClock.ts';
-import { DAY_MS, POLICY, SILENT } from './authority.ts';
-import { makeToken } from './softhsm.ts';
+import { DAY_MS, POLICY, SILENT } from '../support/authority.ts';
+import { makeToken } from '../support/partitions.ts';
 
 export interface HsmAuthority {
   authority: BuiltInAuthority;
