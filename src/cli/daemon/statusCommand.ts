@@ -10,8 +10,7 @@ import { commandFailure, report } from '../report.ts';
 import { printJson } from '../terminal.ts';
 import { loadedOtherwise } from './configCommand.ts';
 import { readStatus } from './status/reach.ts';
-import { ENDLESS, type Look, render } from './status/render.ts';
-import { Screen } from './status/screen.ts';
+import { type Look, render } from './status/render.ts';
 
 const WATCH_MS = 2_000;
 const WATCH_MS_MIN = 200;
@@ -20,20 +19,19 @@ export function statusCommand(): Command {
   return explain(
     new Command('status')
       .description(
-        'Shows how the running daemon is: its parts, partitions, queue, log, certificates and chores, on one screen, and what to do ' +
-          'about what is not well. Give --config again for another environment: then each has a line, and below it what is not well.',
+        'Shows the state of the running daemon on one screen: its parts, partitions, queue, log, certificates, backup and check, and what ' +
+          'to do about each problem. Give --config more than once to see several environments: each has one line, and its problems below it.',
       )
       .addOption(configOption().argParser((file: string, files: string[] = []) => [...files, file]))
       .addOption(
-        new Option(
-          '--watch [interval]',
-          'again and again, until q or Ctrl-C (every 2s if no interval is given)',
-        ).argParser(parseInterval),
+        new Option('--watch [interval]', 'repeat until Ctrl-C (every 2s, if you give no interval)').argParser(
+          parseInterval,
+        ),
       )
       .addOption(jsonOption())
       .action(showStatus),
     {
-      exit: { 0: 'ready', 1: 'not ready, or no daemon answers; with --watch, when it was last looked at' },
+      exit: { 0: 'ready', 1: 'not ready, or no daemon answers (with --watch: at the last look)' },
       examples: [
         'pdfseal status --config /etc/pdfseal/production.toml',
         'pdfseal status --config /etc/pdfseal/production.toml --config /etc/pdfseal/sandbox.toml --watch 5s',
@@ -51,47 +49,49 @@ interface StatusOptions {
 }
 
 async function showStatus({ config: files, watch, json }: StatusOptions): Promise<void> {
-  const intervalMs = watch === true ? WATCH_MS : watch;
-  if (intervalMs === undefined) await showOnce(files, json);
-  else if (process.stdout.isTTY && !json) await watchOnScreen(files, intervalMs);
-  else {
-    for (;;) {
-      await showOnce(files, json);
-      await sleep(intervalMs);
-    }
+  if (watch === undefined) return show(await lookAt(files), json);
+  // The exit status is that of the last look.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
+  for (;;) {
+    const looks = await lookAt(files);
+    if (process.stdout.isTTY && !json) repaint(looks);
+    else show(looks, json);
+    await sleep(watch === true ? WATCH_MS : watch);
   }
 }
 
-async function showOnce(files: readonly string[], json: true | undefined): Promise<void> {
-  const looks = await lookAt(files);
+function show(looks: readonly LookOrError[], json: true | undefined): void {
   const [only] = looks;
   if (looks.length === 1 && only && 'error' in only) process.exitCode = report(only.error);
   else if (json) for (const look of looks) printJson(present(look));
   else {
-    const { columns = ENDLESS.columns } = process.stdout;
-    for (const line of render(looks, { ...ENDLESS, columns }, systemClock()))
-      process.stdout.write(`${line}\n`);
+    const { columns } = process.stdout;
+    for (const line of render(looks, systemClock(), { columns })) process.stdout.write(`${line}\n`);
   }
 }
 
-async function watchOnScreen(files: readonly string[], intervalMs: number): Promise<void> {
-  let looks = await lookAt(files);
-  using screen = new Screen((room) => render(looks, room, systemClock()));
-  while (!screen.closed.aborted) {
-    screen.redraw();
-    await sleep(intervalMs, undefined, { signal: screen.closed }).catch(() => {});
-    if (!screen.closed.aborted) looks = await lookAt(files);
-  }
+// ECMA-48. What was on the screen is written over, so nothing flickers.
+const HOME = '\u001b[H';
+const END_OF_LINE = '\u001b[K';
+const END_OF_SCREEN = '\u001b[J';
+
+function repaint(looks: readonly Look[]): void {
+  // The cursor stays in the last line, so the terminal does not scroll.
+  const { columns, rows } = process.stdout;
+  const lines = render(looks, systemClock(), { columns: columns - 1, rows: rows - 1 });
+  process.stdout.write(`${HOME}${lines.map((line) => `${line}${END_OF_LINE}\n`).join('')}${END_OF_SCREEN}`);
 }
 
-async function lookAt(files: readonly string[]): Promise<(Look & { error?: unknown })[]> {
+type LookOrError = Look & { error?: unknown };
+
+async function lookAt(files: readonly string[]): Promise<LookOrError[]> {
   const looks = await Promise.all(files.map(lookAtOne));
   const isReady = looks.every((look) => 'status' in look && look.status.ready);
   process.exitCode = isReady ? EXIT.ok : EXIT.failed;
   return looks;
 }
 
-async function lookAtOne(file: string): Promise<Look & { error?: unknown }> {
+async function lookAtOne(file: string): Promise<LookOrError> {
   try {
     const config = loadConfig(file, { files: 'unused' });
     const status = await readStatus(config);
@@ -109,5 +109,5 @@ function present(look: Look): object {
 function parseInterval(text: string): number {
   const intervalMs = parseWaitArgument(text);
   if (intervalMs >= WATCH_MS_MIN) return intervalMs;
-  throw new InvalidArgumentError(`Expected ${WATCH_MS_MIN}ms at least.`);
+  throw new InvalidArgumentError(`Expected at least ${WATCH_MS_MIN}ms.`);
 }

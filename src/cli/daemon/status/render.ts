@@ -11,59 +11,53 @@ export type Look = { file: string } & (
   | { failure: CommandFailure }
 );
 
-/** Room for text; endless where nobody looks. */
-export interface Room {
-  columns: number;
-  rows: number;
+/** How many columns and rows there are; all that it takes where that is left out. */
+export interface ScreenSize {
+  columns?: number | undefined;
+  rows?: number | undefined;
 }
 
-export const ENDLESS: Room = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
-
-/** One environment in full, several with a line for each and below it what is not well. */
-export function render(looks: readonly Look[], room: Room, now: number): string[] {
+/** One environment in full, several with a line for each and its problems below it. `now`: milliseconds since the epoch. */
+export function render(looks: readonly Look[], now: number, size: ScreenSize = {}): string[] {
   const [only] = looks;
-  if (looks.length === 1 && only) return renderOne(only, room, now);
-  const lines = looks.flatMap((look) => renderLine(look, now));
-  return fit(lines, room);
+  const lines =
+    looks.length === 1 && only ? renderOne(only, now) : looks.flatMap((look) => renderLine(look, now));
+  return fit(lines, size);
 }
 
-/** A line, its mark apart from the text, which alone is cut where there is no room. */
+/** Its mark is apart from the text, which alone is cut where the line is too long. */
 interface Line {
   mark: Mark;
   text: string;
-  rank: number;
+  /** Whether it is shown where there is no room for all. */
+  isUrgent: boolean;
 }
 
-function renderOne(look: Look, room: Room, now: number): string[] {
-  if ('failure' in look) return fit(failureLines(look.failure, look.file), room);
+function renderOne(look: Look, now: number): Line[] {
+  if ('failure' in look) return failureLines(look.failure, look.file);
   const { status, trouble } = look;
   const rows = rowsOf(status, trouble, now);
   const width = Math.max(...rows.map(({ name }) => name.length));
   const head = `pdfseald ${status.version}  ${status.environment}  process ${status.pid}  up ${describeSeconds(status.uptime_seconds)}`;
-  return fit(
-    [
-      { ...state(status), text: `${state(status).text}  ${head}` },
-      ...rows.flatMap((row) => linesOf(row, width)),
-    ],
-    room,
-  );
+  const { mark, text } = state(status);
+  return [{ mark, text: `${text}  ${head}`, isUrgent: true }, ...rows.flatMap((row) => linesOf(row, width))];
 }
 
-function linesOf({ mark, name, text, remedy, rank }: Row, width: number): Line[] {
-  const line = { mark, text: `${name.padEnd(width)}  ${text}`, rank: mark === 'bad' ? 0 : rank };
+function linesOf({ mark, name, text, remedy }: Row, width: number): Line[] {
+  const line = { mark, text: `${name.padEnd(width)}  ${text}`, isUrgent: mark === 'bad' };
   if (remedy === undefined || remedy === '') return [line];
-  return [line, { mark: 'plain', text: `${' '.repeat(width)}  → ${remedy}`, rank: 0 }];
+  return [line, { mark: 'plain', text: `${' '.repeat(width)}  → ${remedy}`, isUrgent: true }];
 }
 
-function state({ ready, draining }: AdminStatus): Line {
-  if (draining) return { mark: 'warning', text: 'STOPPING', rank: 0 };
-  return ready ? { mark: 'good', text: 'READY', rank: 0 } : { mark: 'bad', text: 'NOT READY', rank: 0 };
+function state({ ready, draining }: AdminStatus): { mark: Mark; text: string } {
+  if (draining) return { mark: 'warning', text: 'STOPPING' };
+  return ready ? { mark: 'good', text: 'READY' } : { mark: 'bad', text: 'NOT READY' };
 }
 
 function failureLines({ message, remedy }: CommandFailure, file: string): Line[] {
   return [
-    { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, rank: 0 },
-    { mark: 'plain', text: `  → ${remedy}`, rank: 0 },
+    { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, isUrgent: true },
+    { mark: 'plain', text: `  → ${remedy}`, isUrgent: true },
   ];
 }
 
@@ -82,25 +76,18 @@ function renderLine(look: Look, now: number): Line[] {
   ];
   const unwell = rowsOf(status, trouble, now).filter(({ mark }) => mark === 'bad' || mark === 'warning');
   return [
-    { mark: state(status).mark, text: summary.join('  '), rank: 0 },
+    { mark: state(status).mark, text: summary.join('  '), isUrgent: true },
     ...unwell.flatMap((row) => linesOf({ ...row, name: `  ${row.name.trim()}` }, 0)),
   ];
 }
 
-/** Cuts lines at the right edge, and leaves out the least needed where they are too many. */
-function fit(lines: readonly Line[], { columns, rows }: Room): string[] {
-  const shown = [...lines];
-  while (shown.length > Math.max(1, rows)) {
-    const rank = Math.max(...shown.map((line) => line.rank));
-    shown.splice(
-      shown.findLastIndex((line) => line.rank === rank),
-      1,
-    );
-  }
-  return shown.map(({ mark, text }) => marked(mark, cut(escapeControls(text), columns - 2)));
-}
-
-function cut(text: string, columns: number): string {
-  const characters = [...text];
-  return characters.length <= columns ? text : `${characters.slice(0, Math.max(0, columns - 1)).join('')}…`;
+/** Cuts lines at the right edge. Where they are too many, only the urgent ones are left. */
+function fit(lines: readonly Line[], { columns = Infinity, rows = Infinity }: ScreenSize): string[] {
+  const shown = lines.length <= rows ? lines : lines.filter(({ isUrgent }) => isUrgent).slice(0, rows);
+  return shown.map(({ mark, text }) => {
+    const characters = [...escapeControls(text)];
+    const width = columns - 2;
+    if (characters.length > width) characters.splice(Math.max(0, width - 1), characters.length, '…');
+    return marked(mark, characters.join(''));
+  });
 }

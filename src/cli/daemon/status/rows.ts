@@ -10,18 +10,16 @@ export interface Row {
   text: string;
   /** What to do, on a line of its own. */
   remedy?: string | undefined;
-  /** What has to go first where there is no room for all: the largest. */
-  rank: 1 | 2 | 3;
 }
 
 /** The overview of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
 export function rowsOf(status: AdminStatus, trouble: readonly string[], now: number): Row[] {
   return [
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
-      { mark: ready ? 'good' : 'bad', name, text: detail, remedy, rank: 1 },
+      { mark: ready ? 'good' : 'bad', name, text: detail, remedy },
       ...(name === 'partitions' ? status.partitions.members.map((one) => partitionRow(one, now)) : []),
     ]),
-    ...trouble.map((text): Row => ({ mark: 'warning', name: 'config', text, rank: 1 })),
+    ...trouble.map((text): Row => ({ mark: 'warning', name: 'config', text })),
     certificates(status),
     plain('jobs', jobs(status)),
     webhooks(status),
@@ -33,7 +31,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
 }
 
 function plain(name: string, text: string): Row {
-  return { mark: 'plain', name, text, rank: 3 };
+  return { mark: 'plain', name, text };
 }
 
 function partitionRow(member: PresentedPartition, now: number): Row {
@@ -45,7 +43,7 @@ function partitionRow(member: PresentedPartition, now: number): Row {
     ...(error ? [`last error ${error}`] : []),
     ...(back ? [`back ${fromNow(back, now)}`] : []),
   ];
-  return { mark: state === 'ready' ? 'plain' : 'warning', name: `  ${name}`, text: more.join(', '), rank: 2 };
+  return { mark: state === 'ready' ? 'plain' : 'warning', name: `  ${name}`, text: more.join(', ') };
 }
 
 function jobs({ queue }: AdminStatus): string {
@@ -60,7 +58,7 @@ function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropp
     endpoints === 0
       ? 'no endpoints'
       : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} to be sent, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
-  return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text, rank: 3 };
+  return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
 }
 
 function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, now: number): string {
@@ -95,8 +93,8 @@ function certificates({ certificates: all }: AdminStatus): Row {
   const { authority, role, days_left: days, urgency } = next;
   const remedy = 'pdfseal hsm certificates lists them all';
   if (days === undefined || days < 0)
-    return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy, rank: 1 };
+    return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy };
   const mark = urgency === 'urgent' ? 'bad' : urgency === 'none' ? 'good' : 'warning';
   const text = `${days} days until the first ends: ${authority}, ${role}`;
-  return { mark, name, text, remedy: mark === 'good' ? undefined : remedy, rank: 1 };
+  return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };
 }
