@@ -25,7 +25,7 @@ async function main(args: string[]): Promise<void> {
 /** What a shell asks while a command line is being typed, of which `words` are there. */
 async function answer(words: string[]): Promise<void> {
   const { answerShell } = await import('./cli/completion/completionCommand.ts');
-  await answerShell(await programFor(words.slice(0, -1)), words);
+  answerShell(await programFor(words.slice(0, -1)), words);
 }
 
 async function run(program: Command, args: string[]): Promise<void> {

@@ -1,6 +1,15 @@
 import type { Argument, Command, Option } from 'commander';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { kmsKeyId } from '../../manifest/receipt.ts';
 import { shownOptions } from '../help.ts';
-import { type Candidate, valuesFrom } from './completionValues.ts';
+import { configuredKeys } from '../hsm/hsmKeys.ts';
+import { configFiles, defaultConfigFile } from '../options.ts';
+
+/** A word that would fit, and what it means. */
+interface Candidate {
+  word: string;
+  meaning: string;
+}
 
 export interface Candidates {
   words: Candidate[];
@@ -9,11 +18,11 @@ export interface Candidates {
 }
 
 /** What may take the place of the last of `words`, those behind `pdfseal` on the command line. */
-export async function candidatesFor(program: Command, words: readonly string[]): Promise<Candidates> {
+export function candidatesFor(program: Command, words: readonly string[]): Candidates {
   const current = words.at(-1) ?? '';
   const typed = current === '=' ? '' : current;
   const line = readLine(program, words.slice(0, -1));
-  const { words: all, files } = await everything(line, typed);
+  const { words: all, files } = everything(line, typed);
   return { words: all.filter(({ word }) => word.startsWith(typed)), files };
 }
 
@@ -67,7 +76,7 @@ function readOption(line: Line, word: string): void {
   if (value === undefined && (option.required || option.optional)) line.awaiting = option;
 }
 
-async function everything(line: Line, typed: string): Promise<Candidates> {
+function everything(line: Line, typed: string): Candidates {
   const { command, awaiting, count, onlyArguments } = line;
   if (awaiting?.required) return valuesOf(awaiting, awaiting.long ?? '', line);
   if (typed.startsWith('-') && !onlyArguments) return { words: optionsOf(line), files: false };
@@ -101,14 +110,40 @@ function isRepeated({ description }: Option): boolean {
 const FILE_PLACEHOLDER = /<(file|folder|path)(\.\.\.)?>/;
 const FILE_ARGUMENTS = ['document', 'receipt', 'file'];
 
-async function valuesOf(
-  taker: Option | Argument,
-  name: string,
-  { command, given }: Line,
-): Promise<Candidates> {
+function valuesOf(taker: Option | Argument, name: string, { command, given }: Line): Candidates {
   const choices = (taker.argChoices ?? []).map((word) => ({ word, meaning: '' }));
   const config = command.options.find(({ long }) => long === '--config');
-  const found = await valuesFrom(name, config && given.get(config));
+  const found = valuesFrom(name, config && given.get(config));
   const files = 'flags' in taker ? FILE_PLACEHOLDER.test(taker.flags) : FILE_ARGUMENTS.includes(name);
   return { words: [...choices, ...found], files };
+}
+
+/** Values of options that the config file holds. Nothing here opens a store: a shell asks on every TAB. */
+const CONFIGURED: Readonly<Record<string, (config: Config) => Candidate[]>> = {
+  '--partition': ({ kms }) => kms.partitions.map((one) => ({ word: kmsKeyId(one), meaning: 'partition' })),
+  '--new-keys': ({ kms }) => [
+    { word: 'all', meaning: 'a new key in every partition' },
+    { word: 'none', meaning: 'no new keys' },
+    ...kms.partitions.map((one) => ({ word: kmsKeyId(one), meaning: 'a new key in this partition only' })),
+  ],
+  '--region': (config) =>
+    configuredKeys(config).map(({ token, purpose }) => ({ word: token.region, meaning: purpose })),
+  '--key-label': (config) =>
+    configuredKeys(config).map(({ token, purpose }) => ({
+      word: token.keyLabel,
+      meaning: `${purpose}, ${token.region}`,
+    })),
+};
+
+function valuesFrom(name: string, configFile: string | undefined): Candidate[] {
+  try {
+    if (name === '--config') return configFiles().map((word) => ({ word, meaning: 'environment' }));
+    const valuesIn = CONFIGURED[name];
+    if (valuesIn === undefined) return [];
+    const values = valuesIn(loadConfig(configFile ?? defaultConfigFile(), { files: 'unused' }));
+    return [...new Map(values.map((one) => [one.word, one])).values()];
+  } catch {
+    // A shell that completes a word shows no errors.
+    return [];
+  }
 }

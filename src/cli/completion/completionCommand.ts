@@ -8,8 +8,8 @@ export function completionCommand(): Command {
   return explain(
     new Command('completion')
       .description(
-        'Prints the script that has a shell complete commands, options and their values, and names that are in the store ' +
-          'once --config is given. The Debian package installs all three.',
+        'Prints the completion script for a shell. It completes commands, options, their values, and the partitions and keys that the ' +
+          'config file names. The Debian package installs all three scripts.',
       )
       .addArgument(new Argument('<shell>', 'which shell').choices(SHELLS))
       .action((shell: Shell) => void process.stdout.write(SCRIPTS[shell])),
@@ -24,8 +24,8 @@ export function completionCommand(): Command {
 }
 
 /** Answers a shell: a line for each word that fits, its meaning behind a tab. */
-export async function answerShell(program: Command, words: readonly string[]): Promise<void> {
-  const { words: found, files } = await candidatesFor(program, words);
+export function answerShell(program: Command, words: readonly string[]): void {
+  const { words: found, files } = candidatesFor(program, words);
   for (const { word, meaning } of found) process.stdout.write(`${word}\t${oneLine(meaning)}\n`);
   if (files) print(FILES);
 }
