@@ -59,6 +59,19 @@ export function printTable(headings: string[], rows: string[][]): void {
     );
 }
 
+/** A list: a line of JSON for each row, or a table whose columns are told from each row. */
+export function printRows<Row>(
+  rows: readonly Row[],
+  json: true | undefined,
+  columns: Readonly<Record<string, (row: Row) => string>>,
+): void {
+  if (json) for (const row of rows) printJson(row);
+  else {
+    const cells = rows.map((row) => Object.values(columns).map((cell) => cell(row)));
+    printTable(Object.keys(columns), cells);
+  }
+}
+
 /** The members of an object, a line for each, those of inner ones as `document.sha256`. What is not there has no line. */
 export function printFields(fields: object): void {
   const rows = rowsOf(fields);

@@ -129,10 +129,28 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     const table = (await admin('jobs', 'list')).stdout;
     t.match(table, /^JOB .*\n(job_\w+ +completed .*\n){4}$/);
     t.match(table, '\\u001b[31m"7"', 'controls are shown, not obeyed');
+    const minute = sealed_at.slice(0, 16).replace('T', ' ');
+    const start = `^${job_id} +completed +\\d{4}-.* ${minute}:\\d\\d .*`;
     t.match(
       table,
-      new RegExp(`^${job_id} +completed .*${document_sha256}`, 'm'),
+      new RegExp(`${start} ${document_sha256.slice(0, 11)}…$`, 'm'),
       'a document finds its line',
+    );
+    const wide = (await admin('jobs', 'list', '--wide')).stdout;
+    t.match(wide, new RegExp(`${start} ${document_sha256} +\\d+$`, 'm'));
+
+    const first = await admin('jobs', 'list', '--json', '--limit', '3');
+    const [, cursor = ''] = /--cursor (job_\w+)"\}\n$/.exec(first.stderr) ?? [];
+    t.equal(cursor, all[2].id, 'the last one that is shown');
+    t.strictSame(
+      (await list('--cursor', cursor)).map(({ id }) => id),
+      [all[3].id],
+    );
+    t.equal((await admin('jobs', 'list', '--cursor', cursor)).stderr, '', 'there are no more');
+    const dates = await Promise.all([list('--since', '2026-01-01'), list('--until', '2026-01-01')]);
+    t.strictSame(
+      dates.map(({ length }) => length),
+      [4, 0],
     );
 
     t.match(JSON.parse((await admin('jobs', 'show', '--json', job_id)).stdout), {

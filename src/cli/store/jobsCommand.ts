@@ -17,15 +17,16 @@ import {
   configOption,
   jsonOption,
   parseCountArgument,
+  parseDateArgument,
   parseDigestArgument,
   parseNameArgument,
   withStore,
 } from '../options.ts';
-import { printFields, printJson, printTable } from '../terminal.ts';
+import { note, printFields, printJson, printRows } from '../terminal.ts';
 
 const LIMIT_DEFAULT = 50;
 
-/** The store knows how a job ended; where in the daemon's hands a waiting one is, only the daemon does. */
+/** The store knows how a job ended. Which step a waiting job has reached, only the daemon knows. */
 const LISTED_PHASES = ['queued', 'completed', 'failed'] as const satisfies JobPhase[];
 type ListedPhase = (typeof LISTED_PHASES)[number];
 const OUTCOME_OF = { queued: 'waiting', completed: 'sealed', failed: 'failed' } as const;
@@ -33,25 +34,29 @@ const PHASE_OF = { waiting: 'queued', sealed: 'completed', failed: 'failed' } as
 
 export function jobsCommand(): Command {
   const command = new Command('jobs').description(
-    'Jobs of all clients, read from the store. Works with and without a running daemon. A job that is being sealed is ' +
-      'shown as queued.',
+    'Shows the jobs of all clients, as the store has them, with and without a running daemon. A job that is being sealed shows as ' +
+      'queued.',
   );
   explain(
     command
       .command('list')
-      .description('Lists jobs, newest first.')
+      .description('Lists jobs, newest first. Times are in UTC.')
       .addOption(configOption())
-      .option('--client <name>', 'only those of this client', parseNameArgument)
-      .option('--document-sha256 <sha256>', 'only those of this document (hexadecimal)', parseDigestArgument)
-      .option('--customer-reference <text>', 'only those with exactly this reference')
-      .addOption(new Option('--visibility <name>', 'only those of this visibility').choices(VISIBILITIES))
-      .addOption(new Option('--phase <name>', 'only those in this phase').choices(LISTED_PHASES))
-      .option('--limit <count>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+      .option('--client <name>', 'only jobs of this client', parseNameArgument)
+      .option('--document-sha256 <sha256>', 'only jobs of this document (hexadecimal)', parseDigestArgument)
+      .option('--customer-reference <text>', 'only jobs with exactly this reference')
+      .addOption(new Option('--visibility <name>', 'only jobs of this visibility').choices(VISIBILITIES))
+      .addOption(new Option('--phase <name>', 'only jobs in this phase').choices(LISTED_PHASES))
+      .option('--since <date>', 'only jobs created at this date or later', parseDateArgument)
+      .option('--until <date>', 'only jobs created before this date', parseDateArgument)
+      .option('--limit <count>', 'at most so many jobs', parseCountArgument, LIMIT_DEFAULT)
+      .option('--cursor <job_id>', 'go on after this job, the last one of the previous list')
+      .option('--wide', 'show whole digests and references, and the size of each document')
       .addOption(jsonOption())
       .action(list),
     {
       examples: [
-        'pdfseal jobs list --config production.toml --phase failed',
+        'pdfseal jobs list --config production.toml --phase failed --since 2026-11-01',
         'pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json',
       ],
     },
@@ -60,9 +65,9 @@ export function jobsCommand(): Command {
     command
       .command('show')
       .description('Shows one job.')
-      .argument('<job_id>', 'id of the job, job_…')
+      .argument('<job_id>', 'id of the job (job_…)')
       .addOption(configOption())
-      .option('--receipt', 'print its receipt instead, byte for byte as the API serves it')
+      .option('--receipt', 'print its receipt instead, byte for byte as the API returns it')
       .addOption(jsonOption())
       .action(show),
     {
@@ -82,26 +87,63 @@ interface ListOptions {
   customerReference?: string;
   visibility?: Visibility;
   phase?: ListedPhase;
+  since?: number;
+  until?: number;
   limit: number;
+  cursor?: string;
+  wide?: true;
   json?: true;
 }
 
-async function list({ config, client, phase, limit, json, ...filters }: ListOptions): Promise<void> {
+async function list(options: ListOptions): Promise<void> {
+  const { config, client, phase, since, until, limit, cursor, wide, json, ...filters } = options;
   await withStore(config, 'read', async (store) => {
     const query = {
       ...filters,
       ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
+      ...(since !== undefined && { createdFrom: since }),
+      ...(until !== undefined && { createdTo: until }),
+      ...(cursor !== undefined && { before: cursor }),
     };
     const clients = client === undefined ? await clientsOf(store) : [client];
-    const pages = await Promise.all(clients.map((clientId) => newestOf(store, clientId, query, limit)));
-    const records = pages
-      .flat()
-      .sort((a, b) => (a.job.id < b.job.id ? 1 : -1))
-      .slice(0, limit);
-    const jobs = await Promise.all(records.map((record) => present(store, record)));
-    if (json) for (const job of jobs) printJson(job);
-    else printJobs(jobs);
+    // One more than is shown tells whether there are more.
+    const pages = await Promise.all(clients.map((clientId) => newestOf(store, clientId, query, limit + 1)));
+    const records = pages.flat().sort((a, b) => (a.job.id < b.job.id ? 1 : -1));
+    const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
+    printRows(jobs, json, wide ? WIDE_COLUMNS : COLUMNS);
+    if (records.length > limit) note(`There are more jobs: repeat this with --cursor ${jobs.at(-1)?.id}`);
   });
+}
+
+const REFERENCE_CHARACTERS = 20;
+const DIGEST_CHARACTERS = 12;
+
+const COLUMNS: Record<string, (job: PresentedJob) => string> = {
+  JOB: ({ id }) => id,
+  PHASE: ({ phase }) => phase,
+  CREATED: ({ created_at: at }) => toSeconds(at),
+  SEALED: ({ sealed_at: at }) => (at === undefined ? '' : toSeconds(at)),
+  CLIENT: ({ client }) => client,
+  PURPOSE: ({ purpose = '' }) => purpose,
+  REFERENCE: ({ customer_reference: text = '' }) => cut(text, REFERENCE_CHARACTERS),
+  SHA256: ({ document_sha256: digest }) => cut(digest, DIGEST_CHARACTERS),
+};
+
+const WIDE_COLUMNS: typeof COLUMNS = {
+  ...COLUMNS,
+  REFERENCE: ({ customer_reference: text = '' }) => text,
+  SHA256: ({ document_sha256: digest }) => digest,
+  BYTES: ({ document }) => String('bytes' in document ? document.bytes : ''),
+};
+
+/** `2026-01-02 03:04:05`. */
+function toSeconds(time: string): string {
+  return time.slice(0, 19).replace('T', ' ');
+}
+
+function cut(text: string, characters: number): string {
+  const all = [...text];
+  return all.length <= characters ? text : `${all.slice(0, characters - 1).join('')}…`;
 }
 
 /** Every client that ever had a key, so every client with a job: credentials are never removed. */
@@ -118,7 +160,7 @@ async function newestOf(
   // Of no organization: the lists of the clients are disjoint, and their union is everything.
   const viewer = { clientId, organization: '', partnerOf: [] };
   const found: JobRecord[] = [];
-  let before: string | undefined;
+  let { before } = query;
   do {
     const page = await store.jobs.list({
       ...query,
@@ -130,33 +172,6 @@ async function newestOf(
     before = page.next;
   } while (before !== undefined && found.length < limit);
   return found;
-}
-
-function printJobs(jobs: PresentedJob[]): void {
-  printTable(
-    [
-      'JOB',
-      'PHASE',
-      'CREATED',
-      'SEALED',
-      'CLIENT',
-      'BYTES',
-      'PURPOSE',
-      'DOCUMENT_SHA256',
-      'CUSTOMER_REFERENCE',
-    ],
-    jobs.map((job) => [
-      job.id,
-      job.phase,
-      job.created_at,
-      job.sealed_at ?? '',
-      job.client,
-      String('bytes' in job.document ? job.document.bytes : ''),
-      job.purpose ?? '',
-      job.document_sha256,
-      job.customer_reference ?? '',
-    ]),
-  );
 }
 
 interface ShowOptions {
