@@ -22,7 +22,7 @@ async function main(args: string[]): Promise<void> {
   }
 }
 
-/** What a shell asks while a command line is being typed, of which `words` are there. */
+/** Answers a shell that completes a command line; `words` is what was typed so far. */
 async function answer(words: string[]): Promise<void> {
   const { answerShell } = await import('./cli/completion/completionCommand.ts');
   answerShell(await programFor(words.slice(0, -1)), words);
@@ -45,7 +45,7 @@ async function run(program: Command, args: string[]): Promise<void> {
   }
 }
 
-/** The command whose help is asked for: `help keys issue`, or `keys issue --help`; where there is none, that is the fault to be told. */
+/** The path of the command whose help is wanted: `help keys issue`, or `keys issue --help`. Empty where no help is wanted. */
 function helpPath([first = '', ...others]: string[]): string[] {
   if (first === 'help') return others;
   const names = [first, ...others.slice(0, -1)];
@@ -57,7 +57,7 @@ function isOfMissing({ code }: CommanderError): boolean {
   return code === 'commander.missingMandatoryOptionValue';
 }
 
-/** Where an option is missing because its name is mistyped, commander only says the former: it is asked again without that. */
+/** Commander reports a required option as missing even if its name is mistyped. A second run, without required options, finds the mistyped name. */
 async function mistyped(
   program: Command,
   args: string[],
@@ -75,17 +75,17 @@ async function mistyped(
   return program.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
 }
 
-/** The shebang takes whatever node comes first, and an old one would only fail somewhere in the middle. */
+/** The shebang takes the first node in PATH. An old one would fail later, with a message that nobody understands. */
 function isNodeTooOld(): boolean {
   if (Number.parseInt(process.versions.node, 10) >= NODE_MAJOR_MIN) return false;
   note(
-    `pdfseal: needs Node.js ${NODE_MAJOR_MIN}, and this is ${process.version}: run it with node_modules/.bin/node`,
+    `pdfseal: needs Node.js ${NODE_MAJOR_MIN}, but this is ${process.version}: run it with node_modules/.bin/node`,
   );
   process.exitCode = EXIT.usage;
   return true;
 }
 
-/** `pdfseal jobs list | head` is no failure worth a stack. */
+/** `pdfseal jobs list | head` must not end with a stack trace. */
 function exitOnBrokenPipe(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

@@ -56,8 +56,7 @@ export function readTextFile(path: string, bytesMax: number): string {
 
 /** Bytes of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
 export function readSmallFile(path: string, bytesMax: number): Buffer {
-  if (sizeOf(path) > bytesMax)
-    throw new OperatorError(`${path} is larger than the ${bytesMax} bytes that are read`);
+  if (sizeOf(path) > bytesMax) throw new OperatorError(`${path} is larger than ${bytesMax} bytes`);
   try {
     return readFileSync(path);
   } catch (cause) {
@@ -73,17 +72,17 @@ function sizeOf(path: string): number {
   }
 }
 
-/** Replaces a file by one that is whole and on disk. Throws OperatorError, and then leaves what was there. */
+/** Replaces a file by one that is complete and on disk. Throws OperatorError, and then leaves the old file. */
 export function writeFileAtomically(path: string, text: string): void {
   withDraft(path, text, (draft) => renameSync(draft, path));
 }
 
-/** Like {@link writeFileAtomically}, but false, and nothing done, when there is such a file already. */
+/** Like {@link writeFileAtomically}, but returns false, and does nothing, if the file exists. */
 export function createFileAtomically(path: string, text: string): boolean {
   return withDraft(path, text, (draft) => linkedAs(path, draft));
 }
 
-/** False, and nothing done, when there is such a file already. */
+/** Returns false, and does nothing, if the file exists. */
 function linkedAs(path: string, draft: string): boolean {
   try {
     linkSync(draft, path);
@@ -102,7 +101,7 @@ function openForUser(path: string): number {
   }
 }
 
-// Without a break for the event loop, so that an interrupt finds either nothing or the file.
+// Synchronous, so that an interrupt finds either no file or the whole one.
 function withDraft<T>(path: string, text: string, publish: (draft: string) => T): T {
   const draft = `${path}.${process.pid}.new`;
   try {
@@ -122,8 +121,8 @@ function withDraft<T>(path: string, text: string, publish: (draft: string) => T)
 }
 
 /**
- * Writes what has these digests: whole and on disk, or not at all. Like {@link createFileAtomically} it replaces no file, and is
- * false then, unless `replace` is set. Throws OperatorError, an Error when the bytes are others.
+ * Writes a document that must have these digests, completely and on disk, or not at all. Returns false, and does nothing, if the file
+ * exists and `replace` is not set. Throws OperatorError; an Error if the bytes have other digests.
  */
 export async function saveDocument(
   path: string,
@@ -142,7 +141,7 @@ export async function saveDocument(
         }
       };
       const digests = await digest(written(), () => {});
-      if (!isDeepStrictEqual(digests, expected)) throw new Error('the document came damaged');
+      if (!isDeepStrictEqual(digests, expected)) throw new Error('the document was damaged on the way');
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -154,12 +153,14 @@ export async function saveDocument(
   }
 }
 
-/** The error for a file a user named, of what the system said; any other cause is a bug, and is thrown as it is. */
+/** The error for a file that a user named, with the system's reason. Any other cause is a bug, and is thrown as it is. */
 export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
   if (cause instanceof Error && 'code' in cause) {
-    // Where pdfseal-run calls us for a user who may not enter the folder of the caller.
+    // pdfseal-run changes to / if the daemon's user may not enter the caller's folder.
     const isAstray = !isAbsolute(path) && process.cwd() === '/';
-    const remedy = isAstray ? { remedy: `it was looked for in /: name it from there, as /…/${path}` } : {};
+    const remedy = isAstray
+      ? { remedy: `the command looked for it in /: give the whole path, /…/${path}` }
+      : {};
     return new OperatorError(`cannot ${verb} ${path} (${systemReason(cause)})`, { cause, ...remedy });
   }
   throw cause;

@@ -2,12 +2,12 @@ import { type Command, Help, Option } from 'commander';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
 import { note } from './terminal.ts';
 
-/** What help and manual page of a command say besides its options. */
+/** What the help and the manual page of a command say besides its options. */
 export interface Explanation {
-  /** Lines as they are typed; a remark stands behind two blanks or more. */
+  /** Command lines; a remark follows two or more spaces. */
   examples: string[];
   exit?: OwnMeanings;
-  /** Paragraphs behind the options, each on lines of their own where it must not be wrapped. */
+  /** Paragraphs after the options. */
   notes?: string;
   /** Options by the names they had once, which go on working: what to type now, the flags that an old name stood for too behind it. */
   formerly?: Readonly<Record<`--${string}`, string>>;
@@ -53,7 +53,7 @@ export function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }
 
-/** The command that `names` lead to from `from`, and no further: what follows it are arguments. Undefined where one is not there. */
+/** The command that `names` lead to from `from`; names after it are arguments. Undefined if a name is unknown. */
 export function commandAt(from: Command, names: readonly string[]): Command | undefined {
   const [name, ...others] = names;
   if (name === undefined || from.commands.length === 0) return from;
@@ -61,7 +61,7 @@ export function commandAt(from: Command, names: readonly string[]): Command | un
   return inner && commandAt(inner, others);
 }
 
-/** Has a command and all below it print their help in the same way. */
+/** Gives a command and all below it the same form of help. */
 export function dressHelp(program: Command): void {
   for (const command of withSubcommands(program)) {
     if (command.commands.length > 0) command.helpCommand('help [command]', 'print the help of a command');
@@ -73,7 +73,7 @@ export function dressHelp(program: Command): void {
   }
 }
 
-/** Commander tells defaults and choices, but not what cannot be left out. */
+/** Commander names defaults and choices, but does not say which options are required. */
 export function describeOption(option: Option): string {
   const description = new Help().optionDescription(option);
   return option.mandatory ? `${description} (required)` : description;

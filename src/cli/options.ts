@@ -111,11 +111,11 @@ export function parseDurationArgument(text: string): number {
 /** A timer of 2^31 ms or more fires at once. */
 const WAIT_MS_MAX = 24 * 86_400_000;
 
-/** The same, for what is waited for: 24 days at most. */
+/** Argument parser: milliseconds to wait, at most 24 days. */
 export function parseWaitArgument(text: string): number {
   const milliseconds = parseDurationArgument(text);
   if (milliseconds <= WAIT_MS_MAX) return milliseconds;
-  throw new InvalidArgumentError('Expected a duration of 24d at most.');
+  throw new InvalidArgumentError('Expected a duration of at most 24d.');
 }
 
 /** Argument parser: milliseconds since the epoch of Unix, whole seconds. A date alone is its first moment in UTC. */
@@ -127,23 +127,23 @@ export function parseDateArgument(text: string): number {
   const isReal = !Number.isNaN(time) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
   if (isReal) return time;
   throw new InvalidArgumentError(
-    'Expected a date such as 2027-01-01, or with time and zone 2027-01-01T06:00:00Z.',
+    'Expected a date such as 2027-01-01, or a date with time and zone such as 2027-01-01T06:00:00Z.',
   );
 }
 
 /** Argument parser: the name of a client or an organization. */
 export function parseNameArgument(text: string): string {
   if (NAME_PATTERN.test(text)) return text;
-  throw new InvalidArgumentError('Expected a name of a-z, 0-9 and dashes, at most 63.');
+  throw new InvalidArgumentError('Expected a name of at most 63 characters: a-z, 0-9 and dashes.');
 }
 
 /** Argument parser: a whole number from 1. */
 export function parseCountArgument(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('Expected a whole number from 1.');
+  throw new InvalidArgumentError('Expected a whole number, 1 or greater.');
 }
 
-/** Argument parser: a SHA-256 in hexadecimal, of which the result is in lower case. */
+/** Argument parser: a SHA-256 in hexadecimal; the result is in lower case. */
 export function parseDigestArgument(text: string): string {
   if (/^[0-9A-Fa-f]{64}$/.test(text)) return text.toLowerCase();
   throw new InvalidArgumentError('Expected 64 hexadecimal characters, as sha256sum prints them.');

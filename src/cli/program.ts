@@ -6,39 +6,39 @@ import { completeConfig } from './options.ts';
 interface Entry {
   name: string;
   summary: string;
-  /** Loaded when it is called: `verify` must not need what `init` needs. */
+  /** Loaded only when the command is called: `verify` must not need what `init` needs. */
   load(): Promise<Command>;
 }
 
 const COMMANDS: Entry[] = [
   {
     name: 'init',
-    summary: 'make the keys, certificates, store and trust file of an environment',
+    summary: 'create the keys, certificates, store and trust file of an environment',
     load: async () => (await import('./init/initCommand.ts')).initCommand(),
   },
   {
     name: 'status',
-    summary: 'show how the running daemon is',
+    summary: 'show the state of the running daemon',
     load: async () => (await import('./daemon/statusCommand.ts')).statusCommand(),
   },
   {
     name: 'config',
-    summary: 'show the configuration as it is in effect',
+    summary: 'show the configuration in effect',
     load: async () => (await import('./daemon/configCommand.ts')).configCommand(),
   },
   {
     name: 'check-config',
-    summary: 'say whether the daemon would start with a configuration',
+    summary: 'check whether the daemon would start with a configuration',
     load: async () => (await import('./daemon/checkConfig.ts')).checkConfigCommand(),
   },
   {
     name: 'doctor',
-    summary: 'check an installation part by part, and say what to do',
+    summary: 'check every part of an installation, and say what to do',
     load: async () => (await import('./doctor/doctorCommand.ts')).doctorCommand(),
   },
   {
     name: 'hsm',
-    summary: 'look after keys in the HSM and their certificates',
+    summary: 'manage the keys in the HSM and their certificates',
     load: async () => (await import('./hsm/hsmCommand.ts')).hsmCommand(),
   },
   {
@@ -48,22 +48,22 @@ const COMMANDS: Entry[] = [
   },
   {
     name: 'jobs',
-    summary: 'list and show jobs, as the administrator sees them',
+    summary: 'list and show the jobs of all clients',
     load: async () => (await import('./store/jobsCommand.ts')).jobsCommand(),
   },
   {
     name: 'quotas',
-    summary: 'list what clients have used of their limits',
+    summary: 'list how much of their limits clients have used',
     load: async () => (await import('./daemon/quotasCommand.ts')).quotasCommand(),
   },
   {
     name: 'webhooks',
-    summary: 'look after webhook endpoints and what is sent to them',
+    summary: 'manage webhook endpoints and their deliveries',
     load: async () => (await import('./store/webhooksCommand.ts')).webhooksCommand(),
   },
   {
     name: 'submit',
-    summary: 'seal documents and store their receipts beside them',
+    summary: 'seal documents and save their receipts beside them',
     load: async () => (await import('./client/submitCommand.ts')).submitCommand(),
   },
   {
@@ -73,27 +73,27 @@ const COMMANDS: Entry[] = [
   },
   {
     name: 'check',
-    summary: 'check that log, receipts and everything else in the store hold together',
+    summary: 'check that the log, the receipts and everything else in the store agree',
     load: async () => (await import('./store/checkCommand.ts')).checkCommand(),
   },
   {
     name: 'repair-index',
-    summary: 'derive the indexes of the store again from what they follow from',
+    summary: 'rebuild the indexes of the store',
     load: async () => (await import('./store/repairIndex.ts')).repairIndexCommand(),
   },
   {
     name: 'audit',
-    summary: 'list, export and verify who administered what, when',
+    summary: 'list, export and verify the audit trail',
     load: async () => (await import('./store/auditCommand.ts')).auditCommand(),
   },
   {
     name: 'backup',
-    summary: 'copy the state of an environment, and check the copy',
+    summary: 'copy the state of an environment and check the copy',
     load: async () => (await import('./store/backupCommand.ts')).backupCommand(),
   },
   {
     name: 'restore',
-    summary: 'put a backup in the place of the state, unless it is an older one',
+    summary: 'restore the state of an environment from a backup',
     load: async () => (await import('./store/restoreCommand.ts')).restoreCommand(),
   },
   {
@@ -103,23 +103,23 @@ const COMMANDS: Entry[] = [
   },
   {
     name: 'trust',
-    summary: 'export what verifiers need to trust this log',
+    summary: 'export the trust file that verifiers need',
     load: async () => (await import('./store/trustCommand.ts')).trustCommand(),
   },
   {
     name: 'completion',
-    summary: 'print the script that has a shell complete commands',
+    summary: 'print the completion script for a shell',
     load: async () => (await import('./completion/completionCommand.ts')).completionCommand(),
   },
 ];
 
-/** The program as far as `args` need it: of the other commands only names and summaries. */
+/** The program with the command that `args` call; the other commands have only names and summaries. */
 export function programFor(args: readonly string[]): Promise<Command> {
   const called = args.find((arg) => arg !== 'help');
   return assemble((name) => name === called);
 }
 
-/** The program with every command, for what looks at all of them. */
+/** The program with every command, for help tests and manual pages. */
 export function wholeProgram(): Promise<Command> {
   return assemble(() => true);
 }

@@ -5,7 +5,7 @@ import { formatBytes } from '../base/units.ts';
 
 let json = false;
 
-/** From now on standard error is for programs too: a line of JSON for each note. */
+/** From now on each note on standard error is a JSON object. */
 export function speakJson(): void {
   json = true;
 }
@@ -14,7 +14,7 @@ export function isJson(): boolean {
   return json;
 }
 
-/** One line on standard output: what the command was asked for. Controls are written as \uXXXX, which JSON reads back. */
+/** One line of results on standard output. Control characters are written as \uXXXX, which JSON reads back. */
 export function print(line: string): void {
   process.stdout.write(`${escapeControls(line)}\n`);
 }
@@ -23,24 +23,24 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-/** One line on standard error: what goes on, and what went wrong. */
+/** One line on standard error: progress and problems. */
 export function note(line: string): void {
   if (json) noteJson({ note: line });
   else process.stderr.write(`${escapeControls(line)}\n`);
 }
 
-/** One object on standard error, where somebody asked for JSON. */
+/** One object on standard error, for --json. */
 export function noteJson(value: unknown): void {
   process.stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
 
-/** How something is: `plain` is for what is neither well nor unwell. */
+/** `plain` is neither good nor bad. */
 export type Mark = 'good' | 'warning' | 'bad' | 'plain';
 
 const GLYPHS: Record<Mark, string> = { good: '✓', warning: '!', bad: '✗', plain: ' ' };
 const COLOURS = { good: 'green', warning: 'yellow', bad: 'red', plain: 'reset' } as const;
 
-/** A line that begins with how it is; in colour on a terminal, unless NO_COLOR is in the environment. */
+/** A line that begins with a mark; in colour on a terminal, unless NO_COLOR is in the environment. */
 export function marked(mark: Mark, text: string): string {
   const glyph = mark === 'plain' ? ' ' : styleText(COLOURS[mark], GLYPHS[mark], { stream: process.stdout });
   return `${glyph} ${escapeControls(text)}`;
@@ -72,7 +72,7 @@ export function printRows<Row>(
   }
 }
 
-/** The members of an object, a line for each, those of inner ones as `document.sha256`. What is not there has no line. */
+/** The members of an object, one line each; members of inner objects as `document.sha256`. Undefined members have no line. */
 export function printFields(fields: object): void {
   const rows = rowsOf(fields);
   const width = Math.max(...rows.map(([name]) => name.length));
@@ -95,18 +95,18 @@ export interface Progress {
 }
 
 export interface CountProgress {
-  /** Done so far, and how many of them needed no work. */
+  /** How many are done, and how many of these were skipped. */
   update(done: number, skipped: number): void;
   stop(): void;
 }
 
 export const SILENT: Progress = { update: () => {}, stop: () => {} };
 
-/** How many of `total` documents are done, at which rate, and how long the others will take: a bar on a terminal, else a line now and then. */
+/** Shows how many of `total` documents are done, the rate, and the time left: a bar on a terminal, else a line every few seconds. */
 export function showCount(total: number): CountProgress {
   const startedAt = performance.now();
   let skipped = 0;
-  // What needed no work says nothing of how long work takes.
+  // Skipped documents take no time, so they do not count for the rate.
   const pace = (done: number): string => {
     const perSecond = ((done - skipped) * 1000) / (performance.now() - startedAt);
     const rate = perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
@@ -143,7 +143,7 @@ export function showProgress(label: string, total: number, unit: 'bytes' | 'leav
   return showBar(label, total, amount, () => '');
 }
 
-/** `pace`: what to say at the end of the line. */
+/** `pace`: text for the end of the line. */
 function showBar(
   label: string,
   total: number,
@@ -159,7 +159,7 @@ function showBar(
       },
       stream: process.stderr,
       clearOnComplete: true,
-      // The terminal is left as it is: an interrupt would not put it back.
+      // An interrupt would not show a hidden cursor again.
       hideCursor: false,
       linewrap: true,
     },

@@ -66,7 +66,7 @@ t.test('new keys from a date on: made, checked, listed, and in the trust file ah
     t,
     sandbox,
     ['epochs', 'plan'],
-    /an epoch is planned from .* on: wait for it, or take it back/,
+    /an epoch is already planned from .* on: wait until it begins, or cancel it/,
   );
   for (const label of ['sandbox-2026', 'sandbox-2026-e2']) {
     const args = ['hsm', 'destroy-key', `eu/${label}`, '--confirm', label];
@@ -80,7 +80,7 @@ t.test('new keys from a date on: made, checked, listed, and in the trust file ah
   await refuses(t, sandbox, ['epochs', 'cancel'], /no epoch is planned/);
 
   const again = ['epochs', 'plan', '--from', from];
-  await refuses(t, sandbox, again, /a key eu\/sandbox-2026-e2 already; --use-existing-keys takes it/);
+  await refuses(t, sandbox, again, /a key eu\/sandbox-2026-e2 already exists; .* --use-existing-keys/);
   const misnamed = ['hsm', 'destroy-key', 'us/sandbox-2026-e2', '--confirm', 'sandbox-2026'];
   await refuses(t, sandbox, misnamed, /is not the label of us\/sandbox-2026-e2: nothing was done/);
   const destroyed = await run(
@@ -147,15 +147,15 @@ t.test('what cannot be planned', async (t) => {
   await refused(/too soon or in the past/, '--from', '2026-01-01');
   await refused(/Expected a date/, '--from', '2027-02-30');
   await refused(/Expected a date/, '--from', '2027-01-01T00:00:00');
-  await refused(/no such partition; there are local\/sandbox-2026/, '--new-keys', 'moon/sandbox-2026');
-  await refused(/Expected letters/, '--suffix', '../x');
+  await refused(/no such partition; it has local\/sandbox-2026/, '--new-keys', 'moon/sandbox-2026');
+  await refused(/Expected at most 32 letters/, '--suffix', '../x');
   const giveBack = takeToken(partition);
   await refused(/token_not_found/, '--from', inHours(1));
   giveBack();
   destroyKey(partition);
   const wanted = ['--from', inHours(1), '--algorithm', 'ecdsa-p256'];
   await refused(
-    /local\/sandbox-2026 is not on its token.*--new-keys local\/sandbox-2026/,
+    /local\/sandbox-2026 is missing on its token.*--new-keys local\/sandbox-2026/,
     '--new-keys',
     'none',
   );

@@ -173,7 +173,7 @@ t.test('a failure is one object on standard error, with the status it has withou
   }
   // Where pdfseal-run calls for a user who may not enter the folder of the caller.
   const astray = await sandbox.pdfseal(['verify', 'a.pdf', 'a.json', '--trust', 'trust.json'], { cwd: '/' });
-  t.match(astray, { status: 2, stderr: /cannot read trust\.json .*\n {2}→ it was looked for in \// });
+  t.match(astray, { status: 2, stderr: /cannot read trust\.json .*\n {2}→ the command looked for it in \// });
   for (const code of [...ERROR_CODES, ...Object.keys(FAILURES)]) {
     t.notMatch(remedyOf(code), /\/v1\/|header|request|Idempotency|Retry-After|form|administrator/, code);
   }

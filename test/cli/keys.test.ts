@@ -81,7 +81,7 @@ t.test('API keys, in the running daemon', async (t) => {
         'another key manages it',
       );
       const last = await keys('revoke', second.id);
-      t.match(last.stderr, new RegExp(`${id} \\(http://127\\.0\\.0\\.1:9/\\) is disabled, for no live key`));
+      t.match(last.stderr, new RegExp(`${id} \\(http://127\\.0\\.0\\.1:9/\\) is now disabled: no valid key`));
       t.match(await revoke(second), { webhook_endpoints: [{ id, status: 'disabled' }] });
       t.match(await revoke(plain), { webhook_endpoints: [{ id, status: 'disabled' }] });
 
@@ -105,7 +105,10 @@ t.test('API keys, in the running daemon', async (t) => {
     const replaced = await listed(old.id);
     t.equal(replaced.replaced_by, next.id);
     t.ok(Date.parse(replaced.expires_at) - Date.parse(next.created_at) <= 3_600_000);
-    t.match(await keys('rotate', old.id), { status: 1, stderr: /is replaced by key_\w+ already: revoke it/ });
+    t.match(await keys('rotate', old.id), {
+      status: 1,
+      stderr: /was already replaced by key_\w+; to end it now, revoke it/,
+    });
 
     const last = parse(await keys('rotate', next.id, '--overlap', '0s', '--json'));
     t.strictSame([await statusWith(next.api_key), await statusWith(last.api_key)], [401, 200]);

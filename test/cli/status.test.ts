@@ -71,7 +71,7 @@ class Terminal {
     const { columns, rows } = size;
     const watch = `'${process.execPath}' '${CLI}' status --config '${sandbox.configFile}' --watch 200ms`;
     const script = [
-      `stty cols ${columns} rows ${rows}; cd '${this.#dir}'; tty >tty; stty -g >before`,
+      `trap : INT; stty cols ${columns} rows ${rows}; cd '${this.#dir}'; tty >tty; stty -g >before`,
       `sh -c 'echo $$ >pid; exec "$@"' - ${watch}; echo $? >status; stty -g >after`,
     ].join('\n');
     this.#child = spawn('script', ['--quiet', '--return', '--command', script, '/dev/null'], {

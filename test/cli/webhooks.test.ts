@@ -70,7 +70,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     const webhookId = (await run('test', id)).trim();
     t.equal(receiver.counts().get(webhookId), 1);
     receiver.answering = answerWith(500);
-    t.match(await webhooks('test', id), { status: 1, stderr: /was not told: http_500/ });
+    t.match(await webhooks('test', id), { status: 1, stderr: /failed: http_500/ });
     receiver.answering = OK;
   });
 
@@ -97,10 +97,10 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     receiver.answering = OK;
     t.match(await webhooks('replay', id, webhookId), {
       status: 0,
-      stderr: /^1 dead letters of we_\w+ are due again/,
+      stderr: /^1 dead letters of we_\w+ are queued again/,
     });
     await until('it is delivered', () => receiver.counts().get(webhookId) === 3);
-    t.match(await webhooks('replay', id, webhookId), { status: 1, stderr: /not all of them/ });
+    t.match(await webhooks('replay', id, webhookId), { status: 1, stderr: /not all messages were queued/ });
     t.equal(await run('deliveries', id, '--json'), '');
   });
 

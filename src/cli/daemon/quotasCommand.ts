@@ -8,23 +8,23 @@ import { Limits } from '../../limits/limits.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, parseNameArgument, withStore } from '../options.ts';
-import { printJson, printTable } from '../terminal.ts';
+import { printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 
 export function quotasCommand(): Command {
   const command = new Command('quotas').description(
-    'What clients may create, and have created. Limits are set in the config file: [quotas.<purpose>], [limits.rate], [clients.<name>].',
+    'Shows how much of their limits clients have used. The config file sets the limits: [quotas.<purpose>], [limits.rate], [clients.<name>].',
   );
   explain(
     command
       .command('list')
       .description(
-        'Lists what each client has used of its quotas in the window that is running, by the limits of the config file. Of rates, ' +
-          'which only a running daemon knows, what it has counted.',
+        'Lists how much of its quotas each client has used in the current window. Rates of requests are listed while the daemon ' +
+          'runs, because only the daemon counts them.',
       )
       .addOption(configOption())
-      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .option('--client <name>', 'only limits of this client', parseNameArgument)
       .addOption(jsonOption())
       .action(list),
     {
@@ -55,23 +55,17 @@ async function list({ config: file, client, json }: ListOptions): Promise<void> 
   const usages = [...rates, ...(await withStore(file, 'read', quotasOf))]
     .filter((one) => client === undefined || one.client === client)
     .sort((a, b) => (a.client === b.client ? 0 : a.client < b.client ? -1 : 1));
-  if (json) for (const usage of usages) printJson(usage);
-  else {
-    printTable(
-      ['CLIENT', 'LIMIT OF', 'USED', 'LIMIT', 'WINDOW', 'RESETS'],
-      usages.map(({ client, kind, name, used, limit, window_seconds: window, resets_at: at }) => [
-        client,
-        kind === 'rate' ? 'requests' : `jobs: ${name}`,
-        String(used),
-        String(limit),
-        formatDuration(window * 1000),
-        forPeople(at),
-      ]),
-    );
-  }
+  printRows(usages, json, {
+    CLIENT: (one) => one.client,
+    'LIMIT OF': ({ kind, name }) => (kind === 'rate' ? 'requests' : `jobs: ${name}`),
+    USED: ({ used }) => String(used),
+    LIMIT: ({ limit }) => String(limit),
+    WINDOW: ({ window_seconds: seconds }) => formatDuration(seconds * 1000),
+    RESETS: ({ resets_at: at }) => forPeople(at),
+  });
 }
 
-/** Counts are in the store as soon as the jobs are that they count. */
+/** The store counts a job in the transaction that accepts it. */
 async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
   const now = systemClock();
   const limits = new Limits(policies, await store.jobs.quotaCounts(), () => now);

@@ -11,23 +11,23 @@ import { asLogKey, findKey } from '../hsm/hsmKeys.ts';
 import { note } from '../terminal.ts';
 
 export interface KeyChoices {
-  /** Which partitions get a new key: all, none, or those of these names, `<region>/<key_label>`. */
+  /** Partitions that get a new key: all, none, or these, each as `<region>/<key_label>`. */
   newKeys: 'all' | 'none' | readonly string[];
-  /** What the labels of new keys end with. */
+  /** End of the labels of new keys. */
   suffix: string;
-  /** Of new keys; that of the key they replace where it is left out. */
+  /** Of new keys. Default: that of the key they replace. */
   algorithm?: SignatureAlgorithm | undefined;
   useExistingKeys?: boolean | undefined;
-  /** Where it is put on record that a key is made. */
+  /** Records that a key is made. */
   trail: Pick<TrailStore, 'append'>;
-  /** Told of each key, in a line. */
+  /** Takes a line about each key. */
   tell(line: string): void;
 }
 
 /** A partition of the coming epoch, and the key it is to sign with. */
 interface Seat {
   token: PartitionOptions;
-  /** The key of the epoch in force, where it stays. */
+  /** The key of the epoch in force, if it stays. */
   kept?: EpochKey;
   label: string;
   algorithm: SignatureAlgorithm;
@@ -37,8 +37,8 @@ interface Seat {
 const LABEL_CHARACTERS_MAX = 64;
 
 /**
- * The keys of the coming epoch, one for each configured partition: kept, found or made, each private, sensitive, not
- * extractable, and proven by a signature. Looks at all of them before it makes the first. Throws OperatorError.
+ * The keys of the coming epoch, one for each configured partition: kept, found or made. Each is private, sensitive, not extractable,
+ * and has signed. Looks at all partitions before it makes the first key. Throws OperatorError.
  */
 export async function keysForEpoch(
   partitions: readonly PartitionOptions[],
@@ -60,7 +60,7 @@ export async function keysForEpoch(
     keys.push({ ...asLogKey(key), partition: seat.token.keyLabel });
   }
   if (new Set(keys.map(({ spki }) => spki)).size < keys.length)
-    throw new OperatorError('kms.partitions: two partitions hold the same key; each needs its own');
+    throw new OperatorError('kms.partitions: two partitions have the same key; each partition needs its own');
   return keys;
 }
 
@@ -70,7 +70,7 @@ function assertNamesPartitions({ newKeys }: KeyChoices, partitions: readonly Par
   const unknown = newKeys.find((name) => !names.includes(name));
   if (unknown === undefined) return;
   throw new OperatorError(
-    `--new-keys ${unknown}: kms.partitions has no such partition; there are ${names.join(', ')}`,
+    `--new-keys ${unknown}: kms.partitions has no such partition; it has ${names.join(', ')}`,
   );
 }
 
@@ -83,12 +83,12 @@ function seatOf(token: PartitionOptions, inForce: Epoch, { newKeys, suffix, algo
   const label = `${token.keyLabel}-${suffix}`;
   if (label.length > LABEL_CHARACTERS_MAX)
     throw new OperatorError(
-      `${label}: longer than the ${LABEL_CHARACTERS_MAX} characters of a key label; choose a shorter --suffix`,
+      `${label} is longer than ${LABEL_CHARACTERS_MAX} characters, the most a key label may have: choose a shorter --suffix`,
     );
   return { token, label, algorithm: algorithm ?? held.algorithm };
 }
 
-/** Throws OperatorError for a key that is not to be taken, or of a name that stands for another one. */
+/** The existing key of a seat, if there is one. Throws OperatorError if it must not be used, or if its name belongs to an earlier key. */
 async function lookFor(
   { token, kept, label }: Seat,
   used: readonly EpochKey[],
@@ -100,26 +100,26 @@ async function lookFor(
   const key = await findOrKeep({ ...token, keyLabel: label }, kept);
   if (kept !== undefined && key?.spki !== kept.spki) {
     throw new OperatorError(
-      `${name} is not on its token, or is another key: restore it, or make a new one with --new-keys ${kmsKeyId(token)}`,
+      `${name} is missing on its token, or is another key: restore the key, or create a new one with --new-keys ${kmsKeyId(token)}`,
     );
   }
   if (kept !== undefined || key === undefined) return key;
   if (used.some(({ spki }) => spki === key.spki))
-    throw new OperatorError(`${name} is a key that signed this log already, under another name`);
+    throw new OperatorError(`${name} has already signed this log, under another name`);
   if (useExistingKeys) return key;
   throw new OperatorError(
-    `there is a key ${name} already; --use-existing-keys takes it, if nothing ever signed with it`,
+    `a key ${name} already exists; if it has never signed anything, use it with --use-existing-keys`,
   );
 }
 
-/** A key that stays is taken as the log knows it while its token cannot be asked. */
+/** A key that stays is used as the log knows it, if its token does not answer. */
 async function findOrKeep(token: PartitionOptions, kept: EpochKey | undefined): Promise<HeldKey | undefined> {
   try {
     return await findKey({ purpose: 'log', token });
   } catch (error) {
     if (kept === undefined || !(error instanceof OperatorError)) throw error;
     note(`pdfseal: ${error.message}`);
-    note(`${kmsKeyId(token)} stays, as the log knows it.`);
+    note(`${kmsKeyId(token)} keeps its key, as the log knows it.`);
     return kept;
   }
 }
@@ -134,17 +134,16 @@ async function makeKey(
   try {
     return await onRecord(trail, act, () => initKey(named, algorithm));
   } catch (error) {
-    if (othersMade) note('The keys above are there; repeat with --use-existing-keys once this is mended:');
+    if (othersMade)
+      note('The keys above now exist. Correct this error, then repeat the command with --use-existing-keys:');
     throw error;
   }
 }
 
-/** Has it sign, and asks its token how it is kept. */
+/** Signs with the key, and asks the token how it protects the key. */
 async function assertFit({ token, label }: Seat): Promise<void> {
   const { exposures } = await inspectKey({ ...token, keyLabel: label });
   if (exposures.length === 0) return;
   const name = kmsKeyId({ region: token.region, keyLabel: label });
-  throw new OperatorError(
-    `${name}: the token does not keep the private key to itself (${exposures.join(', ')})`,
-  );
+  throw new OperatorError(`${name}: the private key can leave its token (${exposures.join(', ')})`);
 }

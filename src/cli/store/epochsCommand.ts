@@ -15,21 +15,21 @@ import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, parseDateArgument, withStore } from '../options.ts';
-import { note, print, printJson, printTable } from '../terminal.ts';
+import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
 
-/** A plan is changed no later than this before it begins: nothing that is still on its way to the disk may meet the switch. */
+/** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
 const LEAD_MS_MIN = 5_000;
-/** Time for the daemon to open the keys, and for second thoughts. */
+/** Time for the daemon to open the keys, and for the administrator to cancel. */
 const LEAD_MS_DEFAULT = 300_000;
 const MINUTE_MS = 60_000;
 
 export function epochsCommand(): Command {
   return new Command('epochs')
     .description(
-      'The epochs of the log: from when to when which keys sign it, and by which rule. A new epoch is planned for a moment to ' +
-        'come; the running daemon opens its keys ahead and changes over in that moment. Receipts of every epoch stay good.',
+      'Manages the epochs of the log. An epoch says which keys sign the log, from when on, and by which rule. You plan an epoch for a time ' +
+        'in the future; the running daemon opens the keys before that time and changes over at that time. Receipts of every epoch stay valid.',
     )
     .addCommand(listCommand())
     .addCommand(planCommand())
@@ -39,7 +39,7 @@ export function epochsCommand(): Command {
 function listCommand(): Command {
   return explain(
     new Command('list')
-      .summary('list the epochs there were, the one in force and the planned one')
+      .summary('list the past epochs, the one in force and the planned one')
       .addOption(configOption())
       .addOption(jsonOption())
       .action(list),
@@ -52,37 +52,38 @@ function planCommand(): Command {
     new Command('plan')
       .summary('plan the next epoch: new keys, another quorum, other partitions')
       .description(
-        'Plans the next epoch: makes the new keys in their tokens, checks how they are kept, has each sign, and records from ' +
-          'when on they sign. Partitions, kms.quorum and whether there are time-stamps are taken from the config file as it is ' +
-          'now: edit it first to change them. Works beside the running daemon.',
+        'Plans the next epoch: creates the new keys in their tokens, checks how the tokens protect them, signs with each, and records ' +
+          'from when on they sign. Partitions, kms.quorum and time-stamps come from the config file: edit the file first to change ' +
+          'them. The daemon can keep running.',
       )
       .addOption(configOption())
       .option(
         '--from <date>',
-        'when it begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
+        'when the epoch begins, such as 2027-01-01 or 2027-01-01T06:00:00Z (default: in 5 minutes)',
         parseDateArgument,
       )
       .option(
         '--new-keys <which>',
-        'all, none, or partitions by <region>/<key_label>, with commas',
+        'partitions that get a new key: all, none, or <region>/<key_label> with commas between them',
         parseWhich,
         'all',
       )
       .option(
         '--suffix <text>',
-        'what labels of new keys end with (default: e and the number of the epoch)',
+        'end of the labels of new keys (default: e and the number of the epoch)',
         parseSuffix,
       )
       .addOption(
-        new Option('--algorithm <name>', 'of new keys (default: that of the key they replace)').choices(
-          SIGNATURE_ALGORITHMS,
-        ),
+        new Option(
+          '--algorithm <name>',
+          'algorithm of new keys (default: that of the key they replace)',
+        ).choices(SIGNATURE_ALGORITHMS),
       )
-      .option('--use-existing-keys', 'take keys of these labels that are there already')
+      .option('--use-existing-keys', 'use keys that already exist under these labels')
       .addOption(jsonOption())
       .action(plan),
     {
-      notes: `A new key is labelled "<key_label>-<suffix>". What is planned can be cancelled until shortly before it begins.`,
+      notes: `The label of a new key is "<key_label>-<suffix>". You can cancel a planned epoch until a few seconds before it begins.`,
       examples: [
         'pdfseal epochs plan --config production.toml --from 2027-01-01',
         'pdfseal epochs plan --config production.toml --new-keys eu-west/production     one key only, in 5 minutes',
@@ -95,10 +96,10 @@ function planCommand(): Command {
 function cancelCommand(): Command {
   return explain(
     new Command('cancel')
-      .summary('take back the planned epoch before it begins')
+      .summary('cancel the planned epoch')
       .description(
-        'Takes back the planned epoch. Its keys stay in their tokens: destroy them, or plan with --use-existing-keys. Trust ' +
-          'files that were given away since it was planned have to be replaced.',
+        'Cancels the planned epoch. Its keys stay in their tokens: destroy them, or plan again with --use-existing-keys. Replace ' +
+          'trust files that you exported after you planned the epoch.',
       )
       .addOption(configOption())
       .addOption(jsonOption())
@@ -110,20 +111,15 @@ function cancelCommand(): Command {
 async function list({ config, json }: { config: string; json?: true }): Promise<void> {
   const epochs = await withStore(config, 'read', (store) => store.epochs.newest());
   const rows = epochs.list.map((epoch, index) => present(epochs, epoch, index));
-  if (json) for (const row of rows) printJson(row);
-  else {
-    printTable(
-      ['EPOCH', 'STATE', 'FROM', 'QUORUM', 'TIME-STAMPS', 'KEYS'],
-      rows.map(({ epoch, state, from, quorum, timestamps, keys }) => [
-        String(epoch),
-        state,
-        forPeople(from),
-        String(quorum),
-        timestamps,
-        keys.map(kmsKeyIdOf).join(', '),
-      ]),
-    );
-  }
+  printRows(rows, json, {
+    EPOCH: ({ epoch }) => String(epoch),
+    STATE: ({ state }) => state,
+    FROM: ({ from }) => forPeople(from),
+    QUORUM: ({ quorum }) => String(quorum),
+    'TIME-STAMPS': ({ timestamps }) => timestamps,
+    KEYS: ({ keys }) =>
+      keys.map(({ region, key_label }) => kmsKeyId({ region, keyLabel: key_label })).join(', '),
+  });
 }
 
 interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
@@ -172,18 +168,18 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
     );
     for (const key of unused)
       note(
-        `Its key is still there:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
+        `Its key still exists; to destroy it:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
       );
   });
 }
 
-/** The epoch in force. Throws OperatorError when another one is planned, or the time has passed. */
+/** The epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
 function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
   const now = systemClock();
   const coming = comingAt(epochs, now);
   if (coming !== undefined) {
     throw new OperatorError(
-      `an epoch is planned from ${toRfc3339(coming.from)} on: wait for it, or take it back with pdfseal epochs cancel`,
+      `an epoch is already planned from ${toRfc3339(coming.from)} on: wait until it begins, or cancel it with pdfseal epochs cancel`,
     );
   }
   if (from !== undefined) assertAhead(from, undefined);
@@ -193,10 +189,12 @@ function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
 function assertAhead(from: number, sealedAt: number | undefined): void {
   if (from - systemClock() < LEAD_MS_MIN)
     throw new OperatorError(
-      `${toRfc3339(from)} is too soon or in the past: an epoch is planned and cancelled ${LEAD_MS_MIN / 1000} s ahead at least`,
+      `${toRfc3339(from)} is too soon or in the past: you can plan or cancel an epoch up to ${LEAD_MS_MIN / 1000} s before it begins`,
     );
   if (sealedAt !== undefined && from <= sealedAt)
-    throw new OperatorError(`the log was sealed at ${toRfc3339(sealedAt)} already: choose a later --from`);
+    throw new OperatorError(
+      `the log has a checkpoint of ${toRfc3339(sealedAt)} already: choose a later --from`,
+    );
 }
 
 function epochOf(config: Config, from: number, keys: Epoch['keys']): Epoch {
@@ -217,13 +215,13 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
       .join();
   if (spkis(epoch) !== spkis(inForce) || differences(config, inForce).length > 0) return;
   throw new OperatorError(
-    'nothing would change: the epoch in force has these keys, this quorum and these time-stamps',
+    'nothing would change: the epoch in force already has these keys, this quorum and these time-stamps',
   );
 }
 
 interface EpochsChange {
   after: readonly Epoch[];
-  /** Of the list it was decided on. */
+  /** Of the list that the change starts from. */
   revision: number;
   /** The one that comes or goes. */
   epoch: Epoch;
@@ -235,7 +233,7 @@ function actOn(name: ActName, { from, keys, quorum, timestamps }: Epoch): Act {
   return actOfProcess('command', name, { from: toRfc3339(from), keys: keys.map(kmsKeyId), ...rule });
 }
 
-/** Records it, and the trust file that goes with it. If we stop between the two, the trust file can be exported again. */
+/** Records the change, then writes the trust file. If we stop between the two, the trust file can be exported again. */
 async function change(
   store: Store,
   config: Config,
@@ -243,10 +241,12 @@ async function change(
 ): Promise<void> {
   const { from } = epoch;
   if (!(await store.epochs.change(after, revision, actOn(name, epoch))))
-    throw new OperatorError('somebody else changed the epochs at the same time: look at them, and repeat');
+    throw new OperatorError(
+      'someone else changed the epochs at the same time: look at `pdfseal epochs list`, and repeat the command',
+    );
   if (systemClock() >= from)
     throw new OperatorError(
-      `it took until after ${toRfc3339(from)} to record this: run pdfseal check before anything else`,
+      `the epoch was recorded after ${toRfc3339(from)}, when it had already begun: run pdfseal check before anything else`,
     );
   writeFileAtomically(config.trustFile, encodeTrust(await trustOfStore(store, config)));
 }
@@ -267,9 +267,7 @@ function tellNext(file: string, inForce: Epoch, epoch: Epoch): void {
   const known = inForce.keys.map(({ region, partition }) => `${region}/${partition}`);
   const added = epoch.keys.some(({ region, partition }) => !known.includes(`${region}/${partition}`));
   if (added || (epoch.timestamps === 'required' && inForce.timestamps === 'none'))
-    note(
-      'Next: start pdfseald again before it begins: it was not told of the new partition or authority yet',
-    );
+    note('Next: restart pdfseald before the epoch begins, so that it knows the new partition or authority');
   note(`Next: give verifiers the new trust file:  pdfseal trust export --config ${file} --output trust.json`);
 }
 
@@ -294,15 +292,11 @@ function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, in
   };
 }
 
-function kmsKeyIdOf({ region, key_label }: { region: string; key_label: string }): string {
-  return kmsKeyId({ region, keyLabel: key_label });
-}
-
 function parseWhich(text: string): KeyChoices['newKeys'] {
   return text === 'all' || text === 'none' ? text : text.split(',').map((name) => name.trim());
 }
 
 function parseSuffix(text: string): string {
   if (/^[\w.-]{1,32}$/.test(text)) return text;
-  throw new InvalidArgumentError('Expected letters, digits, dots, dashes or underscores, at most 32.');
+  throw new InvalidArgumentError('Expected at most 32 letters, digits, dots, dashes or underscores.');
 }

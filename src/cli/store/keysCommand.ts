@@ -10,7 +10,7 @@ import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
 import { presentEndpoint } from '../../webhook/presentEndpoint.ts';
 import { explain } from '../help.ts';
 import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
-import { note, print, printJson, printTable } from '../terminal.ts';
+import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 
 interface StoreOptions {
@@ -23,24 +23,26 @@ const DAY_MS = 86_400_000;
 
 export function keysCommand(): Command {
   const command = new Command('keys').description(
-    'API keys. Each belongs to a client, each client to an organization. Changes take effect at once, also in a running ' +
-      'daemon: it reads the store for every request.',
+    'Manages API keys. Each key belongs to a client, and each client to an organization. Changes take effect at once, also in a ' +
+      'running daemon, which reads the store for every request.',
   );
   explain(
     command
       .command('issue')
-      .description('Makes an API key and prints it, this once: the store keeps only its SHA-256.')
+      .description(
+        'Creates an API key and prints it. This is the only time: the store keeps only the SHA-256 of the key.',
+      )
       .addOption(configOption())
       .requiredOption('--client <name>', 'client that uses the key', parseNameArgument)
       .requiredOption('--organization <name>', 'organization of the client', parseNameArgument)
       .addOption(
-        new Option('--scopes <list>', `comma-separated, of ${SCOPES.join(', ')}`)
+        new Option('--scopes <list>', `scopes with commas between them: ${SCOPES.join(', ')}`)
           .argParser(parseScopes)
           .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
       )
       .option(
         '--validity <duration>',
-        'how long it is valid, such as 90d (default: until revoked)',
+        'how long the key is valid, such as 90d (default: until it is revoked)',
         parseDurationArgument,
       )
       .addOption(jsonOption())
@@ -56,9 +58,9 @@ export function keysCommand(): Command {
   explain(
     command
       .command('list')
-      .description('Lists the keys by their ids. The keys themselves are not known to the store.')
+      .description('Lists the keys by their ids. The store does not contain the keys themselves.')
       .addOption(configOption())
-      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .option('--client <name>', 'only keys of this client', parseNameArgument)
       .addOption(jsonOption())
       .action(list),
     {
@@ -71,8 +73,8 @@ export function keysCommand(): Command {
   explain(
     command
       .command('rotate')
-      .description('Makes a key that takes the place of another one, which stays valid for the overlap.')
-      .argument('<key_id>', 'id of the key to replace, key_…')
+      .description('Creates a key that replaces another one. The old key stays valid for the overlap.')
+      .argument('<key_id>', 'id of the key to replace (key_…)')
       .addOption(configOption())
       .addOption(
         new Option('--overlap <duration>', 'how long the old key stays valid')
@@ -81,7 +83,7 @@ export function keysCommand(): Command {
       )
       .option(
         '--validity <duration>',
-        'how long the new key is valid (default: as long as the old one was issued for)',
+        'how long the new key is valid (default: as long as the old key was when it was issued)',
         parseDurationArgument,
       )
       .addOption(jsonOption())
@@ -98,10 +100,10 @@ export function keysCommand(): Command {
     command
       .command('revoke')
       .description(
-        'Ends a key for good, at once. Webhook endpoints belong to its client and outlive it, so they are listed; those that the key could ' +
-          'manage and no live key of the client can are disabled, and so are all of a client without a live key.',
+        'Ends a key at once and for ever, and lists the webhook endpoints of its client. An endpoint that no other valid key of the client ' +
+          'can manage is disabled; if the client has no valid key left, all of its endpoints are.',
       )
-      .argument('<key_id>', 'id of the key, key_…')
+      .argument('<key_id>', 'id of the key (key_…)')
       .addOption(configOption())
       .addOption(jsonOption())
       .action(revoke),
@@ -122,7 +124,7 @@ async function issue({ config, client, organization, scopes, validity, json }: I
     const known = (await store.credentials.all()).find((one) => one.clientId === client);
     if (known !== undefined && known.organization !== organization) {
       throw new OperatorError(
-        `client ${client} belongs to organization ${known.organization}: a client cannot belong to two`,
+        `client ${client} belongs to organization ${known.organization}; a client cannot belong to two organizations`,
       );
     }
     const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, validity);
@@ -136,24 +138,15 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
   const wanted = credentials
     .filter(({ clientId }) => client === undefined || clientId === client)
     .sort((a, b) => a.createdAt - b.createdAt);
-  if (json) for (const credential of wanted) printJson(present(credential));
-  else {
-    printTable(
-      ['KEY', 'CLIENT', 'ORGANIZATION', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES'],
-      wanted.map((one) => {
-        const { id, client, organization, scopes, state, created_at, expires_at } = present(one);
-        return [
-          id,
-          client,
-          organization,
-          scopes.join(','),
-          state,
-          created_at,
-          expires_at === undefined ? 'never' : forPeople(expires_at),
-        ];
-      }),
-    );
-  }
+  printRows(wanted.map(present), json, {
+    KEY: ({ id }) => id,
+    CLIENT: ({ client }) => client,
+    ORGANIZATION: ({ organization }) => organization,
+    SCOPES: ({ scopes }) => scopes.join(','),
+    STATE: ({ state }) => state,
+    CREATED: ({ created_at: at }) => at,
+    EXPIRES: ({ expires_at: at }) => (at === undefined ? 'never' : forPeople(at)),
+  });
 }
 
 interface RotateOptions extends StoreOptions {
@@ -168,7 +161,7 @@ async function rotate(keyId: string, { config, overlap, validity, json }: Rotate
     if (stateOf(old, now) !== 'active')
       throw new OperatorError(`${keyId} is ${stateOf(old, now)}: issue a new key`);
     if (old.replacedBy !== undefined)
-      throw new OperatorError(`${keyId} is replaced by ${old.replacedBy} already: revoke it to end it now`);
+      throw new OperatorError(`${keyId} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
     const lifetimeMs = validity ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
@@ -186,7 +179,7 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
     const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
     const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
     if (found.revokedAt === undefined) await store.credentials.put([revoked], act);
-    // If we stop here, the same command goes on.
+    // If we stop here, the same command completes it.
     const endpoints = await disableUnmanaged(store, found);
     if (json) {
       printJson({ ...present(revoked), webhook_endpoints: endpoints.map(({ shown }) => shown) });
@@ -195,10 +188,10 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
     note(`${keyId} of client ${found.clientId} is revoked`);
     for (const { shown, wasDisabled } of endpoints) {
       const what = wasDisabled
-        ? `is disabled, for no live key of the client can manage it: pdfseal webhooks enable ${shown.id}`
+        ? `is now disabled: no valid key of the client can manage it; to enable it: pdfseal webhooks enable ${shown.id}`
         : shown.status === 'enabled'
-          ? `goes on being told: pdfseal webhooks disable ${shown.id}`
-          : 'was disabled already';
+          ? `still receives messages; to stop them: pdfseal webhooks disable ${shown.id}`
+          : 'was already disabled';
       note(`webhook endpoint ${shown.id} (${shown.url}) ${what}`);
     }
   });
@@ -206,11 +199,11 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
 
 interface Left {
   shown: ReturnType<typeof presentEndpoint>;
-  /** Now, and not before. */
+  /** By this revocation. */
   wasDisabled: boolean;
 }
 
-/** The webhook endpoints of the client of a revoked key, after those were disabled that nobody answers for any more. */
+/** Disables the webhook endpoints that no valid key can manage any more. Returns all endpoints of the client. */
 async function disableUnmanaged(store: Store, { clientId, scopes }: Credential): Promise<Left[]> {
   const now = systemClock();
   const live = (await store.credentials.all()).filter(
@@ -262,7 +255,7 @@ function audited({ id, clientId, organization, scopes, expiresAt }: Credential):
   };
 }
 
-/** The key alone goes to standard output, so that it can be sent straight into a file or a secret store. */
+/** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
 function printNewKey(apiKey: string, credential: Credential, json: true | undefined): void {
   if (json) {
     printJson({ api_key: apiKey, ...present(credential) });
@@ -304,7 +297,7 @@ function present(credential: Credential) {
 function parseScopes(text: string): Scope[] {
   return [...new Set(text.split(','))].map((name) => {
     const scope = SCOPES.find((known) => known === name.trim());
-    if (scope === undefined) throw new InvalidArgumentError(`Expected scopes of ${SCOPES.join(', ')}.`);
+    if (scope === undefined) throw new InvalidArgumentError(`Expected scopes from ${SCOPES.join(', ')}.`);
     return scope;
   });
 }

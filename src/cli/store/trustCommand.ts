@@ -10,16 +10,16 @@ import { configOption, jsonOption, withStore } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
 
 export function trustCommand(): Command {
-  const command = new Command('trust').description('What verifiers need to trust this log.');
+  const command = new Command('trust').description('Exports the trust file.');
   explain(
     command
       .command('export')
       .description(
-        'Writes the trust file: the log, the keys and the quorum of each of its epochs, a planned one too, and the time-stamp authorities. Whoever verifies receipts pins it once, having received ' +
-          'it from you in a way that they trust. It holds no secret.',
+        'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one), and the time-stamp authorities. ' +
+          'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
       )
       .addOption(configOption())
-      .option('--output <path>', 'write here instead of standard output (which is JSON as it is)')
+      .option('--output <path>', 'write to this file instead of standard output')
       .addOption(jsonOption())
       .action(exportTrust),
     {
@@ -44,6 +44,8 @@ async function exportTrust(options: { config: string; output?: string; json?: tr
     writeFileAtomically(options.output, text);
     if (options.json) printJson({ trust_file: options.output, sha256: digest });
     else
-      note(`wrote ${options.output}, SHA-256 ${digest}: whoever verifies compares it with what verify shows`);
+      note(
+        `wrote ${options.output}, SHA-256 ${digest}; verifiers compare this with what pdfseal verify prints`,
+      );
   }
 }

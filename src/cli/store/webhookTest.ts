@@ -13,7 +13,7 @@ import { findEndpoint } from './webhookEndpoint.ts';
 const TEST_MS_MAX = 20_000;
 const TEST_LOOK_MS = 200;
 
-/** Has a message of type `webhook.test` sent, and waits for its first attempt. Throws OperatorError unless it was a success. */
+/** Queues a message of type `webhook.test`, and waits for its first attempt. Throws OperatorError if the attempt fails. */
 export async function testWebhook(
   id: string,
   { config, json }: { config: string; json?: true },
@@ -25,28 +25,28 @@ export async function testWebhook(
     const reason = await outcomeOf(store, id, webhookId, webhooks);
     if (json)
       printJson({ id, webhook_id: webhookId, delivered: reason === undefined, reason: reason ?? null });
-    if (reason !== undefined) throw new OperatorError(`${id} was not told: ${reason}`);
-    if (!json) note(`${id} was told`);
+    if (reason !== undefined) throw new OperatorError(`the test message to ${id} failed: ${reason}`);
+    if (!json) note(`${id} received the test message`);
   });
 }
 
-/** Throws OperatorError where no message would be sent, however long anybody waits for it. */
+/** Throws OperatorError if no message would ever be sent. */
 async function requireTestable(store: Store, id: string, lockFile: string): Promise<void> {
   const { disabled } = await findEndpoint(store, id);
   if (disabled !== undefined) {
     const why = disabled.reason === 'gone' ? 'it answered 410' : 'on request';
     throw new OperatorError(
-      `${id} is disabled since ${toRfc3339(disabled.at)} (${why}): nothing is sent to it`,
+      `${id} is disabled since ${toRfc3339(disabled.at)} (${why}), so no message is sent to it`,
       {
         remedy: `pdfseal webhooks enable ${id}`,
       },
     );
   }
   if (lockHolder(lockFile) === undefined)
-    throw new OperatorError('no pdfseald runs that would send it', { code: 'no_daemon' });
+    throw new OperatorError('no pdfseald is running that could send the message', { code: 'no_daemon' });
 }
 
-/** Waits for the first attempt; undefined when that was a success, otherwise why it was none. */
+/** Waits for the first attempt. Undefined if it succeeds, else why it failed. */
 async function outcomeOf(
   store: Store,
   endpointId: string,
@@ -63,5 +63,5 @@ async function outcomeOf(
     const dead = waiting ?? (await store.webhooks.outbox.deadLetters(endpointId, everything)).find(isIt);
     return dead?.failure?.reason;
   }
-  return 'it still waits: others are due before it, or earlier ones failed (`pdfseal webhooks show`)';
+  return 'it still waits: other messages are due first, or earlier ones failed (see `pdfseal webhooks show`)';
 }

@@ -34,7 +34,7 @@ import {
   parseNameArgument,
   withStore,
 } from '../options.ts';
-import { note, print, printFields, printJson, printTable } from '../terminal.ts';
+import { note, print, printFields, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { findEndpoint, noEndpoint } from './webhookEndpoint.ts';
 import { testWebhook } from './webhookTest.ts';
@@ -48,8 +48,8 @@ const LIMIT_DEFAULT = 50;
 
 export function webhooksCommand(): Command {
   const command = new Command('webhooks').description(
-    'Webhook endpoints. Each belongs to a client, which is told there what becomes of its jobs. Changes take effect at ' +
-      'once, also in a running daemon.',
+    'Manages webhook endpoints. An endpoint belongs to a client and receives messages about the jobs of that client. Changes take ' +
+      'effect at once, also in a running daemon.',
   );
   addAdd(command);
   explain(
@@ -57,25 +57,32 @@ export function webhooksCommand(): Command {
       .command('list')
       .description('Lists the endpoints.')
       .addOption(configOption())
-      .option('--client <name>', 'only those of this client', parseNameArgument)
+      .option('--client <name>', 'only endpoints of this client', parseNameArgument)
       .addOption(jsonOption())
       .action(list),
     { examples: ['pdfseal webhooks list --config production.toml --client invoices'] },
   );
-  onEndpoint(command, 'show', 'Shows an endpoint and how its deliveries go.').action(show);
+  onEndpoint(command, 'show', 'Shows an endpoint and its deliveries.').action(show);
   addRotate(command);
-  onEndpoint(command, 'enable', 'Has it sent to again: one that answered 410 too.').action(
-    (id: string, options: CommonOptions) => change(id, options, enabled, 'webhook.enable', 'is enabled'),
+  onEndpoint(
+    command,
+    'enable',
+    'Enables an endpoint, also one that was disabled because it answered 410.',
+  ).action((id: string, options: CommonOptions) =>
+    change(id, options, enabled, 'webhook.enable', 'is enabled'),
   );
-  onEndpoint(command, 'disable', 'Has nothing sent to it or queued for it until it is enabled.').action(
-    (id: string, options: CommonOptions) =>
-      change(id, options, disabled(systemClock()), 'webhook.disable', 'is disabled'),
+  onEndpoint(
+    command,
+    'disable',
+    'Disables an endpoint: until you enable it, nothing is sent to it or queued for it.',
+  ).action((id: string, options: CommonOptions) =>
+    change(id, options, disabled(systemClock()), 'webhook.disable', 'is disabled'),
   );
-  onEndpoint(command, 'remove', 'Removes it, and with it what was still to be sent.').action(remove);
+  onEndpoint(command, 'remove', 'Removes an endpoint, with all messages that wait for it.').action(remove);
   onEndpoint(
     command,
     'test',
-    'Has the running daemon send a message of type webhook.test, and says how that went.',
+    'Sends a message of type webhook.test through the running daemon, and prints the result.',
   ).action(testWebhook);
   addDeliveries(command);
   return command;
@@ -85,7 +92,7 @@ function onEndpoint(parent: Command, name: string, description: string, ...more:
   const command = parent
     .command(name)
     .description(description)
-    .argument('<endpoint_id>', 'id of the endpoint, we_…')
+    .argument('<endpoint_id>', 'id of the endpoint (we_…)')
     .addOption(configOption())
     .addOption(jsonOption());
   const example = `pdfseal webhooks ${name} we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`;
@@ -96,16 +103,16 @@ function addAdd(parent: Command): void {
   explain(
     parent
       .command('add')
-      .description('Adds an endpoint and prints its secret, this once.')
+      .description('Adds an endpoint and prints its secret. This is the only time.')
       .addOption(configOption())
-      .requiredOption('--client <name>', 'client that is told', parseNameArgument)
-      .requiredOption('--url <url>', 'where to; webhooks.allow of the configuration must list it')
+      .requiredOption('--client <name>', 'client whose jobs the messages are about', parseNameArgument)
+      .requiredOption('--url <url>', 'URL of the endpoint; webhooks.allow in the config file must allow it')
       .addOption(
-        new Option('--events <name...>', 'what it is told of')
+        new Option('--events <name...>', 'types of messages that it receives')
           .choices(WEBHOOK_EVENTS)
           .default([...WEBHOOK_EVENTS]),
       )
-      .option('--description <text>', 'for people')
+      .option('--description <text>', 'a note for administrators')
       .addOption(jsonOption())
       .action(add),
     {
@@ -118,10 +125,10 @@ function addAdd(parent: Command): void {
 }
 
 function addRotate(parent: Command): void {
-  const ends = '--overlap 0s   (the old one ends now)';
-  onEndpoint(parent, 'rotate', 'Has it signed with a new secret, and prints that, this once.', ends)
+  const ends = '--overlap 0s   (the old secret ends now)';
+  onEndpoint(parent, 'rotate', 'Creates a new secret and prints it. This is the only time.', ends)
     .addOption(
-      new Option('--overlap <duration>', 'how long the old secret signs too')
+      new Option('--overlap <duration>', 'how long messages are also signed with the old secret')
         .argParser(parseDurationArgument)
         .default(OVERLAP_MS_DEFAULT, '1d'),
     )
@@ -129,12 +136,16 @@ function addRotate(parent: Command): void {
 }
 
 function addDeliveries(parent: Command): void {
-  onEndpoint(parent, 'deliveries', 'Lists what is to be sent, by the time it is due.', '--dead')
-    .option('--dead', 'list the dead letters instead: what was given up')
-    .option('--limit <count>', 'how many at most', parseCountArgument, LIMIT_DEFAULT)
+  onEndpoint(parent, 'deliveries', 'Lists the messages that wait, the next one first.', '--dead')
+    .option('--dead', 'list the dead letters instead: messages that are no longer tried')
+    .option('--limit <count>', 'at most so many messages', parseCountArgument, LIMIT_DEFAULT)
     .action(deliveries);
-  onEndpoint(parent, 'replay', 'Has dead letters sent again, all or those named, under their old webhook-id.')
-    .argument('[webhook_id...]', 'ids of the messages, msg_…')
+  onEndpoint(
+    parent,
+    'replay',
+    'Sends dead letters again with their old webhook-id: those that you name, or all of them.',
+  )
+    .argument('[webhook_id...]', 'ids of the messages (msg_…)')
     .action(replay);
 }
 
@@ -171,16 +182,16 @@ async function list({ config, client, json }: CommonOptions & { client?: string 
       })),
     );
   });
-  if (json) for (const row of rows) printJson(row);
-  else {
-    printTable(
-      ['ENDPOINT', 'CLIENT', 'STATUS', 'PENDING', 'DEAD', 'DROPPED', 'EVENTS', 'URL'],
-      rows.map(({ id, client, status, deliveries, events, url }) => {
-        const { pending, dead_letters, dropped } = deliveries;
-        return [id, client, status, ...[pending, dead_letters, dropped].map(String), events.join(','), url];
-      }),
-    );
-  }
+  printRows(rows, json, {
+    ENDPOINT: ({ id }) => id,
+    CLIENT: ({ client }) => client,
+    STATUS: ({ status }) => status,
+    PENDING: ({ deliveries }) => String(deliveries.pending),
+    DEAD: ({ deliveries }) => String(deliveries.dead_letters),
+    DROPPED: ({ deliveries }) => String(deliveries.dropped),
+    EVENTS: ({ events }) => events.join(','),
+    URL: ({ url }) => url,
+  });
 }
 
 async function show(id: string, { config, json }: CommonOptions): Promise<void> {
@@ -231,42 +242,33 @@ interface DeliveriesOptions extends CommonOptions {
 }
 
 async function deliveries(id: string, { config, dead, limit, json }: DeliveriesOptions): Promise<void> {
-  const rows = await withStore(config, 'read', async (store) => {
+  await withStore(config, 'read', async (store) => {
     await findEndpoint(store, id);
     const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
-    const page = { limit };
-    if (dead)
-      return (await store.webhooks.outbox.deadLetters(id, page)).map((one) => presentDeadLetter(one, dateOf));
-    return (await store.webhooks.outbox.pending(id, page)).map((one) => presentDelivery(one, dateOf));
+    if (dead) {
+      const letters = await store.webhooks.outbox.deadLetters(id, { limit });
+      const rows = letters.map((one) => presentDeadLetter(one, dateOf));
+      return printRows(rows, json, {
+        ...DELIVERY_COLUMNS,
+        'GIVEN UP': ({ given_up_at: at }) => forPeople(at),
+        CAUSE: ({ cause }) => cause,
+      });
+    }
+    const waiting = await store.webhooks.outbox.pending(id, { limit });
+    const rows = waiting.map((one) => presentDelivery(one, dateOf));
+    printRows(rows, json, { ...DELIVERY_COLUMNS, DUE: ({ due_at: at }) => forPeople(at) });
   });
-  if (json) for (const row of rows) printJson(row);
-  else {
-    printTable(
-      [
-        'MESSAGE',
-        'TYPE',
-        'OCCURRED',
-        dead ? 'GIVEN UP' : 'DUE',
-        'ATTEMPTS',
-        'LAST FAILURE',
-        ...(dead ? ['CAUSE'] : []),
-      ],
-      rows.map((row) => {
-        const [at, cause] = 'due_at' in row ? [row.due_at, []] : [row.given_up_at, [row.cause]];
-        const { webhook_id, type, occurred_at, attempts, last_failure } = row;
-        return [
-          webhook_id,
-          type,
-          occurred_at,
-          forPeople(at),
-          String(attempts),
-          last_failure?.reason ?? '',
-          ...cause,
-        ];
-      }),
-    );
-  }
 }
+
+const DELIVERY_COLUMNS = {
+  MESSAGE: ({ webhook_id: id }: PresentedDelivery) => id,
+  TYPE: ({ type }: PresentedDelivery) => type,
+  OCCURRED: ({ occurred_at: at }: PresentedDelivery) => at,
+  ATTEMPTS: ({ attempts }: PresentedDelivery) => String(attempts),
+  'LAST FAILURE': ({ last_failure: failure }: PresentedDelivery) => failure?.reason ?? '',
+};
+
+type PresentedDelivery = Omit<ReturnType<typeof presentDelivery>, 'due_at'>;
 
 async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
@@ -275,9 +277,11 @@ async function replay(id: string, webhookIds: string[], { config, json }: Common
     const wanted = webhookIds.length > 0 ? webhookIds : undefined;
     const replayed = await store.webhooks.outbox.replay(id, wanted, act);
     if (json) printJson({ id, replayed });
-    else note(`${replayed} dead letters of ${id} are due again`);
+    else note(`${replayed} dead letters of ${id} are queued again`);
     if (replayed < webhookIds.length)
-      throw new OperatorError('not all of them: the others are no dead letters, or the backlog is full');
+      throw new OperatorError(
+        'not all messages were queued: the others are not dead letters, or the backlog is full',
+      );
   });
 }
 
@@ -300,7 +304,7 @@ function present(endpoint: Shown) {
   return { id, client: endpoint.clientId, ...rest };
 }
 
-/** The secret alone goes to standard output, so that it can be sent straight into a file or a secret store. */
+/** Only the secret goes to standard output, so that it can be written straight into a file or a secret store. */
 function printSecret(secret: string, endpoint: Shown, json: true | undefined): void {
   const shown = present(endpoint);
   if (json) {
@@ -308,7 +312,7 @@ function printSecret(secret: string, endpoint: Shown, json: true | undefined): v
     return;
   }
   const until = shown.previous_secret_expires_at;
-  const overlap = until === undefined ? '' : ` The old one signs too until ${until}.`;
+  const overlap = until === undefined ? '' : ` Messages are also signed with the old secret until ${until}.`;
   note(
     `${shown.id}: client ${shown.client}, ${shown.events.join(', ')}. Keep the secret: it is not shown again.${overlap}`,
   );
