@@ -49,8 +49,10 @@ const NAMES = [
   'tallies', // endpoint → what became of what was sent
 ] as const;
 
+export type DatabaseName = (typeof NAMES)[number];
+
 /** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
-export type Databases = Readonly<Record<(typeof NAMES)[number], Database>> & {
+export type Databases = Readonly<Record<DatabaseName, Database>> & {
   readonly root: RootDatabase;
   fail(error: Error): void;
 };

@@ -1,4 +1,4 @@
-import type { Databases } from './databases.ts';
+import type { DatabaseName, Databases } from './databases.ts';
 
 /** Keys read in one go; then the event loop gets its turn. */
 const PAGE_KEYS = 500;
@@ -6,10 +6,7 @@ const PAGE_KEYS = 500;
 const START = Buffer.alloc(1);
 
 /** All keys of a database, page by page: a long read would keep LMDB from using old pages of the store again. */
-export async function* scanKeys(
-  databases: Databases,
-  name: Exclude<keyof Databases, 'root' | 'fail'>,
-): AsyncIterable<Uint8Array> {
+export async function* scanKeys(databases: Databases, name: DatabaseName): AsyncIterable<Uint8Array> {
   let start: Uint8Array = START;
   for (;;) {
     const keys = Array.from(databases[name].getKeys({ start, exclusiveStart: true, limit: PAGE_KEYS }));

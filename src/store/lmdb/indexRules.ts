@@ -1,0 +1,347 @@
+import { isReceived } from '../../job/job.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
+import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
+import type { IndexFlaw } from '../indexStore.ts';
+import type { IdempotencyEntry, QuotaCount } from '../store.ts';
+import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
+import type { DatabaseName } from './databases.ts';
+import { REVISIONS_KEPT } from './endpointRecords.ts';
+import { IDEMPOTENCY_RETENTION_MS } from './idempotencyEntries.ts';
+import { type Expected, type IndexView, inHex, readable } from './indexView.ts';
+import {
+  COUNTER_BYTES,
+  counterKey,
+  DELIVERY_KEY_BYTES,
+  ENDPOINT_KEY_BYTES,
+  EXPIRY_KEY_BYTES,
+  endOfWindow,
+  expiryKey,
+  JOB_KEY_BYTES,
+  jobKey,
+  jobKeyAt,
+  NOTHING,
+  parseCounterKey,
+  parseDeliveryKey,
+  parseExpiryKey,
+  parseJobKey,
+  parseTileKey,
+  QUOTA_KEY_BYTES,
+  quotaKey,
+  tileKey,
+} from './keyLayout.ts';
+import { batchOfLeaf, logSize, readLeaves } from './logRecords.ts';
+import type { Entry } from './outbox.ts';
+import {
+  generationsMax,
+  inGeneration,
+  LOOKUP_KEY_BYTES,
+  lookupEntries,
+  newestGeneration,
+  Postings,
+  parseLookup,
+  SCOPE_KEY_BYTES,
+  scopeEntries,
+} from './postings.ts';
+import { encodeCount, QUOTA_RETENTION_MS } from './quotaCounts.ts';
+import { encodeRecord, encodeSealed, isReleased, parseLeaf } from './records.ts';
+import { countEntries, emptyTally } from './tallies.ts';
+
+/**
+ * How one index follows from the rest of the store. The rule tells page by page what belongs at which keys. Between two pages others may
+ * write; a page is made and compared at one moment, and what belongs together is written together, so a running daemon causes no flaw.
+ *
+ * The rules use the functions that write the entries. They do not write a second store to compare with: half of the indexes depend on what
+ * happened and is not kept (deliveries made, keys used again, generations of lookups, source URLs), and a copy of the other half needs the
+ * disk space of the store once more.
+ */
+export interface IndexRule {
+  database: DatabaseName;
+  /** What the entry at that key is about. */
+  entryOf(key: Uint8Array): string;
+  tell(view: IndexView): Iterable<Expected[]>;
+}
+
+export const RULES: Record<IndexFlaw['index'], IndexRule> = {
+  tiles: { database: 'tiles', entryOf: tileName, tell: tiles },
+  outcomes: { database: 'outcomes', entryOf: parseJobKey, tell: outcomes },
+  sources: { database: 'sources', entryOf: parseJobKey, tell: sources },
+  waiting: { database: 'waiting', entryOf: parseJobKey, tell: waiting },
+  scopes: { database: 'scopes', entryOf: jobNameAtEnd, tell: scopes },
+  lookups: { database: 'lookups', entryOf: jobNameAtEnd, tell: lookups },
+  expiry: { database: 'expiry', entryOf: inHex, tell: expiry },
+  quotas: { database: 'quotas', entryOf: inHex, tell: quotas },
+  endpoint_revisions: { database: 'endpointRevisions', entryOf: inHex, tell: revisions },
+  outbox: { database: 'outbox', entryOf: messageName, tell: (view) => deliveries(view, 'outbox', {}) },
+  // A damaged entry loses how often it was tried, and why it was given up.
+  dead_letters: {
+    database: 'deadLetters',
+    entryOf: messageName,
+    tell: (view) => deliveries(view, 'deadLetters', { death: 'overdue' }),
+  },
+  tallies: { database: 'tallies', entryOf: (key) => `we_${inHex(key)}`, tell: tallies },
+};
+
+/** Leaves hashed in one go: some milliseconds. */
+const PAGE_LEAVES = 4096;
+
+/** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
+function* tiles(view: IndexView): Iterable<Expected[]> {
+  const { databases } = view;
+  yield* view.each('tiles', (key) => {
+    const tile = parseTileKey(key);
+    return tile && tileWidth(tile.level, tile.index, logSize(databases)) > 0 ? [] : [[key, undefined]];
+  });
+  const expected = ({ level, index, hashes }: Tile): Expected => [tileKey(level, index), hashes];
+  for (let edge = emptyEdge(); ; ) {
+    const leaves = readLeaves(databases, edge.size, edge.size + PAGE_LEAVES);
+    const hashes = leaves.map(({ data }) => leafHash(data));
+    const grown = appendLeaves(edge, hashes);
+    edge = grown.edge;
+    const full = grown.tiles.filter((tile) => tile.hashes.length === TILE_WIDTH * HASH_BYTES);
+    if (edge.size < logSize(databases)) {
+      yield full.map(expected);
+      continue;
+    }
+    const partial = edge.partial.flatMap((hashes, level) => {
+      const index = Math.floor(edge.size / TILE_WIDTH ** (level + 1));
+      return hashes.length === 0 ? [] : [{ level, index, hashes }];
+    });
+    yield [...full, ...partial].map(expected);
+    return;
+  }
+}
+
+/** The job of every leaf is sealed as that leaf, and no other job is sealed. How jobs failed follows from nothing, and is left alone. */
+function* outcomes(view: IndexView): Iterable<Expected[]> {
+  const { leaves } = view.databases;
+  yield* view.each('leaves', (key, leaf) => [
+    [Buffer.from(leaf.subarray(0, JOB_KEY_BYTES)), encodeSealed(parseCounterKey(key))],
+  ]);
+  yield* view.each('outcomes', (key) => {
+    const outcome = view.outcome(key);
+    if (outcome?.kind !== 'sealed') return [];
+    const leaf = Number.isSafeInteger(outcome.leafIndex) && leaves.getBinary(counterKey(outcome.leafIndex));
+    return leaf && parseLeaf(leaf).jobId === parseJobKey(key) ? [] : [[key, undefined]];
+  });
+}
+
+/** A source URL is kept as long as the document may still be fetched. */
+function* sources(view: IndexView): Iterable<Expected[]> {
+  yield* view.each('sources', (key) => {
+    const job = view.job(key);
+    const hasContent = job === undefined || isReceived(job) || view.databases.contents.doesExist(key);
+    return hasContent || view.get('outcomes', key) !== undefined ? [[key, undefined]] : [];
+  });
+}
+
+/** A job waits exactly as long as it has no outcome, and knows the idempotency entry to remove when its create fails. */
+function* waiting(view: IndexView): Iterable<Expected[]> {
+  const isUnfinished = (key: Uint8Array) =>
+    view.get('outcomes', key) === undefined && view.databases.jobs.doesExist(key);
+  yield* view.each('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
+  yield* view.each('idempotency', (entryKey, value) => {
+    const entry = readable<IdempotencyEntry>(value);
+    const key = entry && jobKey(entry.jobId);
+    return key && isUnfinished(key) ? [[key, expiryKey(entry.acceptedAt, entryKey)]] : [];
+  });
+  yield* view.each('jobs', (key) => {
+    if (!isUnfinished(key)) return [];
+    const releaseKey = view.get('waiting', key) ?? NOTHING;
+    return [[key, isHarmless(view, releaseKey, parseJobKey(key)) ? releaseKey : NOTHING]];
+  });
+}
+
+/** Whether failing the job would remove no entry of another job. Its own may be swept already, and the key taken by another job. */
+function isHarmless(view: IndexView, releaseKey: Uint8Array, jobId: string): boolean {
+  if (releaseKey.length === 0) return true;
+  if (releaseKey.length !== EXPIRY_KEY_BYTES) return false;
+  const { acceptedAtMs, idempotency } = parseExpiryKey(releaseKey);
+  const entry = readable<IdempotencyEntry>(view.get('idempotency', idempotency));
+  return entry === undefined || entry.jobId === jobId || entry.acceptedAt !== acceptedAtMs;
+}
+
+/** Every job is in the list of each circle that may see it. */
+function* scopes(view: IndexView): Iterable<Expected[]> {
+  yield* view.each('scopes', (key) => {
+    if (key.length !== SCOPE_KEY_BYTES) return [[key, undefined]];
+    const own = entriesOf(view, jobKeyAtEnd(key), scopeEntries);
+    return own.some((entry) => entry.equals(key)) ? [] : [[key, undefined]];
+  });
+  yield* view.each('jobs', (key) => entriesOf(view, key, scopeEntries).map((entry) => [entry, NOTHING]));
+}
+
+/** Every job is found by its document and its reference, in whichever generation. */
+function* lookups(view: IndexView): Iterable<Expected[]> {
+  const { databases } = view;
+  const last = () => generationsMax(databases.jobs.getStats().entryCount ?? 0);
+  yield* view.each('lookups', (key) => {
+    if (key.length !== LOOKUP_KEY_BYTES) return [[key, undefined]];
+    const { generation, lookup } = parseLookup(key);
+    const own = generation > last() ? [] : entriesOf(view, jobKeyAtEnd(lookup), lookupEntries);
+    return own.some((entry) => entry.equals(lookup)) ? [] : [[key, undefined]];
+  });
+  // A repair has removed by now what has no place in the index; for a check it does not matter where missing entries would go.
+  const postings = new Postings(databases);
+  let near = 0;
+  const keyOf = (lookup: Uint8Array) => {
+    const newest = Math.min(newestGeneration(databases.lookups), last());
+    for (const generation of outwards(near, newest)) {
+      const key = inGeneration(generation, lookup);
+      if (!databases.lookups.doesExist(key)) continue;
+      near = generation; // Jobs come in the order of their ids, and so came their entries.
+      return key;
+    }
+    return postings.place(lookup);
+  };
+  yield* view.each('jobs', (key) =>
+    entriesOf(view, key, lookupEntries).map((lookup) => [keyOf(lookup), NOTHING]),
+  );
+}
+
+/** The numbers from 0 to `last`, those near `start` first. */
+function* outwards(start: number, last: number): Iterable<number> {
+  for (let distance = 0; distance <= last; distance++) {
+    if (start - distance >= 0 && start - distance <= last) yield start - distance;
+    if (distance > 0 && start + distance <= last) yield start + distance;
+  }
+}
+
+/** Every idempotency entry has its time, by which it is swept. A key that was used again has two until the first is swept. */
+function* expiry(view: IndexView): Iterable<Expected[]> {
+  yield* view.each('expiry', (key) => {
+    if (key.length !== EXPIRY_KEY_BYTES) return [[key, undefined]];
+    const { acceptedAtMs, idempotency } = parseExpiryKey(key);
+    const entry = readable<IdempotencyEntry>(view.get('idempotency', idempotency));
+    const age = entry === undefined ? Number.NaN : entry.acceptedAt - acceptedAtMs;
+    return age === 0 || age >= IDEMPOTENCY_RETENTION_MS ? [] : [[key, undefined]];
+  });
+  yield* view.each('idempotency', (key, value) => {
+    const entry = readable<IdempotencyEntry>(value);
+    return entry === undefined ? [] : [[expiryKey(entry.acceptedAt, key), NOTHING]];
+  });
+}
+
+/** A job older than this was written at the time its id tells; milliseconds. */
+const SETTLED_MS = 600_000;
+/** The create of a job counted minutes ago can be released during the count; then the rule counts again. */
+const COUNTS_MAX = 3;
+
+/** The count of a window is that of its jobs whose create was not released. Windows that are long over go with the sweep. */
+function* quotas(view: IndexView): Iterable<Expected[]> {
+  const { jobs, quotas, outcomes } = view.databases;
+  const isOver = (endsAt: number) => endsAt < view.now - QUOTA_RETENTION_MS;
+  for (let attempt = 1; ; attempt++) {
+    const counts = new Map<string, QuotaCount>();
+    const add = (keys: Iterable<Uint8Array>) => {
+      for (const key of keys) {
+        const { clientId, quota } = view.job(key) ?? {};
+        if (clientId === undefined || quota === undefined || isOver(quota.endsAt)) continue;
+        const outcome = outcomes.getBinary(key);
+        const name = inHex(quotaKey(clientId, quota));
+        const count = counts.get(name) ?? { clientId, ...quota, jobs: 0 };
+        if (outcome === undefined || !isReleased(outcome)) count.jobs += 1;
+        counts.set(name, count);
+      }
+    };
+    // Old jobs are counted page by page, new ones at the moment of the comparison.
+    const settled = jobKeyAt(view.now - SETTLED_MS);
+    for (const keys of view.pages('jobs')) {
+      add(keys.filter((key) => Buffer.compare(key, settled) < 0));
+      yield [];
+    }
+    add(jobs.getKeys({ start: settled }));
+    const isKept = (key: Buffer) =>
+      key.length === QUOTA_KEY_BYTES &&
+      (counts.has(inHex(key)) || (isOver(endOfWindow(key)) && readable(quotas.getBinary(key)) !== undefined));
+    const keys = Array.from(quotas.getKeys({}), (key) => Buffer.from(key));
+    const superfluous = keys.filter((key) => !isKept(key)).map((key): Expected => [key, undefined]);
+    const counted = Array.from(
+      counts,
+      ([name, count]): Expected => [Buffer.from(name, 'hex'), encodeCount(count)],
+    );
+    const page = [...superfluous, ...counted];
+    if (attempt < COUNTS_MAX && !page.every((expected) => view.isAsExpected('quotas', expected))) continue;
+    yield page;
+    return;
+  }
+}
+
+/** The last revisions without a gap, up to one that no endpoint is ahead of. */
+function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView): Iterable<Expected[]> {
+  const keys = Array.from(endpointRevisions.getKeys({}), (key) => Buffer.from(key));
+  const used = Array.from(
+    endpoints.getRange({}),
+    ({ value }) => readable<WebhookEndpoint>(value)?.revision ?? 0,
+  );
+  let newest = Math.max(0, ...used);
+  // A revision further on than can have been made since is damage.
+  for (const revision of keys.filter(({ length }) => length === COUNTER_BYTES).map(parseCounterKey))
+    if (revision - newest <= REVISIONS_KEPT) newest = Math.max(newest, revision);
+  const oldest = Math.max(1, newest - REVISIONS_KEPT + 1);
+  const expected = Array.from({ length: newest - oldest + 1 }, (_, n) => counterKey(oldest + n));
+  const names = new Set(expected.map(inHex));
+  yield [
+    ...keys.filter((key) => !names.has(inHex(key))).map((key): Expected => [key, undefined]),
+    ...expected.map((key): Expected => [key, NOTHING]),
+  ];
+}
+
+/** Clients are told of their own jobs only, and how these ended. What belongs to removed endpoints goes with the sweep. */
+function* deliveries(
+  view: IndexView,
+  name: 'outbox' | 'deadLetters',
+  afresh: Pick<Entry, 'death'>,
+): Iterable<Expected[]> {
+  yield* view.each(name, (key, value) => {
+    if (key.length !== DELIVERY_KEY_BYTES) return [[key, undefined]];
+    const endpoint = readable<WebhookEndpoint>(view.get('endpoints', key.subarray(0, ENDPOINT_KEY_BYTES)));
+    const entry = readable<Entry>(value);
+    if (endpoint === undefined || entry?.type === 'webhook.test') return [];
+    const isOwn = view.job(jobKeyAtEnd(key))?.clientId === endpoint.clientId;
+    const told = isOwn ? eventOf(view, jobKeyAtEnd(key)) : undefined;
+    if (told === undefined) return [[key, undefined]];
+    const isRight = entry?.type === told.type && entry.occurredAt === told.occurredAt;
+    return isRight ? [] : [[key, encodeRecord({ attempts: 0, ...afresh, ...entry, ...told })]];
+  });
+}
+
+/** How that job ended, as its client is told; undefined for one that waits. */
+function eventOf(view: IndexView, job: Uint8Array): Pick<Entry, 'type' | 'occurredAt'> | undefined {
+  const outcome = view.outcome(job);
+  if (outcome?.kind === 'failed') return { type: 'job.failed', occurredAt: outcome.failure.failedAt };
+  const batch = outcome && batchOfLeaf(view.databases, outcome.leafIndex);
+  return batch && { type: 'job.completed', occurredAt: batch.sealedAt };
+}
+
+/** Statistics follow from nothing; but one that cannot be read would end every commit for its endpoint. */
+function* tallies(view: IndexView): Iterable<Expected[]> {
+  const { outbox, deadLetters } = view.databases;
+  yield* view.each('tallies', (key, value) => {
+    if (key.length !== ENDPOINT_KEY_BYTES) return [[key, undefined]];
+    if (readable<EndpointTally>(value) !== undefined) return [];
+    const counts = { pending: countEntries(outbox, key), deadLetters: countEntries(deadLetters, key) };
+    return [[key, encodeRecord({ ...emptyTally(), ...counts })]];
+  });
+}
+
+function entriesOf(view: IndexView, key: Uint8Array, entries: typeof scopeEntries): Buffer[] {
+  const job = view.job(key);
+  return job === undefined ? [] : entries(job, key);
+}
+
+function jobKeyAtEnd(key: Uint8Array): Uint8Array {
+  return key.subarray(-JOB_KEY_BYTES);
+}
+
+function jobNameAtEnd(key: Uint8Array): string {
+  return parseJobKey(jobKeyAtEnd(key));
+}
+
+function messageName(key: Uint8Array): string {
+  return key.length === DELIVERY_KEY_BYTES ? parseDeliveryKey(key).webhookId : inHex(key);
+}
+
+function tileName(key: Uint8Array): string {
+  const tile = parseTileKey(key);
+  return tile === undefined ? inHex(key) : tilePath({ ...tile, width: TILE_WIDTH });
+}
