@@ -252,6 +252,11 @@ t.test('a purge leaves the evidence, unless it is asked for', async (t) => {
   t.equal(purged.status, 0, purged.stderr);
   t.equal(machine.run('test -e /var/lib/pdfseal/production/store/data.mdb').status, 0);
   t.not(machine.run('command -v pdfseal').status, 0);
+  t.equal(
+    machine.must("find /etc/systemd/system -xtype l -lname '*pdfseal*'"),
+    '',
+    'no link leads to what is gone',
+  );
 });
 
 t.test('the first seal is as the manual has it', async (t) => {
