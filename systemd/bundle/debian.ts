@@ -43,7 +43,7 @@ Version: ${version}
 Architecture: ${architecture}
 Maintainer: ${MAINTAINER}
 Installed-Size: ${kilobytes}
-Depends: systemd (>= 252), libc6 (>= 2.36), libstdc++6 (>= 12)
+Depends: systemd (>= 252), ${['libc6', 'libstdc++6', 'libgcc-s1'].map(asHere).join(', ')}
 Suggests: chrony, softhsm2, clamav-daemon
 Section: utils
 Priority: optional
@@ -54,4 +54,10 @@ Description: seals PDF documents with an HSM into a tamper-evident log
  .
  Node.js and all libraries are part of this package: nothing is fetched.
 `;
+}
+
+/** A library of Debian, no older than the one against which the add-ons are compiled. */
+function asHere(name: string): string {
+  const [, version] = execFileSync('dpkg-query', ['--show', name], { encoding: 'utf8' }).split('\t');
+  return `${name} (>= ${/^[\d.]+/.exec(version ?? '')?.[0]})`;
 }
