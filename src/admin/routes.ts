@@ -30,7 +30,7 @@ import type { StatusReader } from './statusReader.ts';
 export interface AdminParts {
   status: Pick<StatusReader, 'read' | 'quotas'>;
   metrics: Pick<Metrics, 'text'>;
-  canary: Pick<Canary, 'sing'>;
+  canary: Pick<Canary, 'run'>;
   drills: Drills;
   auth: AuthOptions;
   /** Whether any user of the machine can ask, as on an address, and not only those who may open a socket. */
@@ -83,7 +83,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   });
   router.post('/canary', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(ctx, 200, presentRun(await canary.sing(), clock()));
+    answer(ctx, 200, presentRun(await canary.run(), clock()));
   });
   router.post('/partitions/:name/out', mayChange, async (ctx) => {
     const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));

@@ -36,80 +36,53 @@ const TAIL_BYTES = 64 * 1024;
  * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
  * unnoticed. Throws OperatorError if the store contradicts the file: it was rolled back, or continued differently.
  */
-export async function openWitness(options: WitnessOptions): Promise<Witness> {
-  const { file, store, intervalMs, logger } = options;
-  const noted = newestCheckpoint(file);
-  const problem = noted && (await contradiction(store, noted.checkpoint));
+export async function openWitness({ file, store, intervalMs, logger }: WitnessOptions): Promise<Witness> {
+  const newest = newestCheckpoint(file);
+  const problem = newest && (await contradiction(store, newest.checkpoint));
   if (problem !== undefined) {
     throw new OperatorError(
       `${file} noted a later checkpoint: ${problem}. Restore the newest backup; \`pdfseal restore --help\` says what else there is`,
     );
   }
-  const appender = new Appender(file, store, noted?.checkpoint.treeSize ?? 0);
+  const output = openToAppend(file);
+  let noted: WitnessStatus = { treeSize: newest?.checkpoint.treeSize ?? 0 };
+  const append = async () => {
+    const head = await store.log.head();
+    const currentAt = Date.now();
+    const { treeSize = 0, checkpoint } = head ?? {};
+    if (treeSize > noted.treeSize) {
+      // The empty line ends a checkpoint that a crash or a full disk cut short.
+      const text = Buffer.from(`\n${checkpoint}\n`);
+      const { bytesWritten } = await writeSome(output, text);
+      if (bytesWritten < text.length) throw new Error('the disk took only a part of it');
+      await flush(output);
+    }
+    noted = { treeSize, currentAt };
+  };
   let last = Promise.resolve();
   const catchUp = () => {
-    last = last
-      .then(() => appender.append())
-      // The log is safe without this file; only the protection against a later rollback suffers.
-      .catch((err) =>
-        logger.error({ event: 'witness_not_written', err, file }, 'the witness file could not be written'),
-      );
+    // The log is safe without this file; only the protection against a later rollback suffers.
+    last = last.then(append).catch((err) => {
+      const fields = { event: 'witness_not_written', err, file };
+      logger.error(fields, 'the witness file could not be written');
+    });
     return last;
   };
   const timer = setInterval(catchUp, intervalMs);
   return {
     get noted() {
-      return appender.noted;
+      return noted;
     },
     close: async () => {
       clearInterval(timer);
       await catchUp();
-      appender.close();
+      closeSync(output);
     },
   };
 }
 
-class Appender {
-  readonly #file: number;
-  readonly #store: Pick<Store, 'log'>;
-  #noted: WitnessStatus;
-
-  constructor(path: string, store: Pick<Store, 'log'>, treeSize: number) {
-    this.#file = openToAppend(path);
-    this.#store = store;
-    this.#noted = { treeSize };
-  }
-
-  get noted(): WitnessStatus {
-    return this.#noted;
-  }
-
-  async append(): Promise<void> {
-    const head = await this.#store.log.head();
-    const currentAt = Date.now();
-    const { treeSize = 0, checkpoint } = head ?? {};
-    if (treeSize > this.#noted.treeSize) await this.#note(`\n${checkpoint}\n`);
-    this.#noted = { treeSize, currentAt };
-  }
-
-  async #note(text: string): Promise<void> {
-    // The empty line ends a checkpoint that a crash or a full disk cut short.
-    await writeWhole(this.#file, Buffer.from(text));
-    await flush(this.#file);
-  }
-
-  close(): void {
-    closeSync(this.#file);
-  }
-}
-
 const flush = promisify(fdatasync);
 const writeSome = promisify(write);
-
-async function writeWhole(file: number, bytes: Buffer): Promise<void> {
-  const { bytesWritten } = await writeSome(file, bytes);
-  if (bytesWritten < bytes.length) throw new Error('the disk took only a part of it');
-}
 
 function openToAppend(path: string): number {
   try {

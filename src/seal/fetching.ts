@@ -126,7 +126,8 @@ export class Fetching {
 
   /** Stops all fetches; they are repeated after the next start. */
   async close(): Promise<void> {
-    this.#stop.abort(shuttingDown());
+    const message = 'The service is being stopped. Repeat the request later.';
+    this.#stop.abort(new ServiceError('shutting_down', message, { retryAfterSeconds: 1 }));
     for (const pause of this.#pauses) clearTimeout(pause);
     await Promise.all(this.#running);
   }
@@ -157,7 +158,7 @@ export class Fetching {
     try {
       received = await this.#fetch(task.job, sourceUrl);
     } catch (error) {
-      if (isFatal(error)) throw error;
+      if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) throw error;
       if (this.#stop.signal.aborted) return;
       const failure = asFailure(error);
       const pauseMs = this.#pauseMs(task, failure);
@@ -248,25 +249,13 @@ function describe({ code, message, cause }: ServiceError, sourceUrl: string): ob
   return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
 }
 
-function isFatal(error: unknown): boolean {
-  return error instanceof BrokenInvariant || error instanceof UnknownOutcome;
-}
-
 /** Errors of the connection, which have the names of upload errors here, and errors of our own parts are temporary. */
 function asFailure(error: unknown): ServiceError {
-  if (!(error instanceof ServiceError)) return internal(error);
+  if (!(error instanceof ServiceError)) {
+    const message = 'Something went wrong inside the service while it fetched source_url.';
+    return new ServiceError('internal_error', message, { retryAfterSeconds: 1, cause: error });
+  }
   if (error.code === 'body_timeout') return unfetchableNow('sends its document too slowly');
   if (error.code === 'incomplete_body') return unfetchableNow('broke off in the middle of its document');
   return error;
-}
-
-function internal(cause: unknown): ServiceError {
-  const message = 'Something went wrong inside the service while it fetched source_url.';
-  return new ServiceError('internal_error', message, { retryAfterSeconds: 1, cause });
-}
-
-function shuttingDown(): ServiceError {
-  return new ServiceError('shutting_down', 'The service is being stopped. Repeat the request later.', {
-    retryAfterSeconds: 1,
-  });
 }

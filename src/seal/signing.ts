@@ -164,7 +164,7 @@ export class Signing {
 
   /** Opens the keys of the next epoch unless they are open; closes the keys of a cancelled one. */
   #prepare(): void {
-    const { logger } = this.#options;
+    const { logger, partitions } = this.#options;
     const coming = comingAt(this.#epochs, this.#current.epoch.from);
     const prepared = this.#next;
     if (JSON.stringify(coming) === JSON.stringify(prepared?.epoch)) return;
@@ -185,10 +185,10 @@ export class Signing {
       { event: 'epoch_planned', ...describe(coming) },
       'an epoch is planned; its keys are being opened',
     );
-    const unserved = coming.keys.filter((key) => !isConfigured(key, this.#options));
+    const unserved = coming.keys.filter((key) => !partitions.some((token) => isHeldBy(key, token)));
     if (unserved.length > 0) {
-      const partitions = unserved.map(nameOfPartition);
-      const fields = { event: 'epoch_unserved', ...describe(coming), partitions };
+      const missing = unserved.map(({ region, partition }) => kmsKeyId({ region, keyLabel: partition }));
+      const fields = { event: 'epoch_unserved', ...describe(coming), partitions: missing };
       logger.error(
         fields,
         'the planned epoch has partitions that are not in this process: restart the daemon before the epoch begins',
@@ -227,14 +227,6 @@ function partitionsFor(
 /** Whether this configured partition holds the key. */
 function isHeldBy(key: EpochKey, { region, keyLabel }: PartitionOptions): boolean {
   return key.region === region && key.partition === keyLabel;
-}
-
-function isConfigured(key: EpochKey, { partitions }: SigningOptions): boolean {
-  return partitions.some((token) => isHeldBy(key, token));
-}
-
-function nameOfPartition({ region, partition }: EpochKey): string {
-  return kmsKeyId({ region, keyLabel: partition });
 }
 
 function describe({ from, keys, quorum, timestamps }: Epoch): object {

@@ -103,11 +103,11 @@ export class Canary {
 
   /** Starts the first canary, unless canaries run on request only. */
   start(): void {
-    if (this.#isOn) void this.sing();
+    if (this.#isOn) void this.run();
   }
 
   /** Runs a canary that begins after this call, also if canaries run on request only. Never rejects. */
-  sing(): Promise<CanaryRun> {
+  run(): Promise<CanaryRun> {
     const run = this.#turn.then(() => this.#attempt());
     this.#turn = run;
     return run;
@@ -149,7 +149,7 @@ export class Canary {
   #scheduleNext(run: CanaryRun): void {
     clearTimeout(this.#timer);
     if (this.#closing.signal.aborted || !this.#isOn) return;
-    this.#timer = setTimeout(() => void this.sing(), this.#pauseAfter(run)).unref();
+    this.#timer = setTimeout(() => void this.run(), this.#pauseAfter(run)).unref();
   }
 
   #pauseAfter({ verified, jobId }: CanaryRun): number {

@@ -73,7 +73,7 @@ async function jobsIn(store: Store): Promise<JobRecord[]> {
 t.test('it is sealed as every document is, and is nobody’s', async (t) => {
   const { canary, store, sealer, fatal } = await makeHouse(t);
   t.match(canary.status(), { ready: false, newest: undefined, detail: 'the first canary is under way' });
-  const run = await canary.sing();
+  const run = await canary.run();
   t.match(run, { verified: true, leafIndex: 0, signers: ['region-0/log'], detail: 'sealed and verified' });
   t.match(canary.status(), { ready: true, newest: run, verified: run });
   t.match(await jobsIn(store), [
@@ -92,10 +92,10 @@ t.test('where it is off none sings but when asked, and readiness does not depend
   const off = { ready: true, detail: 'canaries run on request only' };
   canary.start();
   t.match(canary.status(), { ...off, newest: undefined });
-  t.match(await canary.sing(), { verified: true });
+  t.match(await canary.run(), { verified: true });
   takeToken(site.tokens[0] as never);
   await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
-  t.match(await canary.sing(), { verified: false });
+  t.match(await canary.run(), { verified: false });
   t.match(canary.status(), { ...off, newest: { verified: false } });
   await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than the pause before the next look
   t.equal((await jobsIn(store)).length, 1, 'and none follows by itself');
@@ -106,7 +106,7 @@ t.test('while nothing can be sealed it fails, and writes nothing', async (t) => 
   const giveBack = takeToken(site.tokens[0] as never);
   await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
-  t.match(await canary.sing(), { verified: false, jobId: undefined, detail: /Too few/ });
+  t.match(await canary.run(), { verified: false, jobId: undefined, detail: /Too few/ });
   t.notOk(canary.status().ready);
   t.equal((await jobsIn(store)).length, 1);
   giveBack();
@@ -118,7 +118,7 @@ t.test('a full queue does not stop it, and it takes no place there', async (t) =
   const { canary, sealer, store, signing } = await makeHouse(t, {}, 1);
   const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
-  const run = canary.sing();
+  const run = canary.run();
   await until('it is accepted', async () => (await store.jobs.waitingCount()) === 1);
   t.doesNotThrow(() => sealer.admit('async'));
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
@@ -130,7 +130,7 @@ t.test('a full queue does not stop it, and it takes no place there', async (t) =
 t.test('a receipt that does not verify is a failure, whatever the sealer says', async (t) => {
   const { privateKey: _, ...stranger } = makeKey('ed25519', 'region-0');
   const { canary } = await makeHouse(t, { trust: () => trusting([stranger]) });
-  t.match(await canary.sing(), {
+  t.match(await canary.run(), {
     verified: false,
     jobId: /^job_/,
     detail: /does not verify: quorum: signed by 0 keys/,
@@ -140,7 +140,7 @@ t.test('a receipt that does not verify is a failure, whatever the sealer says', 
 
 t.test('one that is not sealed in time is a failure', async (t) => {
   const { canary, signing } = await makeHouse(t, { intervalMs: 50, timeoutMs: 4000 });
-  await canary.sing();
+  await canary.run();
   t.ok(canary.status().ready);
   const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
@@ -170,7 +170,7 @@ t.test('where the next one hangs, the last success grows too old', async (t) => 
       settled: (jobId, signal) => sealerNow.settled(jobId, signal),
     },
   });
-  await canary.sing();
+  await canary.run();
   sealerNow = hanging;
   await until('it is too old', () => !canary.status().ready);
   t.match(canary.status(), {
