@@ -1,12 +1,15 @@
 import type { Logger } from 'pino';
 import { Metrics } from '../admin/metrics.ts';
+import { openAdministration } from '../admin/server.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { notifySocket, watchdogMs } from '../base/env.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { assertAgreement } from '../config/agreement.ts';
+import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
+import { trustOf } from '../config/trustAnchors.ts';
 import { chooseEngine } from '../hash/choose.ts';
 import { openHashPool } from '../hash/pool.ts';
 import { createApp } from '../http/app.ts';
@@ -25,23 +28,26 @@ import { DiskSpace } from '../store/diskSpace.ts';
 import { openStore } from '../store/lmdb/open.ts';
 import { acquireLock } from '../store/lock.ts';
 import { startAuditFeed } from '../watch/auditFeed.ts';
+import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
-import { openHealth } from './health.ts';
-import { openNetwork, openTlsOf } from './network.ts';
 import {
   openClockOf,
   openCopiesOf,
   openDeliverer,
   openFetching,
   openScannerOf,
+  openServer,
   openTimestampingOf,
+  openTlsOf,
 } from './parts.ts';
 
 /** The exit status for a fault of pdfseald itself (sysexits.h, EX_SOFTWARE): the service manager starts the daemon again. */
 export const EXIT_SOFTWARE = 70;
 /** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
 const CLOSE_MS_MAX = 10_000;
+/** How long a canary may take to be sealed before it counts as failed. */
+const CANARY_MS_MAX = 30_000;
 
 /** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. */
 export async function serve(config: Config): Promise<void> {
@@ -54,13 +60,15 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGHUP', () => live.reload().catch(onFatal));
 
   await using parts = new AsyncDisposableStack();
+  const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
+    parts.adopt(part, (open) => open.close());
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
   const diskSpace = new DiskSpace({
     path: config.storeDir,
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
-  const store = parts.adopt(
+  const store = adopt(
     await openStore({
       diskSpace,
       path: config.storeDir,
@@ -69,7 +77,6 @@ export async function serve(config: Config): Promise<void> {
       onMigration: (schema) =>
         logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
     }),
-    (open) => open.close(),
   );
   const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
   live.recordWith((object) => record('config.reload', object));
@@ -80,16 +87,15 @@ export async function serve(config: Config): Promise<void> {
   const metrics = new Metrics();
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
-  const witness = parts.adopt(
+  const witness = adopt(
     await openWitness({
       file: config.log.witnessFile,
       store,
       intervalMs: config.log.witnessIntervalMs,
       logger,
     }),
-    (open) => open.close(),
   );
-  const signing = parts.adopt(
+  const signing = adopt(
     await openSigning({
       store,
       partitions: config.kms.partitions,
@@ -99,12 +105,11 @@ export async function serve(config: Config): Promise<void> {
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
       onFatal,
     }),
-    (open) => open.close(),
   );
   const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const { engine, calibration } = chooseEngine(config.hash.engine, logger);
-  const pool = parts.adopt(
+  const pool = adopt(
     await openHashPool({
       ...config.hash,
       engine,
@@ -114,7 +119,6 @@ export async function serve(config: Config): Promise<void> {
         logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
       },
     }),
-    (open) => open.close(),
   );
   const limits = new Limits(
     live.current.policies,
@@ -123,7 +127,7 @@ export async function serve(config: Config): Promise<void> {
     (client, limit) => metrics.refused(client, limit),
   );
   live.onChange(({ policies }) => limits.update(policies));
-  const sealer = parts.adopt(
+  const sealer = adopt(
     await openSealer({
       store,
       signing,
@@ -139,15 +143,12 @@ export async function serve(config: Config): Promise<void> {
       observer: metrics,
       onFatal,
     }),
-    (open) => open.close(),
   );
   parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
   parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
-  const webhooks = parts.adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }), (open) =>
-    open.close(),
-  );
+  const webhooks = adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }));
   const supervision = new Supervision({
     socket: notifySocket(),
     watchdogMs: watchdogMs(),
@@ -195,32 +196,63 @@ export async function serve(config: Config): Promise<void> {
     onUnlogged: () => metrics.unlogged(),
   });
   const tls = openTlsOf(config, logger, parts);
-  const canary = await openHealth(
-    live,
-    {
+  const common = { clock: systemClock, logger, onFatal };
+  const canary = adopt(
+    new Canary({
+      ...common,
       store,
       sealer,
-      signing,
-      timestamping,
-      scanner,
-      sources,
-      copies,
-      limits,
-      witness,
-      time,
-      webhooks,
-      tls,
       pool,
-      engine,
-      kernels: calibration?.chosen ?? [],
-      metrics,
-      lifecycle: app.lifecycle,
-      logger,
-      onFatal,
-    },
-    parts,
+      trust: () => trustOf(store.identity, signing.epochs.list, config),
+      intervalMs: config.health.canaryIntervalMs,
+      timeoutMs: CANARY_MS_MAX,
+      onRun: (run) => metrics.canary(run),
+    }),
   );
-  const server = await openNetwork(app, config, { logger, tls });
+  adopt(
+    await openAdministration({
+      ...common,
+      listen: config.admin,
+      status: {
+        store,
+        stateDir: config.stateDir,
+        storeDir: config.storeDir,
+        sealer,
+        quorum: () => signing.epoch.quorum,
+        timestamping,
+        scanner,
+        sources,
+        copies,
+        limits,
+        witness,
+        time,
+        webhooks,
+        tls,
+        lifecycle: app.lifecycle,
+        documentRetentionMs,
+        certificates: certificatesInUse(config),
+        storeFreeBytesMin: config.storage.freeBytesMin,
+        queueJobsMax: () => live.current.limits.queueJobsMax,
+        config: () => {
+          const { at, pending } = live.loaded;
+          const { file, sha256 } = live.current;
+          return { file, sha256, loaded_at: toRfc3339(at), pending };
+        },
+        hash: { engine, kernels: calibration?.chosen ?? [], workers: config.hash.workers, pool },
+        clock: systemClock,
+      },
+      partitions: signing,
+      canary,
+      metrics,
+      auth: {
+        store,
+        environment: config.environment,
+        organizations: () => live.current.organizations,
+        clock: time.date,
+      },
+    }),
+  );
+  const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
   // Not awaited: on a full disk the record is written once there is space, and receipts can be read in the meantime.
   record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);
