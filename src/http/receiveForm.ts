@@ -17,7 +17,7 @@ export interface IntakeOptions extends DocumentOptions {
 
 /**
  * Everything of a body that is not the document: boundaries, headers, text fields, preamble and epilogue. Twice what a
- * request buffers, since the document's first bytes are counted a tick after they came.
+ * request buffers, since a chunk is counted before it is known what is in it.
  */
 const OVERHEAD_BYTES_MAX = 128 * 1024;
 const FIELD_BYTES_MAX = 8 * 1024;
@@ -70,14 +70,12 @@ export async function receiveForm(
   const body = bodyOf(req, options);
   const upload = new Upload(fields, options, (room) => body.hold(room));
   const form = new FormParser(boundary, (part) => upload.open(part));
-  form.finished.catch((error) => body.fail(error));
   try {
     await body.read((chunk) => {
       upload.count(chunk.length);
       form.write(chunk);
     }, owner.signal);
     form.end();
-    await form.finished;
     return await upload.finish(owner);
   } catch (error) {
     upload.abort();

@@ -7,9 +7,12 @@ export interface Part {
   isFile: boolean;
 }
 
-/** Headers by lower-case name, every value a string of bytes (latin1), as Dicer gives them. */
-export type PartHeaders = Record<string, string[]>;
+/** By lower-case name, every value a string of bytes (latin1). */
+type PartHeaders = Map<string, string[]>;
 
+/** A field of RFC 5322, section 2.2, its continuation lines included. */
+const FIELD = /^([\w!#$%&'*+.^`|~-]+):[ \t]?([^\r\n\0]*(?:\r\n[ \t][^\r\n\0]*)*)$/;
+const NEXT_FIELD = /\r\n(?![ \t])/;
 /** `; name=value` or `; name="quoted \"value\""`, or nothing after a semicolon (RFC 9110, section 5.6.6). */
 const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*)))?[ \t]*/y;
 /** RFC 2046, section 5.1.1. */
@@ -33,9 +36,12 @@ export function boundaryOf(contentType: string | undefined): string {
   return boundary;
 }
 
-/** Reads a part's headers; throws ServiceError `malformed_multipart`. */
-export function parsePartHeaders(headers: PartHeaders): Part {
-  if (countOf(headers) > HEADERS_MAX) throw malformed('a part has too many headers');
+/**
+ * Reads a part's headers: what is between its delimiter and the empty line, in latin1. Throws ServiceError `malformed_multipart`, also for a
+ * line that is no header: to leave it out could leave out a Content-Transfer-Encoding.
+ */
+export function parsePartHeaders(block: string): Part {
+  const headers = fieldsOf(block);
   const disposition = parseParameters(only(headers, 'content-disposition') ?? '');
   const name = disposition?.parameters.get('name');
   if (disposition?.value !== 'form-data' || !name) {
@@ -65,14 +71,23 @@ export function malformed(why: string): ServiceError {
   return new ServiceError('malformed_multipart', `The multipart/form-data body is malformed: ${why}.`);
 }
 
-function countOf(headers: PartHeaders): number {
-  let count = 0;
-  for (const name in headers) count += headers[name]?.length ?? 0;
-  return count;
+function fieldsOf(block: string): PartHeaders {
+  const [restOfDelimiter, ...lines] = block.split(NEXT_FIELD);
+  if (lines.length > HEADERS_MAX) throw malformed('a part has too many headers');
+  const fields: PartHeaders = new Map();
+  for (const line of lines) {
+    const [, name, value] = FIELD.exec(line) ?? [];
+    if (name === undefined || value === undefined || restOfDelimiter !== '') {
+      throw malformed('a part has a header that cannot be read');
+    }
+    const known = fields.get(name.toLowerCase()) ?? [];
+    fields.set(name.toLowerCase(), [...known, value.replaceAll('\r\n', '')]);
+  }
+  return fields;
 }
 
 function only(headers: PartHeaders, name: string): string | undefined {
-  const values = headers[name] ?? [];
+  const values = headers.get(name) ?? [];
   if (values.length > 1) throw malformed(`a part has more than one ${name} header`);
   return values[0];
 }
