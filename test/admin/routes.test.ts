@@ -31,7 +31,7 @@ const parts = {
     },
   },
   auth: {
-    store: { credential: async (keyHash: string) => credentials.get(keyHash) },
+    store: { credentials: { get: async (keyHash: string) => credentials.get(keyHash) } },
     environment: ENVIRONMENT,
     organizations: () => ({}),
     clock: systemClock,

@@ -146,7 +146,7 @@ t.test('says when the configuration lacks a partition that is planned', async (t
   await open({ partitions: site.tokens.slice(0, 1) });
   t.match(
     site.log(),
-    /"partitions":\["region-1\/log"\],"msg":"the planned epoch has partitions this process was not told of/,
+    /"partitions":\["region-1\/log"\],"msg":"the planned epoch has partitions that are not in this process/,
   );
 });
 
