@@ -16,7 +16,8 @@ type Shape =
 function shapeOf(schema: unknown): Shape {
   if (schema instanceof z.ZodPrefault) {
     const shape = shapeOf(schema.def.innerType);
-    return shape.kind === 'value' ? { ...shape, fallback: schema.def.defaultValue } : shape;
+    const { unset } = noteOf(schema);
+    return shape.kind === 'value' ? { ...shape, fallback: schema.def.defaultValue, unset } : shape;
   }
   if (schema instanceof z.ZodExactOptional) {
     const shape = shapeOf(schema.def.innerType);
@@ -109,7 +110,9 @@ export interface ConfigKey {
   name: string;
   /** Completes the sentence "expected …". */
   expected: string;
-  /** Spelled as in the file. Undefined for a key without. */
+  /** How the value is written: the part of `expected` that the name of the key does not say. */
+  form: string;
+  /** Spelled as in the file. Undefined for a key without a default, and where `unset` describes it. */
   fallback: unknown;
   /** What applies while it is not set, in words. Undefined for a key that is required, or has a default. */
   unset: string | undefined;
@@ -122,9 +125,10 @@ export function everyKey(schema: Schema = configSchema, path = '', isList = fals
   const keys = shape.members.flatMap(([name, member]): ConfigKey[] => {
     const inner = shapeOf(member);
     if (inner.kind !== 'value') return [];
-    const { expected = '' } = noteOf(inner.schema);
+    const { expected = '', form = expected } = noteOf(inner.schema);
     const table = path === '' ? '' : isList ? `[[${path}]]` : `[${path}]`;
-    return [{ table, name, expected, fallback: inner.fallback, unset: inner.unset }];
+    const fallback = inner.unset === undefined ? inner.fallback : undefined;
+    return [{ table, name, expected, form, fallback, unset: inner.unset }];
   });
   const below = shape.members.flatMap(([name, member]): ConfigKey[] => {
     const inner = shapeOf(member);

@@ -21,6 +21,8 @@ interface Note {
   name?: string;
   /** Completes the sentence "expected …". */
   expected?: string;
+  /** The part of `expected` that says how the value is written, where another part says what it is. */
+  form?: string;
   /** What applies while the key is not set, in words. */
   unset?: string;
   file?: NamedFile;
@@ -42,6 +44,11 @@ export function noteOf(schema: z.core.$ZodType): Note {
 /** A key that may be left out. `unset` says in words what applies then. */
 export function optional<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodExactOptional<Z> {
   return noted(type.exactOptional(), { unset });
+}
+
+/** A key whose default depends on the machine; `unset` says it in words. */
+export function computed<Z extends z.ZodType>(type: Z, fallback: () => unknown, unset: string) {
+  return noted(z.prefault(type, fallback as () => z.core.util.NoUndefined<z.input<Z>>), { unset });
 }
 
 /** A key whose name in the file does not follow from the name of the option. */
@@ -96,6 +103,10 @@ export function value<T>(expected: string, read: (found: unknown) => T | undefin
   return noted(schema, { ...note, expected });
 }
 
+function measure<T>(what: string, form: string, read: (found: unknown) => T | undefined) {
+  return value(`${what}: ${form}`, read, { form });
+}
+
 export function list<Z extends z.ZodType>(
   element: Z,
   expected: string,
@@ -133,27 +144,34 @@ export function credential(what: string, expected: string) {
   return text(`the name of a systemd credential that holds ${what}`, /^[\w.-]{1,255}$/, { file });
 }
 
+const VARIABLE = 'environment variables for the module: names and text values, { NAME = "value" }';
+const VARIABLES = 'a table of environment variables for the module: { NAME = "value" }';
+
+export const variables = noted(z.record(z.string(), text(VARIABLE, /^[^\0]*$/), { error: VARIABLES }), {
+  expected: VARIABLES,
+});
+
 export function wholeNumber(what: string, min: number, max: number) {
-  return value(`${what}: a whole number from ${min} to ${max}`, (found) => within(found, min, max));
+  return measure(what, `a whole number from ${min} to ${max}`, (found) => within(found, min, max));
 }
 
 /** How many of `what` there may be; endless for "unlimited". */
 export function wholeNumberOrUnlimited(what: string, max: number) {
-  return value(`${what}: a whole number from 1 to ${max}, or "unlimited"`, (found) =>
+  return measure(what, `a whole number from 1 to ${max}, or "unlimited"`, (found) =>
     found === 'unlimited' ? Number.POSITIVE_INFINITY : within(found, 1, max),
   );
 }
 
 export function flag(what: string) {
-  return value(`${what}: true or false, without quotes`, (found) =>
+  return measure(what, 'true or false, without quotes', (found) =>
     typeof found === 'boolean' ? found : undefined,
   );
 }
 
 /** Milliseconds; endless for "off", where that is allowed. */
 export function duration(what: string, min: string, max: string, off?: 'or off') {
-  const form = `${what}: a duration from "${min}" to "${max}" (units ms, s, m, h, d)`;
-  return value(off ? `${form}, or "off"` : form, (found) => {
+  const form = `a duration from "${min}" to "${max}" (units ms, s, m, h, d)`;
+  return measure(what, off ? `${form}, or "off"` : form, (found) => {
     if (off && found === 'off') return Number.POSITIVE_INFINITY;
     if (typeof found !== 'string') return undefined;
     return within(parseDurationMs(found), parseDurationMs(min), parseDurationMs(max));
@@ -162,7 +180,7 @@ export function duration(what: string, min: string, max: string, off?: 'or off')
 
 /** Milliseconds, from a number of hours. */
 export function hours(what: string, min: number, max: number) {
-  return value(`${what}: a whole number from ${min} to ${max}`, (found) => {
+  return measure(what, `a whole number from ${min} to ${max}`, (found) => {
     const count = within(found, min, max);
     return count === undefined ? undefined : count * 3_600_000;
   });
@@ -170,7 +188,7 @@ export function hours(what: string, min: number, max: number) {
 
 /** Bytes. */
 export function size(what: string, min: string, max: string) {
-  return value(`${what}: a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>
+  return measure(what, `a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>
     typeof found === 'string' ? within(parseBytes(found), parseBytes(min), parseBytes(max)) : undefined,
   );
 }
@@ -182,7 +200,7 @@ function within(found: unknown, min = 0, max = Number.MAX_SAFE_INTEGER): number 
 }
 
 export function share(what: string) {
-  return value(`${what}: a number from 0 to 1`, (found) =>
+  return measure(what, 'a number from 0 to 1', (found) =>
     typeof found === 'number' && found >= 0 && found <= 1 ? found : undefined,
   );
 }

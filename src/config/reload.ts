@@ -9,6 +9,11 @@ import { changedKeys } from './toml.ts';
 /** What takes effect without a restart: a key, or all keys of a table. */
 const LIVE = ['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'];
 
+/** Whether a change of the key takes effect without a restart. */
+export function isLive(key: string): boolean {
+  return LIVE.some((live) => key === live || key.startsWith(`${live}.`));
+}
+
 export interface Reload {
   /** The running configuration with everything new that takes effect at once. */
   config: Config;
@@ -19,7 +24,6 @@ export interface Reload {
 
 /** What becomes of the running configuration with what its file says now. Some keys stay as they were at the start. */
 export function mergeConfig(started: Config, running: Config, next: Config): Reload {
-  const isLive = (key: string) => LIVE.some((live) => key === live || key.startsWith(`${live}.`));
   const after = meaningOf(next.document);
   const { limits, policies, organizations, logging, sha256, document } = next;
   const { documentBytesMax } = started.limits;

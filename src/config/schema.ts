@@ -10,6 +10,7 @@ import {
   authorityUrl,
   choice,
   clamdAddress,
+  computed,
   credential,
   duration,
   flag,
@@ -28,6 +29,7 @@ import {
   table,
   text,
   value,
+  variables,
   wholeNumber,
   wholeNumberOrUnlimited,
 } from './keys.ts';
@@ -68,8 +70,14 @@ const partition = table({
   module: path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
     expected: 'the PKCS#11 module, readable to this user',
   }),
-  tokenLabel: optional(text('the label of the token (1 to 32 characters)', /^.{1,32}$/u)),
-  tokenSerial: optional(text('the serial number of the token (1 to 16 characters)', /^.{1,16}$/u)),
+  tokenLabel: optional(
+    text('the label of the token (1 to 32 characters)', /^.{1,32}$/u),
+    'what token_serial says',
+  ),
+  tokenSerial: optional(
+    text('the serial number of the token (1 to 16 characters)', /^.{1,16}$/u),
+    'what token_label says',
+  ),
   keyLabel: text(
     'a key label such as "seal-2026" (letters, digits, dots, dashes, underscores)',
     /^[\w.-]{1,64}$/,
@@ -78,20 +86,16 @@ const partition = table({
     path('the file that holds the PIN and nothing else', {
       expected: 'a file that holds the PIN and nothing else, readable to this user',
     }),
+    'what pin_credential says',
   ),
   pinCredential: optional(
     credential(
       'the PIN',
       'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
     ),
+    'what pin_file says',
   ),
-  environment: optional(
-    z.record(
-      z.string(),
-      text('environment variables for the module: names and text values, { NAME = "value" }', /^[^\0]*$/),
-      { error: 'a table of environment variables for the module: { NAME = "value" }' },
-    ),
-  ),
+  environment: optional(variables),
 });
 
 function partitions(expected: string, min: number) {
@@ -127,8 +131,11 @@ const http = section({
   tls: optional(
     table({
       certificateFile: pemFile('the certificate of the server, and those up to a root'),
-      keyFile: optional(pemFile('its private key')),
-      keyCredential: optional(credential('the private key', 'a PEM file, readable to this user')),
+      keyFile: optional(pemFile('its private key'), 'what key_credential says'),
+      keyCredential: optional(
+        credential('the private key', 'a PEM file, readable to this user'),
+        'what key_file says',
+      ),
       clientCaFile: optional(pemFile('the authorities that certify clients')),
     }),
   ),
@@ -219,8 +226,10 @@ export const configSchema = table({
     batchJobsMax: wholeNumber('jobs sealed under one signature', 1, 65_536).prefault(4096),
   }),
   hash: section({
-    workers: wholeNumber('worker threads that hash', 1, 1024).prefault(() =>
-      Math.max(1, availableParallelism() - 1),
+    workers: computed(
+      wholeNumber('worker threads that hash', 1, 1024),
+      () => Math.max(1, availableParallelism() - 1),
+      'CPU cores minus one, at least 1',
     ),
     engine: choice('"auto", "native" or "wasm"', ENGINE_CHOICES).prefault('auto'),
     crossCheckShare: spelled(

@@ -1,6 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Argument, Command, Option } from 'commander';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
 import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.ts';
@@ -8,9 +5,8 @@ import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
+import { configHeading, keysAsTroff } from './configManual.ts';
 import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 type Sections = [title: string, body: string][];
 type Definitions = [term: string, meaning: string][];
@@ -283,41 +279,16 @@ function errorSections(): Sections {
   ];
 }
 
-/** The commented example, taken apart: each key below its table, with what the comments above it say. */
 function configurationSections(): Sections {
-  const text = readFileSync(join(ROOT, 'config/production.toml'), 'utf8');
-  const out: string[] = [];
-  const [, heading = '', keys = ''] = /^((?:#[^\n]*\n)+)\n(.*)$/s.exec(text) ?? [];
-  let comments: string[] = [];
-  const flush = () => {
-    if (comments.length > 0) out.push(prose(comments.join(' ')));
-    comments = [];
-  };
-  let before: 'key' | 'other' = 'other';
-  for (const line of keys.split('\n')) {
-    const [, key] = /^(?:# )?([a-z_]+ = .*)$/.exec(line) ?? [];
-    if (key !== undefined) {
-      const follows = before === 'key' && comments.length === 0;
-      out.push(`${follows ? '.TQ' : '.TP'}\n${bold(key)}`);
-      if (comments.length > 0 || !follows)
-        out.push(...(comments.length > 0 ? [prose(comments.join(' '))] : []));
-      comments = [];
-    } else if (/^\[/.test(line)) {
-      flush();
-      out.push(`.SS ${literal(line)}`);
-    } else if (line.startsWith('#')) comments.push(line.replace(/^# ?/, ''));
-    before = key === undefined ? 'other' : 'key';
-  }
-  flush();
   return [
     ['SYNOPSIS', italic('/etc/pdfseal/<environment>.toml')],
     [
       'DESCRIPTION',
       prose(
-        `${heading.replaceAll('# ', '').replace(/^.*?\. /, '')}\n\n"pdfseal config show" prints all of it as it is in effect.`,
+        `${configHeading()}\n\nEach key is shown with its default; "pdfseal config show" prints all of them as they are in effect.`,
       ),
     ],
-    ['KEYS', out.join('\n')],
+    ['KEYS', keysAsTroff()],
     [
       'FILES',
       definitions([

@@ -1,12 +1,14 @@
 /** The manual pages as they go into the package: complete, and good to whatever shows them. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
+import { everyKey } from '../../src/config/document.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
+import { explanationsOf, keysAsMarkdown } from '../../systemd/bundle/configManual.ts';
 import { manualPages } from '../../systemd/bundle/manual.ts';
 
 const dir = t.testdir();
@@ -95,8 +97,55 @@ t.test('exit statuses, as the commands end with them', async (t) => {
   t.match(shown('pdfseal-check.1'), / 2 could not tell/);
 });
 
-t.test('the configuration: each key of the example with what is said of it', async (t) => {
-  const page = shown('pdfseald.toml.5');
-  t.match(page, /\n \[http\]\n listen = "127\.0\.0\.1:8400"\n Where to listen: /);
-  t.match(page, /\n level = "info"\n/);
+t.test(
+  'the configuration: each key of the schema below its own table, with what is said of it',
+  async (t) => {
+    const page = shown('pdfseald.toml.5');
+    t.match(page, /\n \[http\]\n listen = "127\.0\.0\.1:8400"\n Where to listen: /);
+    t.match(page, /\n level = "info"\n/);
+    const sections = new Map(
+      Array.from(
+        page.matchAll(/\n (At the top of the file|\[.*\])\n([\s\S]*?)(?=\n \[.*\]\n|$)/g),
+        ([, header = '', body = '']) => [header.startsWith('[') ? header : '', body],
+      ),
+    );
+    const keys = everyKey();
+    t.ok(keys.length > 90, `${keys.length} keys`);
+    t.strictSame(
+      [...sections.keys()],
+      [...new Set(keys.map(({ table }) => table))],
+      'in the order of the schema',
+    );
+    for (const { table, name, form } of keys) {
+      const body = sections.get(table) ?? '';
+      const [, other] = /^ The keys are those of (\S+)\.\n/m.exec(body) ?? [];
+      const own = other === undefined ? body : (sections.get(other) ?? '');
+      t.match(`\n${own}`, new RegExp(`\\n ${name}( = .*)?\\s`), `${table} ${name}`);
+      t.ok(
+        own.replaceAll(/\s+/g, ' ').includes(` Expected: ${form}.`),
+        `${table} ${name}: how it is written`,
+      );
+    }
+    for (const name of ['certificate_file', 'key_file', 'client_ca_file'])
+      t.notMatch(sections.get('[http]') ?? '', name, 'it is a key of [http.tls]');
+  },
+);
+
+t.test('the page on the configuration has the table of all keys', async (t) => {
+  const page = readFileSync('docs/configure.md', 'utf8');
+  t.ok(page.includes(`\n${keysAsMarkdown()}\n`), 'write it with: node systemd/bundle/configManual.ts');
 });
+
+t.test('the example explains each key where it stands, and nothing else', async (t) => {
+  const text = readFileSync('config/production.toml', 'utf8');
+  const { byPath } = explanationsOf(text);
+  const unexplained = everyKey()
+    .map(({ table, name }) => [...(table.match(/[\w<>]+/g) ?? []), name].join('.'))
+    .filter((path) => !byPath.has(path) && !/^(timestamp\.keys|clients)\./.test(path));
+  t.strictSame(unexplained, EITHER, 'each is explained with the key above it');
+  t.throws(() => explanationsOf(`${text}\n# kms_quorum = 1\n`), /no key of the schema/);
+  t.throws(() => explanationsOf(`${text}\n# Alone.\n`), /explains nothing/);
+});
+
+/** Of each of these pairs the file has one. */
+const EITHER = ['http.tls.key_credential', 'kms.partitions.token_serial', 'kms.partitions.pin_file'];
