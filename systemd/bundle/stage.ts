@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { SCRIPTS, SHELLS, type Shell } from '../../src/cli/completion/scripts.ts';
 import { changelogText } from './changelog.ts';
 import { copyrightText } from './copyright.ts';
+import { htmlManual } from './html.ts';
 import { manualPages } from './manual.ts';
 import { shippedModules } from './modules.ts';
 import { billOfMaterials, readShipped } from './sbom.ts';
@@ -73,6 +74,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('config', join(documents, 'examples/config'));
   copy('README.md', join(documents, 'README.md'));
   copy('docs', join(documents, 'docs'));
+  for (const [path, page] of htmlManual(version)) write(join(documents, 'html', path), page);
   write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
   write(join(documents, 'changelog.gz'), gzipSync(changelogText(version, epoch), { level: 9 }));
   copy('systemd/bundle/lintian-overrides', join(tree, 'usr/share/lintian/overrides/pdfseald'));

@@ -81,6 +81,14 @@ export class BrowserPage {
     await this.#send('DOM.setFileInputFiles', { files: [file], objectId: result?.objectId });
   }
 
+  /** As on a screen of that width, in CSS pixels, whose user prefers those colours. */
+  async emulate(width: number, scheme: 'light' | 'dark'): Promise<void> {
+    const metrics = { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 };
+    await this.#send('Emulation.setDeviceMetricsOverride', metrics);
+    const features = [{ name: 'prefers-color-scheme', value: scheme }];
+    await this.#send('Emulation.setEmulatedMedia', { features });
+  }
+
   /** Drops files, or folders, on the page, as a person would. */
   async drop(...files: string[]): Promise<void> {
     const data = { items: [], files, dragOperationsMask: 1 };

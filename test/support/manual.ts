@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { anchorOf } from '../../systemd/bundle/html.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -51,14 +52,6 @@ function readPage(path: string): ManualPage {
   );
   const spans = Array.from(prose.matchAll(/`([^`\n]+)`/g), ([, span = '']) => span);
   return { path, text, prose, blocks, spans, headings };
-}
-
-/** As GitHub makes anchors of headings. */
-function anchorOf(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replaceAll(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-');
 }
 
 export const MANUAL: readonly ManualPage[] = [
