@@ -2,7 +2,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
-import { kmsKeyId } from '../manifest/receipt.ts';
+import { kmsKeyId } from '../log/verifierKey.ts';
 import type { Config } from './config.ts';
 
 /** What an epoch is made from. */

@@ -5,11 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
+import { syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { Turns } from '../base/turns.ts';
 import { Keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
-import { requireRoom, storageFull, syncFolder } from './storage.ts';
+import { requireDiskSpace, storageFull } from './storage.ts';
 import type { StripResult, StripTask } from './worker.ts';
 
 export interface CopiesOptions {
@@ -135,7 +136,7 @@ export class Copies {
     this.#usage.bytes += source.bytes;
     const name = newName();
     const targetPath = join(this.#options.path, name);
-    await requireRoom(targetPath, source.bytes + this.#options.freeBytesMin);
+    await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
     const result = await this.#inTurn({ source, targetPath }, owner);
     if (result.kind === 'refused') throw notStrippable(result.why);
     if (result.kind === 'full') throw storageFull();

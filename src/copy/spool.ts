@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Keystream, newKey } from './cipher.ts';
-import { requireRoom, storageFailure } from './storage.ts';
+import { requireDiskSpace, storageFailure } from './storage.ts';
 
 /** A file with a document in it, enciphered; without its key it is noise. */
 export interface CipheredFile {
@@ -82,7 +82,7 @@ export class Spool {
     while (this.#pending.length > 0 && this.#failure === undefined) {
       const data = Buffer.concat(this.#pending.splice(0));
       try {
-        await requireRoom(this.#path, data.length + this.#freeBytesMin);
+        await requireDiskSpace(this.#path, data.length + this.#freeBytesMin);
         await (await this.#file).appendFile(data);
       } catch (error) {
         this.#fail(error);

@@ -1,12 +1,12 @@
-import { open, statfs } from 'node:fs/promises';
+import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ServiceError } from '../base/errors.ts';
 
 const RETRY_AFTER_SECONDS = 60;
 const FULL = new Set(['ENOSPC', 'EDQUOT']);
 
-/** Throws ServiceError `storage_full` unless the disk of that file has so much room. */
-export async function requireRoom(path: string, bytes: number): Promise<void> {
+/** Throws ServiceError `storage_full` unless the disk of that file has so many bytes free. */
+export async function requireDiskSpace(path: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(path));
   if (bavail * bsize < bytes) throw storageFull();
 }
@@ -23,14 +23,4 @@ export function isStorageFull(error: unknown): boolean {
 export function storageFull(cause?: unknown): ServiceError {
   const message = 'The service has no room for a copy of the document at the moment. Nothing was recorded.';
   return new ServiceError('storage_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS, cause });
-}
-
-/** A new name survives power loss only once its folder is on disk too. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }

@@ -23,7 +23,7 @@ const INTEGER = 0x02;
 const SEQUENCE = 0x30;
 
 /** The algorithm a key's CKA_EC_PARAMS stand for; undefined for a curve this log cannot use. */
-export function algorithmOf(ecParams: Uint8Array): SignatureAlgorithm | undefined {
+export function algorithmOfCurve(ecParams: Uint8Array): SignatureAlgorithm | undefined {
   if (EC_PARAMS['ecdsa-p256'].equals(ecParams)) return 'ecdsa-p256';
   if (EC_PARAMS.ed25519.equals(ecParams) || EDWARDS25519_BY_NAME.equals(ecParams)) return 'ed25519';
   return undefined;

@@ -7,14 +7,14 @@ export const KEY_ALGORITHMS = [...SIGNATURE_ALGORITHMS, 'rsa-3072'] as const;
 export type KeyAlgorithm = SignatureAlgorithm | 'rsa-3072';
 
 /** A public key as read from the token. */
-export interface PublicKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> {
+export interface TokenPublicKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> {
   algorithm: Algorithm;
   /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
   spki: string;
 }
 
 /** A key and the partition that holds it. */
-export interface HeldKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> extends PublicKey<Algorithm> {
+export interface HeldKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> extends TokenPublicKey<Algorithm> {
   region: string;
   keyLabel: string;
 }
@@ -28,7 +28,7 @@ const verifyOnThread = promisify(verify);
  * ECDSA; PKCS#1 v1.5 over SHA-256 for RSA. Any message and signature are safe; the key must be a valid one. The key is
  * parsed once and signatures are verified on a thread of the system's pool, each about 0.1 ms of the event loop's time.
  */
-export function verifierOf({ algorithm, spki }: PublicKey): VerifySignature {
+export function verifierOf({ algorithm, spki }: TokenPublicKey): VerifySignature {
   const publicKey = createPublicKey({ key: Buffer.from(spki, 'base64'), format: 'der', type: 'spki' });
   const digest = algorithm === 'ed25519' ? null : 'sha256';
   return (message, signature) => verifyOnThread(digest, message, publicKey, signature);

@@ -1,6 +1,6 @@
 import { OperatorError } from '../base/errors.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { type HeldKey, type KeyAlgorithm, type PublicKey, verifierOf } from './keyAlgorithm.ts';
+import { type HeldKey, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
 import type { PartitionOptions } from './partitions.ts';
 import { logInOnce } from './pinAttempts.ts';
 import { probeMessage } from './probe.ts';
@@ -97,7 +97,7 @@ async function withSigner<Result>(
 async function provenKey<Algorithm extends KeyAlgorithm>(
   { region, keyLabel }: PartitionOptions,
   signer: SignerProcess,
-  found: PublicKey<Algorithm>,
+  found: TokenPublicKey<Algorithm>,
 ): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
   const key = { region, keyLabel, ...found };
   const verify = verifierOf(key);

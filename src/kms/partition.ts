@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
-import { kmsKeyId } from '../manifest/receipt.ts';
+import { kmsKeyId } from '../log/verifierKey.ts';
 import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
 import { logInOnce } from './pinAttempts.ts';
 import { pinFileVersion } from './pinFile.ts';
@@ -10,8 +10,8 @@ import type { TokenOptions } from './protocol.ts';
 import {
   isPinRefusal,
   type PartitionState,
-  remedyFor,
   SignerFailure,
+  signerRemedy,
   stateAfter,
   toSignerFailure,
 } from './signerFailure.ts';
@@ -314,7 +314,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#state = state;
     if (failure !== undefined) this.#lastError = failure.code;
     if (unchanged) return;
-    const remedy = failure && remedyFor(failure);
+    const remedy = failure && signerRemedy(failure);
     const record = { state, code: failure?.code, detail: failure?.detail, remedy };
     if (state === 'ready') this.#logger.info({ event: 'partition_back', state }, 'HSM partition ready');
     else if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);

@@ -2,11 +2,11 @@ import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
-import type { SignatureAlgorithm } from '../log/verifierKey.ts';
+import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
 import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
 import type { TokenOptions } from './protocol.ts';
-import { describeFailure, isPinTrouble, remedyFor } from './signerFailure.ts';
+import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts';
 
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {
@@ -64,7 +64,7 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
   const failures = await Promise.all(members.map((member) => member.started));
   const lasting = members.flatMap(({ key }, index) => {
     const [token, failure] = [options.partitions[index], failures[index]];
-    const isLasting = token !== undefined && failure !== undefined && remedyFor(failure) !== undefined;
+    const isLasting = token !== undefined && failure !== undefined && signerRemedy(failure) !== undefined;
     return isLasting ? [{ key, token, failure }] : [];
   });
   const others = members.map(({ key }) => key).filter((key) => !lasting.some((one) => one.key === key));
@@ -200,16 +200,15 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /** `<region>/<key label>` of a partition that is named so, or by its region alone. Throws ServiceError `not_found`. */
   nameOf(name: string): string {
-    const { region, keyLabel } = this.#named(name).key;
-    return `${region}/${keyLabel}`;
+    return kmsKeyId(this.#named(name).key);
   }
 
   #named(name: string): Partition<HeldKey<Algorithm>> {
     const [member, ...others] = this.#members.filter(
-      ({ key }) => name === key.region || name === `${key.region}/${key.keyLabel}`,
+      ({ key }) => name === key.region || name === kmsKeyId(key),
     );
     if (member !== undefined && others.length === 0) return member;
-    const known = this.#members.map(({ key }) => `${key.region}/${key.keyLabel}`).join(', ');
+    const known = this.#members.map(({ key }) => kmsKeyId(key)).join(', ');
     throw new ServiceError(
       'not_found',
       `There is not exactly one partition of that name; there are ${known}.`,

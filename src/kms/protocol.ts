@@ -1,4 +1,4 @@
-import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
+import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 
 /** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it. */
 export interface TokenOptions {
@@ -42,8 +42,8 @@ export type SignerRequest =
 export interface SignerAnswers {
   connect: undefined;
   logIn: undefined;
-  findKey: PublicKey;
-  generateKey: PublicKey;
+  findKey: TokenPublicKey;
+  generateKey: TokenPublicKey;
   inspectKey: KeyProtection;
   destroyKey: undefined;
   /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */

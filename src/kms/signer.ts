@@ -8,15 +8,15 @@ import { Worker } from 'node:worker_threads';
 import { asPkcs11Error } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
-import { Token, type TokenKey } from './token.ts';
+import { HsmToken, type TokenKey } from './token.ts';
 
-let token: Token | undefined;
+let token: HsmToken | undefined;
 let key: TokenKey | undefined;
 
 function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
   switch (request.kind) {
     case 'connect':
-      token = Token.open(request.token, request.access);
+      token = HsmToken.open(request.token, request.access);
       return undefined;
     case 'logIn':
       opened(token).logIn();

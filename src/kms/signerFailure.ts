@@ -87,7 +87,7 @@ const PIN_REMEDY =
   'correct the PIN file before anything else: the PIN was tried once, and each start and command tries it again';
 
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
-export function remedyFor({ code }: Pick<SignerFailure, 'code'>): string | undefined {
+export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
   return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
 }
 
@@ -96,7 +96,7 @@ const RESTART = '; a running daemon sees it once it is restarted, for credential
 /** One line for an administrator: which partition, what is wrong, what to do. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
   const name = token.tokenLabel === undefined ? `serial ${token.tokenSerial}` : `"${token.tokenLabel}"`;
-  const remedy = remedyFor(failure) ?? 'check that the token is connected and its module configured';
+  const remedy = signerRemedy(failure) ?? 'check that the token is connected and its module configured';
   const restart = isPinTrouble(failure) && token.pinSource !== undefined ? RESTART : '';
   return `HSM partition ${region} (token ${name}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;
 }

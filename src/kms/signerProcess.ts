@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
+import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import type {
   KeyProtection,
   SignerAnswers,
@@ -83,11 +83,11 @@ export class SignerProcess {
     return this.#ask({ kind: 'logIn' }, timeoutMs);
   }
 
-  findKey(timeoutMs: number): Promise<PublicKey> {
+  findKey(timeoutMs: number): Promise<TokenPublicKey> {
     return this.#ask({ kind: 'findKey' }, timeoutMs);
   }
 
-  generateKey(algorithm: KeyAlgorithm, timeoutMs: number): Promise<PublicKey> {
+  generateKey(algorithm: KeyAlgorithm, timeoutMs: number): Promise<TokenPublicKey> {
     return this.#ask({ kind: 'generateKey', algorithm }, timeoutMs);
   }
 

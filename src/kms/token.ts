@@ -3,14 +3,14 @@ import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import {
-  algorithmOf,
+  algorithmOfCurve,
   EC_PARAMS,
   EDWARDS25519_BY_NAME,
   encodeEcdsaSignature,
   encodeRsaSpki,
   encodeSpki,
 } from './encoding.ts';
-import type { KeyAlgorithm, PublicKey } from './keyAlgorithm.ts';
+import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
 import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
@@ -88,7 +88,7 @@ const HISTORY: typeof PROTECTION = [
  * One token through one session, its user logged in or about to be: PKCS#11 allows one operation per session, and every
  * call here blocks. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
  */
-export class Token {
+export class HsmToken {
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
   readonly #keyLabel: string;
@@ -112,12 +112,12 @@ export class Token {
   }
 
   /** Loads the module, finds the token and opens the session, without a PIN. Writable only to make keys. */
-  static open(options: TokenOptions, access: TokenAccess): Token {
+  static open(options: TokenOptions, access: TokenAccess): HsmToken {
     const module = loadModule(options);
     const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
-    return new Token(module, session, hasLogin, options);
+    return new HsmToken(module, session, hasLogin, options);
   }
 
   /** One attempt at the PIN. */
@@ -228,12 +228,12 @@ export class Token {
     return found;
   }
 
-  #readPublicKey(handle: Buffer): PublicKey {
+  #readPublicKey(handle: Buffer): TokenPublicKey {
     const keyType = this.#attribute(handle, pkcs11.CKA_KEY_TYPE);
     return readUlong(keyType) === pkcs11.CKK_RSA ? this.#readRsaKey(handle) : this.#readEcKey(handle);
   }
 
-  #readRsaKey(handle: Buffer): PublicKey {
+  #readRsaKey(handle: Buffer): TokenPublicKey {
     const modulus = this.#attribute(handle, pkcs11.CKA_MODULUS);
     try {
       const spki = encodeRsaSpki(modulus, this.#attribute(handle, pkcs11.CKA_PUBLIC_EXPONENT));
@@ -244,8 +244,8 @@ export class Token {
     }
   }
 
-  #readEcKey(handle: Buffer): PublicKey {
-    const algorithm = algorithmOf(this.#attribute(handle, pkcs11.CKA_EC_PARAMS));
+  #readEcKey(handle: Buffer): TokenPublicKey {
+    const algorithm = algorithmOfCurve(this.#attribute(handle, pkcs11.CKA_EC_PARAMS));
     if (algorithm === undefined) throw new SignerFailure('key_unsupported', 'the key is on another curve');
     const spki = encodeSpki(algorithm, this.#attribute(handle, pkcs11.CKA_EC_POINT));
     return { algorithm, spki: toBase64(spki) };
@@ -286,7 +286,7 @@ export class Token {
 
 /** A private key on a token, by its handle, and the public key that goes by the same label. */
 export class TokenKey {
-  readonly publicKey: PublicKey;
+  readonly publicKey: TokenPublicKey;
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
   readonly #handle: Buffer;
@@ -295,7 +295,7 @@ export class TokenKey {
   constructor(
     module: pkcs11.PKCS11,
     session: Buffer,
-    halves: { privateKey: Buffer; publicKey: PublicKey },
+    halves: { privateKey: Buffer; publicKey: TokenPublicKey },
     protection: typeof PROTECTION,
   ) {
     this.#module = module;

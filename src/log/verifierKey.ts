@@ -16,6 +16,11 @@ export interface LogKey {
   spki: string;
 }
 
+/** The `kms_key_id` of receipts: `<region>/<key label>`. */
+export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel'>): string {
+  return `${region}/${keyLabel}`;
+}
+
 /** What it takes to verify: a {@link LogKey} wherever it is held. */
 export type PublicLogKey = Pick<LogKey, 'algorithm' | 'spki'>;
 

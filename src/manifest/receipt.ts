@@ -6,7 +6,7 @@ import { parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
 import { verifyInclusion } from '../log/proof.ts';
 import { leafHash } from '../log/tree.ts';
-import { type LogKey, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
+import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import { encodeCanonical } from './jcs.ts';
 import { leafData, type Manifest, manifestOf } from './manifest.ts';
 
@@ -67,11 +67,6 @@ export interface ReceiptParts {
 /** `algorithm` of receipts whose checkpoint was first signed by such a key. */
 export function receiptAlgorithm(algorithm: SignatureAlgorithm): ReceiptAlgorithm {
   return `pdfseal-v1.${algorithm}`;
-}
-
-/** `kms_key_id`: `<region>/<key label>`. */
-export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel'>): string {
-  return `${region}/${keyLabel}`;
 }
 
 /** Puts the receipt together. Throws BrokenInvariant when the proof does not lead from this job to that checkpoint. */

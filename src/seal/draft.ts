@@ -6,9 +6,9 @@ import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { encodeNote, parseNote } from '../log/note.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
-import { noteKeyId } from '../log/verifierKey.ts';
+import { kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
-import { kmsKeyId, receiptAlgorithm } from '../manifest/receipt.ts';
+import { receiptAlgorithm } from '../manifest/receipt.ts';
 import type { Batch, SealedBatch, SealedLeaf, StoreIdentity } from '../store/store.ts';
 
 /** Everything a checkpoint commits to. It exists in memory only, before any key signs it. */

@@ -10,7 +10,7 @@ import {
 } from '../kms/partitions.ts';
 import { comingAt, type Epoch, type EpochKey, type Epochs, type Term, termAt } from '../log/epochs.ts';
 import { encodeQuorum } from '../log/quorum.ts';
-import { kmsKeyId } from '../manifest/receipt.ts';
+import { kmsKeyId } from '../log/verifierKey.ts';
 import type { Store } from '../store/store.ts';
 
 export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {

@@ -6,24 +6,24 @@ import { ServiceError } from '../base/errors.ts';
 export interface DiskSpaceOptions {
   /** Folder of the store. */
   path: string;
-  /** With less free, no job is accepted. */
+  /** With less space free, no job is accepted. */
   freeBytesMin: number;
   logger: Logger;
-  /** How often the disk is looked at while a write waits for room, milliseconds. */
+  /** How often a write that waits for disk space looks at the disk, milliseconds. */
   pollMs?: number;
 }
 
 const RETRY_AFTER_SECONDS = 10;
-/** How long a measurement holds, milliseconds: it costs microseconds, and creates come by the thousand. */
+/** How long a measurement holds, milliseconds: it takes microseconds, but thousands of requests come in a second. */
 const MEASURED_MS_MAX = 20;
 const POLL_MS = 250;
-/** What a change takes of the disk at most: a page of a tree and, now and then, one above it. */
+/** A change takes at most so much of the disk: a page of a tree and, now and then, one above it. */
 const CHANGE_BYTES = 8192;
 const COMMIT_BYTES = 1 << 20;
 
 /**
- * The room on the store's disk. A full disk is noticed before it is met: first no jobs are accepted, while those that are go on
- * to be sealed; and with hardly any room left, writes wait instead of failing half-way. Both end by themselves.
+ * The free space on the store's disk. The service reacts before the disk is full: first it accepts no more jobs, and seals those it has;
+ * with hardly any space left, writes wait instead of failing half-way. Both end by themselves.
  */
 export class DiskSpace {
   readonly #options: DiskSpaceOptions;
@@ -35,7 +35,7 @@ export class DiskSpace {
     this.#options = options;
   }
 
-  /** Throws ServiceError `storage_full` while there is no room for more jobs. */
+  /** Throws ServiceError `storage_full` while there is no space for more jobs. */
   admit(): void {
     if (!this.isFull) return;
     throw new ServiceError(
@@ -45,7 +45,7 @@ export class DiskSpace {
     );
   }
 
-  /** Resolves when a commit of so many changes has room; undefined when it has now. */
+  /** Resolves when there is space for a commit of so many changes; undefined when there is now. */
   forCommit(changes: number): Promise<void> | undefined {
     if (!this.isFull) return undefined;
     const bytes = Math.min(COMMIT_BYTES + changes * CHANGE_BYTES, this.#options.freeBytesMin / 2);
@@ -62,7 +62,7 @@ export class DiskSpace {
     logger.info({ event: 'writes_go_on', free_bytes: this.#freeBytes }, 'writes go on');
   }
 
-  /** Whether no more jobs are accepted. Not at every byte more or less, but an eighth apart. */
+  /** Whether no more jobs are accepted. Full and free are an eighth apart, so that the state does not flutter. */
   get isFull(): boolean {
     const { freeBytesMin, logger } = this.#options;
     const free = this.#measure();

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { type Certificate, isSelfIssued } from '../asn1/certificate.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { kmsKeyId } from '../manifest/receipt.ts';
 import { type KeyName, readInstalled } from './installed.ts';
 import { readCertificates } from './pki.ts';
 
@@ -26,7 +25,7 @@ export type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 /** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
   const own = keys.flatMap((name) => {
-    const authority = `built-in ${kmsKeyId(name)}`;
+    const authority = `built-in ${name.region}/${name.keyLabel}`;
     return collect({ authority, role: 'time-stamping' }, () => readInstalled(certificatesDir, name).chain);
   });
   const others = Object.entries(remotes).flatMap(([authority, { rootsFile }]) =>

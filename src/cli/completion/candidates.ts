@@ -1,6 +1,6 @@
 import type { Argument, Command, Option } from 'commander';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { shownOptions } from '../help.ts';
 import { configuredKeys } from '../hsm/hsmKeys.ts';
 import { configFiles, defaultConfigFile } from '../options.ts';

@@ -1,7 +1,7 @@
 import type { AdminStatus, HealthPart, PresentedPartition } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
-import { remedyFor } from '../../kms/signerFailure.ts';
+import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { lockHolder } from '../../store/lock.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
@@ -101,7 +101,7 @@ function judgePartition(
   const detail = `${state} since ${since}${error ? ` (${error})` : ''}`;
   const remedy =
     REMEDIES[state] ??
-    remedyFor({ code: error ?? '' }) ??
+    signerRemedy({ code: error ?? '' }) ??
     'check that the token is connected and its module configured; `pdfseal hsm list` asks it';
   const suffices = status.parts.find((part) => part.name === 'partitions')?.ready === true;
   return suffices ? warning(check, detail, remedy) : bad(check, detail, remedy);

@@ -8,9 +8,9 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { BUILT_IN } from '../../config/schema.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import { inspectPinFile } from '../../kms/pinFile.ts';
-import { remedyFor, SignerFailure } from '../../kms/signerFailure.ts';
+import { SignerFailure, signerRemedy } from '../../kms/signerFailure.ts';
 import { meetsQuorum } from '../../log/quorum.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { formatAddress, type HostPort } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
 import { lockHolder } from '../../store/lock.ts';
@@ -96,7 +96,7 @@ function checkPinsOf(
       ),
     ),
     ...faults.map(({ token, failure }) =>
-      judge(`PIN of ${kmsKeyId(token)}`, failure.detail, remedyFor(failure) ?? 'correct the PIN file'),
+      judge(`PIN of ${kmsKeyId(token)}`, failure.detail, signerRemedy(failure) ?? 'correct the PIN file'),
     ),
   ];
 }

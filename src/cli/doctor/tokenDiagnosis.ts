@@ -1,9 +1,9 @@
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { inspectKey } from '../../kms/keyOperations.ts';
-import { remedyFor } from '../../kms/signerFailure.ts';
+import { signerRemedy } from '../../kms/signerFailure.ts';
 import type { EpochKey } from '../../log/epochs.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good } from './diagnosis.ts';
 
@@ -39,6 +39,6 @@ async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
   } catch (error) {
     const failure = signerFailureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
-    return bad(check, `${failure.detail} (${failure.code})`, remedyFor(failure) ?? RECONNECT);
+    return bad(check, `${failure.detail} (${failure.code})`, signerRemedy(failure) ?? RECONNECT);
   }
 }

@@ -12,7 +12,7 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import {
   type CertifiedKey,
   certificateFile,

@@ -7,7 +7,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { destroyKey, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, configOption, jsonOption, withStore } from '../options.ts';

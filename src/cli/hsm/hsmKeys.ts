@@ -9,8 +9,7 @@ import { type Sign, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import { SignerFailure } from '../../kms/signerFailure.ts';
 import { comingAt, termAt } from '../../log/epochs.ts';
-import type { LogKey } from '../../log/verifierKey.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
 import { configOption, withStore } from '../options.ts';
 

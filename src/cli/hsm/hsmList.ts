@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { inspectKey, type KeyInspection } from '../../kms/keyOperations.ts';
-import { kmsKeyId } from '../../manifest/receipt.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { certificateFile } from '../../tsa/installed.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';

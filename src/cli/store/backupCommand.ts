@@ -2,11 +2,11 @@ import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
+import { syncTree } from '../../base/folders.ts';
 import { packageVersion } from '../../base/package.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { syncTree } from '../../store/folders.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';
 import { explain } from '../help.ts';
@@ -86,9 +86,9 @@ export async function makeBackup(
     for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
     const made = await checked(draft, config, options);
     writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
-    syncTree(draft);
+    await syncTree(draft);
     renameSync(draft, target);
-    syncTree(target);
+    await syncTree(target);
     await record(config, 'backup.make', { folder: target, tree_size: made.tree_size });
     noteChore(config.stateDir, 'backup', { good: true, tree_size: made.tree_size });
     return made;

@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
+import { syncTree } from '../../base/folders.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
 import { contradiction } from '../../prove/history.ts';
 import { newestCheckpoint } from '../../prove/witnessFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { syncTree } from '../../store/folders.ts';
 import { openStore } from '../../store/lmdb/open.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { explain } from '../help.ts';
@@ -141,7 +141,7 @@ async function replaceState(
     copyFolder(join(from, name), draft);
   }
   await recordIn(join(stateDir, 'store.part'), object);
-  syncTree(stateDir);
+  await syncTree(stateDir);
   const aside: string[] = [];
   for (const name of names) {
     const [place, draft] = [join(stateDir, name), join(stateDir, `${name}.part`)];
@@ -152,7 +152,7 @@ async function replaceState(
     }
     if (existsSync(draft)) renameSync(draft, place);
   }
-  syncTree(stateDir);
+  await syncTree(stateDir);
   return aside;
 }
 

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { syncTree } from '../folders.ts';
+import { syncTree } from '../../base/folders.ts';
 import { openDatabases } from './databases.ts';
 
 /**
@@ -14,5 +14,5 @@ export async function copyStore(from: string, to: string): Promise<void> {
   } finally {
     await root.close();
   }
-  syncTree(to);
+  await syncTree(to);
 }

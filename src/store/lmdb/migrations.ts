@@ -2,8 +2,8 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { assert } from '../../base/assert.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { syncFolder } from '../../base/folders.ts';
 import { systemReason } from '../../base/systemReason.ts';
-import { syncFolder } from '../folders.ts';
 import type { StoreIdentity } from '../store.ts';
 import { type Change, Commits } from './commits.ts';
 import { copyStore } from './copyStore.ts';
@@ -56,7 +56,7 @@ async function copyAside(path: string, copy: string): Promise<void> {
     const [before, copied] = [await entryCounts(path), await entryCounts(draft)];
     assert(before === copied, `the copy of ${path} has not all of its entries`);
     renameSync(draft, copy);
-    syncFolder(dirname(copy));
+    await syncFolder(dirname(copy));
   } catch (cause) {
     rmSync(draft, { recursive: true, force: true });
     throw new OperatorError(

@@ -2,10 +2,10 @@ import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSyn
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { syncFolder } from '../../base/folders.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { DiskSpace } from '../diskSpace.ts';
-import { syncFolder } from '../folders.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
@@ -75,9 +75,9 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
   });
   if (act !== undefined) await store.trail.append(act);
   await store.close();
-  syncFolder(draft);
+  await syncFolder(draft);
   renameSync(draft, path); // If we stop before this, there is no store; after it, a whole one.
-  syncFolder(dirname(path));
+  await syncFolder(dirname(path));
 }
 
 /**

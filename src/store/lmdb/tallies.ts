@@ -7,14 +7,14 @@ import { encodeRecord, parseRecord } from './records.ts';
 /** An endpoint as this process counts it. */
 export interface Channel {
   key: Buffer;
-  /** Of the endpoint, when the counts were taken: another process may have queued something since. */
+  /** The endpoint's, when the entries were counted: another process may have queued something since. */
   revision: number;
   tally: EndpointTally;
-  /** Writes under way that the tally is already ahead by: until they are done, the store cannot be counted. */
+  /** Writes under way, which the tally includes already: until they are done, entries in the store cannot be counted. */
   writes: number;
 }
 
-/** The channels of all endpoints. A tally is changed when a write is decided on, so that the next one finds what is left of the room. */
+/** The channels of all endpoints. A tally changes when a write is decided on, so that the next write sees how much of the backlog is left. */
 export class Tallies {
   readonly #databases: Databases;
   readonly #commits: Commits;
@@ -25,7 +25,7 @@ export class Tallies {
     this.#commits = commits;
   }
 
-  /** Counts what is stored anew once another process, or a test, may have added to it. */
+  /** Counts the stored entries again once another process, or a test, may have added some. */
   of(endpoint: WebhookEndpoint): Channel {
     const known = this.#channels.get(endpoint.id);
     if (known !== undefined && (known.revision === endpoint.revision || known.writes > 0)) return known;
@@ -43,7 +43,7 @@ export class Tallies {
     return { database: this.#databases.tallies, key, value: encodeRecord(tally) };
   }
 
-  /** Writes what the tallies of these channels say already. */
+  /** Writes changes that the tallies of these channels include already. */
   async write(channels: readonly Channel[], changes: Change[]): Promise<void> {
     for (const channel of channels) channel.writes += 1;
     await this.#commits.write({ changes });
@@ -51,7 +51,7 @@ export class Tallies {
   }
 }
 
-/** What one write counts before it is known whether anything comes of it. */
+/** What one write counts before it is known whether the write takes place. */
 export class Counting {
   readonly #before = new Map<Channel, EndpointTally>();
 
@@ -62,7 +62,7 @@ export class Counting {
     channel.writes += 1;
   }
 
-  /** Called once all is counted; the function returned, once it is known. Where nothing happened nothing was counted. */
+  /** Call this once all is counted, and the function it returns once the outcome is known: if nothing was written, nothing counts. */
   end(): (happened: boolean) => void {
     const counted = Array.from(this.#before, ([channel, before]) => ({
       channel,

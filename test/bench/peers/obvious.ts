@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Koa from 'koa';
 import { koaBody } from 'koa-body';
 import { open } from 'lmdb';
-import { Token } from '../../../src/kms/token.ts';
+import { HsmToken } from '../../../src/kms/token.ts';
 
 /**
  * The obvious design, well written: koa-body puts the upload on disk, OpenSSL hashes the file, the HSM signs each
@@ -16,7 +16,7 @@ import { Token } from '../../../src/kms/token.ts';
 const [folder = '', token = ''] = process.argv.slice(2);
 const uploadDir = join(folder, 'uploads');
 await mkdir(uploadDir);
-const hsm = Token.open(JSON.parse(token), 'write');
+const hsm = HsmToken.open(JSON.parse(token), 'write');
 hsm.logIn();
 const key = hsm.generateKey('ed25519');
 const jobs = open({ path: join(folder, 'store') });
