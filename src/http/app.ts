@@ -8,6 +8,7 @@ import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
+import { Reservations } from './acceptJob.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
 import { Connections } from './connectionLimits.ts';
@@ -15,7 +16,6 @@ import { type CreateOptions, createDigestJob, createSealJob } from './createRout
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import { Reservations } from './idempotency.ts';
 import { getJob, getReceipt, listJobs } from './jobRoutes.ts';
 import { getCheckpoint, getTile } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';

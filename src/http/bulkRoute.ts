@@ -5,19 +5,18 @@ import { Allowance } from '../limits/allowance.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import { readReceipt } from '../prove/receipts.ts';
 import type { Store } from '../store/store.ts';
-import { type Accepted, acceptOnce } from './acceptJob.ts';
+import { type Accepted, acceptJob, type Create } from './acceptJob.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
-import type { CreateOptions } from './createRoutes.ts';
+import { type CreateOptions, failureOf, settledWithin } from './createRoutes.ts';
 import { ERROR_KINDS } from './errorKinds.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
 import { requestIds } from './observe.ts';
-import { presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
+import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
-import { refuseQuery, submissionOfDigests } from './receiveCreate.ts';
+import { receivedDigests, refuseQuery } from './receiveCreate.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import type { BulkRefused } from './schemas.ts';
-import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 
 export interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
@@ -156,23 +155,20 @@ class BulkRequest {
     const { request, idempotencyKey, receipt } = parse();
     const accepted = await this.#accept(idempotencyKey, async () => {
       await callerOf(this.#ctx).confirm();
-      return submissionOfDigests(request);
+      return receivedDigests(request);
     });
     this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
     if (request.mode === 'async') return said(acceptedLine(line, accepted));
     return this.#settled(line, accepted, receipt);
   }
 
-  async #accept(
-    key: string | undefined,
-    submit: Parameters<typeof acceptOnce>[2]['submit'],
-  ): Promise<Accepted> {
+  async #accept(key: string | undefined, receive: Create['receive']): Promise<Accepted> {
     const { limits } = this.#options;
     const allowance = new Allowance(limits, callerOf(this.#ctx).viewer.clientId);
     this.#accepting += 1;
     try {
-      const asked = { operation: 'createDigestJob', submit, allowance } as const;
-      return await acceptOnce(this.#ctx, key, asked, this.#options);
+      const create = { operation: 'createDigestJob', receive, allowance } as const;
+      return await acceptJob(this.#ctx, key, create, this.#options);
     } finally {
       allowance.close();
       this.#accepting -= 1;
@@ -195,7 +191,7 @@ class BulkRequest {
     if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
     if (outcome === undefined) {
       const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
-      return said(acceptedLine(line, { ...accepted, answer }, { retry_after: RETRY_AFTER_SECONDS }));
+      return said(acceptedLine(line, { ...accepted, answer }, { retry_after: ASK_AGAIN_SECONDS }));
     }
     return async () => {
       try {

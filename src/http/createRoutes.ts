@@ -1,16 +1,21 @@
-import type { Outcome } from '../job/job.ts';
+import { ServiceError } from '../base/errors.ts';
+import type { Failure, Outcome } from '../job/job.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../seal/sealer.ts';
-import { type AcceptanceOptions, type Accepted, type Asked, acceptOnce } from './acceptJob.ts';
-import { readIdempotencyKey } from './idempotency.ts';
-import { preferredWaitMs } from './prefer.ts';
-import { jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
+import {
+  type Accepted,
+  type AcceptOptions,
+  acceptJob,
+  type Create,
+  readIdempotencyKey,
+} from './acceptJob.ts';
+import { ERROR_KINDS } from './errorKinds.ts';
+import { ASK_AGAIN_SECONDS, jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { withAllowance } from './rateLimit.ts';
-import { digestsOf, type Submit, submissionOf } from './receiveCreate.ts';
+import { type Receive, receiverOfDigests, receiverOfDocument } from './receiveCreate.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
-import { failureOf, RETRY_AFTER_SECONDS, settledWithin } from './settlement.ts';
 
-export interface CreateOptions extends AcceptanceOptions {
+export interface CreateOptions extends AcceptOptions {
   sealer: Pick<Sealer, 'admit' | 'accept' | 'settled' | 'phase'>;
   limits: Limits;
   blockingTimeoutMs: number;
@@ -21,25 +26,25 @@ export interface CreateOptions extends AcceptanceOptions {
  * client that sent `Expect: 100-continue` then never sends it.
  */
 export function createSealJob(options: CreateOptions): Middleware {
-  return createJob('createSealJob', submissionOf, options);
+  return createJob('createSealJob', receiverOfDocument, options);
 }
 
 /** `POST /v1/digests/seal`: the same for a document that never leaves its owner. */
 export function createDigestJob(options: CreateOptions): Middleware {
-  return createJob('createDigestJob', digestsOf, options);
+  return createJob('createDigestJob', receiverOfDigests, options);
 }
 
 function createJob(
-  operation: Asked['operation'],
-  formOf: (ctx: RequestContext) => Submit,
+  operation: Create['operation'],
+  receiverOf: (ctx: RequestContext) => Receive,
   options: CreateOptions,
 ): Middleware {
   return async (ctx) => {
-    const submit = formOf(ctx);
+    const receive = receiverOf(ctx);
     const key = readIdempotencyKey(ctx.req);
     const waitedMs = sinceBody(ctx);
     const accepted = await withAllowance(ctx, options.limits, (allowance) =>
-      acceptOnce(ctx, key, { operation, submit, allowance }, options),
+      acceptJob(ctx, key, { operation, receive, allowance }, options),
     );
     ctx.state.jobId = accepted.job.id;
     ctx.set('Location', jobUrl(options.site, accepted.job.id));
@@ -73,7 +78,7 @@ async function answerSettled(
     throw failureOf(outcome.failure);
   }
   if (outcome) return answerJob(ctx, withSealedAt(answer, await sealedAtOf(options.store, outcome)));
-  ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));
+  ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
   const phase = options.sealer.phase({ job });
   answerJob(ctx, JSON.stringify(presentJob({ job }, phase, options.site)));
 }
@@ -103,4 +108,54 @@ function answerJob(ctx: RequestContext, body: string): void {
   ctx.status = 202;
   ctx.type = JSON_TYPE;
   ctx.body = body;
+}
+
+/** The outcome of a blocking create; undefined when `waitMs` pass or `patience` is aborted first. */
+export async function settledWithin(
+  waitMs: number,
+  jobId: string,
+  sealer: Pick<Sealer, 'settled'>,
+  patience: AbortController,
+): Promise<Outcome | undefined> {
+  const timer = setTimeout(() => patience.abort(), waitMs);
+  try {
+    return await sealer.settled(jobId, patience.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What a blocking create is answered with whose job failed. */
+export function failureOf({ code, message }: Failure): ServiceError {
+  const mayPass = ERROR_KINDS[code].status === 503;
+  return new ServiceError(code, message, { ...(mayPass && { retryAfterSeconds: ASK_AGAIN_SECONDS }) });
+}
+
+/** Quoted text, other text, or a comma. Whatever follows an unfinished quote cannot be read. */
+const PIECE = /"(?:[^"\\]|\\.)*"|[^",]+|,/sy;
+
+/** `wait=N` of a `Prefer` header, in milliseconds; the first one counts, and what cannot be read is ignored (RFC 7240, section 2). */
+export function preferredWaitMs(header: string): number | undefined {
+  for (const preference of preferencesOf(header)) {
+    const [text = ''] = preference.split(';');
+    const equals = text.indexOf('=');
+    if (equals === -1 || text.slice(0, equals).trim().toLowerCase() !== 'wait') continue;
+    const [, quoted, bare] = /^(?:"(\d{1,6})"|(\d{1,6}))$/.exec(text.slice(equals + 1).trim()) ?? [];
+    const seconds = quoted ?? bare;
+    if (seconds !== undefined) return Number(seconds) * 1000;
+  }
+  return undefined;
+}
+
+/** The members of the list; a comma within quotes is text. None where a quote has no end. */
+function preferencesOf(header: string): string[] {
+  const members = [''];
+  PIECE.lastIndex = 0;
+  for (let at = 0; at < header.length; at = PIECE.lastIndex) {
+    const [piece] = PIECE.exec(header) ?? [];
+    if (piece === undefined) return [];
+    if (piece === ',') members.push('');
+    else members.push((members.pop() ?? '') + piece);
+  }
+  return members;
 }

@@ -9,6 +9,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store, StoredCopy } from '../store/store.ts';
 import { visibleJob } from './jobRoutes.ts';
 import { requestIds } from './observe.ts';
+import { ASK_AGAIN_SECONDS } from './presentJob.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface DocumentRouteOptions {
@@ -22,8 +23,6 @@ export interface DocumentRouteOptions {
   time: Pick<Timekeeping, 'ageMs'>;
   logger: Logger;
 }
-
-const RETRY_AFTER_SECONDS = 1;
 
 /** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), to whom the receipt is given. */
 export function getDocument(options: DocumentRouteOptions): Middleware {
@@ -57,7 +56,7 @@ async function requireCopy(
 ): Promise<{ digests: DocumentDigests; copy: StoredCopy }> {
   if (!outcome) {
     throw new ServiceError('document_not_ready', 'The job is not completed yet. Ask again later.', {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
+      retryAfterSeconds: ASK_AGAIN_SECONDS,
     });
   }
   const digests = job.content?.sealedDocument;

@@ -5,7 +5,7 @@ import { readReceipt } from '../prove/receipts.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
-import { presentJob, type Site, sealedAtOf } from './presentJob.ts';
+import { ASK_AGAIN_SECONDS, presentJob, type Site, sealedAtOf } from './presentJob.ts';
 import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import type { JobList } from './schemas.ts';
 
@@ -15,14 +15,11 @@ export interface JobsOptions {
   site: Site;
 }
 
-/** What to wait before asking again: batches follow each other within fractions of a second. */
-const RETRY_AFTER_SECONDS = 1;
-
 /** `GET /v1/jobs/:job_id`: section 4.2 of the contract. */
 export function getJob({ store, sealer, site }: JobsOptions): Middleware {
   return async (ctx) => {
     const record = await visibleJob(ctx, store);
-    if (!record.outcome) ctx.set('Retry-After', String(RETRY_AFTER_SECONDS));
+    if (!record.outcome) ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
     ctx.type = JSON_TYPE;
     const sealedAt = await sealedAtOf(store, record.outcome);
     ctx.body = JSON.stringify(presentJob(record, sealer.phase(record), site, sealedAt));
@@ -35,7 +32,7 @@ export function getReceipt({ store }: JobsOptions): Middleware {
     const { job, outcome } = await visibleJob(ctx, store);
     if (!outcome) {
       const message = 'The job is not completed yet. Ask again later.';
-      throw new ServiceError('receipt_not_ready', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+      throw new ServiceError('receipt_not_ready', message, { retryAfterSeconds: ASK_AGAIN_SECONDS });
     }
     if (outcome.kind === 'failed') {
       throw new ServiceError(

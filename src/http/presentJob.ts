@@ -13,6 +13,9 @@ export interface Site {
   publicUrl: string;
 }
 
+/** Seconds to wait before asking for a job again: batches follow each other within fractions of a second. */
+export const ASK_AGAIN_SECONDS = 1;
+
 /** `sealedAt` of a sealed job: see {@link sealedAtOf}. */
 export function presentJob(
   { job, outcome }: JobRecord,

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Owner } from '../copy/copies.ts';
@@ -9,47 +10,95 @@ import {
   parseJsonCreate,
   parseQueryCreate,
 } from '../job/fields.ts';
+import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content } from '../job/job.ts';
-import { discardOnFailure, type ReceivedDocument } from '../seal/documentPass.ts';
-import type { Fetching } from '../seal/fetching.ts';
+import { FormParser, type PartSink } from '../multipart/form.ts';
+import { boundaryOf, decodeUtf8, malformed, type Part } from '../multipart/headers.ts';
+import { IncomingBody } from '../net/incomingBody.ts';
+import {
+  type DocumentField,
+  type DocumentOptions,
+  DocumentPass,
+  discardOnFailure,
+  type ReceivedDocument,
+  tooLarge,
+} from '../seal/documentPass.ts';
 import { readJson } from './json.ts';
-import { type IntakeOptions, receiveDocument, receiveForm } from './receiveForm.ts';
 import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
-export interface SubmissionOptions {
-  slots: Slots;
-  intake: IntakeOptions;
-  sources: Pick<Fetching, 'probe' | 'accept'>;
+export interface IntakeOptions extends DocumentOptions {
+  /** How long a body may stand still, milliseconds. */
+  bodyIdleTimeoutMs: number;
+  /** What must arrive on the average of any such time, bytes per second. */
+  bodyBytesPerSecondMin: number;
 }
 
-/** What a request asks for, and the document, its digests, or where to find it. */
-export type Submission = { request: CreateRequest; documentSha256: string } & (
-  | { source: 'upload'; received: ReceivedDocument }
+export interface ReceiveOptions {
+  /** Uploads at the same time. */
+  slots: Slots;
+  intake: IntakeOptions;
+}
+
+/** What a create asks for, and the document, its digests, or where to find it. */
+export type ReceivedCreate = { request: CreateRequest; documentSha256: string } & (
+  | { source: 'upload'; upload: ReceivedDocument }
   | { source: 'url'; sourceUrl: string }
   | { source: 'digest'; content: Content }
 );
 
 /**
- * Reads a request of one form to its end. Throws ServiceError. `onPurpose` is told of the purpose when it comes before the end,
- * and may throw to refuse it.
+ * Reads a create to its end. Throws ServiceError. `onPurpose` is told of the purpose when it comes before the end, and may throw to refuse
+ * it.
  */
-export type Submit = (
+export type Receive = (
   ctx: RequestContext,
-  options: SubmissionOptions,
+  options: ReceiveOptions,
   onPurpose?: (purpose: string) => void,
-) => Promise<Submission>;
+) => Promise<ReceivedCreate>;
 
 const MEDIA_TYPES = ['multipart/form-data', 'application/pdf', 'application/json'] as const;
 const HOW_TO_SEND =
   'Content-Type must be multipart/form-data, application/pdf with the fields in the query, or application/json with a source_url.';
+const HOW_TO_SEND_A_FILE =
+  'Send the PDF as the part file with a filename, as curl -F file=@document.pdf does.';
 
-/** How to read a create, by its media type. Throws ServiceError for what its head already condemns. */
-export function submissionOf(ctx: RequestContext): Submit {
+/**
+ * Everything of a body that is not the document: boundaries, headers, text fields, preamble and epilogue. Twice what a
+ * request buffers, since a chunk is counted before it is known what is in it.
+ */
+const OVERHEAD_BYTES_MAX = 128 * 1024;
+const FIELD_BYTES_MAX = 8 * 1024;
+
+/** How to read a create that brings a document or its URL. Throws ServiceError for what its head already condemns. */
+export function receiverOfDocument(ctx: RequestContext): Receive {
   const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
-  if (mediaType === 'application/pdf') return document(parseQueryCreate(ctx.querystring));
+  if (mediaType === 'application/pdf') return receiverOfPdf(parseQueryCreate(ctx.querystring));
   refuseQuery(ctx);
-  return mediaType === 'application/json' ? reference : form;
+  if (mediaType === 'application/json') return receiveReference;
+  return (ctx, options, onPurpose) => {
+    const fields = new FormFields(onPurpose);
+    const receive = (owner: Owner) => receiveForm(ctx.req, fields, options.intake, owner);
+    return receiveUpload(ctx, options, receive, () => fields.finish());
+  };
+}
+
+/** How to read a create by digests. Throws ServiceError for what its head already condemns. */
+export function receiverOfDigests(ctx: RequestContext): Receive {
+  refuseQuery(ctx);
+  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
+  return async (_, { intake }) => {
+    const request = parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
+    await callerOf(ctx).confirm();
+    return receivedDigests(request);
+  };
+}
+
+/** The document itself is neither received nor scanned, and never will be. */
+export function receivedDigests(request: DigestCreateRequest): ReceivedCreate {
+  const { document } = request;
+  const content: Content = { document, scan: { verdict: 'not_scanned' } };
+  return { source: 'digest', request, documentSha256: document.sha256, content };
 }
 
 /** A field in the wrong place must not be overlooked: `?mode=blocking` would seal asynchronously. */
@@ -63,85 +112,34 @@ export function refuseQuery({ querystring }: RequestContext): void {
   );
 }
 
-/** How to read a create by digests. Throws ServiceError for what its head already condemns. */
-export function digestsOf(ctx: RequestContext): Submit {
-  refuseQuery(ctx);
-  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
-  return async (_, { intake }) => {
-    const request = parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
-    await callerOf(ctx).confirm();
-    return submissionOfDigests(request);
-  };
-}
-
-/** The document itself is neither received nor scanned, and never will be. */
-export function submissionOfDigests(request: DigestCreateRequest): Submission {
-  const { document } = request;
-  const content: Content = { document, scan: { verdict: 'not_scanned' } };
-  return { source: 'digest', request, documentSha256: document.sha256, content };
-}
-
-async function reference(ctx: RequestContext, { intake }: SubmissionOptions): Promise<Submission> {
+async function receiveReference(ctx: RequestContext, { intake }: ReceiveOptions): Promise<ReceivedCreate> {
   intake.scanner?.admit();
   const request = parseJsonCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
   const { checksumSha256, sourceUrl } = request;
   return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
 }
 
-/** Asks the source what it has, before a job is accepted. Throws ServiceError. */
-export async function probe(
+/** `request` is asked for after the last byte. */
+async function receiveUpload(
   ctx: RequestContext,
-  sourceUrl: string,
-  documentSha256: string,
-  { sources }: SubmissionOptions,
-): Promise<void> {
-  await sources.probe(callerOf(ctx).viewer.clientId, sourceUrl, documentSha256);
-  await callerOf(ctx).confirm();
-}
-
-const form: Submit = (ctx, options, onPurpose) => {
-  const fields = new FormFields(onPurpose);
-  return upload(ctx, options, {
-    receive: (intake, owner) => receiveForm(ctx.req, fields, intake, owner),
-    request: () => fields.finish(),
-  });
-};
-
-function document(request: CreateRequest): Submit {
-  return async (ctx, options, onPurpose) => {
-    if (request.purpose !== undefined) onPurpose?.(request.purpose);
-    return upload(ctx, options, {
-      receive: (intake, owner) => receiveDocument(ctx.req, request, intake, owner),
-      request: () => request,
-    });
-  };
-}
-
-interface Upload {
-  receive(intake: IntakeOptions, owner: Owner): Promise<ReceivedDocument>;
-  /** After the last byte. */
-  request(): CreateRequest;
-}
-
-async function upload(
-  ctx: RequestContext,
-  { slots, intake }: SubmissionOptions,
-  { receive, request }: Upload,
-): Promise<Submission> {
+  { slots, intake }: ReceiveOptions,
+  receive: (owner: Owner) => Promise<ReceivedDocument>,
+  request: () => CreateRequest,
+): Promise<ReceivedCreate> {
   intake.scanner?.admit();
   const { clientId } = callerOf(ctx).viewer;
   const leave = slots.take(clientId);
   const gone = goneSignal(ctx);
   try {
-    const receiving = receive(intake, { clientId, signal: gone.signal, isAwaited: true });
+    const receiving = receive({ clientId, signal: gone.signal, isAwaited: true });
     // Faults in the head of the request have shown by now; then the body is not asked for.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
-    const received = await receiving;
+    const upload = await receiving;
     // An upload can last; a key that was revoked or expired meanwhile creates nothing.
-    await discardOnFailure(received, () => callerOf(ctx).confirm());
-    const { sha256 } = received.content.document;
-    return { source: 'upload', request: request(), documentSha256: sha256, received };
+    await discardOnFailure(upload, () => callerOf(ctx).confirm());
+    const { sha256 } = upload.content.document;
+    return { source: 'upload', request: request(), documentSha256: sha256, upload };
   } finally {
     leave();
     gone.release();
@@ -156,4 +154,176 @@ function goneSignal({ res }: RequestContext): { signal: AbortSignal; release(): 
   res.once('close', leave);
   if (res.closed) leave();
   return { signal: gone.signal, release: () => res.off('close', leave) };
+}
+
+/** The body is the document, and what the create asks for is known before. */
+function receiverOfPdf(request: CreateRequest): Receive {
+  return async (ctx, options, onPurpose) => {
+    if (request.purpose !== undefined) onPurpose?.(request.purpose);
+    const { intake } = options;
+    const receive = (owner: Owner) =>
+      receiveBody(ctx.req, 'body', intake, owner, () => {
+        const copies = request.preserveMetadata ? undefined : intake.copies;
+        const document = new DocumentPass({ ...intake, copies }, 'body');
+        return {
+          write: (chunk) => document.write(chunk),
+          finish: () => {
+            document.end();
+            return document.finish(request, owner);
+          },
+          abort: () => document.abort(),
+        };
+      });
+    return receiveUpload(ctx, options, receive, () => request);
+  };
+}
+
+/**
+ * Receives a multipart form in one pass: the text fields go to `fields`, the file through its {@link DocumentPass}. Throws ServiceError at
+ * the first fault, and the reason of the owner's signal when that is aborted. On a throw nothing of the upload remains.
+ */
+export async function receiveForm(
+  req: IncomingMessage,
+  fields: FormFields,
+  options: IntakeOptions,
+  owner: Owner,
+): Promise<ReceivedDocument> {
+  const boundary = boundaryOf(req.headers['content-type']);
+  return receiveBody(req, 'file', options, owner, () => new UploadedForm(boundary, fields, options, owner));
+}
+
+/** Takes the bytes of a body, which are its own from then on. */
+interface BodyTaker {
+  /** A promise means: enough for now, go on when it resolves. */
+  write(chunk: Buffer): Promise<void> | undefined;
+  /** After the last byte. */
+  finish(): Promise<ReceivedDocument>;
+  abort(): void;
+}
+
+/** Reads a body no faster than it is taken. After a throw the request is left as it is, paused. */
+async function receiveBody(
+  req: IncomingMessage,
+  field: DocumentField,
+  options: IntakeOptions,
+  { signal }: Owner,
+  open: () => BodyTaker,
+): Promise<ReceivedDocument> {
+  const { documentBytesMax, bodyIdleTimeoutMs, bodyBytesPerSecondMin } = options;
+  // Refuses before the first byte what its length already condemns.
+  const bytesMax = documentBytesMax + (field === 'file' ? OVERHEAD_BYTES_MAX : 0);
+  if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(field, documentBytesMax);
+  const taker = open();
+  const body = new IncomingBody(req, {
+    idleTimeoutMs: bodyIdleTimeoutMs,
+    bytesPerSecondMin: bodyBytesPerSecondMin,
+  });
+  try {
+    await body.read((chunk) => {
+      const room = taker.write(chunk);
+      if (room !== undefined) body.hold(room);
+    }, signal);
+    return await taker.finish();
+  } catch (error) {
+    taker.abort();
+    throw error;
+  }
+}
+
+/** A multipart form while it arrives. */
+class UploadedForm implements BodyTaker {
+  readonly #form: FormParser;
+  readonly #fields: FormFields;
+  readonly #options: IntakeOptions;
+  readonly #owner: Owner;
+  #document: DocumentPass | undefined;
+  #room: Promise<void> | undefined;
+  #bodyBytes = 0;
+
+  constructor(boundary: string, fields: FormFields, options: IntakeOptions, owner: Owner) {
+    this.#form = new FormParser(boundary, (part) => this.#open(part));
+    this.#fields = fields;
+    this.#options = options;
+    this.#owner = owner;
+  }
+
+  write(chunk: Buffer): Promise<void> | undefined {
+    // What came before must have been document, up to the overhead.
+    if (this.#bodyBytes - (this.#document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
+      throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
+    }
+    this.#bodyBytes += chunk.length;
+    this.#room = undefined;
+    this.#form.write(chunk);
+    return this.#room;
+  }
+
+  async finish(): Promise<ReceivedDocument> {
+    this.#form.end();
+    if (this.#document === undefined) {
+      throw missingFile(
+        this.#fields.sourceUrl === undefined
+          ? 'The part file is missing.'
+          : 'The part file is missing; only an application/json request takes a source_url instead.',
+      );
+    }
+    return this.#document.finish(this.#fields.finish(), this.#owner);
+  }
+
+  abort(): void {
+    this.#document?.abort();
+  }
+
+  #open({ name, isFile }: Part): PartSink {
+    if (name === 'file') return this.#openDocument(isFile);
+    if (!isFile) return this.#openField(name);
+    const problem = `The part ${quoteName(name)} carries a file.`;
+    throw new ServiceError('unknown_parameter', `${problem} ${HOW_TO_SEND_A_FILE}`);
+  }
+
+  #openDocument(isFile: boolean): PartSink {
+    if (!isFile) throw missingFile('The part file came as a text field.');
+    if (this.#document !== undefined) throw duplicateField('file');
+    // Fields may follow the file: then it is copied in vain.
+    const copies = this.#fields.preserveMetadata === true ? undefined : this.#options.copies;
+    const document = new DocumentPass({ ...this.#options, copies }, 'file');
+    this.#document = document;
+    this.#requireOneSource();
+    return {
+      // Of a chunk of the body, a part is written one piece at most.
+      write: (bytes) => {
+        this.#room = document.write(bytes);
+      },
+      end: () => document.end(),
+    };
+  }
+
+  #openField(name: string): PartSink {
+    this.#fields.expect(name);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    return {
+      write: (chunk) => {
+        bytes += chunk.length;
+        if (bytes > FIELD_BYTES_MAX) throw invalidField(name, `must have at most ${FIELD_BYTES_MAX} bytes.`);
+        chunks.push(chunk);
+      },
+      end: () => {
+        const text = decodeUtf8(Buffer.concat(chunks));
+        if (text === undefined) throw invalidField(name, 'must be UTF-8.');
+        this.#fields.add(name, text);
+        this.#requireOneSource();
+      },
+    };
+  }
+
+  #requireOneSource(): void {
+    if (this.#document === undefined || this.#fields.sourceUrl === undefined) return;
+    const message = 'A request carries either file or source_url, never both. Send one of them.';
+    throw new ServiceError('file_and_source_url', message, { parameter: 'source_url' });
+  }
+}
+
+function missingFile(problem: string): ServiceError {
+  return new ServiceError('missing_file', `${problem} ${HOW_TO_SEND_A_FILE}`, { parameter: 'file' });
 }

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { Reservations, readIdempotencyKey } from '../../src/http/idempotency.ts';
+import { Reservations, readIdempotencyKey } from '../../src/http/acceptJob.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
 import { slowUpload } from '../support/wire.ts';
