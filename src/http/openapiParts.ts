@@ -8,13 +8,13 @@ import { ERROR_CODES, ERROR_KINDS } from './errorKinds.ts';
 type Schema = Record<string, unknown>;
 
 /** A header of an answer. */
-interface Header {
+export interface Header {
   description: string;
   required: boolean;
   schema: Schema;
 }
 
-interface Answer {
+export interface Answer {
   description: string;
   headers?: Record<string, Header>;
   /** By media type. */
