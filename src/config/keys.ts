@@ -135,7 +135,8 @@ export function path(what: string, file?: NamedFile) {
 
 /** The path of a PEM file. */
 export function pemFile(what: string, options: Pick<NamedFile, 'hasCertificates'> = {}) {
-  return path(`the PEM file with ${what}`, { expected: 'a PEM file, readable to this user', ...options });
+  const expected = `a PEM file${options.hasCertificates ? ' with certificates' : ''}, readable to this user`;
+  return path(`the PEM file with ${what}`, { expected, ...options });
 }
 
 /** The name of a systemd credential. */

@@ -65,6 +65,9 @@ function named<Z extends z.ZodType>(name: string, one: Z, expected: string, patt
   return z.record(text(name, pattern), one, { error: expected });
 }
 
+const authoritiesFile = pemFile('the certificate authorities to trust for TLS', { hasCertificates: true });
+const PUBLIC_CAS = 'whether the authorities that Node.js brings are trusted besides those of ca_file';
+
 const partition = table({
   region: text('a region name such as "eu-west" (lower case, digits, dashes)', NAME_PATTERN),
   module: path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
@@ -165,7 +168,7 @@ const remote = table({
   timeoutMs: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
   rootsFile: pemFile('the root certificates its tokens chain up to'),
   policy: optional(objectIdentifier('the policy to ask for'), 'whatever it uses'),
-  tlsCaFile: optional(pemFile('the certificate authorities of its TLS')),
+  tlsCaFile: optional(authoritiesFile, 'those that Node.js brings'),
 });
 
 /** Who vouches for the clock. */
@@ -259,7 +262,8 @@ export const configSchema = table({
   }),
   sources: section({
     allow: allowList.prefault([]),
-    caFile: optional(pemFile('certificate authorities to trust')),
+    caFile: optional(authoritiesFile, 'those that Node.js brings'),
+    publicCas: flag(PUBLIC_CAS).prefault(true),
     concurrentMax: wholeNumber('documents fetched at the same time', 1, 1024).prefault(16),
     answerTimeoutMs: duration('how long a source may take to answer', '100ms', '5m').prefault('10s'),
     bytesPerSecondMin: spelled(
@@ -314,7 +318,8 @@ export const configSchema = table({
       'dead_letter_retention',
       duration('how long dead letters are kept', '1m', '365d').prefault('30d'),
     ),
-    caFile: optional(pemFile('certificate authorities to trust')),
+    caFile: optional(authoritiesFile, 'those that Node.js brings'),
+    publicCas: flag(PUBLIC_CAS).prefault(false),
   }),
   clock: clock.prefault({}),
   organizations: named(

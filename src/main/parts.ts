@@ -1,5 +1,4 @@
 /** Opens the parts of the daemon that the configuration can turn off. */
-import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
@@ -10,6 +9,7 @@ import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import { readAuthorities } from '../net/httpClient.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
@@ -99,14 +99,14 @@ export async function openFetching(
   shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'>,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
-  const { allow, caFile, answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
+  const { allow, answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
   const fetching = new Fetching({
     ...shared,
     ...limits,
     source: new SourceClient({
       policy: new TargetPolicy(allow),
       answerTimeoutMs,
-      ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+      ca: readAuthorities(config.sources),
     }),
     patience: { idleTimeoutMs: config.http.bodyIdleTimeoutMs, bytesPerSecondMin },
   });
@@ -119,11 +119,10 @@ export function openDeliverer(
   { webhooks, environment, http: { publicUrl } }: Config,
   shared: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'>,
 ): Deliverer {
-  const { caFile, ...options } = webhooks;
   const deliverer = new Deliverer({
-    ...options,
+    ...webhooks,
     ...shared,
-    ca: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    ca: readAuthorities(webhooks),
     present: (record, endedAt) => presentEvent(record, endedAt, { environment, publicUrl }),
     clock: systemClock,
   });

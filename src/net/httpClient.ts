@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, getCACertificates } from 'node:tls';
 import { codeOf, NoAnswer, toNoAnswer } from './noAnswer.ts';
 import type { TargetPolicy } from './policy.ts';
 import { answerTo } from './response.ts';
@@ -26,6 +27,20 @@ export interface HttpRequest {
   /** How many redirects are followed. Absent: a redirect is an answer like any other. */
   redirectsMax?: number;
   signal?: AbortSignal;
+}
+
+/** Which certificate authorities to trust for TLS, as a table of the config file says it. */
+export interface TrustedAuthorities {
+  /** PEM. Without it, the authorities that Node.js brings are trusted. */
+  caFile?: string;
+  /** Trust the authorities that Node.js brings besides those of `caFile`. */
+  publicCas: boolean;
+}
+
+/** For {@link HttpClientOptions.ca}. Throws the error of the file system. */
+export function readAuthorities({ caFile, publicCas }: TrustedAuthorities): readonly string[] | undefined {
+  if (caFile === undefined) return undefined;
+  return [...(publicCas ? getCACertificates('default') : []), readFileSync(caFile, 'utf8')];
 }
 
 /** Longest head of an answer, all header fields together. */

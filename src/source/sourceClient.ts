@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { getCACertificates } from 'node:tls';
 import { HttpClient, type HttpRequest } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
 import type { TargetPolicy } from '../net/policy.ts';
@@ -10,8 +9,8 @@ export interface SourceOptions {
   policy: Pick<TargetPolicy, 'guard'>;
   /** For connecting and the head of the answer, all redirects included. */
   answerTimeoutMs: number;
-  /** PEM of certificate authorities to trust beside Node's own. */
-  ca?: string | undefined;
+  /** PEM of the only certificate authorities to trust; default: Node's own. */
+  ca?: string | readonly string[] | undefined;
 }
 
 /** What a source says of its document without giving it away. */
@@ -40,7 +39,7 @@ export class SourceClient {
 
   constructor({ policy, answerTimeoutMs, ca }: SourceOptions) {
     this.#answerTimeoutMs = answerTimeoutMs;
-    this.#client = new HttpClient({ policy, ca: ca && [...getCACertificates('default'), ca] });
+    this.#client = new HttpClient({ policy, ca });
   }
 
   /** Asks with HEAD. Nothing is known of a source that answers GET only. */

@@ -17,7 +17,7 @@ export interface DelivererOptions extends QueueLimits, Waits {
   /** The targets that are allowed: see `net/policy.ts`. */
   allow: readonly string[];
   /** PEM of the certificate authorities to trust for TLS, instead of the well-known ones. */
-  ca?: string | undefined;
+  ca?: string | readonly string[] | undefined;
   /** The time-out of one attempt. */
   timeoutMs: number;
   /** The longest pause between attempts at a failing endpoint while deliveries are due. */

@@ -7,8 +7,8 @@ export interface PosterOptions {
   policy: TargetPolicy;
   /** For connecting, sending and the head of the answer together. */
   timeoutMs: number;
-  /** PEM of the certificate authorities to trust for TLS, in the place of the well-known ones. */
-  ca?: string | undefined;
+  /** PEM of the only certificate authorities to trust; default: Node's own. */
+  ca?: string | readonly string[] | undefined;
 }
 
 export interface Answer {

@@ -5,6 +5,7 @@ import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
 import { everyKey } from '../../src/config/document.ts';
 import { mergeConfig } from '../../src/config/reload.ts';
+import { makeTls } from '../support/sources.ts';
 
 const MINIMAL = `timestamp.authorities = []
 environment = "test"
@@ -121,6 +122,7 @@ t.test('webhooks', async (t) => {
     probeIntervalMs: 60_000,
     backlogMax: 10_000,
     deadLetterMs: 30 * 24 * hour,
+    publicCas: false,
   });
   t.match(at('ca_file = "ca.pem"\nretries = []'), { caFile: '/etc/ca.pem', retryDelaysMs: [] });
   const refused: [text: string, message: RegExp][] = [
@@ -394,6 +396,41 @@ t.test('files the HSM needs', async (t) => {
   t.match(
     messageOf(() => loadConfig(join(dir, 'none.toml'))),
     /none\.toml: cannot read the config file \(no such file or directory\)/,
+  );
+});
+
+t.test('files with certificate authorities', async (t) => {
+  const good = makeTls(t).cert;
+  const dir = t.testdir({
+    'module.so': '',
+    pin: '1234',
+    'good.pem': `Ours:\n${good}`,
+    'none.pem': 'nothing',
+  });
+  writeFileSync(join(dir, 'bad.pem'), `${good}${good.replace(/MII.{20}/, 'MIIA')}`);
+  const file = join(dir, 'c.toml');
+  const faultsOf = (more: string): string => {
+    writeFileSync(file, `${MINIMAL}\n${more}`);
+    return messageOf(() => loadConfig(file));
+  };
+  for (const table of ['sources', 'webhooks']) {
+    t.equal(faultsOf(`[${table}]\nca_file = "good.pem"`), '');
+    const expected = 'expected a PEM file with certificates, readable to this user';
+    const at = (name: string) => faultsOf(`[${table}]\nca_file = "${name}.pem"`);
+    t.match(
+      at('none'),
+      new RegExp(`c\\.toml:14: ${table}\\.ca_file: there is no certificate in .*; ${expected}`),
+    );
+    t.match(
+      at('bad'),
+      new RegExp(`c\\.toml:14: ${table}\\.ca_file: certificate 2 of .*bad\\.pem cannot be read; ${expected}`),
+    );
+    t.match(at('away'), new RegExp(`${table}\\.ca_file: cannot read .*away\\.pem \\(no such file`));
+  }
+  const remote = '[timestamp.remotes.acme]\nurl = "https://tsa.example.com"\nroots_file = "good.pem"\n';
+  t.match(
+    faultsOf(`${remote}tls_ca_file = "none.pem"`),
+    /remotes\.acme\.tls_ca_file: there is no certificate/,
   );
 });
 

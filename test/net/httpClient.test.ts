@@ -1,9 +1,16 @@
 import { getEventListeners, once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { getCACertificates } from 'node:tls';
 import t from 'tap';
-import { HttpClient, type HttpClientOptions, type HttpRequest } from '../../src/net/httpClient.ts';
+import {
+  HttpClient,
+  type HttpClientOptions,
+  type HttpRequest,
+  readAuthorities,
+} from '../../src/net/httpClient.ts';
 import { NoAnswer } from '../../src/net/noAnswer.ts';
 import { discardBody, readBody } from '../../src/net/response.ts';
 import {
@@ -13,7 +20,7 @@ import {
   openHostile,
   TLS_HOSTILITIES,
 } from '../support/hostile.ts';
-import { openSource, type SourceHandler, serving } from '../support/sources.ts';
+import { makeTls, openSource, type SourceHandler, serving } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
 const LATE_MS = 50;
@@ -194,4 +201,13 @@ t.test('redirects are answers, unless they are to be followed', async (t) => {
     String(await client.exchange({ ...request, url: new URL(once.origin), redirectsMax: 1 }, readAll)),
     'here',
   );
+});
+
+t.test('a file of authorities stands alone, unless the public ones count too', async (t) => {
+  const { cert } = makeTls(t);
+  const caFile = join(t.testdir({ 'ca.pem': cert }), 'ca.pem');
+  t.equal(readAuthorities({ publicCas: false }), undefined, 'without a file, those of Node.js');
+  t.equal(readAuthorities({ publicCas: true }), undefined);
+  t.strictSame(readAuthorities({ caFile, publicCas: false }), [cert]);
+  t.strictSame(readAuthorities({ caFile, publicCas: true }), [...getCACertificates('default'), cert]);
 });
