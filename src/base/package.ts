@@ -10,3 +10,6 @@ export function packageVersion(): string {
 export function siblingModule(name: string, url: string): URL {
   return new URL(`./${name}${url.slice(url.lastIndexOf('.'))}`, url);
 }
+
+/** Where the package installs the manual, as HTML; `index.html` is its first page. */
+export const MANUAL_FOLDER = '/usr/share/doc/pdfseald/html';

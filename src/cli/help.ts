@@ -1,4 +1,5 @@
 import { type Command, Help, Option } from 'commander';
+import { MANUAL_FOLDER } from '../base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
 import { note } from './terminal.ts';
 
@@ -90,6 +91,7 @@ function footerOf(command: Command): string {
   const parts = [
     ...(notes === undefined ? [] : [notes]),
     ...(isGroup && command.parent !== null ? [] : [`Exit status:\n${rows.join('\n')}`]),
+    ...(command.parent === null ? [`The manual: ${MANUAL_FOLDER}/index.html`] : []),
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join('\n')}`]),
   ];
   return parts.map((part) => `\n${part}`).join('\n');

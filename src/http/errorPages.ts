@@ -1,5 +1,6 @@
 import type { Middleware } from 'koa';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { MANUAL_FOLDER } from '../base/package.ts';
 import { ERROR_CODES, ERROR_KINDS, typeOf } from './errorKinds.ts';
 
 /** `GET /v1/errors/:code`: what `doc_url` leads to. Served by the daemon, so that it is there offline. */
@@ -22,7 +23,8 @@ function errorPage(code: ErrorCode): string {
   const { status, title, remedy } = ERROR_KINDS[code];
   return `<p><strong>${escapeHtml(title)}.</strong></p>
 <p>${escapeHtml(remedy)}</p>
-<p>HTTP status ${status}, type <code>${typeOf(code)}</code>. <a href="/v1/errors">All errors</a></p>`;
+<p>HTTP status ${status}, type <code>${typeOf(code)}</code>. <a href="/v1/errors">All errors</a></p>
+<p>On the machine of the service, <code>${MANUAL_FOLDER}/api.html</code> is the manual of the API.</p>`;
 }
 
 function answerPage(ctx: Parameters<Middleware>[0], title: string, content: string): void {

@@ -1,3 +1,5 @@
+import { MANUAL_FOLDER } from '../base/package.ts';
+
 /** The options and exit statuses of the daemon, for its help and its manual page. */
 export const DAEMON_OPTIONS: readonly [flags: string, meaning: string][] = [
   ['--config FILE', 'the configuration (TOML); see config/production.toml'],
@@ -19,4 +21,6 @@ Usage: pdfseald --config FILE [--check-config]
 ${DAEMON_OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(16)} ${meaning}`).join('\n')}
 
 Exit status: ${DAEMON_EXIT_MEANINGS.map(([status, meaning]) => `${status} ${meaning}`).join('; ')}.
+
+The manual: ${MANUAL_FOLDER}/index.html
 `;

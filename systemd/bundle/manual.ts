@@ -1,4 +1,5 @@
 import type { Argument, Command, Option } from 'commander';
+import { MANUAL_FOLDER } from '../../src/base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
 import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
@@ -57,7 +58,7 @@ export async function manualPages(version: string, date: string): Promise<Record
 function seeAlsoOf(name: string): string {
   const pages = ['pdfseal(1)', 'pdfseald.toml(5)', 'pdfseal-errors(7)', 'pdfseald(8)'];
   const others = pages.filter((other) => !other.startsWith(`${name}(`));
-  return prose(`${others.join(', ')}, /usr/share/doc/pdfseald/docs/README.md`);
+  return prose(`${others.join(', ')}, ${MANUAL_FOLDER}/index.html`);
 }
 
 function daemonSections(): Sections {

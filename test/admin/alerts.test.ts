@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { URGENCIES, urgencyOf } from '../../src/base/validity.ts';
-import { pageAt } from '../support/manual.ts';
+import { pageAt, toLink } from '../support/manual.ts';
 import { promtool } from './promtool.ts';
 
 const RULES = resolve('config/prometheus-alerts.yml');
@@ -322,7 +322,7 @@ t.test('whoever is woken reads what and where', async (t) => {
       exp_annotations: {
         summary: 'HSM partition eu/production-2026 of pdfseald production does not sign',
         description: /alert: PdfsealdPartitionDown[\s\S]*?description: "(.*)"/.exec(rules)?.[1],
-        runbook: 'docs/operate/alarms.md#a-partition-is-down',
+        runbook: 'file:///usr/share/doc/pdfseald/html/operate/alarms.html#a-partition-is-down',
       },
     },
   ];
@@ -349,7 +349,8 @@ t.test('each says how grave it is, what to do, and where to read on', async (t) 
     const ends = ['It means', 'Look at', 'Do'].map((part) => `- \\*\\*${part}\\*\\*: [^]+`).join('');
     t.match(section, new RegExp(`^[^\n]+\n\n.*\n\n${ends}$`), `${name} is explained`);
     const heading = headings.find(({ text }) => section.startsWith(`${text}\n`));
-    t.equal(/runbook: "(.*)"/.exec(block)?.[1], `${path}#${heading?.anchor}`, `${name} links to it`);
+    const runbook = toLink(/runbook: "file:\/\/(.*)"/.exec(block)?.[1] ?? '');
+    t.strictSame(runbook, { path, anchor: heading?.anchor }, `${name} links to it`);
     const above = headings.slice(0, heading && headings.indexOf(heading));
     t.equal(above.findLast(({ level }) => level === 2)?.text.toLowerCase(), severity, name);
   }

@@ -84,10 +84,11 @@ export function leadsSomewhere({ path, anchor }: ManualLink): boolean {
   return anchor === '' || page.headings.some((heading) => heading.anchor === anchor);
 }
 
-/** A reference such as `docs/recovery.md#lost-hsm`. */
+/** Where a link to the installed manual leads, such as `file:///usr/share/doc/pdfseald/html/recovery.html#lost-hsm`. */
 export function toLink(reference: string): ManualLink {
-  const [path = '', anchor = ''] = reference.split('#');
-  return { path, anchor };
+  const [, page = '', anchor = ''] =
+    /\/usr\/share\/doc\/pdfseald\/html\/([\w/-]+)\.html#?(.*)$/.exec(reference) ?? [];
+  return { path: `docs/${page.replace(/(^|\/)index$/, '$1README')}.md`, anchor };
 }
 
 /** Bodies of the fenced blocks of that language in the section with that heading, or in one of its subsections. */

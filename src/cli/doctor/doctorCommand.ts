@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { MANUAL_FOLDER } from '../../base/package.ts';
 import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
@@ -47,6 +48,7 @@ async function diagnose({ config: file, json }: { config: string; json?: true })
   }
   const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
   process.exitCode = worst;
+  if (!json && worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
   if (!json) print(SUMMARIES[worst]);
 }
 

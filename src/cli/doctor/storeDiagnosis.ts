@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { measureStore } from '../../admin/statusReader.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { MANUAL_FOLDER } from '../../base/package.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
@@ -48,8 +49,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       return {
         diagnoses: [warning('store', error.message, 'start the daemon: it keeps a copy of it as it was')],
       };
-    const remedy =
-      'see "Disaster recovery" in the manual; a store is made by `pdfseal init` and never overwritten';
+    const remedy = `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; a store is made by \`pdfseal init\` and never overwritten`;
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
