@@ -1,7 +1,13 @@
 import { ServiceError } from '../base/errors.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
-export const RETRY_AFTER_SECONDS = 2;
+const RETRY_AFTER_SECONDS = 2;
+
+/** The answer while as many jobs wait as may. */
+export function queueFull(): ServiceError {
+  const message = 'Too many jobs wait to be sealed. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
 
 /** The answer while an epoch requires time-stamps and no authority gives one. */
 export function unstampable(): ServiceError {

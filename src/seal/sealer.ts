@@ -2,17 +2,17 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Clock, stopwatch } from '../base/clock.ts';
-import { OperatorError, ServiceError } from '../base/errors.ts';
+import { OperatorError, type ServiceError } from '../base/errors.ts';
 import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Term } from '../log/epochs.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
-import type { Acceptance, Batch, BatchTimestamp, SealedBatch, Store, StoredCopy } from '../store/store.ts';
+import type { Acceptance, Batch, SealedBatch, Store, StoredCopy } from '../store/store.ts';
 import { committedEdge, type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
-import { obstacleOf, RETRY_AFTER_SECONDS, unstampable } from './obstacle.ts';
+import { obstacleOf, queueFull, unstampable } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
@@ -83,11 +83,7 @@ export class Sealer {
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
-    if (this.waitingCount >= this.#options.queueJobsMax) {
-      throw new ServiceError('queue_full', 'Too many jobs wait to be sealed. Repeat the request later.', {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      });
-    }
+    if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
     const obstacle = mode === 'blocking' ? this.obstacle() : undefined;
     if (obstacle) throw obstacle;
   }
@@ -241,7 +237,7 @@ export class Sealer {
    * time-stamp are not available, or not within the epoch: then the jobs stay in the queue.
    */
   async #evidence(draft: Draft, term: Term): Promise<Evidence | undefined> {
-    const { signing, store, logger } = this.#options;
+    const { signing, store, timestamping, logger } = this.#options;
     try {
       const lap = stopwatch();
       const signatures = await signing.sign(term, Buffer.from(draft.text));
@@ -249,7 +245,10 @@ export class Sealer {
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
       const isStamped = term.epoch.timestamps === 'required';
-      const timestamp = isStamped ? await this.#stamp(checkpoint.note, draft, term) : undefined;
+      if (isStamped && !timestamping) throw unstampable();
+      const timestamp = isStamped
+        ? await timestamping?.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal)
+        : undefined;
       if (isStamped && timestamp === undefined) return await this.#draftAgain();
       const batch = sealedBatch(draft, term.revision, checkpoint, timestamp);
       return { batch, signMs, ...(timestamp && { stampMs: lap() }) };
@@ -262,12 +261,6 @@ export class Sealer {
       await this.#failUnsealable(obstacle);
       return undefined;
     }
-  }
-
-  async #stamp(note: string, { sealedAt }: Draft, term: Term): Promise<BatchTimestamp | undefined> {
-    const { timestamping } = this.#options;
-    if (!timestamping) throw unstampable();
-    return timestamping.stamp(note, sealedAt, term, this.#cutOff.signal);
   }
 
   /** A batch that reaches over the end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */

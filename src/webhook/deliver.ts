@@ -334,11 +334,8 @@ export class Deliverer {
     const { store, retryDelaysMs, deadLetterMs } = this.#options;
     const patienceMs = retryDelaysMs.reduce((sum, delayMs) => sum + delayMs, 0);
     const { serviceTime } = store;
-    const bounds = {
-      dueBefore: serviceTime.before(patienceMs),
-      diedBefore: serviceTime.before(deadLetterMs),
-    };
-    while (!this.#isClosing && (await store.webhooks.outbox.sweep(bounds)) > 0);
+    const [dueBefore, diedBefore] = [serviceTime.before(patienceMs), serviceTime.before(deadLetterMs)];
+    while (!this.#isClosing && (await store.webhooks.outbox.sweep({ dueBefore, diedBefore })) > 0);
   }
 }
 
