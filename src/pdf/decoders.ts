@@ -3,13 +3,13 @@ import { Undecodable } from './notStrippable.ts';
 import type { Sink } from './sink.ts';
 
 /**
- * Decodes a stream piece by piece (ISO 32000-2, 7.4). Throws Undecodable for data that readers decode differently. Data that
- * breaks off is decoded as far as it goes: a part of what any reader makes of it.
+ * Decodes a stream piece by piece (ISO 32000-2, 7.4). Throws Undecodable for data that readers decode differently.
+ * Truncated data is decoded as far as it goes, as every reader does.
  */
 export interface Decoder {
-  /** False once the data is at its end; nothing is decoded after that. */
+  /** False once the data has ended; nothing is decoded after that. */
   decode(piece: Uint8Array, out: Sink): boolean;
-  /** After the last piece, unless it ended before. */
+  /** Called after the last piece, unless the data ended before. */
   end(out: Sink): void;
 }
 
@@ -50,7 +50,7 @@ const GREATER = 0x3e;
 export class Ascii85Decoder implements Decoder {
   #value = 0;
   #digits = 0;
-  /** The last byte that is no white space. */
+  /** The last byte that is not white space. */
   #last = 0;
   #ended = false;
 
@@ -66,7 +66,7 @@ export class Ascii85Decoder implements Decoder {
     return true;
   }
 
-  /** A last group of n digits stands for n − 1 bytes, as if filled up with the highest digit. */
+  /** A last group of n digits stands for n − 1 bytes, padded with the highest digit. */
   end(out: Sink): void {
     const bytes = this.#digits - 1;
     for (; this.#digits > 0 && this.#digits < 5; this.#digits += 1) this.#value = this.#value * 85 + 84;

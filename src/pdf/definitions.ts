@@ -8,15 +8,15 @@ import { isWord, objectNumberBefore } from './syntax.ts';
 import { type ByteSource, Window } from './window.ts';
 
 const READ_BYTES = 256 * 1024;
-/** Bytes a word may reach into the next piece. */
+/** How many bytes a word may reach into the next piece. */
 const OVERLAP_BYTES = 3;
-/** More than any document has of objects; where each is defined is held in memory. */
+/** More objects than any document has. The position of each definition is held in memory. */
 const DEFINITIONS_MAX = 2_000_000;
-/** Of one object: of revisions. */
+/** How many revisions one object may have. */
 const SAME_MAX = 1_000;
 const WANTED: ReadonlySet<string> = new Set(PARAMETER_KEYS);
 
-/** What the dictionary of a stream leaves to other objects. The document is searched for them when the first is asked for. */
+/** The values that a stream's dictionary keeps in other objects. The document is searched for these objects when the first is needed. */
 export class Definitions {
   readonly #source: ByteSource;
   readonly #window: Window;
@@ -31,12 +31,12 @@ export class Definitions {
     this.#spend = spend;
   }
 
-  /** Numbers of the objects that something was made of. */
+  /** The numbers of the objects that were read. */
   get resolved(): NumberSet {
     return this.#resolved;
   }
 
-  /** What the object is in any revision, in the order of the file; those in object streams are left out. */
+  /** The object in each revision, in the order of the file, without those in object streams. */
   valuesOf({ objectNumber }: Reference): Value[] {
     this.#positions ??= this.#search();
     const positions = this.#positions.get(objectNumber) ?? [];
@@ -49,7 +49,7 @@ export class Definitions {
     });
   }
 
-  /** The value itself, or what it refers to. Throws Undecodable unless that is the same in every revision. */
+  /** The value, or the value that it refers to. Throws Undecodable unless every revision has the same. */
   resolve(value: Value): Value {
     if (!(value instanceof Reference)) return value;
     const values = this.valuesOf(value);
@@ -83,7 +83,7 @@ export class Definitions {
   }
 }
 
-/** The same for values that are the same. */
+/** Equal for equal values. */
 function describe(value: Value): string {
   if (value instanceof Map)
     return `<<${[...value].map(([key, own]) => `/${key} ${describe(own)}`).join(' ')}>>`;
@@ -92,7 +92,7 @@ function describe(value: Value): string {
   return String(value);
 }
 
-/** What is met here is told of where the object itself is looked at. */
+/** Nothing is reported here: the object itself is scanned elsewhere. */
 const IGNORING: Visitor = {
   key() {},
   reference() {},

@@ -4,26 +4,26 @@ import { lengthsOf } from './streams.ts';
 import { afterWhitespace } from './syntax.ts';
 import { type ByteSource, Window } from './window.ts';
 
-/** Where the data of a stream ends, for readers that go by different things. */
+/** Where the data of a stream ends, for readers that find the end in different ways. */
 export interface DataExtent extends Extent {
-  /** The furthest that any reader goes. */
+  /** The furthest end that any reader finds. */
   furthest: number;
-  /** Whether the dictionary tells the end, and only one. */
+  /** Whether the dictionary gives the end, and only one. */
   isCertain: boolean;
 }
 
-/** The end is near, mostly. */
+/** The end is usually near. */
 const READ_BYTES_MIN = 1024;
 const READ_BYTES_MAX = 256 * 1024;
 const END = 'endstream';
 
-/** Where streams end, which their dictionaries do not always tell, nor truthfully. */
+/** Finds the ends of streams. Their dictionaries do not always give the end, or not the true one. */
 export class StreamEnds {
   readonly #source: ByteSource;
   readonly #window: Window;
   readonly #valuesOf: (reference: Reference) => readonly Value[];
   readonly #spend: (bytes: number) => void;
-  /** What the last search found: nothing lies between these two. */
+  /** The result of the last search: nothing lies between these two. */
   #searched = { from: 0, found: -1 };
 
   /** `spend` is told how many bytes were searched. */
@@ -38,7 +38,7 @@ export class StreamEnds {
     this.#spend = spend;
   }
 
-  /** Of the data that begins at `start`. Throws Undecodable for a length that is none. */
+  /** The extent of the data that begins at `start`. Throws Undecodable for an invalid length. */
   find(start: number, length: Value): DataExtent {
     const lengths = lengthsOf(length, this.#valuesOf);
     const told = new Set(lengths.map((bytes) => this.#endAfter(start + bytes)).filter((end) => end >= 0));
@@ -47,20 +47,20 @@ export class StreamEnds {
     return { start, end, furthest, isCertain: told.size === 1 };
   }
 
-  /** Of the word `endobj` after an `endstream`; undefined if something else is there. */
+  /** The position of `endobj` after an `endstream`; undefined if something else is there. */
   objectEnd(endstream: number): number | undefined {
     const end = afterWhitespace(this.#window, endstream + END.length);
     return this.#window.holds(end, 'endobj') ? end : undefined;
   }
 
-  /** Of the word that ends data; -1 unless it is there, white space passed over. */
+  /** The position of the word that ends data, after white space; -1 if it is not there. */
   #endAfter(position: number): number {
     if (position > this.#source.bytes) return -1;
     const end = afterWhitespace(this.#window, position);
     return this.#window.holds(end, END) ? end : -1;
   }
 
-  /** The first from `start` on, or the end of the file. Streams are met in order, so no part is searched twice. */
+  /** The first position from `start` on, or the end of the file. Streams come in order, so no part is searched twice. */
   #next(start: number): number {
     const { from, found } = this.#searched;
     if (found < start || start < from) this.#searched = { from: start, found: this.#search(start) };

@@ -11,7 +11,7 @@ export type Stage = (input: Chunks) => Chunks;
 /** The stages of a filter with these parameters. */
 export type Filter = (parameters: Dictionary) => Stage[];
 
-/** LZW makes 2,730 bytes of one at most. */
+/** LZW expands a byte to at most 2,730 bytes. */
 const DECODE_PIECE_BYTES = 4 * 1024;
 const OUTPUT_BYTES = 64 * 1024;
 
@@ -24,7 +24,7 @@ const lzw: Filter = (parameters) => [
 ];
 const flate: Filter = (parameters) => [inflate, ...unpredicting(parameters)];
 
-/** By name and abbreviation (ISO 32000-2, table 92). Encryption is not here: nothing is decoded past it. */
+/** Filters by name and abbreviation (ISO 32000-2, table 92). Encryption is missing: nothing behind it is decoded. */
 export const FILTERS: ReadonlyMap<Value, Filter> = new Map<Value, Filter>([
   ['/FlateDecode', flate],
   ['/Fl', flate],
@@ -38,7 +38,7 @@ export const FILTERS: ReadonlyMap<Value, Filter> = new Map<Value, Filter>([
   ['/RL', runLength],
 ]);
 
-/** What makes pixels of data: in the streams of images, and last. */
+/** Image codecs: the last filter of an image stream. */
 export const CODECS: ReadonlySet<Value> = new Set<Value>([
   '/DCTDecode',
   '/DCT',

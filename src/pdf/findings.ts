@@ -3,39 +3,39 @@ import type { Extent } from './images.ts';
 import { NotStrippable } from './notStrippable.ts';
 import { isObjectNumber, NumberSet } from './numberSet.ts';
 
-/** Bytes `start` to `end` are to become `text`, filled up with spaces: a document keeps its length, and every offset in it. */
+/** An edit that replaces bytes `start` to `end` by `text`, padded with spaces. The document keeps its length and every offset. */
 export interface Edit extends Extent {
   text: '' | ' <<>>';
 }
 
 export interface Stream {
-  /** Undefined where the words before `obj` are no object number. */
+  /** Undefined if the words before `obj` are not an object number. */
   objectNumber: number | undefined;
-  /** From behind `obj` to before `endobj`; without an end, if that is not where it belongs. */
+  /** From after `obj` to before `endobj`; without an end if `endobj` is not where it belongs. */
   object: { start: number; end: number | undefined };
   data: DataExtent;
-  /** The image codec that its data, as it stands in the file, goes through, and only that. */
+  /** The image codec, if it is the only filter of the data. */
   codec: string | undefined;
-  /** The XMP of an image, once it was looked for. */
+  /** The XMP of an image, once it was searched for. */
   imageXmp?: Extent[];
-  /** Whether another object, or a trailer, begins within its data, or it lies in the data of another stream. */
+  /** Whether another object or a trailer begins within its data, or the stream lies in the data of another one. */
   entangled: boolean;
 }
 
 /** Of streams with XMP. */
 const STREAMS_MAX = 100_000;
 
-/** What was found of a document, and what can be done about it. */
+/** What was found in a document, and what can be done about it. */
 export class Findings {
   /** Metadata streams: those that say so, and those with a packet in them. */
   readonly #declared = new Set<Stream>();
   readonly #packets = new Set<Stream>();
   readonly #images = new Set<Stream>();
-  /** Object numbers of streams that do not say so. */
+  /** Object numbers of streams without that type. */
   readonly #others = new NumberSet();
   readonly #namedAsMetadata = new NumberSet();
   readonly #namedOtherwise = new NumberSet();
-  /** What stands in the way, unless the document turns out to be encrypted or signed, which explains more. */
+  /** The first obstacle. It is reported unless the document turns out to be encrypted or signed, which explains more. */
   #obstacle: string | undefined;
 
   hinder(why: string): void {
@@ -52,7 +52,7 @@ export class Findings {
     this.#keep(this.#declared, stream);
   }
 
-  /** A stream that does not say that it is metadata. */
+  /** A stream that is not marked as metadata. */
   other({ objectNumber = -1 }: Stream): void {
     this.#others.add(objectNumber);
   }
@@ -66,7 +66,7 @@ export class Findings {
     return this.#declared.has(stream);
   }
 
-  /** Throws NotStrippable when something stands in the way. */
+  /** Throws NotStrippable if there is an obstacle. */
   edits(): Edit[] {
     const metadata = [...this.#declared, ...this.#packets];
     const numbers = new Set(metadata.map(({ objectNumber }) => objectNumber));
@@ -90,7 +90,7 @@ export class Findings {
     if (found > STREAMS_MAX) throw new NotStrippable('it has more XMP than any document needs');
   }
 
-  /** An object that is emptied must be metadata and nothing else: otherwise the document would look different. */
+  /** An object may be emptied only if it is metadata and nothing else: otherwise the document would look different. */
   #requireNothingElse(stream: Stream): void {
     const { objectNumber, object, data } = stream;
     this.#requireApart(stream);

@@ -8,7 +8,7 @@ export interface Extent {
   end: number;
 }
 
-/** Of segments or boxes that are looked at: more than any image has. */
+/** How many segments or boxes are visited: more than any image has. */
 const PARTS_MAX = 10_000;
 
 /**
@@ -38,7 +38,7 @@ function isBare(marker: number): boolean {
   return marker === 0x01 || (marker >= 0xd0 && marker <= 0xd9);
 }
 
-/** Past entropy-coded data, in which 0xFF is followed by 0x00, and past fill bytes. */
+/** Skips entropy-coded data, in which 0x00 follows 0xFF, and fill bytes. */
 function nextMarker(window: Window, start: number, end: number): number {
   let position = start;
   for (; position + 1 < end; position += 1) {

@@ -4,16 +4,16 @@ import { isWhitespace } from './lexer.ts';
 
 type Chunks = AsyncIterable<Buffer>;
 
-/** Deflate makes 1,032 bytes of one at most: so much is held at a time, and no more than 16 MiB come of it. */
+/** Deflate expands a byte to at most 1,032 bytes, so a piece of this size gives at most 16 MiB. */
 const INFLATE_PIECE_BYTES = 16 * 1024;
-/** Most streams are small, and inflated in one go. */
+/** Most streams are small and inflated at once. */
 const INFLATED_AT_ONCE_BYTES_MAX = 1 << 20;
 const OUTPUT_BYTES = 64 * 1024;
-/** What breaks off gives what it has. */
+/** Truncated data gives what it has. */
 const OPTIONS = { finishFlush: constants.Z_SYNC_FLUSH };
 
 /**
- * Inflates zlib data (RFC 1950). Its checksum is not looked at, as many readers do not: data with a wrong one would be hidden.
+ * Inflates zlib data (RFC 1950). The checksum is ignored, as many readers do: otherwise a wrong checksum would hide data.
  * Throws Undecodable for what is no such data, and for damage in the middle.
  */
 export async function* inflate(input: Chunks): Chunks {

@@ -32,7 +32,7 @@ export function isRegular(byte: number | undefined): boolean {
   return byte !== undefined && CLASSES[byte] === 0;
 }
 
-/** Reads tokens. Malformed syntax gives some tokens, never an error, as PDF readers have it. */
+/** Reads tokens. Malformed syntax gives some tokens, never an error, as in PDF readers. */
 export class Lexer {
   readonly #window: Window;
   readonly #string = new StringSearch();

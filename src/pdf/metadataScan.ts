@@ -20,7 +20,7 @@ const READINGS_MAX = 16;
 const READ_BYTES_MIN = 1 << 20;
 /** A byte that is read as syntax is as much work as so many that are searched. */
 const READING_WORK = 8;
-/** What it takes to begin with a stream, in the same measure. */
+/** The work of starting with a stream, in the same unit. */
 const STREAM_WORK = 8 * 1024;
 /** Of an object stream, and of an attached document: held in memory. */
 const HELD_BYTES_MAX = 64 * 2 ** 20;
@@ -39,11 +39,11 @@ const WANTED: ReadonlySet<string> = new Set(['Type', 'Subtype', 'First', 'N', 'W
 const NOTHING: ReadonlySet<string> = new Set();
 const WORDS = ['obj', 'trailer', 'stream'] as const;
 
-/** Looks through one document, from its first byte to its last. */
+/** Scans one document from its first byte to its last. */
 export class Scan implements Visitor {
   readonly #source: ByteSource;
   readonly #budget: Budget;
-  /** How many documents it is attached to, within each other. */
+  /** The depth of attachment: how many documents contain this one. */
   readonly #depth: number;
   readonly #window: Window;
   readonly #definitions: Definitions;
@@ -54,7 +54,7 @@ export class Scan implements Visitor {
   #bytesRead = 0;
   /** Streams whose data the sweep is in. */
   #open: Stream[] = [];
-  /** Where the words `stream` are that belong to objects. */
+  /** The positions of the words `stream` that belong to objects. */
   readonly #keywords = new Set<number>();
   /** Of an attached document that was looked through on its own: the sweep goes on behind it. */
   #attachedEnd = 0;
@@ -122,7 +122,7 @@ export class Scan implements Visitor {
     if (value instanceof Map) this.#entangle();
   }
 
-  /** Every stream belongs to an object that was understood: otherwise there is something that nobody has looked into. */
+  /** Every stream must belong to an object that was understood: otherwise some data was not scanned. */
   #keyword(at: number): void {
     if (this.#keywords.delete(at)) return;
     const from = Math.max(0, at - DICTIONARY_WITHIN);

@@ -1,4 +1,4 @@
-/** XMP of a document cannot be removed in place, or cannot be told to be all; the message says why. */
+/** Thrown if XMP cannot be removed in place, or if it is not certain that all XMP was found. The message says why. */
 export class NotStrippable extends Error {
   constructor(why: string) {
     super(why);
@@ -6,5 +6,5 @@ export class NotStrippable extends Error {
   }
 }
 
-/** What one object holds cannot be told. The message says why, of the object, without naming it. */
+/** Thrown if the content of an object cannot be determined. The message says why, without naming the object. */
 export class Undecodable extends NotStrippable {}

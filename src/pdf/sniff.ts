@@ -6,8 +6,8 @@ const TRAILER = '%%EOF';
 const WINDOW_BYTES = 1024;
 
 /**
- * Tells a PDF by its ends while it streams past: `%PDF-` within the first 1024 bytes, `%%EOF` within the last 1024.
- * Keeps no more than those.
+ * Recognises a PDF by its ends while it streams past: `%PDF-` within the first 1024 bytes, `%%EOF` within the last 1024.
+ * It keeps only those bytes.
  */
 export class PdfSniffer {
   readonly #field: string;

@@ -1,4 +1,4 @@
-/** What stands where a tag may begin: none, one that goes on past what is looked at, or one with this behind it. */
+/** The result where a tag may begin: no tag, a tag that goes on beyond the bytes that were read, or a tag and what follows it. */
 export type XmlTag = 'none' | 'cut' | { behind: number };
 
 /**

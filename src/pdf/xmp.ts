@@ -12,12 +12,13 @@ import type { ByteSource } from './window.ts';
  *   readers find no metadata rather than a damaged one. (Were it null, the hint tables of a linearized file would count it still);
  * - the XMP of JPEG and JPEG 2000 images: the contents of its segment or box become spaces, which decoders pass over.
  *
- * Everything that can be read as an object is looked at, wherever in the file it begins, every stream is decoded, and what each
- * filter makes is searched, attached PDF documents in it too. What cannot be decoded with certainty, so that one reader might see
- * XMP where another sees none, throws NotStrippable; so do a packet in any other place, which belongs to something else (an
- * attachment, a form, a string), and a document that is encrypted or signed. The Info dictionary is no XMP.
+ * Everything that can be read as an object is scanned, wherever it begins in the file. Every stream is decoded, and
+ * the output of each filter is searched, including attached PDF documents. Throws NotStrippable for data that
+ * cannot be decoded with certainty, because one reader might see XMP where another sees none; for a packet in any
+ * other place, which belongs to something else (an attachment, a form, a string); and for an encrypted or signed
+ * document. The Info dictionary is not XMP.
  *
- * Memory is bounded whatever the document; so is the work, in proportion to its length.
+ * Memory is bounded for any document, and the work is proportional to its length.
  */
 export async function findXmp(source: ByteSource, budget = Budget.for(source.bytes)): Promise<Edit[]> {
   return new Scan(source, budget).run();

@@ -256,8 +256,8 @@ export class Sealer {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;
       if (this.#cutOff.signal.aborted) return undefined;
-      const jobs = draft.leaves.length;
-      logger.warn({ error_code: obstacle.code, jobs }, 'a batch could not be sealed; its jobs wait');
+      const fields = { error_code: obstacle.code, jobs: draft.leaves.length };
+      logger.warn(fields, 'a batch could not be sealed; its jobs wait');
       await this.#failUnsealable(obstacle);
       return undefined;
     }
