@@ -1,12 +1,12 @@
-import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { AnsweredRequest } from '../http/observe.ts';
 import { type Failure, isOfClient, type Job } from '../job/job.ts';
 import type { ScanAnswer } from '../scan/clamdReply.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import type { SealedJobs, SealerObserver } from '../seal/observer.ts';
 import type { CanaryRun } from '../watch/canary.ts';
-import { StatusGauges } from './gauges.ts';
-import type { AdminStatus } from './statusSchema.ts';
+import type { StatusMetric } from './status/section.ts';
+import { type AdminStatus, STATUS_METRICS } from './statusSchema.ts';
 
 /** Seconds; from a flush of a good disk to the time-out of a bad token. */
 const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -34,6 +34,33 @@ const UNWANTED = [
 ];
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** The metrics that say how things stand. */
+class StatusGauges {
+  readonly #metrics: {
+    metric: Gauge | Counter;
+    isPlain: boolean;
+    samples: StatusMetric<AdminStatus>['samples'];
+  }[];
+
+  constructor(registry: Registry) {
+    this.#metrics = STATUS_METRICS.map(({ name, help, labelNames = [], isTotal, samples }) => {
+      const options = { name, help, labelNames, registers: [registry] };
+      const metric = isTotal ? new Counter(options) : new Gauge(options);
+      return { metric, isPlain: labelNames.length === 0, samples };
+    });
+  }
+
+  /** What is not in the status any more is not in the metrics either. */
+  set(status: AdminStatus): void {
+    for (const { metric, isPlain, samples } of this.#metrics) {
+      metric.reset();
+      // Resetting gives a metric without labels the value 0, which it may not have.
+      if (isPlain) metric.remove();
+      for (const { labels = {}, value } of samples(status)) metric.inc(labels, value);
+    }
+  }
+}
 
 /**
  * What the daemon counts and measures (Prometheus text format). Things that happen are told to it as they happen; how things

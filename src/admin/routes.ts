@@ -24,7 +24,7 @@ import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
 import { peerOf } from './peer.ts';
-import { presentRun } from './presentStatus.ts';
+import { presentRun } from './status/canarySection.ts';
 import type { StatusReader } from './statusReader.ts';
 
 export interface AdminParts {

@@ -1,12 +1,16 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
 import type { Logger } from 'pino';
 import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
+import { RequestLog } from '../http/requestLog.ts';
+import { answerTransportFailures } from '../http/transport.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../net/address.ts';
+import { listenAt } from '../net/listen.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
 import { Drills } from './drills.ts';
-import { type AdminListener, openAdminListener } from './listener.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
@@ -22,6 +26,11 @@ export interface AdministrationOptions {
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
 }
+
+const HEAD_BYTES_MAX = 16 * 1024;
+const HEAD_MS_MAX = 5_000;
+const REQUEST_MS_MAX = 120_000;
+const CONNECTIONS_MAX = 256;
 
 const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
@@ -56,4 +65,38 @@ async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<
   logger.warn(
     'admin.listen is an address that any user of this machine reaches, and no API key has the scope admin:read: /metrics and /status are told to nobody there',
   );
+}
+
+export interface AdminListener {
+  /** Stops listening and cuts what is under way; a Unix socket is removed. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves the administration at its address. Throws OperatorError when that is taken, and for a socket where strangers could
+ * put one of theirs.
+ */
+export async function openAdminListener(
+  handle: RequestListener,
+  address: ListenAddress,
+  logger: Logger,
+): Promise<AdminListener> {
+  const server = createServer({
+    maxHeaderSize: HEAD_BYTES_MAX,
+    headersTimeout: HEAD_MS_MAX,
+    requestTimeout: REQUEST_MS_MAX,
+    requireHostHeader: false,
+  });
+  server.maxConnections = CONNECTIONS_MAX;
+  server.on('request', handle);
+  answerTransportFailures(server, new RequestLog(logger));
+  await listenAt(server, address, 'admin.listen');
+  return {
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
 }

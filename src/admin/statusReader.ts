@@ -1,16 +1,10 @@
-import { stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { packageVersion } from '../base/package.ts';
 import type { Copies } from '../copy/copies.ts';
-import type { KernelRate } from '../hash/calibrate.ts';
-import type { HashPool } from '../hash/pool.ts';
-import type { PartitionStatus } from '../kms/partition.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
-import { countOf, encodeQuorum, type QuorumPolicy } from '../log/quorum.ts';
-import { kmsKeyId } from '../log/verifierKey.ts';
+import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { TlsCertificates } from '../net/tls.ts';
 import type { Witness } from '../prove/witnessFile.ts';
@@ -20,26 +14,23 @@ import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import type { Store } from '../store/store.ts';
-import { type CertificateSources, listCertificates } from '../tsa/certificateList.ts';
+import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
-import { readUpkeep } from '../watch/upkeepNotes.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
 import type { Drills } from './drills.ts';
-import {
-  presentCanary,
-  presentCertificate,
-  presentCopies,
-  presentKernels,
-  presentQueue,
-  presentQuotas,
-  presentScanner,
-  presentTimestamps,
-  presentTlsCertificate,
-  presentWebhooks,
-  presentWitness,
-} from './presentStatus.ts';
-import { readinessOf } from './readiness.ts';
-import type { AdminQuotas, AdminStatus, PresentedCertificate, PresentedPartition } from './statusSchema.ts';
+import { canaryPart, presentCanary } from './status/canarySection.ts';
+import { presentCertificates } from './status/certificatesSection.ts';
+import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
+import { presentWitness } from './status/logSection.ts';
+import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
+import { presentQueue, queuePart } from './status/queueSection.ts';
+import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
+import { presentScanner, scannerPart } from './status/scannerSection.ts';
+import { type HealthPart, healthPart } from './status/section.ts';
+import { presentTimestamps, timestampsPart } from './status/timestampsSection.ts';
+import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.ts';
+import { presentWebhooks } from './status/webhooksSection.ts';
+import type { AdminStatus } from './statusSchema.ts';
 
 /** What the status is read from; each part is opened and closed by the caller. */
 export interface StatusSources {
@@ -66,7 +57,7 @@ export interface StatusSources {
   queueJobsMax(): number;
   config(): AdminStatus['config'];
   storeFreeBytesMin: number;
-  hash: { engine: string; kernels: readonly KernelRate[]; workers: number; pool: Pick<HashPool, 'load'> };
+  hash: HashSource;
   lifecycle: { readonly draining: boolean };
   time: Pick<Timekeeping, 'ageMs'>;
   clock: Clock;
@@ -88,7 +79,6 @@ export class StatusReader {
 
   async read(): Promise<AdminStatus> {
     const { store, storeDir, sealer, partitions, timestamping, scanner, canary, clock } = this.#sources;
-    const quorum = this.#sources.quorum();
     const now = clock();
     const waiting = sealer.waiting;
     const head = await store.log.head();
@@ -102,24 +92,13 @@ export class StatusReader {
       draining: this.#sources.lifecycle.draining,
       config: this.#sources.config(),
       canary: presentCanary(canary.status(), now),
-      queue: {
-        ...presentQueue(waiting),
-        jobs_max: this.#sources.queueJobsMax(),
-      },
-      partitions: {
-        quorum: encodeQuorum(quorum),
-        needed: quorum.needed,
-        signing: countOf(
-          quorum,
-          partitions.status().filter(({ state }) => state === 'ready'),
-        ),
-        members: partitions.status().map((member) => this.#presentPartition(member)),
-      },
+      queue: presentQueue(waiting, this.#sources.queueJobsMax()),
+      partitions: presentPartitions(partitions, this.#sources.quorum(), this.#sources.drills),
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
-      sources: this.#readSources(),
+      sources: presentSources(this.#sources.sources),
       copies: await this.#readCopies(),
-      certificates: this.#readCertificates(now),
+      certificates: presentCertificates(this.#sources.certificates, this.#sources.tls, now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       audit: { unsealed: waiting.auditRecords },
       log: {
@@ -128,12 +107,12 @@ export class StatusReader {
         ...(head && { sealed_at: toRfc3339(head.sealedAt) }),
       },
       witness: presentWitness(this.#sources.witness.noted),
-      upkeep: this.#readUpkeep(),
+      upkeep: presentUpkeep(this.#sources.stateDir),
       store: await measureStore(storeDir, this.#sources.storeFreeBytesMin),
-      hash: this.#readHash(),
+      hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };
-    const parts = readinessOf({ ...status, can_sign: partitions.canSign() });
+    const parts = partsOf(status, partitions.canSign());
     return { ...status, ready: parts.every(({ ready }) => ready), parts };
   }
 
@@ -144,11 +123,6 @@ export class StatusReader {
 
   close(): void {
     this.#delay.disable();
-  }
-
-  #readSources(): AdminStatus['sources'] {
-    const { underWay, queued, paused } = this.#sources.sources.status();
-    return { under_way: underWay, queued, paused };
   }
 
   async #readCopies(): Promise<AdminStatus['copies']> {
@@ -166,48 +140,6 @@ export class StatusReader {
     return 0;
   }
 
-  #readCertificates(now: number): PresentedCertificate[] {
-    const { certificates, tls } = this.#sources;
-    return [
-      ...(tls?.certificates ?? []).map((one) => presentTlsCertificate(one, now)),
-      ...listCertificates(certificates).map((entry) => presentCertificate(entry, now)),
-    ];
-  }
-
-  #readUpkeep(): AdminStatus['upkeep'] {
-    const backup = readUpkeep(this.#sources.stateDir, 'backup');
-    const check = readUpkeep(this.#sources.stateDir, 'check');
-    const drill = readUpkeep(this.#sources.stateDir, 'restore-drill');
-    return { ...(backup && { backup }), ...(check && { check }), ...(drill && { restore_drill: drill }) };
-  }
-
-  #readHash(): AdminStatus['hash'] {
-    const { engine, kernels, workers, pool } = this.#sources.hash;
-    const { documents, pendingBytes, tasks, tasksMax } = pool.load;
-    return {
-      engine,
-      kernels: presentKernels(kernels),
-      workers,
-      documents,
-      pending_bytes: pendingBytes,
-      tasks,
-      tasks_max: tasksMax,
-    };
-  }
-
-  #presentPartition(status: PartitionStatus): PresentedPartition {
-    const { region, keyLabel, since, lastError, ...others } = status;
-    const name = kmsKeyId({ region, keyLabel });
-    const returnsAt = this.#sources.drills.returnsAt(name);
-    return {
-      name,
-      since: toRfc3339(since),
-      ...others,
-      ...(lastError !== undefined && { last_error: lastError }),
-      ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
-    };
-  }
-
   #readDelay(): AdminStatus['event_loop_delay_ms'] {
     const [p50 = 0, p99 = 0, max = 0] = [
       this.#delay.percentile(50),
@@ -219,14 +151,24 @@ export class StatusReader {
   }
 }
 
-/** Bytes the store takes on disk, and what is left of the disk it is on. */
-export async function measureStore(path: string, freeBytesMin: number): Promise<AdminStatus['store']> {
-  const [{ size }, disk] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)]);
-  return {
-    path,
-    bytes: size,
-    disk_free_bytes: disk.bavail * disk.bsize,
-    disk_free_bytes_min: freeBytesMin,
-    disk_bytes: disk.blocks * disk.bsize,
-  };
+/** Every part, ready or not. The canary is what proves; the others say why it cannot. */
+function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean): HealthPart[] {
+  return [
+    servicePart(status.draining),
+    canaryPart(status.canary),
+    partitionsPart(status.partitions, canSign),
+    timestampsPart(status.timestamps),
+    scannerPart(status.scanner),
+    queuePart(status.queue),
+    storePart(status.store),
+  ];
+}
+
+function servicePart(draining: boolean): HealthPart {
+  return healthPart(
+    'service',
+    !draining,
+    draining ? 'it is being stopped' : 'it takes requests',
+    'start it again',
+  );
 }

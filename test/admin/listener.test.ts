@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { openAdminListener } from '../../src/admin/listener.ts';
+import { openAdminListener } from '../../src/admin/server.ts';
 import { ask } from '../support/admin.ts';
 import { freePort } from '../support/freePort.ts';
 

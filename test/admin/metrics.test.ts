@@ -1,7 +1,7 @@
 /** Every metric of a real daemon that does all it can do. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { AdminQuotas } from '../../src/admin/statusSchema.ts';
+import type { AdminQuotas } from '../../src/admin/status/quotasSection.ts';
 import { askAdminAt, parseMetrics, type Sample, sampleOf } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
 import { SIGNATURES_BUILT_AT, startClamd, VIRUS } from '../support/clamd.ts';

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import { presentQuotas } from '../../admin/presentStatus.ts';
-import type { AdminQuotas, PresentedLimit } from '../../admin/statusSchema.ts';
+import type { AdminQuotas, PresentedLimit } from '../../admin/status/quotasSection.ts';
+import { presentQuotas } from '../../admin/status/quotasSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';

@@ -1,4 +1,6 @@
-import type { AdminStatus, HealthPart, PresentedPartition } from '../../admin/statusSchema.ts';
+import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
+import type { HealthPart } from '../../admin/status/section.ts';
+import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';

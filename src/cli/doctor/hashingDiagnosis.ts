@@ -1,4 +1,4 @@
-import { presentKernels } from '../../admin/presentStatus.ts';
+import { presentKernels } from '../../admin/status/documentsSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { measureStore } from '../../admin/statusReader.ts';
+import { measureStore } from '../../admin/status/upkeepSection.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { presentCertificate } from '../../admin/presentStatus.ts';
+import { presentCertificate } from '../../admin/status/certificatesSection.ts';
 import { describeSubject } from '../../asn1/certificate.ts';
 import { toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';

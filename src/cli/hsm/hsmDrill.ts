@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import type { AdminStatus, PresentedPartition, PresentedRun } from '../../admin/statusSchema.ts';
+import type { PresentedRun } from '../../admin/status/canarySection.ts';
+import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
+import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import type { SocketPath } from '../../net/address.ts';

@@ -1,4 +1,5 @@
-import type { AdminStatus, PresentedPartition } from '../../../admin/statusSchema.ts';
+import type { PresentedPartition } from '../../../admin/status/partitionsSection.ts';
+import type { AdminStatus } from '../../../admin/statusSchema.ts';
 import { formatBytes } from '../../../base/units.ts';
 import type { Mark } from '../../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../../times.ts';

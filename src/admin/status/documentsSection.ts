@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import type { KernelRate } from '../../hash/calibrate.ts';
+import type { HashPool } from '../../hash/pool.ts';
+import type { Fetching } from '../../seal/fetching.ts';
+import { plain, type StatusMetric, WIRE } from './section.ts';
+
+const { bytes, count, seconds } = WIRE;
+
+export const sourcesSchema = z.object({ under_way: count, queued: count, paused: count });
+type SourcesSection = z.infer<typeof sourcesSchema>;
+
+export const copiesSchema = z.object({
+  files: count,
+  bytes,
+  oldest_age_seconds: seconds,
+  kept_seconds: seconds,
+});
+type CopiesSection = z.infer<typeof copiesSchema>;
+
+export const hashSchema = z.object({
+  engine: z.string(),
+  kernels: z
+    .array(z.object({ streams: count, kernel: z.string(), megabytes_per_second: count }))
+    .describe(
+      'What the native engine was found to do best with, at the start: the fastest kernel for 1, 2, 4, 8 and 16 documents at once, both digests, on one core. Empty for another engine.',
+    ),
+  workers: count,
+  documents: count.describe('Being hashed as their bytes arrive.'),
+  pending_bytes: bytes.describe('Received, and still to be handed to a worker.'),
+  tasks: count,
+  tasks_max: count,
+});
+type HashSection = z.infer<typeof hashSchema>;
+
+export interface HashSource {
+  engine: string;
+  kernels: readonly KernelRate[];
+  workers: number;
+  pool: Pick<HashPool, 'load'>;
+}
+
+export function presentSources(sources: Pick<Fetching, 'status'>): SourcesSection {
+  const { underWay, queued, paused } = sources.status();
+  return { under_way: underWay, queued, paused };
+}
+
+/** `oldest` is the oldest copy's job. */
+export function presentCopies(
+  usage: { files: number; bytes: number },
+  { oldestMs, keptMs }: { oldestMs: number; keptMs: number },
+): CopiesSection {
+  return {
+    files: usage.files,
+    bytes: usage.bytes,
+    oldest_age_seconds: oldestMs / 1000,
+    kept_seconds: keptMs / 1000,
+  };
+}
+
+export function presentHash({ engine, kernels, workers, pool }: HashSource): HashSection {
+  const { documents, pendingBytes, tasks, tasksMax } = pool.load;
+  return {
+    engine,
+    kernels: presentKernels(kernels),
+    workers,
+    documents,
+    pending_bytes: pendingBytes,
+    tasks,
+    tasks_max: tasksMax,
+  };
+}
+
+export function presentKernels(rates: readonly KernelRate[]): HashSection['kernels'] {
+  return rates.map(({ streams, kernel, megabytesPerSecond }) => ({
+    streams,
+    kernel,
+    megabytes_per_second: Math.round(megabytesPerSecond),
+  }));
+}
+
+export const SOURCE_METRICS: StatusMetric<SourcesSection>[] = [
+  {
+    name: 'pdfseal_source_jobs',
+    help: 'Jobs whose document is to be fetched, by state: fetching, queued, or paused until the next attempt',
+    labelNames: ['state'],
+    samples: ({ under_way, queued, paused }) => [
+      { labels: { state: 'fetching' }, value: under_way },
+      { labels: { state: 'queued' }, value: queued },
+      { labels: { state: 'paused' }, value: paused },
+    ],
+  },
+];
+
+export const COPY_METRICS: StatusMetric<CopiesSection>[] = [
+  plain('pdfseal_copies', 'Copies without metadata that are kept', (copies) => copies.files),
+  plain('pdfseal_copies_bytes', 'What these copies take on disk', (copies) => copies.bytes),
+  plain(
+    'pdfseal_copies_oldest_age_seconds',
+    'Since the job of the oldest copy was made; 0 when there is none',
+    (copies) => copies.oldest_age_seconds,
+  ),
+  plain(
+    'pdfseal_copies_kept_seconds',
+    'How long a copy is kept (retention.document_hours); what is older waits to be deleted',
+    (copies) => copies.kept_seconds,
+  ),
+];
+
+export const HASH_METRICS: StatusMetric<HashSection>[] = [
+  {
+    name: 'pdfseal_hash_kernel_bytes_per_second',
+    help: 'Measured at the start: the fastest kernel for so many documents at once, both digests, on one core',
+    labelNames: ['streams', 'kernel'],
+    samples: (hash) =>
+      hash.kernels.map(({ streams, kernel, megabytes_per_second }) => ({
+        labels: { streams: `${streams}`, kernel },
+        value: megabytes_per_second * 1e6,
+      })),
+  },
+  plain(
+    'pdfseal_hash_documents',
+    'Documents that are being hashed as their bytes arrive',
+    (hash) => hash.documents,
+  ),
+  plain(
+    'pdfseal_hash_pending_bytes',
+    'Bytes received that still wait for a hash worker',
+    (hash) => hash.pending_bytes,
+  ),
+  plain('pdfseal_hash_tasks', 'Tasks the hash workers have in hand', (hash) => hash.tasks),
+  plain('pdfseal_hash_tasks_max', 'Tasks they can have in hand', (hash) => hash.tasks_max),
+];

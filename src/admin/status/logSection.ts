@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { toRfc3339 } from '../../base/clock.ts';
+import type { WitnessStatus } from '../../prove/witnessFile.ts';
+import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, time } = WIRE;
+
+export const auditSchema = z
+  .object({ unsealed: count })
+  .describe('Records of the audit trail that wait to be sealed.');
+
+export const logSchema = z.object({ origin: z.string(), tree_size: count, sealed_at: time.exactOptional() });
+
+export const witnessSchema = z
+  .object({ tree_size: count, current_at: time.exactOptional() })
+  .describe('Size of the log as the witness file has it, and when that was last known to be the newest.');
+type WitnessSection = z.infer<typeof witnessSchema>;
+
+export function presentWitness({ treeSize, currentAt }: WitnessStatus): WitnessSection {
+  return { tree_size: treeSize, ...(currentAt !== undefined && { current_at: toRfc3339(currentAt) }) };
+}
+
+export const AUDIT_METRICS: StatusMetric<z.infer<typeof auditSchema>>[] = [
+  plain(
+    'pdfseal_audit_unsealed',
+    'Records of the audit trail that wait to be sealed',
+    (audit) => audit.unsealed,
+  ),
+];
+
+export const LOG_METRICS: StatusMetric<z.infer<typeof logSchema>>[] = [
+  plain('pdfseal_log_leaves', 'Size of the log: sealed jobs, canaries too', (log) => log.tree_size),
+  plain(
+    'pdfseal_log_sealed_timestamp_seconds',
+    'When the newest checkpoint was sealed; absent while the log is empty',
+    (log) => epochSeconds(log.sealed_at),
+  ),
+];
+
+export const WITNESS_METRICS: StatusMetric<WitnessSection>[] = [
+  plain(
+    'pdfseal_witness_leaves',
+    'Size of the log as the witness file has it',
+    (witness) => witness.tree_size,
+  ),
+  plain(
+    'pdfseal_witness_current_timestamp_seconds',
+    'When the witness file was last known to hold the newest checkpoint; absent until it is',
+    (witness) => epochSeconds(witness.current_at),
+  ),
+];

@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import { toRfc3339 } from '../../base/clock.ts';
+import type { PartitionStatus } from '../../kms/partition.ts';
+import type { Partitions } from '../../kms/partitions.ts';
+import { countOf, encodeQuorum, type QuorumPolicy } from '../../log/quorum.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
+import type { Drills } from '../drills.ts';
+import { type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, time } = WIRE;
+
+export const partitionSchema = z.object({
+  name: z.string().describe('`<region>/<key label>`.'),
+  state: z
+    .enum([
+      'starting',
+      'ready',
+      'unavailable',
+      'pin_refused',
+      'key_changed',
+      'key_lost',
+      'withdrawn',
+      'closed',
+    ])
+    .describe('Only `ready` signs.'),
+  since: time,
+  last_error: z.string().exactOptional(),
+  signatures: count,
+  restarts: count,
+  pid: z.int().exactOptional(),
+  returns_at: time.exactOptional().describe('When one that was withdrawn is put back by itself.'),
+});
+export type PresentedPartition = z.infer<typeof partitionSchema>;
+
+export const partitionsSchema = z
+  .object({
+    quorum: z.union([count, z.string()]),
+    needed: count,
+    signing: count,
+    members: z.array(partitionSchema),
+  })
+  .describe(
+    '`quorum` as the configuration has it, how many signatures it takes, and how many of those there are count.',
+  );
+type PartitionsSection = z.infer<typeof partitionsSchema>;
+
+export function presentPartitions(
+  partitions: Pick<Partitions, 'status'>,
+  quorum: QuorumPolicy,
+  drills: Pick<Drills, 'returnsAt'>,
+): PartitionsSection {
+  const members = partitions.status();
+  return {
+    quorum: encodeQuorum(quorum),
+    needed: quorum.needed,
+    signing: countOf(
+      quorum,
+      members.filter(({ state }) => state === 'ready'),
+    ),
+    members: members.map((member) => presentPartition(member, drills)),
+  };
+}
+
+function presentPartition(status: PartitionStatus, drills: Pick<Drills, 'returnsAt'>): PresentedPartition {
+  const { region, keyLabel, since, lastError, ...others } = status;
+  const name = kmsKeyId({ region, keyLabel });
+  const returnsAt = drills.returnsAt(name);
+  return {
+    name,
+    since: toRfc3339(since),
+    ...others,
+    ...(lastError !== undefined && { last_error: lastError }),
+    ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
+  };
+}
+
+export function partitionsPart({ quorum, members }: PartitionsSection, canSign: boolean): HealthPart {
+  const signing = members.filter(({ state }) => state === 'ready').length;
+  const others = members
+    .filter(({ state }) => state !== 'ready')
+    .map(({ name, state, last_error }) => `${name} is ${state}${last_error ? ` (${last_error})` : ''}`);
+  const detail = [`${signing} of ${members.length} sign, ${quorum} must`, ...others].join('; ');
+  return healthPart(
+    'partitions',
+    canSign,
+    detail,
+    'bring their tokens back; `pdfseal doctor` says what is wrong with each',
+  );
+}
+
+export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
+  {
+    name: 'pdfseal_partition_ready',
+    help: '1 while this partition signs',
+    labelNames: ['partition'],
+    samples: (partitions) =>
+      partitions.members.map(({ name, state }) => ({
+        labels: { partition: name },
+        value: Number(state === 'ready'),
+      })),
+  },
+  {
+    name: 'pdfseal_partition_signatures_total',
+    help: 'Checkpoints this partition signed',
+    labelNames: ['partition'],
+    isTotal: true,
+    samples: (partitions) =>
+      partitions.members.map(({ name, signatures }) => ({ labels: { partition: name }, value: signatures })),
+  },
+  {
+    name: 'pdfseal_partition_restarts_total',
+    help: 'Signer processes that were replaced',
+    labelNames: ['partition'],
+    isTotal: true,
+    samples: (partitions) =>
+      partitions.members.map(({ name, restarts }) => ({ labels: { partition: name }, value: restarts })),
+  },
+  plain(
+    'pdfseal_quorum',
+    'How many must sign (kms.quorum), in the epoch in force',
+    (partitions) => partitions.needed,
+  ),
+  plain(
+    'pdfseal_quorum_signers',
+    'How many of those that sign count towards the quorum; below it nothing is sealed',
+    (partitions) => partitions.signing,
+  ),
+];

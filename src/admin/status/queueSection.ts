@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import type { WaitingJobs } from '../../seal/pending.ts';
+import { type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, seconds } = WIRE;
+const PHASES = ['queued', 'hashing', 'sealing'] as const;
+
+export const queueSchema = z
+  .object({
+    queued: count,
+    hashing: count,
+    sealing: count,
+    jobs_max: count,
+    oldest_age_seconds: seconds,
+    oldest_age_seconds_by_phase: z
+      .object({ queued: seconds, hashing: seconds, sealing: seconds })
+      .describe('0 for a phase that no job is in.'),
+  })
+  .describe('Jobs without an outcome, by phase. Canaries are no part of it.');
+type QueueSection = z.infer<typeof queueSchema>;
+
+export function presentQueue({ phases, longestMs }: WaitingJobs, jobsMax: number): QueueSection {
+  const { queued, hashing, sealing } = longestMs;
+  return {
+    ...phases,
+    jobs_max: jobsMax,
+    oldest_age_seconds: Math.max(queued, hashing, sealing) / 1000,
+    oldest_age_seconds_by_phase: {
+      queued: queued / 1000,
+      hashing: hashing / 1000,
+      sealing: sealing / 1000,
+    },
+  };
+}
+
+export function queuePart({ queued, hashing, sealing, jobs_max }: QueueSection): HealthPart {
+  const waiting = queued + hashing + sealing;
+  const detail = `${waiting} of at most ${jobs_max} jobs wait`;
+  return healthPart('queue', waiting < jobs_max, detail, 'it empties by itself once sealing goes on');
+}
+
+export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [
+  {
+    name: 'pdfseal_jobs',
+    help: 'Jobs of clients that wait for their outcome, by phase',
+    labelNames: ['phase'],
+    samples: (queue) => PHASES.map((phase) => ({ labels: { phase }, value: queue[phase] })),
+  },
+  {
+    name: 'pdfseal_jobs_oldest_age_seconds',
+    help: 'Since the acceptance of the job that waits longest in this phase; 0 when none is in it',
+    labelNames: ['phase'],
+    samples: (queue) =>
+      PHASES.map((phase) => ({ labels: { phase }, value: queue.oldest_age_seconds_by_phase[phase] })),
+  },
+  plain('pdfseal_jobs_max', 'Jobs that may wait (limits.queue_jobs_max)', (queue) => queue.jobs_max),
+];

@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import { toRfc3339 } from '../../base/clock.ts';
+import type { ScannerHealth } from '../../scan/scanner.ts';
+import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, time } = WIRE;
+
+export const scannerSchema = z
+  .object({
+    trouble: z.string().exactOptional(),
+    detail: z.string(),
+    connections_in_use: count,
+    connections_idle: count,
+    connections_max: count,
+    documents_waiting: count.describe('For a connection.'),
+    engine: z.string().exactOptional(),
+    signatures: z.string().exactOptional(),
+    signatures_built_at: time.exactOptional(),
+  })
+  .describe('Absent where documents are not scanned.');
+export type ScannerSection = z.infer<typeof scannerSchema>;
+
+export function presentScanner(health: ScannerHealth): ScannerSection {
+  const { trouble, detail, version, connections, connectionsInUse } = health;
+  const { engine, signatures, signaturesBuiltAt } = version ?? {};
+  return {
+    ...(trouble !== undefined && { trouble }),
+    detail,
+    connections_in_use: connectionsInUse,
+    connections_idle: connections - connectionsInUse,
+    connections_max: health.connectionsMax,
+    documents_waiting: health.documentsWaiting,
+    ...(engine !== undefined && { engine }),
+    ...(signatures !== undefined && { signatures }),
+    ...(signaturesBuiltAt !== undefined && { signatures_built_at: toRfc3339(signaturesBuiltAt) }),
+  };
+}
+
+export function scannerPart(status: ScannerSection | undefined): HealthPart {
+  if (status === undefined) return healthPart('scanner', true, 'none is configured', '');
+  return healthPart(
+    'scanner',
+    status.trouble === undefined,
+    status.detail,
+    'look after clamd: nothing is accepted unscanned',
+  );
+}
+
+export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [
+  plain(
+    'pdfseal_scanner_up',
+    '1 while documents are scanned; absent where none are',
+    (scanner) => scanner && scanner.trouble === undefined,
+  ),
+  {
+    name: 'pdfseal_scanner_connections',
+    help: 'Connections to the virus scanner, by state; a document that is scanned has one in use',
+    labelNames: ['state'],
+    samples: (scanner) =>
+      scanner === undefined
+        ? []
+        : [
+            { labels: { state: 'in_use' }, value: scanner.connections_in_use },
+            { labels: { state: 'idle' }, value: scanner.connections_idle },
+          ],
+  },
+  plain(
+    'pdfseal_scanner_connections_max',
+    'Connections there may be (scan.connections_max)',
+    (scanner) => scanner?.connections_max,
+  ),
+  plain(
+    'pdfseal_scanner_documents_waiting',
+    'Documents that wait for a connection to the virus scanner',
+    (scanner) => scanner?.documents_waiting,
+  ),
+  plain(
+    'pdfseal_scanner_signatures_timestamp_seconds',
+    'When the signatures of the virus scanner were built; absent where it does not say',
+    (scanner) => epochSeconds(scanner?.signatures_built_at),
+  ),
+];

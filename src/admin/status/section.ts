@@ -1,0 +1,70 @@
+/**
+ * What the sections of the status share. A section is one file: what is told of a part of the daemon, how it is read, which metrics show it, and
+ * whether it stands in the way of sealing.
+ */
+import { z } from 'zod';
+
+/** Members of the status, in the spelling of the wire. */
+export const WIRE = {
+  count: z.int().min(0),
+  seconds: z.number().min(0),
+  bytes: z.int().min(0),
+  time: z.iso.datetime(),
+};
+
+/** One value of a metric. */
+export interface Sample {
+  labels?: Record<string, string>;
+  value: number;
+}
+
+/** A metric that is read from a section at each scrape: how things stand, and totals the parts keep themselves. */
+export interface StatusMetric<Section> {
+  name: string;
+  help: string;
+  labelNames?: string[];
+  /** A total that the daemon keeps itself since its start. */
+  isTotal?: true;
+  samples(section: Section): Sample[];
+}
+
+/** None where there is nothing to say. */
+export function one(value: number | boolean | undefined): Sample[] {
+  return value === undefined ? [] : [{ value: Number(value) }];
+}
+
+/** A metric of one value without labels. */
+export function plain<Section>(
+  name: string,
+  help: string,
+  value: (section: Section) => number | boolean | undefined,
+): StatusMetric<Section> {
+  return { name, help, samples: (section) => one(value(section)) };
+}
+
+export function epochSeconds(time: string | undefined): number | undefined {
+  return time === undefined ? undefined : Date.parse(time) / 1000;
+}
+
+export const healthPartSchema = z
+  .object({
+    name: z.enum(['service', 'canary', 'partitions', 'timestamps', 'scanner', 'queue', 'store']),
+    ready: z.boolean(),
+    detail: z.string(),
+    remedy: z.string().exactOptional().describe('What to do, where it is not ready.'),
+  })
+  .describe('One thing that must be well for a document to be sealed.');
+export type HealthPart = z.infer<typeof healthPartSchema>;
+
+export function healthPart(
+  name: HealthPart['name'],
+  ready: boolean,
+  detail: string,
+  remedy: string,
+): HealthPart {
+  return { name, ready, detail, ...(!ready && { remedy }) };
+}
+
+export function ageSeconds(since: number, now: number): number {
+  return Math.max(0, Math.round((now - since) / 1000));
+}

@@ -1,0 +1,90 @@
+import { stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { formatBytes } from '../../base/units.ts';
+import { readUpkeep, upkeepNote } from '../../watch/upkeepNotes.ts';
+import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { bytes } = WIRE;
+
+export const storeSchema = z.object({
+  path: z.string(),
+  bytes,
+  disk_free_bytes: bytes,
+  disk_free_bytes_min: bytes,
+  disk_bytes: bytes,
+});
+type StoreSection = z.infer<typeof storeSchema>;
+
+export const upkeepSchema = z
+  .object({
+    backup: upkeepNote.exactOptional(),
+    check: upkeepNote.exactOptional(),
+    restore_drill: upkeepNote.exactOptional(),
+  })
+  .describe('What was last noted of each; a backup only if it was good.');
+type UpkeepSection = z.infer<typeof upkeepSchema>;
+
+/** Bytes the store takes on disk, and what is left of the disk it is on. */
+export async function measureStore(path: string, freeBytesMin: number): Promise<StoreSection> {
+  const [{ size }, disk] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)]);
+  return {
+    path,
+    bytes: size,
+    disk_free_bytes: disk.bavail * disk.bsize,
+    disk_free_bytes_min: freeBytesMin,
+    disk_bytes: disk.blocks * disk.bsize,
+  };
+}
+
+export function storePart({ bytes, disk_free_bytes, disk_free_bytes_min }: StoreSection): HealthPart {
+  const detail = `${formatBytes(bytes)}, ${formatBytes(disk_free_bytes)} free on its disk`;
+  return healthPart(
+    'store',
+    disk_free_bytes >= disk_free_bytes_min,
+    detail,
+    'make room: below storage.free_bytes_min no job is accepted',
+  );
+}
+
+export function presentUpkeep(stateDir: string): UpkeepSection {
+  const backup = readUpkeep(stateDir, 'backup');
+  const check = readUpkeep(stateDir, 'check');
+  const drill = readUpkeep(stateDir, 'restore-drill');
+  return { ...(backup && { backup }), ...(check && { check }), ...(drill && { restore_drill: drill }) };
+}
+
+export const STORE_METRICS: StatusMetric<StoreSection>[] = [
+  plain('pdfseal_store_bytes', 'What the store takes on disk', (store) => store.bytes),
+  plain(
+    'pdfseal_store_disk_free_bytes',
+    'What is left of the disk the store is on',
+    (store) => store.disk_free_bytes,
+  ),
+  plain('pdfseal_store_disk_bytes', 'Size of the disk the store is on', (store) => store.disk_bytes),
+  plain(
+    'pdfseal_store_disk_free_min_bytes',
+    'Below so much left no job is accepted (storage.free_bytes_min)',
+    (store) => store.disk_free_bytes_min,
+  ),
+];
+
+export const UPKEEP_METRICS: StatusMetric<UpkeepSection>[] = [
+  plain(
+    'pdfseal_backup_timestamp_seconds',
+    'When the newest backup that was checked and found good was finished; absent before the first',
+    (upkeep) => epochSeconds(upkeep.backup?.finished_at),
+  ),
+  plain('pdfseal_backup_leaves', 'Size of the log in that backup', (upkeep) => upkeep.backup?.tree_size),
+  plain(
+    'pdfseal_restore_drill_timestamp_seconds',
+    'When a backup was last restored on trial (pdfseal restore --drill); absent before the first time',
+    (upkeep) => epochSeconds(upkeep.restore_drill?.finished_at),
+  ),
+  plain(
+    'pdfseal_check_timestamp_seconds',
+    'When the store was last checked to its end; absent before the first check',
+    (upkeep) => epochSeconds(upkeep.check?.finished_at),
+  ),
+  plain('pdfseal_check_good', '1 if that check found the store good', (upkeep) => upkeep.check?.good),
+];

@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import type { WebhookStatus } from '../../webhook/deliver.ts';
+import { ageSeconds, one, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, seconds } = WIRE;
+
+export const webhooksSchema = z.object({
+  endpoints: count,
+  disabled: count,
+  failing: count.describe('Those that keep failing, and are tried by one delivery at a time.'),
+  in_flight: count,
+  pending: count,
+  oldest_due_age_seconds: seconds.describe('Of the delivery that is due the longest; 0 when none is.'),
+  dead_letters: count,
+  delivered: count,
+  failed_attempts: count,
+  dropped: count,
+});
+type WebhooksSection = z.infer<typeof webhooksSchema>;
+
+export function presentWebhooks(status: WebhookStatus, now: number): WebhooksSection {
+  const { endpoints, disabled, failing, pending, delivered, dropped } = status;
+  return {
+    endpoints,
+    disabled,
+    failing,
+    in_flight: status.inFlight,
+    pending,
+    oldest_due_age_seconds: ageSeconds(status.oldestDueAt ?? now, now),
+    dead_letters: status.deadLetters,
+    delivered,
+    failed_attempts: status.failures,
+    dropped,
+  };
+}
+
+export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
+  {
+    name: 'pdfseal_webhook_endpoints',
+    help: 'Webhook endpoints by state; failing ones are enabled',
+    labelNames: ['state'],
+    samples: ({ endpoints, disabled, failing }) => [
+      { labels: { state: 'enabled' }, value: endpoints - disabled },
+      { labels: { state: 'disabled' }, value: disabled },
+      { labels: { state: 'failing' }, value: failing },
+    ],
+  },
+  plain('pdfseal_webhooks_pending', 'Webhooks still to be sent', (webhooks) => webhooks.pending),
+  plain(
+    'pdfseal_webhooks_oldest_due_age_seconds',
+    'Since when the webhook that is due the longest is due; 0 when none is',
+    (webhooks) => webhooks.oldest_due_age_seconds,
+  ),
+  plain(
+    'pdfseal_webhooks_dead_letters',
+    'Webhooks that were given up and can be replayed',
+    (webhooks) => webhooks.dead_letters,
+  ),
+  {
+    name: 'pdfseal_webhooks_delivered_total',
+    help: 'Webhooks delivered to the endpoints there are',
+    isTotal: true,
+    samples: (webhooks) => one(webhooks.delivered),
+  },
+  {
+    name: 'pdfseal_webhooks_failed_attempts_total',
+    help: 'Attempts to deliver a webhook that failed',
+    isTotal: true,
+    samples: (webhooks) => one(webhooks.failed_attempts),
+  },
+  {
+    name: 'pdfseal_webhooks_dropped_total',
+    help: 'Webhooks that found backlog and dead letters of their endpoint full',
+    isTotal: true,
+    samples: (webhooks) => one(webhooks.dropped),
+  },
+];
