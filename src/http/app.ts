@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import { Reservations } from './acceptJob.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
-import { Connections } from './connectionLimits.ts';
+import { ConnectionLimits } from './connectionLimits.ts';
 import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
@@ -87,7 +87,7 @@ export interface App {
   handle: RequestListener;
   lifecycle: { draining: boolean };
   log: RequestLog;
-  connections: Connections;
+  connections: ConnectionLimits;
 }
 
 /** Puts the API together. What is used first sees a request first and its answer last. */
@@ -95,7 +95,7 @@ export function createApp(parts: AppParts): App {
   const { logger } = parts;
   const lifecycle = { draining: false };
   const log = new RequestLog(logger, parts.onUnlogged);
-  const connections = new Connections({
+  const connections = new ConnectionLimits({
     max: parts.connectionsMax,
     perAddressMax: parts.connectionsPerAddressMax,
   });
@@ -119,7 +119,7 @@ type ApiRouter = Router<RequestState>;
 const WEBHOOK_CHANGES_MAX = 32;
 
 /** Every operation that `openapi.json` describes, at its path, for those that may ask. */
-function routesOf(parts: AppParts, connections: Connections): ApiRouter {
+function routesOf(parts: AppParts, connections: ConnectionLimits): ApiRouter {
   const { store, organizations, time, logPublic } = parts;
   const auth: AuthOptions = {
     store,

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { isLoopback } from '../net/address.ts';
 
-export interface ConnectionsOptions {
+export interface ConnectionBounds {
   max: number;
   /** From one address; those of this machine and Unix sockets have no such bound: there, one proxy speaks for all. */
   perAddressMax: number;
@@ -54,15 +54,15 @@ class Dispensable {
  * Bounds the open connections of all servers together, and of each address: a connection too many takes the place of one that can
  * be done without, and is refused only when there is none. So whoever opens connections alone shuts nobody out.
  */
-export class Connections {
-  readonly #options: ConnectionsOptions;
+export class ConnectionLimits {
+  readonly #options: ConnectionBounds;
   readonly #all = new Dispensable();
   readonly #byAddress = new Map<string, Dispensable>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
   /** Of TLS, whose requests come by another socket than the connection. */
   readonly #byPeer = new Map<string, Connection>();
 
-  constructor(options: ConnectionsOptions) {
+  constructor(options: ConnectionBounds) {
     this.#options = options;
   }
 

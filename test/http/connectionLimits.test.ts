@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { addressKey, Connections } from '../../src/http/connectionLimits.ts';
+import { addressKey, ConnectionLimits } from '../../src/http/connectionLimits.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { slowUpload, Wire } from '../support/wire.ts';
@@ -47,7 +47,7 @@ t.test('the log has the first requests without an API key, and the number of the
 
 t.test('each address has its share of the connections, a network of IPv6 as one', async (t) => {
   const server = createServer();
-  const connections = new Connections({ max: 100, perAddressMax: 3 });
+  const connections = new ConnectionLimits({ max: 100, perAddressMax: 3 });
   connections.watch(server);
   const open = (remoteAddress: string) => {
     const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress });
