@@ -1,7 +1,7 @@
 import type { QuotaWindow } from '../job/job.ts';
 import type { Limits, Standing } from './limits.ts';
 
-/** What one request takes of its client's rate and quota. What comes to nothing is given back when this is closed. */
+/** What one request takes of its client's rate and quota. {@link close} gives back the quota of a job that was not accepted. */
 export class Allowance {
   readonly #limits: Limits;
   readonly #clientId: string;
@@ -19,12 +19,12 @@ export class Allowance {
     this.#limits.takeRequest(this.#clientId);
   }
 
-  /** Throws ServiceError `quota_exceeded` if that is what will come of a job, whatever its purpose. */
+  /** Throws ServiceError `quota_exceeded` if the client can create no job, whatever its purpose. */
   refuseExhausted(): void {
     this.#limits.refuseExhausted(this.#clientId);
   }
 
-  /** The quota the job is to count against; asked again, the same. Throws ServiceError `quota_exceeded`. */
+  /** The quota that the job counts against; the same at every call. Throws ServiceError `quota_exceeded`. */
   takeJob(purpose: string | undefined): QuotaWindow | undefined {
     if (this.#asked) return this.#quota;
     this.isAbout(purpose);
@@ -43,12 +43,12 @@ export class Allowance {
     this.#quota = undefined;
   }
 
-  /** Says whose quota {@link standings} is to tell of; until then it is the one of jobs without a purpose. */
+  /** Sets the purpose whose quota {@link standings} shows; before that it shows the quota of jobs without a purpose. */
   isAbout(purpose: string | undefined): void {
     this.#purpose = purpose;
   }
 
-  /** The policies that hold, and what is left of them. */
+  /** The policies that apply, and what is left of them. */
   standings(): Standing[] {
     const rate = this.#limits.rate(this.#clientId);
     const quota = this.#limits.quota(this.#clientId, this.#purpose);

@@ -7,7 +7,7 @@ import { type LimitPolicies, type NamedQuota, PolicyBook, type RatePolicy } from
 import { Quotas } from './quotas.ts';
 import { Rates } from './rates.ts';
 
-/** A policy that holds for a request, and what is left of it. */
+/** A policy that applies to a request, and what is left of it. */
 export interface Standing {
   kind: 'rate' | 'quota';
   /** Of a quota. */
@@ -24,10 +24,10 @@ export interface ClientUsage {
   standings: Standing[];
 }
 
-/** Told of every refusal, by which kind of limit; must not throw. */
+/** Called at every refusal, with the kind of limit; must not throw. */
 export type RefusalObserver = (clientId: string, kind: Standing['kind']) => void;
 
-/** Rates and quotas of all clients. The policies may change at any time; what was counted stays counted. */
+/** Rates and quotas of all clients. The policies may change at any time; the counts stay. */
 export class Limits {
   readonly #rates: Rates;
   readonly #quotas: Quotas;
@@ -35,7 +35,7 @@ export class Limits {
   readonly #onRefusal: RefusalObserver;
   #policies: PolicyBook;
 
-  /** `counts` are those in the store. Windows of quotas are days and hours of `clock`; a rate has none. */
+  /** `counts` are those in the store. Windows of quotas are days and hours of `clock`; a rate has no windows. */
   constructor(
     policies: LimitPolicies,
     counts: QuotaCount[],
@@ -50,7 +50,7 @@ export class Limits {
     this.#clock = clock;
   }
 
-  /** Other policies from now on. */
+  /** Replaces the policies. */
   update(policies: LimitPolicies): void {
     this.#policies = new PolicyBook(policies);
   }
@@ -82,7 +82,7 @@ export class Limits {
     throw this.#quotaExceeded(clientId, quota, this.#quotas.remainder(clientId, quota.name, quota).resetMs);
   }
 
-  /** A job that was counted came to nothing. */
+  /** Uncounts a job that was not accepted. */
   giveBack({ clientId, quota }: Pick<Job, 'clientId' | 'quota'>): void {
     if (quota) this.#quotas.giveBack(clientId, quota);
   }

@@ -1,11 +1,11 @@
-/** How many requests a client may send. An endless number means no limit. */
+/** How many requests a client may send. Infinity means no limit. */
 export interface RatePolicy {
   readonly requests: number;
   /** Milliseconds in which as many come back. */
   readonly windowMs: number;
 }
 
-/** How many jobs a client may create in each window. An endless number means no limit. */
+/** How many jobs a client may create in each window. Infinity means no limit. */
 export interface QuotaPolicy {
   readonly jobs: number;
   readonly windowMs: number;
@@ -19,11 +19,11 @@ export interface LimitPolicies {
   readonly rate: RatePolicy;
   /** Of each client. */
   readonly quotas: Quotas;
-  /** What single clients have instead, by their names. */
+  /** Limits of single clients instead of those above, by client. */
   readonly clients: Readonly<Record<string, { readonly rate?: RatePolicy; readonly quotas: Quotas }>>;
 }
 
-/** The quota of all purposes without one of their own, and of jobs without a purpose: they share it, so that a new purpose is no way around it. */
+/** The quota of jobs without a purpose and of all purposes without a quota of their own: they share it, so that a new purpose does not evade it. */
 export const DEFAULT_QUOTA = 'default';
 
 export const NO_LIMITS: LimitPolicies = {
@@ -36,7 +36,7 @@ export interface NamedQuota extends QuotaPolicy {
   name: string;
 }
 
-/** Finds the policy that holds. Purposes come from callers: they are only ever looked up in maps. */
+/** Finds the policy that applies. Purposes come from callers, so they are looked up in maps only. */
 export class PolicyBook {
   readonly #rate: RatePolicy;
   readonly #quotas: Map<string, QuotaPolicy>;
@@ -66,18 +66,18 @@ export class PolicyBook {
     return quota && Number.isFinite(quota.jobs) ? quota : undefined;
   }
 
-  /** The quotas of which a job of this client is bound to take one; none if there are purposes without limit. */
+  /** The quotas one of which every job of this client takes; none if there are purposes without limit. */
   inescapable(clientId: string): NamedQuota[] {
     const quotas = this.#all(clientId);
     return quotas.every((quota) => quota !== undefined) ? quotas : [];
   }
 
-  /** Every quota that can hold for a job of this client. */
+  /** Every quota that can apply to a job of this client. */
   quotas(clientId: string): NamedQuota[] {
     return this.#all(clientId).filter((quota) => quota !== undefined);
   }
 
-  /** Those with limits of their own. */
+  /** Clients with limits of their own. */
   get clients(): Iterable<string> {
     return this.#clients.keys();
   }

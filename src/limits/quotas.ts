@@ -1,7 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import type { QuotaWindow } from '../job/job.ts';
-import { QUOTA_RETENTION_MS } from '../store/lmdb/quotaCounts.ts';
-import type { QuotaCount } from '../store/store.ts';
+import { QUOTA_RETENTION_MS, type QuotaCount } from '../store/store.ts';
 import type { QuotaPolicy } from './policies.ts';
 import type { Remainder } from './rates.ts';
 
@@ -15,8 +14,8 @@ export function windowAt(now: number, name: string, { windowMs }: QuotaPolicy): 
 }
 
 /**
- * How many jobs count against each quota: those in the store, and those on their way there. A job is counted before
- * it is received in full and given back if it comes to nothing, so no number of creates at once can get past a quota.
+ * How many jobs count against each quota: those in the store, and those being received. A job is counted before it is received in full
+ * and uncounted if it is not accepted, so no number of simultaneous requests exceeds a quota.
  */
 export class Quotas {
   readonly #clock: Clock;
@@ -37,7 +36,7 @@ export class Quotas {
     return window;
   }
 
-  /** The job that was counted there came to nothing. */
+  /** Uncounts a job that was not accepted. */
   giveBack(clientId: string, window: QuotaWindow): void {
     const count = this.#counts.get(nameOf(clientId, window));
     if (count) count.jobs -= 1;
@@ -50,7 +49,7 @@ export class Quotas {
     return { remaining: Math.max(0, policy.jobs - jobs), resetMs: window.endsAt - now };
   }
 
-  /** Those that created a job in a window of today or so. */
+  /** Clients that created a job in a recent window. */
   clients(): string[] {
     return Array.from(this.#counts.values(), ({ clientId }) => clientId);
   }

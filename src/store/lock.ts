@@ -10,8 +10,8 @@ export interface DaemonLock {
 }
 
 /**
- * Takes the daemon's exclusive lock. It is flock(2) on an open file: it lasts as long as our descriptor and goes with the
- * process, however that ends, so there are no stale locks. Node opens files close-on-exec: children do not inherit it.
+ * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, however that ends, so there are no stale
+ * locks. Node opens files close-on-exec: children do not inherit the lock.
  * Throws OperatorError with the holder's process id when another daemon has it.
  */
 export function acquireLock(path: string): DaemonLock {
@@ -26,7 +26,7 @@ export function acquireLock(path: string): DaemonLock {
   return { release: () => closeSync(file) };
 }
 
-/** Process id of the daemon that has the lock at `path`, or `unknown`; undefined while none has. Takes nothing, waits for nothing. */
+/** Process id of the daemon that holds the lock at `path`, or `unknown`; undefined while none does. Takes no lock and does not wait. */
 export function lockHolder(path: string): string | undefined {
   let inode: bigint;
   try {
@@ -46,13 +46,13 @@ function isLockOf(line: string, inode: bigint): boolean {
   return kind === 'FLOCK' && file.split(':')[2] === String(inode);
 }
 
-/** For whoever finds it locked. A full disk does not stop a daemon from holding the lock. */
+/** Writes down who holds the lock. A daemon holds it even where a full disk prevents that. */
 function noteHolder(file: number): void {
   try {
     ftruncateSync(file);
     writeSync(file, `${process.pid}\n`);
   } catch {
-    // They are told "unknown".
+    // Others are told "unknown".
   }
 }
 
@@ -67,7 +67,7 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Node has no flock(2); util-linux has, and locks the open file it shares with us as its descriptor 3. */
+/** Node has no flock(2). The program of util-linux locks the open file that it shares with this process as its descriptor 3. */
 function flock(file: number, path: string): void {
   const { status, error } = spawnSync('flock', ['--exclusive', '--nonblock', '3'], {
     stdio: ['ignore', 'ignore', 'ignore', file],

@@ -1,33 +1,32 @@
 /**
- * How long the service has been at work, in milliseconds. It goes on while the daemon runs, by a clock that nobody can set, and stands still
- * while it does not: so nothing grows old because the date was set, and what waits gets all the time it was promised. Whatever is durable
- * and has its time bears a stamp of it.
+ * How long the service has run, in milliseconds. Service time advances by a monotonic clock while the daemon runs, and stands still while
+ * it does not: so nothing expires because the date was set, and whatever waits gets all the time it was promised. Everything durable that
+ * has a time bears a stamp of it.
  *
- * It begins at the date, so that stamps of versions that knew none but the date compare with it. Nothing counts as older than the
- * beginning: what those versions stamped has its whole time from then on, whatever their clocks said.
+ * Service time begins at the date, so that stamps of versions that knew only dates compare with it. Nothing counts as older than the
+ * beginning: what those versions stamped has its whole time from then on, whatever their clocks showed.
  */
 export interface ServiceTime {
-  /** The stamp where it began in this store. */
+  /** The stamp at which service time began in this store. */
   readonly begunAt: number;
 
-  /** The date that was believed when it was kept last, milliseconds since the epoch; undefined until it is. */
+  /** The date when service time was last kept, milliseconds since the epoch; undefined before the first time. */
   readonly lastDate: number | undefined;
 
   /** A stamp of this moment: a whole number. */
   now(): number;
 
-  /** Milliseconds since a stamp; since the beginning for what has none. */
+  /** Milliseconds since a stamp; without a stamp, since the beginning. */
   since(stamp: number | undefined): number;
 
-  /** Stamps below the one returned are older than that many milliseconds; 0 while none can be. */
+  /** Stamps below the returned one are older than that many milliseconds; 0 while no stamp can be. */
   before(ms: number): number;
 
-  /** The date that belongs to a stamp if the service goes on without a break, for people. */
+  /** The date of a stamp if the service runs without a break, for people. */
   dateOf(stamp: number): number;
 
   /**
-   * Makes it durable, with the date that is believed. What passes between the last time and a crash is not counted: nothing ends early
-   * by that.
+   * Makes service time durable, with the trusted date. The time between the last call and a crash is not counted, so nothing ends early.
    */
   keep(date: number): Promise<void>;
 }

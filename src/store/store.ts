@@ -180,6 +180,9 @@ export interface JobCopy {
   copy: StoredCopy;
 }
 
+/** How long an idempotency key is kept, in service time from the acceptance of its job (section 8 of the contract). */
+export const IDEMPOTENCY_RETENTION_MS = 48 * 3_600_000;
+
 export interface IdempotencyKey {
   clientId: string;
   operation: 'createSealJob' | 'createDigestJob';
@@ -196,6 +199,9 @@ export interface IdempotencyEntry extends IdempotencyKey {
   /** In service time: its retention counts from then. */
   acceptedAt: number;
 }
+
+/** How long the counts of ended windows are kept: longer than a wrong clock is set back. */
+export const QUOTA_RETENTION_MS = 48 * 3_600_000;
 
 /** Jobs of one client that count against a quota in one window. */
 export interface QuotaCount extends QuotaWindow {

@@ -1,9 +1,7 @@
 import type { Logger } from 'pino';
 import type { Copies } from '../copy/copies.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
-import { IDEMPOTENCY_RETENTION_MS } from '../store/lmdb/idempotencyEntries.ts';
-import { QUOTA_RETENTION_MS } from '../store/lmdb/quotaCounts.ts';
-import type { JobCopy, Store } from '../store/store.ts';
+import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
 
 const INTERVAL_MS = 60_000;
 /** Entries removed in one transaction: so few that a batch waiting behind them is not delayed. */

@@ -3,8 +3,8 @@ import { syncTree } from '../../base/folders.ts';
 import { openDatabases } from './databases.ts';
 
 /**
- * Copies a store as it is at one moment, beside a daemon that goes on writing: LMDB reads one snapshot and writes what it
- * holds, unused pages left out. `to` must not exist. What is in `to` afterwards is on disk.
+ * Copies a store as it is at one moment, while a daemon goes on writing: LMDB reads one snapshot and leaves unused pages out. `to` must not
+ * exist. All of `to` is on disk afterwards.
  */
 export async function copyStore(from: string, to: string): Promise<void> {
   mkdirSync(to, { recursive: true, mode: 0o700 });

@@ -1,20 +1,17 @@
 import { assert } from '../../base/assert.ts';
 import { toHex } from '../../base/bytes.ts';
 import type { ServiceTime } from '../serviceTime.ts';
-import type { IdempotencyEntry, IdempotencyKey } from '../store.ts';
+import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
-/** How long a key is kept, in service time from the acceptance of its job (section 8 of the contract). */
-export const IDEMPOTENCY_RETENTION_MS = 48 * 3_600_000;
-
-/** Idempotency entries by key, and again by time, so that removing the old ones never searches. */
+/** Idempotency entries by key, and again by time, so that removing old entries needs no search. */
 export class IdempotencyEntries {
   readonly #databases: Databases;
   readonly #serviceTime: ServiceTime;
-  /** Keys of entries on their way to the disk, which no read sees yet. */
+  /** Keys of entries that are being written, which no read sees yet. */
   readonly #claimed = new Set<string>();
 
   constructor(databases: Databases, serviceTime: ServiceTime) {
@@ -52,12 +49,12 @@ export class IdempotencyEntries {
     }
   }
 
-  /** The job whose entry is stored there; undefined when there is none any more. */
+  /** The job of the entry at that key; undefined when the entry is gone. */
   jobOf(key: Uint8Array): string | undefined {
     return this.#stored(key)?.jobId;
   }
 
-  /** What frees the key again: nothing, if it has passed to another job meanwhile. */
+  /** The changes that free the key again; an entry that another job has taken meanwhile stays. */
   release(releaseKey: Uint8Array): Change[] {
     const { acceptedAtMs, idempotency: key } = parseExpiryKey(releaseKey);
     const changes: Change[] = [{ database: this.#databases.expiry, key: releaseKey }];
@@ -66,7 +63,7 @@ export class IdempotencyEntries {
     return changes;
   }
 
-  /** What removes entries accepted before that service time, the oldest `limit` of them at most. */
+  /** The changes that remove entries accepted before that service time, at most the oldest `limit` of them. */
   *expired(before: number, limit: number): Iterable<Change[]> {
     const range = { end: timeKey(before), limit };
     for (const key of this.#databases.expiry.getKeys(range)) yield this.release(key);

@@ -7,7 +7,7 @@ import { encodeRecord, parseRecord } from './records.ts';
 
 const IDENTITY_KEY = Buffer.from('identity');
 
-/** Throws OperatorError where there is none, or where a newer program wrote it than one that knows this layout. */
+/** Throws OperatorError when there is none, or when a newer program wrote a layout that this one does not know. */
 export function readIdentity({ identity }: Databases, path: string, schema: number): StoreIdentity {
   const bytes = identity.getBinary(IDENTITY_KEY);
   if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
@@ -24,7 +24,7 @@ export function identityChange({ identity: database }: Databases, identity: Stor
   return { database, key: IDENTITY_KEY, value: encodeRecord(identity) };
 }
 
-/** Throws OperatorError for a store whose indexes are half old, half new. */
+/** Throws OperatorError for a store whose repair was interrupted. */
 export function assertNotUnderRepair(path: string, { repair }: StoreIdentity): void {
   if (repair === undefined) return;
   throw new OperatorError(
@@ -32,10 +32,10 @@ export function assertNotUnderRepair(path: string, { repair }: StoreIdentity): v
   );
 }
 
-/** What the administrator calls it. */
+/** The keys of the configuration file. */
 const CONFIG_KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
 
-/** Throws OperatorError when the store is for something else than the configuration says. */
+/** Throws OperatorError when the configuration is for another store. */
 export function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
   const known = field as keyof typeof CONFIG_KEYS;
   const actual = identity[known];

@@ -2,11 +2,15 @@ import { isReceived } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import type { IndexFlaw } from '../indexStore.ts';
-import type { IdempotencyEntry, QuotaCount } from '../store.ts';
+import {
+  IDEMPOTENCY_RETENTION_MS,
+  type IdempotencyEntry,
+  QUOTA_RETENTION_MS,
+  type QuotaCount,
+} from '../store.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { DatabaseName } from './databases.ts';
 import { REVISIONS_KEPT } from './endpointRecords.ts';
-import { IDEMPOTENCY_RETENTION_MS } from './idempotencyEntries.ts';
 import { type Expected, type IndexView, inHex, readable } from './indexView.ts';
 import {
   COUNTER_BYTES,
@@ -42,7 +46,7 @@ import {
   SCOPE_KEY_BYTES,
   scopeEntries,
 } from './postings.ts';
-import { encodeCount, QUOTA_RETENTION_MS } from './quotaCounts.ts';
+import { encodeCount } from './quotaCounts.ts';
 import { encodeRecord, encodeSealed, isReleased, parseLeaf } from './records.ts';
 import { countEntries, emptyTally } from './tallies.ts';
 
@@ -50,9 +54,8 @@ import { countEntries, emptyTally } from './tallies.ts';
  * How one index follows from the rest of the store. The rule tells page by page what belongs at which keys. Between two pages others may
  * write; a page is made and compared at one moment, and what belongs together is written together, so a running daemon causes no flaw.
  *
- * The rules use the functions that write the entries. They do not write a second store to compare with: half of the indexes depend on what
- * happened and is not kept (deliveries made, keys used again, generations of lookups, source URLs), and a copy of the other half needs the
- * disk space of the store once more.
+ * The rules use the functions that write the entries, but write no second store to compare with: half of the indexes depend on what is not
+ * kept (deliveries made, keys used again, generations of lookups, source URLs), and the other half needs the store's disk space again.
  */
 export interface IndexRule {
   database: DatabaseName;
@@ -180,7 +183,7 @@ function* lookups(view: IndexView): Iterable<Expected[]> {
     const own = generation > last() ? [] : entriesOf(view, jobKeyAtEnd(lookup), lookupEntries);
     return own.some((entry) => entry.equals(lookup)) ? [] : [[key, undefined]];
   });
-  // A repair has removed by now what has no place in the index; for a check it does not matter where missing entries would go.
+  // By now a repair has removed superfluous entries; for a check it does not matter where missing entries would go.
   const postings = new Postings(databases);
   let near = 0;
   const keyOf = (lookup: Uint8Array) => {
@@ -266,7 +269,7 @@ function* quotas(view: IndexView): Iterable<Expected[]> {
   }
 }
 
-/** The last revisions without a gap, up to one that no endpoint is ahead of. */
+/** The last revisions without a gap, up to the newest of any endpoint at least. */
 function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView): Iterable<Expected[]> {
   const keys = Array.from(endpointRevisions.getKeys({}), (key) => Buffer.from(key));
   const used = Array.from(

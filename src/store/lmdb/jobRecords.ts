@@ -22,10 +22,9 @@ import {
 } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
-import type { Databases } from './databases.ts';
+import { type Databases, scanKeys } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
 import { jobKey, NOTHING, ownKey, parseJobKey } from './keyLayout.ts';
-import { scanKeys } from './keyScan.ts';
 import type { Outbox } from './outbox.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';

@@ -11,8 +11,8 @@ import { type Databases, openDatabases } from './databases.ts';
 import { identityChange } from './identity.ts';
 
 /**
- * Brings a store from one layout to the next, in transactions of its own. It may be ended at any moment, and is then run again from its
- * beginning on what it left. Nobody else has the store open.
+ * Brings a store from one layout to the next, in transactions of its own. It may be interrupted at any moment, and then runs again from
+ * its beginning on what it left. Nobody else has the store open.
  */
 export type Migration = (databases: Databases, write: (changes: Change[]) => Promise<void>) => Promise<void>;
 
@@ -24,8 +24,8 @@ export function schemaAfter(migrations: readonly Migration[]): number {
 }
 
 /**
- * Takes a store through what it has not been through. It is copied first, to a folder beside it; and says that it has the next layout once all of
- * that is on disk. Throws OperatorError when it cannot be copied.
+ * Runs the migrations that a store has not had yet. First the store is copied to a folder beside it. It bears the number of the next layout
+ * once all of that layout is on disk. Throws OperatorError when it cannot be copied.
  */
 export async function migrateStore(
   path: string,
@@ -46,7 +46,7 @@ export async function migrateStore(
   }
 }
 
-/** What has the name is whole, and from before the first change: an interrupted migration is not copied again. */
+/** A folder of that name is a whole copy from before the first change: an interrupted migration makes no other. */
 async function copyAside(path: string, copy: string): Promise<void> {
   if (existsSync(copy)) return;
   const draft = `${copy}.part`;

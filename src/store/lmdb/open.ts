@@ -1,8 +1,22 @@
-import { closeSync, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { syncFolder } from '../../base/folders.ts';
+import { remedyFor, systemReason } from '../../base/systemReason.ts';
+import { formatBytes } from '../../base/units.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { DiskSpace } from '../diskSpace.ts';
@@ -13,15 +27,19 @@ import { assertNotUnderRepair, assertSame, identityChange, readIdentity } from '
 import { counterKey } from './keyLayout.ts';
 import { lmdbStore } from './lmdbStore.ts';
 import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrations.ts';
-import { assertIsThere, assertIsWritable } from './openable.ts';
 import { encodeRecord } from './records.ts';
 
 const BACKLOG_MAX_DEFAULT = 10_000;
 
-/** LMDB's MDB_MAGIC in the first of the two meta pages a file begins with (mdb.c). */
+/** MDB_MAGIC of LMDB, in the first of the two meta pages at the beginning of a file (mdb.c). */
 const MAGIC = 0xbeefc0de;
 const MAGIC_OFFSET = 24;
 const META_PAGES_BYTES = 8192;
+
+/** The next map is twice as large as this one, and for a moment both exist. */
+const MAP_GROWTH = 4;
+/** For Node itself. */
+const MAP_BYTES_SPARE = 16 * 2 ** 30;
 
 export interface CreateStoreOptions {
   /** Folder of the store; must not exist. */
@@ -29,7 +47,7 @@ export interface CreateStoreOptions {
   identity: Omit<StoreIdentity, 'schema'>;
   /** The first epoch of the log. */
   epoch: Epoch;
-  /** Who makes it: the first record of the audit trail. */
+  /** The first record of the audit trail: who makes the store. */
   act?: Act;
 }
 
@@ -37,24 +55,24 @@ export interface OpenStoreOptions {
   path: string;
   /** What the configuration says the store is for. */
   expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
-  /** Opens without the right to write, in a process that only looks. */
+  /** Opens for reading only. */
   readOnly?: boolean;
-  /** Opens also what a repair left half-way. */
+  /** Also opens a store whose repair was interrupted. */
   repairing?: boolean;
-  /** Migrates a store of an older program: for the daemon alone, which holds the lock. Told before it begins. */
+  /** Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused. */
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
   clock?: Clock;
-  /** For tests: milliseconds on a clock that nobody sets, by which service time goes on. */
+  /** For tests: the monotonic clock of service time, milliseconds. */
   monotonicMs?: Clock;
   /** Writes wait while the disk is full. */
   diskSpace?: DiskSpace;
-  /** What may wait to be sent to one webhook endpoint, and as many may be given up. */
+  /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
   backlogMax?: number;
 }
 
-/** Makes an empty store: all of it, or nothing. Throws OperatorError when the folder exists already. */
+/** Makes an empty store, whole or not at all. Throws OperatorError when the folder exists already. */
 export async function createStore({ path, identity, epoch, act }: CreateStoreOptions): Promise<void> {
   if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
   const draft = `${path}.new`;
@@ -82,7 +100,7 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
 
 /**
  * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when it belongs to another environment or log,
- * when a newer program made it, or an older one and nobody is told of its migration, or when a repair of it was interrupted.
+ * when a newer program made it or an older one that may not be migrated, or when a repair of it was interrupted.
  */
 export async function openStore({
   path,
@@ -158,4 +176,49 @@ function assertIsEnvironment(path: string): void {
   } finally {
     closeSync(file);
   }
+}
+
+/** A store that this user cannot read exists all the same: nobody must be told to make another. */
+function assertIsThere(path: string): void {
+  const file = join(path, 'data.mdb');
+  try {
+    accessSync(file, constants.R_OK);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT')
+      throw new OperatorError(`there is no store in ${path}: make one with \`pdfseal init\``, { cause });
+    throw cannotOpen(file, cause);
+  }
+}
+
+/** Throws OperatorError, with the remedy, when the files of LMDB cannot be written. */
+function assertIsWritable(path: string): void {
+  for (const file of ['data.mdb', 'lock.mdb']
+    .map((name) => join(path, name))
+    .filter((name) => existsSync(name))) {
+    try {
+      accessSync(file, constants.R_OK | constants.W_OK);
+    } catch (cause) {
+      throw cannotOpen(file, cause);
+    }
+  }
+  assertCanGrow(join(path, 'data.mdb'));
+}
+
+/** LMDB maps the whole file, and doubles the map as the file grows. Where that fails, it ends the process without a word. */
+function assertCanGrow(file: string): void {
+  const limit = addressSpaceBytesMax();
+  if (limit >= statSync(file).size * MAP_GROWTH + MAP_BYTES_SPARE) return;
+  throw new OperatorError(
+    `this process may have ${formatBytes(limit)} of address space, too little for ${file} to grow: lift that limit (LimitAS=infinity, ulimit -v unlimited)`,
+  );
+}
+
+/** The soft limit RLIMIT_AS (getrlimit(2)), which Node does not expose. */
+function addressSpaceBytesMax(): number {
+  const [, limit] = /^Max address space +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+  return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+}
+
+function cannotOpen(file: string, cause: unknown): OperatorError {
+  return new OperatorError(`cannot open ${file} (${systemReason(cause)}): ${remedyFor(cause)}`, { cause });
 }

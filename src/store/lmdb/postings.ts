@@ -5,13 +5,13 @@ import type { Database, Databases } from './databases.ts';
 import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keyLayout.ts';
 
 /**
- * The indexes behind listing. A posting list is a range of keys that begin with one term and end with job keys, so it is
- * sorted by time of acceptance. Each term begins with a scope, one per circle of viewers: whoever reads a list may
- * see every job in it, and cannot learn of others from how long a search takes or where its pages end.
+ * The indexes behind listing. A posting list is a range of keys that begin with one term and end with job keys, so it is sorted by time of
+ * acceptance. Each term begins with a scope, one per circle of viewers: whoever reads a list may see every job in it, and learns nothing of
+ * other jobs from how long a search takes or where its pages end.
  *
- * `scopes` has one list per scope, written at its end. Digests and references would hit a random page each, and a big
- * store would write a page per job and term. So `lookups` is cut into generations: only the newest one is written, and
- * it stays as small as in a new store; a search looks into each.
+ * `scopes` has one list per scope, written at its end. Each digest or reference would change a random page, so a large store would write a
+ * page per job and term. Therefore `lookups` has generations: only the newest is written, and stays as small as in a new store; a search
+ * reads all of them.
  */
 const GENERATION_ENTRIES = 131_072;
 const GENERATION_BYTES = 4;
@@ -36,7 +36,7 @@ export class Postings {
     this.#entries = lookups.getKeysCount({ start: generationKey(this.#generation) });
   }
 
-  /** Everything under which a new job is found later. */
+  /** The entries under which a new job is found later. */
   changesFor(job: Job, key: Uint8Array): Change[] {
     return [
       ...scopeEntries(job, key).map((entry) => posting(this.#scopes, entry)),
@@ -49,7 +49,7 @@ export class Postings {
     return inGeneration(this.#currentGeneration(), lookup);
   }
 
-  /** Keys of the jobs that viewer, digest or reference, and times allow, newest first; other filters are not applied. */
+  /** Keys of the jobs that match viewer, digest or reference, and times, newest first; other filters are not applied. */
   *find(query: JobQuery): Iterable<Uint8Array> {
     const [from, below] = keyBounds(query);
     const searches = this.#prefixes(query).map(({ database, prefix }) =>
@@ -112,7 +112,7 @@ export function parseLookup(key: Uint8Array): { generation: number; lookup: Uint
   return { generation: Buffer.from(key).readUInt32BE(), lookup: key.subarray(GENERATION_BYTES) };
 }
 
-/** As many generations as that number of jobs can have filled, at most. */
+/** The number of generations that so many jobs can have filled at most. */
 export function generationsMax(jobs: number): number {
   return Math.ceil((jobs * LOOKUPS_PER_JOB_MAX) / GENERATION_ENTRIES) + 1;
 }
@@ -193,7 +193,7 @@ function generationKey(generation: number): Buffer {
 
 export function newestGeneration(lookups: Database): number {
   for (const key of lookups.getKeys({ reverse: true })) {
-    // Damage, which must not keep anybody from opening the store to mend it.
+    // A damaged key must not prevent the store from being opened and mended.
     if (key.length === LOOKUP_KEY_BYTES) return parseLookup(key).generation;
   }
   return 0;

@@ -6,24 +6,21 @@ import type { Database, Databases } from './databases.ts';
 import { quotaKey, timeKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
-/** How long counts of windows that are over are kept: longer than a clock that is wrong is set back. */
-export const QUOTA_RETENTION_MS = 48 * 3_600_000;
-
 export function encodeCount({ clientId, name, startsAt, endsAt, jobs }: QuotaCount): Buffer {
   return encodeRecord({ clientId, name, startsAt, endsAt, jobs });
 }
 
-/** Counts of jobs by quota and window, each written together with the job that is counted. */
+/** Counts of jobs by quota and window; each is written together with the job it counts. */
 export class QuotaCounts {
   readonly #database: Database;
-  /** What the counts will be when all writes on their way are on disk. */
+  /** The counts once all writes under way are on disk. */
   readonly #coming = new Map<string, number>();
 
   constructor({ quotas }: Databases) {
     this.#database = quotas;
   }
 
-  /** What counts one job more, or one less. To be handed to the disk at once: writes go there in the order of their counts. */
+  /** The change that counts one job more or less. Write it at once: writes must reach the disk in the order of their counts. */
   change(clientId: string, window: QuotaWindow, by: 1 | -1): Change {
     const key = quotaKey(clientId, window);
     const name = toHex(key);
@@ -36,7 +33,7 @@ export class QuotaCounts {
     return Array.from(this.#database.getRange({}), ({ value }) => parseRecord<QuotaCount>(value, 'a quota'));
   }
 
-  /** What removes the counts of windows that ended before `epochMs`, the oldest `limit` of them at most. */
+  /** The changes that remove counts of windows that ended before `epochMs`, at most the oldest `limit` of them. */
   ended(epochMs: number, limit: number): Change[] {
     return Array.from(this.#database.getKeys({ end: timeKey(epochMs), limit }), (key) => {
       this.#coming.delete(toHex(key));

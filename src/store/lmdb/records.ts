@@ -5,14 +5,14 @@ import type { Content, DocumentDigests, Failure, Job, Outcome } from '../../job/
 import type { Leaf } from '../store.ts';
 import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keyLayout.ts';
 
-/** Enough to notice damage. It is no seal: whoever can write here can make a new one. */
+/** Enough to notice damage. It is no seal: whoever can write to the store can make a new one. */
 const CHECKSUM_BYTES = 8;
 
 /**
- * How records look on disk: a checksum, the first 8 bytes of SHA-256 over the rest; then JSON, because it keeps every string code
- * unit for code unit, lone surrogates included, and V8 reads it faster than anything written in JavaScript.
+ * A record on disk: a checksum, which is the first 8 bytes of SHA-256 over the rest; then JSON, because JSON keeps every string code unit
+ * for code unit, lone surrogates included, and V8 reads it faster than anything written in JavaScript.
  *
- * LMDB has no checksums of its own, and not all of a record is in a manifest: who made a job is not.
+ * LMDB has no checksums of its own, and a manifest does not cover all of a record: it does not tell who made the job.
  */
 export function encodeRecord(record: unknown): Buffer {
   const json = Buffer.from(JSON.stringify(record));
@@ -32,8 +32,8 @@ function checksumOf(json: Uint8Array): Uint8Array {
 }
 
 /**
- * A job without the names of the fields every job has: there are millions, and names would be half of each. Fields
- * not listed here follow by name, in the object at the end.
+ * A job without the names of the fields every job has: names would be half of each record. Fields not listed here follow by name, in the
+ * object at the end.
  */
 export function encodeJob({
   id: _id, // the key of the record
@@ -93,7 +93,7 @@ export function parseJob(key: Uint8Array, encoded: Uint8Array): Job {
   };
 }
 
-/** The content of a `url` job, which has a record of its own: it comes after the job's, and that is never changed. */
+/** The content of a `url` job has a record of its own: it comes later, and the record of a job never changes. */
 export function encodeContent(content: Content): Buffer {
   return encodeRecord(flatContent(content));
 }
@@ -129,7 +129,7 @@ function digestsOf([sha256, sha512, bytes]: FlatDigests): DocumentDigests {
 
 const SEALED = Buffer.from('s');
 const FAILED = Buffer.from('f');
-/** Failed as if it had never been asked for: it counts against no quota. */
+/** Failed, and its create counts as never made: it counts against no quota. */
 const RELEASED = Buffer.from('r');
 
 export function encodeSealed(leafIndex: number): Buffer {
@@ -140,7 +140,7 @@ export function encodeFailed(failure: Failure, isReleased = false): Buffer {
   return Buffer.concat([isReleased ? RELEASED : FAILED, encodeRecord(failure)]);
 }
 
-/** Whether these are the bytes of an outcome that was taken back with its create. */
+/** Whether these are the bytes of an outcome whose create counts as never made. */
 export function isReleased(bytes: Uint8Array): boolean {
   return bytes[0] === RELEASED[0];
 }

@@ -5,11 +5,11 @@ import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
-/** As it was kept last. */
+/** Service time as it was last kept. */
 interface Point {
   elapsedMs: number;
   begunAt: number;
-  /** The date that was believed then, milliseconds since the epoch. */
+  /** The date then, as far as it was trusted; milliseconds since the epoch. */
   date?: number;
 }
 
@@ -17,11 +17,11 @@ const POINT_KEY = Buffer.from('service_time');
 
 export interface ServiceTimeOptions {
   clock: Clock;
-  /** Milliseconds on a clock that nobody sets. */
+  /** A monotonic clock, milliseconds. */
   monotonicMs: Clock;
 }
 
-/** Service time in the embedded store: one record, and what has passed since it was read. */
+/** Service time in the embedded store: one record, and the time since it was read. */
 export class LmdbServiceTime implements ServiceTime {
   readonly begunAt: number;
   readonly lastDate: number | undefined;
@@ -68,7 +68,7 @@ export class LmdbServiceTime implements ServiceTime {
   }
 }
 
-/** One that is damaged is none: the time begins anew, and nothing ends early. */
+/** A damaged record counts as none: service time begins again, and nothing ends early. */
 function readPoint({ identity }: Databases): Point | undefined {
   return readable<Point>(identity.getBinary(POINT_KEY));
 }

@@ -19,7 +19,7 @@ export interface AuditOptions {
   accept(job: ReceivedJob): Change[];
 }
 
-/** The audit trail in the embedded store. Writes of every process take turns by the number of the next record. */
+/** The audit trail in the embedded store. The number of the next record makes writes of all processes take turns. */
 export class TrailRecords implements TrailStore {
   readonly #databases: Databases;
   readonly #commits: Commits;
@@ -37,7 +37,7 @@ export class TrailRecords implements TrailStore {
     return number;
   }
 
-  /** An act that is a write, and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
+  /** Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
   async write(act: Act | null, write: Write): Promise<boolean> {
     if (act === null) return this.#commits.write(write);
     return (await this.#write(act, write)) !== undefined;
@@ -71,7 +71,7 @@ export class TrailRecords implements TrailStore {
         changes: [...changes, ...this.#changes(act, number, previous)],
       });
       if (happened) return number;
-      // Where another record took the number, the act is looked at anew; otherwise its own condition forbade it.
+      // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
       if ((await this.newest()) < number) return undefined;
     }
   }
@@ -97,7 +97,7 @@ export class TrailRecords implements TrailStore {
   }
 }
 
-/** What has a record sealed: a job like any other, for a document that is the record itself. */
+/** The job that seals a record: a job like any other, whose document is the record itself. */
 function jobOf(number: number, text: string, acceptedAt: number): ReceivedJob {
   const bytes = fromUtf8(text);
   const document = { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
