@@ -27,7 +27,7 @@ export function initKey<Algorithm extends KeyAlgorithm>(
   algorithm: Algorithm,
 ): Promise<HeldKey<Algorithm>> {
   return withSigner(options, 'write', async (signer) => {
-    const { spki } = await signer.generateKey(algorithm, GENERATE_TIMEOUT_MS);
+    const { spki } = await signer.ask({ kind: 'generateKey', algorithm }, GENERATE_TIMEOUT_MS);
     return (await provenKey(options, signer, { algorithm, spki })).key;
   });
 }
@@ -54,7 +54,11 @@ export function useKey<Result>(
   use: (key: HeldKey, sign: Sign) => Promise<Result>,
 ): Promise<Result> {
   return withSigner(options, 'read', async (signer) => {
-    const { key, sign } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
+    const { key, sign } = await provenKey(
+      options,
+      signer,
+      await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS),
+    );
     return use(key, sign);
   });
 }
@@ -62,8 +66,8 @@ export function useKey<Result>(
 /** A key, proven by a signature, and how its token keeps it. Throws OperatorError when there is none. */
 export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
   return withSigner(options, 'read', async (signer) => {
-    const { key } = await provenKey(options, signer, await signer.findKey(START_TIMEOUT_MS));
-    return { ...key, ...(await signer.inspectKey(START_TIMEOUT_MS)) };
+    const { key } = await provenKey(options, signer, await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS));
+    return { ...key, ...(await signer.ask({ kind: 'inspectKey' }, START_TIMEOUT_MS)) };
   });
 }
 
@@ -72,7 +76,7 @@ export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
  */
 export function destroyKey(options: PartitionOptions): Promise<void> {
   return withSigner(options, 'write', async (signer) => {
-    await signer.destroyKey(START_TIMEOUT_MS);
+    await signer.ask({ kind: 'destroyKey' }, START_TIMEOUT_MS);
   });
 }
 
@@ -83,8 +87,8 @@ async function withSigner<Result>(
 ): Promise<Result> {
   const signer = new SignerProcess(options, options.region, () => {});
   try {
-    await signer.connect(options, access, START_TIMEOUT_MS);
-    await logInOnce(options, () => signer.logIn(START_TIMEOUT_MS));
+    await signer.ask({ kind: 'connect', token: options, access }, START_TIMEOUT_MS);
+    await logInOnce(options, () => signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS));
     return await use(signer);
   } catch (cause) {
     if (!(cause instanceof SignerFailure)) throw cause;
@@ -102,7 +106,7 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
   const key = { region, keyLabel, ...found };
   const verify = verifierOf(key);
   const sign = async (message: Uint8Array) => {
-    const signature = await signer.sign(message, START_TIMEOUT_MS);
+    const signature = await signer.ask({ kind: 'sign', message }, START_TIMEOUT_MS);
     if (await verify(message, signature)) return signature;
     throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
   };

@@ -41,21 +41,21 @@ export interface PartitionStatus {
   pid?: number;
 }
 
-/** Whoever wants to know what becomes of a partition; must not throw. */
+/** Told of every change of a partition; must not throw. */
 export interface PartitionObserver {
   changed(): void;
   /** A verified signature, and how long the token took for it. */
   signed(durationMs: number): void;
 }
 
-/** From one start to the next while starts fail: short enough to be back within 2 s of a token's return. */
+/** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
 
-/** A step of a start that takes so long, and so many times what the last good start took, hangs. */
+/** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
 const HANG_FACTOR = 3;
-/** Of the starts that may hang, every so many-th is waited for: the token may have become slow. */
+/** One start in so many gets the whole time-out: the token may have become slow. */
 const PATIENT_START_EVERY = 50;
 
 /** How often a refused PIN's file is looked at (not read). */
@@ -87,7 +87,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #backoffMs = BACKOFF_MS_MIN;
   /** When the newest child was started, on the monotonic clock. */
   #startedAtMs = 0;
-  /** How long the last start that went well took. */
+  /** Duration of the last successful start. */
   #goodStartMs = 0;
   #lastUseAtMs = 0;
   /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
@@ -232,10 +232,10 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
   async #open(signer: SignerProcess): Promise<void> {
     const timeoutMs = this.#stepTimeoutMs();
-    await signer.connect(this.#token, 'read', timeoutMs);
+    await signer.ask({ kind: 'connect', token: this.#token, access: 'read' }, timeoutMs);
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
-    await logInOnce(this.#token, () => signer.logIn(this.#times.startTimeoutMs));
-    const found = await signer.findKey(timeoutMs);
+    await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#times.startTimeoutMs));
+    const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
       throw new SignerFailure(
         'key_changed',
@@ -246,7 +246,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   }
 
   async #signVerified(signer: SignerProcess, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    const signature = await signer.sign(message, timeoutMs);
+    const signature = await signer.ask({ kind: 'sign', message }, timeoutMs);
     if (!(await this.#verify(message, signature))) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
@@ -272,7 +272,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
       // One failure condemns the child: a token that vanished and came back serves only those who start afresh.
       const failure = toSignerFailure(error);
       signer.kill(failure);
-      // Unless it is gone and another signs already: then this is old news.
+      // Unless it has been replaced already: then the failure is out of date.
       if (this.#signer === signer) this.#enter(stateAfter(failure), failure);
       return undefined;
     }
@@ -307,7 +307,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   /** Logs a change once, however often the same failure repeats. */
   #enter(state: PartitionState, failure?: SignerFailure): void {
-    // What ends a child that was withdrawn is no news of the token.
+    // The end of a withdrawn child tells nothing about the token.
     if (this.#state === 'closed' || (this.#withdrawal !== undefined && state !== 'closed')) return;
     const unchanged = state === this.#state && failure?.code === this.#lastError;
     if (state !== this.#state) this.#since = systemClock();

@@ -20,7 +20,7 @@ export interface PartitionSignature<Algorithm extends KeyAlgorithm = SignatureAl
   signature: Uint8Array;
 }
 
-/** One partition by itself, for those to whom it matters which key signs. */
+/** A single partition, where it matters which key signs. */
 export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   readonly key: HeldKey<Algorithm>;
   /** Whether it is healthy, as far as is known without asking it. */
@@ -32,7 +32,7 @@ export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgor
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
   partitions: PartitionOptions[];
-  /** Each partition must present the one of its region and key label. */
+  /** Each partition must present the key of its region and key label. */
   keys: HeldKey<Algorithm>[];
   /** Which partitions must sign for a signature to count. */
   quorum: QuorumPolicy;
@@ -45,7 +45,7 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
 const START_TIMEOUT_MS = 10_000;
 const PROBE_INTERVAL_MS = 10_000;
 
-/** What a caller refused for want of a quorum is told to wait; a partition that returns is back sooner. */
+/** Callers refused below the quorum are told to wait so long; a partition that returns signs again sooner. */
 const RETRY_AFTER_SECONDS = 5;
 
 /**
@@ -78,7 +78,7 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
   return opened;
 }
 
-/** Those of `running` that hold one of the keys, and new ones for the others. */
+/** The running partitions that hold one of the keys, and new ones for the other keys. */
 function startMembers<Algorithm extends KeyAlgorithm>(
   { partitions, keys, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
   running: readonly Partition<HeldKey<Algorithm>>[],
@@ -125,7 +125,7 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     if (!this.canSign()) throw belowQuorum();
     const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
     await this.#collect(message, signatures);
-    // One may have returned while another was lost: at no time were too few healthy, so nobody need be refused.
+    // One partition may have returned while another was lost: enough were healthy at all times, so the request need not fail.
     if (!this.#suffice(signatures)) await this.#collect(message, signatures);
     if (!this.#suffice(signatures)) throw belowQuorum();
     return this.#members.flatMap(({ key }) => {
@@ -216,14 +216,14 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 
   /**
-   * The partitions that are to sign next: those whose key stays are shared, the others are started, and nobody waits for them.
+   * The partitions that sign next: partitions whose key stays are shared; the others are started, without waiting for them.
    */
   succeed(options: PartitionsOptions<Algorithm>): Partitions<Algorithm> {
     const members = startMembers(options, this.#members, this.#changes);
     return new Partitions(members, options.quorum, this.#changes);
   }
 
-  /** Logs out everywhere; no child is left when it resolves, but those that are shared with `others`. */
+  /** Logs out everywhere. When it resolves, no child is left but those shared with `others`. */
   async close(others?: Partitions<Algorithm>): Promise<void> {
     const shared = others === undefined ? [] : others.#members;
     const own = this.#members.filter((member) => !shared.includes(member));
@@ -254,7 +254,7 @@ function checkQuorum({
   if (fault !== undefined) throw new OperatorError(`kms.quorum: ${fault}`);
 }
 
-/** What a caller is told while nothing can be signed. */
+/** The answer to callers while nothing can be signed. */
 export function belowQuorum(): ServiceError {
   return new ServiceError(
     'kms_partition_unavailable',

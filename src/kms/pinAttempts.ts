@@ -1,6 +1,6 @@
 /**
- * What tokens said of PINs, as long as this process lives. Several keys may be on one token, which counts refused log-ins of all
- * of them together and locks itself after a few: so no PIN that it refused is shown to it again.
+ * Remembers which PINs tokens refused, as long as this process lives. Several keys may be on one token, which counts the refused log-ins
+ * of all of them together and locks itself after a few: so a PIN that the token refused is not tried again.
  */
 
 import { pinFileVersion } from './pinFile.ts';
@@ -9,12 +9,12 @@ import { isPinRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts
 
 /** By token: the version of the PIN file it refused. */
 const refused = new Map<string, string>();
-/** By token: the end of the queue, for two log-ins at once would be two attempts. */
+/** By token: the end of the queue, because two log-ins at once would be two attempts. */
 const turns = new Map<string, Promise<unknown>>();
 
 /**
- * Logs in, after all who came before on the same token. Throws what `logIn` does, and SignerFailure `pin_refused` without calling
- * it while the PIN file is the one that the token refused.
+ * Logs in, after all earlier log-ins to the same token. Throws what `logIn` throws; throws SignerFailure `pin_refused` without calling it
+ * while the PIN file is the one that the token refused.
  */
 export function logInOnce(token: TokenOptions, logIn: () => Promise<undefined>): Promise<undefined> {
   const name = nameOf(token);

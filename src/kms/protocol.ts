@@ -9,7 +9,7 @@ export interface TokenOptions {
   keyLabel: string;
   /** File with the user PIN and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
-  /** What an administrator writes the PIN to, in words, where the service manager makes that file from something else. */
+  /** Where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
   pinSource?: string;
   /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The child gets nothing else from ours. */
   environment?: Record<string, string>;
@@ -19,22 +19,25 @@ export interface TokenOptions {
 export interface KeyProtection {
   /** Attributes by which the key could leave the token, such as `CKA_EXTRACTABLE = true`; none for a key as made here. */
   exposures: string[];
-  /** Whether it was made in the token and could never leave it; false for one that was brought there, by a restore for one. */
+  /** Whether it was made in the token and could never leave it; false for a key that was imported, for example by a restore. */
   wasAlwaysInside: boolean;
 }
 
 export type TokenAccess = 'read' | 'write';
 
 /**
- * What the parent may ask of a signer, in this order. The PIN is in none of it: the child reads it from `token.pinFile`.
- * Logging in is a step of its own because it is the one that must not be tried again lightly.
+ * What the parent may ask of a signer, in this order. No request carries the PIN: the child reads it from `token.pinFile`.
+ * Logging in is a step of its own because it must not be repeated lightly.
  */
 export type SignerRequest =
+  /** Loads the module and finds the token. */
   | { kind: 'connect'; token: TokenOptions; access: TokenAccess }
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
+  /** What the token says of the key that was found. */
   | { kind: 'inspectKey' }
+  /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
   | { kind: 'sign'; message: Uint8Array }
   | { kind: 'close' };

@@ -41,7 +41,8 @@ function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
 }
 
 function opened<T>(thing: T | undefined): T {
-  if (thing === undefined) throw new SignerFailure('signer_error', 'asked for what was not opened before');
+  if (thing === undefined)
+    throw new SignerFailure('signer_error', 'the request came before the step that opens what it needs');
   return thing;
 }
 

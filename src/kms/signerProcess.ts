@@ -2,21 +2,13 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
-import type {
-  KeyProtection,
-  SignerAnswers,
-  SignerReply,
-  SignerRequest,
-  TokenAccess,
-  TokenOptions,
-} from './protocol.ts';
+import type { SignerAnswers, SignerReply, SignerRequest, TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
 const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));
 
-/** All a signer inherits: our environment may hold credentials, and a vendor's module is foreign code. */
+/** A signer inherits nothing else: the daemon's environment may hold credentials, and a vendor's module is foreign code. */
 const BASE_ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 
 /** An orderly logout may take this long before the process is killed. */
@@ -35,9 +27,9 @@ interface Pending {
  * module that hung once is not asked again. A failure the token reported leaves it running; the caller decides.
  */
 export class SignerProcess {
-  /** Resolves, with the first reason, as soon as the process is dead or condemned. Never rejects. */
+  /** Resolves, with the first reason, as soon as the process is dead or about to be killed. Never rejects. */
   readonly lost: Promise<SignerFailure>;
-  /** Resolves when the operating system has let go of the process. Never rejects. */
+  /** Resolves when the process no longer exists. Never rejects. */
   readonly exited: Promise<void>;
 
   readonly #child: ChildProcess;
@@ -74,37 +66,6 @@ export class SignerProcess {
     return this.#child.pid;
   }
 
-  /** Loads the module and finds the token. */
-  connect(token: TokenOptions, access: TokenAccess, timeoutMs: number): Promise<undefined> {
-    return this.#ask({ kind: 'connect', token, access }, timeoutMs);
-  }
-
-  logIn(timeoutMs: number): Promise<undefined> {
-    return this.#ask({ kind: 'logIn' }, timeoutMs);
-  }
-
-  findKey(timeoutMs: number): Promise<TokenPublicKey> {
-    return this.#ask({ kind: 'findKey' }, timeoutMs);
-  }
-
-  generateKey(algorithm: KeyAlgorithm, timeoutMs: number): Promise<TokenPublicKey> {
-    return this.#ask({ kind: 'generateKey', algorithm }, timeoutMs);
-  }
-
-  /** What the token says of the key that was found. */
-  inspectKey(timeoutMs: number): Promise<KeyProtection> {
-    return this.#ask({ kind: 'inspectKey' }, timeoutMs);
-  }
-
-  /** Destroys both halves of the pair. */
-  destroyKey(timeoutMs: number): Promise<undefined> {
-    return this.#ask({ kind: 'destroyKey' }, timeoutMs);
-  }
-
-  sign(message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    return this.#ask({ kind: 'sign', message }, timeoutMs);
-  }
-
   /** Ends the process at once; what is pending fails with `reason`. */
   kill(reason: SignerFailure): void {
     this.#lose(reason);
@@ -113,12 +74,13 @@ export class SignerProcess {
 
   /** Logs out and ends the process, by force if that takes more than a second. Resolves when it is gone. */
   async close(): Promise<void> {
-    await this.#ask({ kind: 'close' }, CLOSE_GRACE_MS).catch(() => {});
+    await this.ask({ kind: 'close' }, CLOSE_GRACE_MS).catch(() => {});
     this.kill(new SignerFailure('signer_closed', 'the partition was closed'));
     await this.exited;
   }
 
-  #ask<Kind extends SignerRequest['kind']>(
+  /** The answer of the signer. Rejects with SignerFailure; without an answer in time the process is killed. */
+  ask<Kind extends SignerRequest['kind']>(
     request: Extract<SignerRequest, { kind: Kind }>,
     timeoutMs: number,
   ): Promise<SignerAnswers[Kind]> {
@@ -154,7 +116,7 @@ export class SignerProcess {
   }
 }
 
-/** A module's chatter, bounded: per line, and by the pipe's own buffer. */
+/** Passes on the output of a module, bounded per line and by the buffer of the pipe. */
 function splitOutput(output: Readable | null, onOutput: (line: string) => void): void {
   output?.setEncoding('utf8').on('data', (text: string) => {
     for (const line of text.split('\n')) {

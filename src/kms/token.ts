@@ -22,7 +22,7 @@ const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
 const CKM_EDDSA = 0x1057;
 const CKR_CURVE_NOT_SUPPORTED = 0x140;
 
-/** How tokens say that CKA_EC_PARAMS do not suit them. */
+/** The answers of tokens that do not accept CKA_EC_PARAMS. */
 const CURVE_REFUSALS = new Set([
   CKR_CURVE_NOT_SUPPORTED,
   pkcs11.CKR_DOMAIN_PARAMS_INVALID,
@@ -48,8 +48,8 @@ const SIGNING: Record<KeyAlgorithm, number> = {
 };
 
 /**
- * What decides the key that is made, in each way to say it: tokens that know Ed25519 by its name only do not know its
- * object identifier. CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number.
+ * The parameters of a new key, in every form that tokens accept: tokens that know Ed25519 by name do not know its object identifier.
+ * CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number.
  */
 const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> = {
   ed25519: [
@@ -65,12 +65,12 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> 
   ],
 };
 
-/** Room for any signature of these algorithms. */
+/** Longer than any signature of these algorithms. */
 const SIGNATURE_BYTES_MAX = 512;
 
-/** Keeps a key from whoever has not logged in; means nothing on a token that has no log-in (PKCS#11 2.40, section 4.4). */
+/** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
 const AFTER_LOGIN: [name: string, type: number, value: boolean] = ['CKA_PRIVATE', pkcs11.CKA_PRIVATE, true];
-/** What a private key made by us must say of itself afterwards (PKCS#11 2.40, section 4.9). */
+/** The attributes that a new private key must have afterwards (PKCS#11 2.40, section 4.9). */
 const PROTECTION: (typeof AFTER_LOGIN)[] = [
   ['CKA_TOKEN', pkcs11.CKA_TOKEN, true],
   AFTER_LOGIN,
@@ -94,7 +94,7 @@ export class HsmToken {
   readonly #keyLabel: string;
   readonly #pinFile: string;
   readonly #pinSource: string;
-  /** What keeps a key in this token. */
+  /** The attributes that keep a key in this token. */
   readonly #protection: typeof PROTECTION;
 
   private constructor(
@@ -144,7 +144,7 @@ export class HsmToken {
     return new TokenKey(this.#module, this.#session, halves, this.#protection);
   }
 
-  /** Makes a key pair that cannot leave the token, and checks that the token says so too. */
+  /** Makes a key pair that cannot leave the token, and checks that the token reports it so. */
   generateKey(algorithm: KeyAlgorithm): TokenKey {
     if (this.#find([]).length > 0) throw new SignerFailure('key_exists', 'the token has a key of that label');
     const pair = this.#generatePair(algorithm);
@@ -197,7 +197,7 @@ export class HsmToken {
     );
   }
 
-  /** Gives both halves one CKA_ID, as stock tools expect of a pair. Here the label names it, so a token may refuse. */
+  /** Gives both halves one CKA_ID, as stock tools expect of a pair. pdfseald finds the pair by its label, so a token may refuse. */
   #nameAsPair(pair: pkcs11.KeyPair): void {
     const id = { type: pkcs11.CKA_ID, value: randomBytes(16) };
     try {
@@ -331,7 +331,7 @@ function readAttribute(object: Buffer, type: number, module: pkcs11.PKCS11, sess
   return attribute?.value ?? Buffer.alloc(0);
 }
 
-/** Those attributes of the object that are not as they should be, as they are. */
+/** The attributes of the object that differ from those expected, with their actual values. */
 function unmetBy(
   object: Buffer,
   expected: typeof PROTECTION,
