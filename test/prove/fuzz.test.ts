@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
-import { type Verdict, verifyReceipt } from '../../src/prove/verify.ts';
+import { createVerifier, type Verdict } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
@@ -32,9 +32,10 @@ const trust: TrustFile = {
   logs: [oneEpoch({ origin, environment: 'env_sandbox', keys: [key] })],
 };
 const { document } = makeContent();
+const verifier = createVerifier(trust);
 
 function verify(received: unknown): Verdict['outcome'] {
-  return verifyReceipt({ document, receipt: received, trust }).outcome;
+  return verifier({ document, receipt: received }).outcome;
 }
 
 t.test('the receipt as it is passes, so that the rest can fail', async (t) => {
