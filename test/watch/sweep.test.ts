@@ -111,8 +111,9 @@ t.test(
     await createStore({ path, identity, epoch });
     await tamper(path, ({ root, idempotency, expiry }) =>
       root.transaction(() => {
+        const job = sampleJob();
         for (let n = 0; n < EXPIRED; n += 1) {
-          const entry = sampleEntry(sampleJob(), { key: `key-${n}` });
+          const entry = sampleEntry(job, { key: `key-${n}` });
           idempotency.put(idempotencyKey(entry), encodeRecord(entry));
           expiry.put(expiryKey(entry.acceptedAt, idempotencyKey(entry)), Buffer.alloc(0));
         }
