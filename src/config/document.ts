@@ -35,7 +35,7 @@ function shapeOf(schema: unknown): Shape {
 }
 
 /** A key that stands in a document, or that could: every key of each table that is there. */
-export interface Leaf {
+interface Leaf {
   path: KeyPath;
   schema: Schema;
   found: unknown;

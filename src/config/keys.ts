@@ -42,7 +42,7 @@ export function noteOf(schema: z.core.$ZodType): Note {
 }
 
 /** A key that may be left out. `unset` says in words what applies then. */
-export function optional<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodExactOptional<Z> {
+export function omissible<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodExactOptional<Z> {
   return noted(type.exactOptional(), { unset });
 }
 

@@ -18,7 +18,7 @@ import {
   list,
   listenAddresses,
   objectIdentifier,
-  optional,
+  omissible,
   path,
   pemFile,
   publicUrl,
@@ -73,11 +73,11 @@ const partition = table({
   module: path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
     expected: 'the PKCS#11 module, readable to this user',
   }),
-  tokenLabel: optional(
+  tokenLabel: omissible(
     text('the label of the token (1 to 32 characters)', /^.{1,32}$/u),
     'what token_serial says',
   ),
-  tokenSerial: optional(
+  tokenSerial: omissible(
     text('the serial number of the token (1 to 16 characters)', /^.{1,16}$/u),
     'what token_label says',
   ),
@@ -85,20 +85,20 @@ const partition = table({
     'a key label such as "seal-2026" (letters, digits, dots, dashes, underscores)',
     /^[\w.-]{1,64}$/,
   ),
-  pinFile: optional(
+  pinFile: omissible(
     path('the file that holds the PIN and nothing else', {
       expected: 'a file that holds the PIN and nothing else, readable to this user',
     }),
     'what pin_credential says',
   ),
-  pinCredential: optional(
+  pinCredential: omissible(
     credential(
       'the PIN',
       'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
     ),
     'what pin_file says',
   ),
-  environment: optional(variables),
+  environment: omissible(variables),
 });
 
 function partitions(expected: string, min: number) {
@@ -131,18 +131,18 @@ const quotas = named(
 const http = section({
   listen: listenAddresses.prefault('127.0.0.1:8400'),
   clearTextBeyondLoopback: flag('whether other machines may speak to it without TLS').prefault(false),
-  tls: optional(
+  tls: omissible(
     table({
       certificateFile: pemFile('the certificate of the server, and those up to a root'),
-      keyFile: optional(pemFile('its private key'), 'what key_credential says'),
-      keyCredential: optional(
+      keyFile: omissible(pemFile('its private key'), 'what key_credential says'),
+      keyCredential: omissible(
         credential('the private key', 'a PEM file, readable to this user'),
         'what key_file says',
       ),
-      clientCaFile: optional(pemFile('the authorities that certify clients')),
+      clientCaFile: omissible(pemFile('the authorities that certify clients')),
     }),
   ),
-  publicUrl: optional(publicUrl, 'that of the first address of listen'),
+  publicUrl: omissible(publicUrl, 'that of the first address of listen'),
   headerTimeoutMs: duration('how long request headers may take', '1s', '5m').prefault('10s'),
   bodyIdleTimeoutMs: duration('how long an upload may pause', '1s', '10m').prefault('30s'),
   bodyBytesPerSecondMin: spelled(
@@ -167,8 +167,8 @@ const remote = table({
   url: authorityUrl,
   timeoutMs: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
   rootsFile: pemFile('the root certificates its tokens chain up to'),
-  policy: optional(objectIdentifier('the policy to ask for'), 'whatever it uses'),
-  tlsCaFile: optional(authoritiesFile, 'those that Node.js brings'),
+  policy: omissible(objectIdentifier('the policy to ask for'), 'whatever it uses'),
+  tlsCaFile: omissible(authoritiesFile, 'those that Node.js brings'),
 });
 
 /** Who vouches for the clock. */
@@ -176,7 +176,7 @@ const clock = table({
   trust: choice('"chrony", "timedatectl" or "system"', ['chrony', 'timedatectl', 'system']).prefault(
     'chrony',
   ),
-  program: optional(path('chronyc or timedatectl'), 'where Debian has it'),
+  program: omissible(path('chronyc or timedatectl'), 'where Debian has it'),
 }).transform(
   ({ trust, program }): ClockSource =>
     trust === 'system' ? { trust } : { trust, program: program ?? CLOCK_PROGRAMS[trust] },
@@ -200,14 +200,14 @@ export const configSchema = table({
     queueJobsMax: wholeNumber('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
     rate: rate(REQUESTS_DEFAULT).prefault({}),
   }),
-  admin: section({ listen: optional(adminAddress, 'admin.sock in state_dir') }),
+  admin: section({ listen: omissible(adminAddress, 'admin.sock in state_dir') }),
   health: section({
     canaryIntervalMs: duration('how often a canary is sealed', '1s', '24h', 'or off').prefault('1h'),
   }),
   quotas: quotas.prefault({}),
   clients: named(
     'the name of a client in lower case, digits and dashes: [clients.invoices]',
-    table({ rate: optional(rate('unlimited')), quotas: quotas.prefault({}) }),
+    table({ rate: omissible(rate('unlimited')), quotas: quotas.prefault({}) }),
     'a table for each client with limits of its own: [clients.invoices.rate]',
   ).prefault({}),
   storage: section({
@@ -241,7 +241,7 @@ export const configSchema = table({
     ),
   }),
   scan: section({
-    clamd: optional(clamdAddress, 'nothing is scanned'),
+    clamd: omissible(clamdAddress, 'nothing is scanned'),
     timeoutMs: duration('how long clamd may be silent when it is asked something', '100ms', '1h').prefault(
       '60s',
     ),
@@ -254,7 +254,7 @@ export const configSchema = table({
       /^(?!.*:\/\/)[^\s+]{1,255}$/u,
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
-    witnessFile: optional(
+    witnessFile: omissible(
       path('the witness file, where the newest checkpoint is noted outside of the store'),
       'witness in state_dir',
     ),
@@ -262,7 +262,7 @@ export const configSchema = table({
   }),
   sources: section({
     allow: allowList.prefault([]),
-    caFile: optional(authoritiesFile, 'those that Node.js brings'),
+    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
     publicCas: flag(PUBLIC_CAS).prefault(true),
     concurrentMax: wholeNumber('documents fetched at the same time', 1, 1024).prefault(16),
     answerTimeoutMs: duration('how long a source may take to answer', '100ms', '5m').prefault('10s'),
@@ -318,7 +318,7 @@ export const configSchema = table({
       'dead_letter_retention',
       duration('how long dead letters are kept', '1m', '365d').prefault('30d'),
     ),
-    caFile: optional(authoritiesFile, 'those that Node.js brings'),
+    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
     publicCas: flag(PUBLIC_CAS).prefault(false),
   }),
   clock: clock.prefault({}),

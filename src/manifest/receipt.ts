@@ -35,13 +35,13 @@ export interface Evidence {
   inclusion_proof: string[];
   /** A signed note (C2SP tlog-checkpoint). */
   checkpoint: string;
-  timestamps: TimestampToken[];
+  timestamps: ReceiptTimestamp[];
   /** DER; what the tokens' signatures chain up through. */
   certificates: string[];
 }
 
 /** A time-stamp over the signed checkpoint (RFC 3161). */
-export interface TimestampToken {
+export interface ReceiptTimestamp {
   type: 'rfc3161';
   token: string;
 }

@@ -40,7 +40,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 const WORDS = ['obj', 'trailer', 'stream'] as const;
 
 /** Scans one document from its first byte to its last. */
-export class Scan implements Visitor {
+export class MetadataScan implements Visitor {
   readonly #source: ByteSource;
   readonly #budget: Budget;
   /** The depth of attachment: how many documents contain this one. */
@@ -190,7 +190,7 @@ export class Scan implements Visitor {
   async #attached(stream: Stream, document: ByteSource): Promise<void> {
     if (this.#depth === DEPTH_MAX) throw new Undecodable('documents are attached to documents too deep');
     try {
-      const edits = await new Scan(document, this.#budget, this.#depth + 1).run();
+      const edits = await new MetadataScan(document, this.#budget, this.#depth + 1).run();
       if (edits.length > 0) this.#findings.packet(stream);
     } catch (error) {
       if (!(error instanceof NotStrippable)) throw error;

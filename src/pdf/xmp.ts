@@ -1,6 +1,6 @@
 import { Budget } from './budget.ts';
 import type { Edit } from './findings.ts';
-import { Scan } from './metadataScan.ts';
+import { MetadataScan } from './metadataScan.ts';
 import type { ByteSource } from './window.ts';
 
 /**
@@ -21,7 +21,7 @@ import type { ByteSource } from './window.ts';
  * Memory is bounded for any document, and the work is proportional to its length.
  */
 export async function findXmp(source: ByteSource, budget = Budget.for(source.bytes)): Promise<Edit[]> {
-  return new Scan(source, budget).run();
+  return new MetadataScan(source, budget).run();
 }
 
 /** Applies edits to the bytes that stand at `position`. */

@@ -3,7 +3,7 @@ import { proveScanner } from './proofs.ts';
 import { ScannerFailure } from './scannerFailure.ts';
 import { type ClamdAddress, type ClamdSession, openSession } from './session.ts';
 
-export interface ConnectionsOptions {
+export interface ConnectionPoolOptions {
   address: ClamdAddress;
   /** How long clamd may be silent when something is expected of it, and how long a document waits for a connection. */
   timeoutMs: number;
@@ -21,7 +21,7 @@ export interface Connection {
   version: ClamdVersion;
 }
 
-/** Connections nobody needed for so long are closed, but for one. */
+/** The pool closes connections that nobody needed for so long, except one. */
 const IDLE_MS_MAX = 5 * 60_000;
 
 /**
@@ -29,8 +29,8 @@ const IDLE_MS_MAX = 5 * 60_000;
  * itself over it. So whatever was restarted or reconfigured behind the address is looked at again, and so is every new
  * version of the signatures.
  */
-export class Connections {
-  readonly #options: ConnectionsOptions;
+export class ConnectionPool {
+  readonly #options: ConnectionPoolOptions;
   /** The one used last at the end. */
   #idle: { session: ClamdSession; since: number }[] = [];
   readonly #waiting: (() => void)[] = [];
@@ -39,7 +39,7 @@ export class Connections {
   #proven = '';
   #closed = false;
 
-  constructor(options: ConnectionsOptions) {
+  constructor(options: ConnectionPoolOptions) {
     this.#options = options;
   }
 

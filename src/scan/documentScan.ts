@@ -1,7 +1,7 @@
 import { ServiceError } from '../base/errors.ts';
 import type { ScanResult } from '../job/job.ts';
 import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
-import type { Connection, Connections } from './connectionPool.ts';
+import type { Connection, ConnectionPool } from './connectionPool.ts';
 import { ScannerFailure } from './scannerFailure.ts';
 
 /** What becomes of documents the scanner cannot look into: refused, or sealed with the verdict `encrypted`. */
@@ -25,7 +25,7 @@ export interface Scan {
 }
 
 export interface DocumentScanOptions {
-  connections: Pick<Connections, 'take' | 'release'>;
+  connections: Pick<ConnectionPool, 'take' | 'release'>;
   encrypted: EncryptedPolicy;
   /** Told of every answer, and how long it took from the document's last byte on; must not throw. */
   onScan?(answer: ScanAnswer['kind'], durationMs: number): void;

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ClamdVersion } from './clamdReply.ts';
-import { Connections } from './connectionPool.ts';
+import { ConnectionPool } from './connectionPool.ts';
 import {
   DocumentScan,
   type DocumentScanOptions,
@@ -67,7 +67,7 @@ export async function openScanner(options: ScannerOptions): Promise<Scanner> {
 /** clamd, watched: what it said of itself last, and whether documents can be scanned. */
 export class Scanner {
   readonly #options: ScannerOptions;
-  readonly #connections: Connections;
+  readonly #connections: ConnectionPool;
   readonly #clock: Clock;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -81,7 +81,7 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#connections = new Connections({
+    this.#connections = new ConnectionPool({
       address: options.clamd,
       timeoutMs: options.timeoutMs,
       connectionsMax: options.connectionsMax,

@@ -6,7 +6,7 @@ import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
 import { isReceived, type Job } from '../job/job.ts';
 import { IncomingBody, type Patience } from '../net/incomingBody.ts';
-import { codeOf, unfetchableNow } from '../source/fetchFailure.ts';
+import { shortNameOf, unfetchableNow } from '../source/fetchFailure.ts';
 import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
 import {
@@ -244,7 +244,7 @@ export class Fetching {
 
 /** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
 function describe({ code, message, cause }: ServiceError, sourceUrl: string): object {
-  const reason = code === 'internal_error' ? { err: cause } : { reason: codeOf(cause) };
+  const reason = code === 'internal_error' ? { err: cause } : { reason: shortNameOf(cause) };
   const { origin } = new URL(sourceUrl);
   return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
 }

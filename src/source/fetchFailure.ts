@@ -61,7 +61,7 @@ export function notAllowed(cause: unknown): ServiceError {
 }
 
 /** The short name of what went wrong: ours, or Node's code. Messages can quote URLs, so they are not logged. */
-export function codeOf(error: unknown): string {
+export function shortNameOf(error: unknown): string {
   if (error instanceof NoAnswer) return error.reason;
   if (!(error instanceof Error)) return 'unknown';
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;

@@ -20,7 +20,7 @@ export interface CertificateEntry {
   found: Certificate | { missing: string };
 }
 
-export type Validity = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
+export type CertificateState = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
 /** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
@@ -35,7 +35,7 @@ export function listCertificates({ certificatesDir, keys, remotes }: Certificate
 }
 
 /** Whether it may be relied on at `now`, milliseconds since the epoch. */
-export function validityOf({ found }: CertificateEntry, now: number): Validity {
+export function validityOf({ found }: CertificateEntry, now: number): CertificateState {
   if ('missing' in found) return 'missing';
   if (now > found.notAfter) return 'expired';
   return now < found.notBefore ? 'not_yet_valid' : 'valid';
