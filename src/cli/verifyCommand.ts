@@ -20,22 +20,19 @@ export function verifyCommand(): Command {
   return explain(
     new Command('verify')
       .description(
-        'Verifies that the receipt was issued by a log of the trust file for exactly this document. Uses no network and ' +
-          'nothing but the three files. Prints one line per check.',
+        'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only the three files, and no ' +
+          'network. Prints one line for each check.',
       )
-      .argument(
-        '<document>',
-        'the document, byte for byte as it was sealed; or the copy without metadata that was made of it',
-      )
-      .argument('<receipt>', 'its receipt')
-      .requiredOption('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
+      .argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata')
+      .argument('<receipt>', 'the receipt of the document')
+      .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
       .addOption(jsonOption())
       .action(verify),
     {
       exit: {
         0: 'good',
         1: 'bad',
-        2: 'could not tell (a file cannot be read, a log that is not in the trust file)',
+        2: 'undecided: a file cannot be read, or the log is not in the trust file',
       },
       examples: [
         'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',

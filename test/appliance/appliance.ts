@@ -236,7 +236,7 @@ t.test('the timers are set, and damaged indexes are found by what they start, an
   t.not(machine.run('systemctl start pdfseald-check@sandbox').status, 0);
   t.match(
     machine.must('journalctl --no-pager --namespace=pdfseald -u pdfseald-check@sandbox'),
-    /bad: \d+ entries of indexes; `pdfseal repair-index` mends them/,
+    /bad: \d+ entries of indexes; run `pdfseal repair-index`/,
   );
   t.not(machine.run('systemctl start pdfseald-backup@sandbox').status, 0, 'no copy of it is made in silence');
   const mended = machine.must(

@@ -70,7 +70,7 @@ t.test('what was made half-way is taken, and nothing is overwritten', async (t) 
   const refused = await init(sandbox, '--use-existing-keys');
   t.match(refused, {
     status: 1,
-    stderr: /timestamp-2026\.pem is a certificate of another key than local\/timestamp/,
+    stderr: /timestamp-2026\.pem is the certificate of another key than local\/timestamp/,
   });
   t.equal(readFileSync(unit, 'utf8'), foreign);
   t.notOk(existsSync(join(sandbox.dir, 'state/store')));
@@ -94,7 +94,7 @@ t.test(
     const sandbox = await uninitialized(t);
     await initKey({ ...item(sandbox.partitions, 0), ...STAMP }, 'ed25519');
     const unfit = await init(sandbox, '--use-existing-keys');
-    t.match(unfit, { status: 1, stderr: /timestamp-2026 is an Ed25519 key, whose time-stamps/ });
+    t.match(unfit, { status: 1, stderr: /timestamp-2026 is an Ed25519 key, and stock tools/ });
     const outliving = await init(sandbox, '--root-validity', '89d', '--certificate-validity', '90d');
     t.match(outliving, { status: 64, stderr: /certificate cannot outlive its root/ });
     const { stdout } = await list(sandbox);

@@ -51,7 +51,7 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.strictSame(readdirSync(copy).sort(), ['backup.json', 'documents', 'store']);
   const again = await pdfseal('backup', '--output', copy);
   t.equal(again.status, 1);
-  t.match(again.stderr, /exists already: a backup is never overwritten/);
+  t.match(again.stderr, /already exists, and a backup is never overwritten/);
 
   const drill = await pdfseal('restore', '--drill', '--input', copy);
   t.match(drill, { status: 0, stdout: /\d+ leaves, restored on trial and checked/ }, 'beside the daemon');

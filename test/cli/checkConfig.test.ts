@@ -114,11 +114,11 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
   const mend = withTls(old);
   t.match(await check(sandbox), {
     status: 0,
-    stdout: /! certificate http\.tls \(server\): .*[\s\S]*good, but for what is marked\n$/,
+    stdout: /! certificate http\.tls \(server\): .*[\s\S]*good, except for the warnings above\n$/,
   });
   mend();
   const daemon = await sandbox.start();
-  t.match(await check(sandbox), { status: 0, stdout: /✓ address .*: not tried: a daemon runs/ });
+  t.match(await check(sandbox), { status: 0, stdout: /✓ address .*: not tried, because a daemon runs/ });
   const ofDaemon = await sandbox.pdfseald(['--check-config', '--config', sandbox.configFile]);
   const withoutRates = (text: string) => text.replace(/hash engine: .*/, '');
   t.equal(ofDaemon.status, 0);
@@ -133,14 +133,14 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
 t.test('before the first start, as the manual has it', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
-  t.match(await check(sandbox), { status: 0, stdout: /! store: .* is not there yet\n {4}→ .*init/ });
+  t.match(await check(sandbox), { status: 0, stdout: /! store: .* does not exist yet\n {4}→ .*init/ });
 
   edit(sandbox, (text) => text.replace(/pin_file = .*/, 'pin_credential = "pin_eu"'));
   const byHand = await check(sandbox);
   const names = `${join(sandbox.dir, 'sandbox.pins/eu')} \\(credential pin_eu\\)`;
   t.match(byHand, {
     status: 0,
-    stdout: new RegExp(`! PIN of .*: not looked at: .*${names}.*\\n {4}→ pdfseal-run sandbox check-config`),
+    stdout: new RegExp(`! PIN of .*: not checked: .*${names}.*\\n {4}→ pdfseal-run sandbox check-config`),
   });
   const credentials = join(sandbox.dir, 'credentials');
   const env = { CREDENTIALS_DIRECTORY: credentials };

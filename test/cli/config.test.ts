@@ -138,7 +138,7 @@ t.test('beside a daemon that loaded another content of the file', async (t) => {
   writeFileSync(sandbox.configFile, edited);
   t.match(
     (await show()).stderr,
-    /^pdfseal: the running daemon loaded another content of .*sandbox\.toml at .*Z: reload it/,
+    /^pdfseal: .*sandbox\.toml has changed since the running daemon loaded it at .*Z: reload the daemon/,
   );
 
   daemon.child.kill('SIGHUP');
@@ -147,7 +147,7 @@ t.test('beside a daemon that loaded another content of the file', async (t) => {
   t.strictSame((await loaded()).pending, ['limits.document_bytes_max']);
   const { stdout, stderr } = await show('--changed', '--json');
   t.strictSame(JSON.parse(stderr), {
-    note: 'pdfseal: these keys wait for a restart of the daemon: limits.document_bytes_max',
+    note: 'pdfseal: these keys take effect when you restart the daemon: limits.document_bytes_max',
   });
   const lines = stdout
     .trimEnd()
@@ -158,5 +158,5 @@ t.test('beside a daemon that loaded another content of the file', async (t) => {
     { value: 7, source: 'file', changed: true },
   );
   const doctor = await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]);
-  t.match(doctor.stdout, /^! daemon: these keys wait for a restart of the daemon/m);
+  t.match(doctor.stdout, /^! daemon: these keys take effect when you restart the daemon/m);
 });

@@ -26,7 +26,7 @@ async function examine({ configFile }: Sandbox): Promise<Diagnosis[]> {
 async function complaints(sandbox: Sandbox): Promise<Diagnosis[]> {
   return (await examine(sandbox)).filter(
     ({ check, verdict, detail }) =>
-      verdict !== 'good' && detail !== 'it does not run' && !(check === 'clock' && verdict === 'warning'),
+      verdict !== 'good' && detail !== 'not running' && !(check === 'clock' && verdict === 'warning'),
   );
 }
 
@@ -93,7 +93,7 @@ const CASES: Case[] = [
     says: {
       check: 'config',
       detail: /sandbox\.toml:\d+: kms\.quorums: unknown key/,
-      remedy: /production\.toml/,
+      remedy: /pdfseald\.toml/,
     },
   },
   {
@@ -194,7 +194,7 @@ const CASES: Case[] = [
       check: /\(time-stamping\)$/,
       verdict: 'warning',
       detail: /20 days left/,
-      remedy: /^it is time: certify/,
+      remedy: /^do this soon: renew/,
     },
   },
   {
@@ -207,7 +207,7 @@ const CASES: Case[] = [
     breaks: editConfig((text) =>
       text.replace('trust = "system"', 'trust = "timedatectl"\nprogram = "/bin/false"'),
     ),
-    says: { check: 'clock', detail: /timedatectl cannot be asked/, remedy: /time service/ },
+    says: { check: 'clock', detail: /cannot ask timedatectl/, remedy: /time service/ },
   },
   {
     name: 'a daemon that does not answer: its tokens are left alone',
@@ -217,7 +217,7 @@ const CASES: Case[] = [
     },
     says: {
       check: 'daemon',
-      detail: new RegExp(`process ${process.pid} has the state folder`),
+      detail: new RegExp(`process ${process.pid} uses the state folder`),
       remedy: /its log/,
     },
   },
@@ -244,7 +244,7 @@ t.test('while the daemon is down', async (t) => {
   t.equal(status, 1, 'no daemon is a fault');
   t.match(
     stdout,
-    /^✓ node: v24.*\n✓ config: .*\n[\s\S]*✗ daemon: it does not run\n {4}→ start it: [\s\S]*\nsomething is broken\n$/,
+    /^✓ node: v24.*\n✓ config: .*\n[\s\S]*✗ daemon: not running\n {4}→ start it: [\s\S]*\nsomething is broken\n$/,
   );
 });
 
@@ -254,7 +254,7 @@ async function keepUp(t: Test, sandbox: Sandbox): Promise<void> {
   const missed = (await complaints(sandbox)).filter(isUpkeep);
   t.match(
     missed,
-    Array(3).fill({ verdict: 'warning', detail: 'none was ever noted here', remedy: /pdfseal / }),
+    Array(3).fill({ verdict: 'warning', detail: 'none is on record here', remedy: /pdfseal / }),
   );
   const backup = join(sandbox.dir, 'backup');
   for (const args of [['backup', '--output', backup], ['check'], ['restore', '--drill', '--input', backup]]) {
@@ -350,7 +350,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
   t.match(pin, {
     verdict: 'warning',
     detail: /pin_refused .*CKR_PIN_INCORRECT/,
-    remedy: /right PIN into its PIN file/,
+    remedy: /correct PIN into the PIN file/,
   });
   writePin();
   await until('it is well again', async () => !(await statusText(sandbox)).includes('pin_refused'));
@@ -358,7 +358,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
   process.kill(daemon.pid, 'SIGSTOP');
   const hung = (await doctor(t, sandbox, 1)).find(({ check }) => check === 'daemon');
   process.kill(daemon.pid, 'SIGCONT');
-  t.match(hung, { detail: new RegExp(`process ${daemon.pid} has the state folder, .* no answer within`) });
+  t.match(hung, { detail: new RegExp(`process ${daemon.pid} uses the state folder, .* no answer within`) });
   t.equal(await daemon.stop(), 0);
   t.match(await sandbox.pdfseal(['status', ...config]), {
     status: 1,

@@ -64,7 +64,7 @@ t.test('a daemon that serves another pair than the files have', async (t) => {
   t.match(look(), [{ check: 'TLS served', verdict: 'good' }]);
   const renewed = issueCertificate(dir, 'renewed', authority);
   t.match(look(renewed), [{ verdict: 'warning', detail: /serves CN=server until/, remedy: /reload/ }]);
-  t.match(look(pair, []), [{ verdict: 'warning', detail: /no TLS yet/ }]);
+  t.match(look(pair, []), [{ verdict: 'warning', detail: /does not serve TLS yet/ }]);
 });
 
 t.test('a chain in the wrong order, a name that is another', async (t) => {
@@ -79,7 +79,10 @@ t.test('a chain in the wrong order, a name that is another', async (t) => {
     verdict: 'warning',
     detail: /not for seal\.example\.com.*DNS:localhost/,
   });
-  t.equal(look()[0]?.remedy, 'put the server’s certificate first, then each one’s issuer');
+  t.equal(
+    look()[0]?.remedy,
+    'put the server’s certificate first, then the issuer of each certificate after it',
+  );
 });
 
 t.test('dates, by how long a certificate lives', async (t) => {

@@ -30,7 +30,10 @@ t.test('from the request to the trust file', async (t) => {
       stdout: /missing/,
       stderr: /install-certificate/,
     });
-    t.match(await pdfseal('hsm', 'certify'), { status: 1, stderr: /no root of our own.*hsm csr/ });
+    t.match(await pdfseal('hsm', 'certify'), {
+      status: 1,
+      stderr: /no key of timestamp.keys has a root in the HSM: .*hsm csr/,
+    });
   });
 
   await t.test('csr', async (t) => {

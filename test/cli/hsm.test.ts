@@ -16,7 +16,7 @@ t.test('init-key: only keys of the config file, never in the place of another', 
   for (const [args, stderr] of [
     [
       [],
-      /several keys fit.*eu-west\/sandbox-2026 \(log\), eu-north\/sandbox-2026 \(log\), eu-west\/timestamp/,
+      /several keys match.*eu-west\/sandbox-2026 \(log\), eu-north\/sandbox-2026 \(log\), eu-west\/timestamp/,
     ],
     [['--region', 'eu-south'], /no such key.*--region and --key-label/],
     [
@@ -46,7 +46,7 @@ t.test('init-key: only keys of the config file, never in the place of another', 
   await sandbox.init('--use-existing-keys');
   destroyKey(north);
   const lost = await initKeyOf('--region', 'eu-north');
-  t.match(lost, { status: 1, stderr: /the log knows a key eu-north\/sandbox-2026: restore that one/ });
+  t.match(lost, { status: 1, stderr: /the log already has a key eu-north\/sandbox-2026: restore that key/ });
 });
 
 t.test('list: what is there, whether it signs, and whether it can leave', async (t) => {

@@ -70,7 +70,7 @@ t.test('every index is mended, after a backup, and the receipts are as they were
   const checked = await run('check');
   t.match(checked, {
     status: 1,
-    stdout: /\nbad: \d+ entries of indexes; `pdfseal repair-index` mends them\n$/,
+    stdout: /\nbad: \d+ entries of indexes; run `pdfseal repair-index`\n$/,
   });
   t.match(checked.stderr, /^pdfseal: index tiles: tile\/0\/000 is wrong$/m);
   const looked = await run('repair-index', '--dry-run', '--json');
@@ -107,7 +107,7 @@ t.test('the copy from before is restored, and repaired again', async (t) => {
   const restored = await run('restore', '--input', join(backups, name), '--accept-rollback');
   t.match(restored, {
     status: 0,
-    stderr: /its indexes are as before their repair: run `pdfseal repair-index`/,
+    stderr: /made before a repair of indexes: run `pdfseal repair-index`/,
   });
   const mended = await run('repair-index', '--no-backup');
   t.match(mended, {

@@ -39,7 +39,7 @@ t.test('a daemon that cannot be asked: why, and what to do', async (t) => {
   const starting = await failureAt(config).finally(() => lock.release());
   t.match(starting, {
     code: 'daemon_starting',
-    message: new RegExp(`process ${process.pid} has`),
+    message: new RegExp(`process ${process.pid} uses`),
     remedy: /^wait: /,
   });
 
@@ -49,7 +49,7 @@ t.test('a daemon that cannot be asked: why, and what to do', async (t) => {
   const rude = createServer((socket) => socket.destroy()).listen(join(folder, 'a.sock'));
   t.teardown(() => rude.close());
   await once(rude, 'listening');
-  t.match(await failureAt(at(join(folder, 'a.sock'))), { code: 'daemon_silent', remedy: /its log says why/ });
+  t.match(await failureAt(at(join(folder, 'a.sock'))), { code: 'daemon_silent', remedy: /read the log/ });
 
   chmodSync(folder, 0o000);
   // Nothing is closed to root.

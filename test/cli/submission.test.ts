@@ -127,7 +127,7 @@ t.test('patience ends', async (t) => {
   const away = new ApiClient(new URL('http://127.0.0.1:1'), 'seal_test');
   await t.rejects(submit(t, [], { client: away, patienceMs: 100 }), {
     code: 'timed_out',
-    message: /no receipt within 0.1 s \(.*\); run it again/,
+    message: /no receipt within 0.1 s \(.*\); run the command again/,
   });
   await t.rejects(submit(t, [refusal(503, 'queue_full', { 'Retry-After': '3600' })]), {
     code: 'timed_out',
@@ -155,10 +155,10 @@ t.test('a document that changes meanwhile is not sent', async (t) => {
   const client = new ApiClient(new URL(await listen(t, server)), 'seal_test');
   const options = { ...DEFAULTS, client, onSent: () => {}, onWait: () => {} };
   await t.rejects(submitDocument(path, { ...document, bytes: document.bytes + 1 }, options), {
-    message: /changed while it was sent/,
+    message: /changed during the upload/,
   });
   await t.rejects(submitDocument(path, { ...document, bytes: 3 }, options), {
-    message: /changed while it was sent/,
+    message: /changed during the upload/,
   });
 });
 

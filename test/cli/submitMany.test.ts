@@ -53,7 +53,7 @@ t.test('many documents, with the real daemon', async (t) => {
     const first = await submit('archive', '--digest-only', '--customer-reference', 'box 7');
     t.equal(first.status, 0, first.stderr);
     t.equal(first.stdout.split('\n').length, 26);
-    t.match(first.stderr, /^25 sealed, 0 had their receipts already, 0 failed\n$/);
+    t.match(first.stderr, /^25 sealed, 0 already had a receipt, 0 failed\n$/);
     t.equal(receiptsIn('archive').length, 25);
     const verified = await verify(names[1] ?? '');
     t.equal(verified.status, 0, verified.stdout);
@@ -69,7 +69,7 @@ t.test('many documents, with the real daemon', async (t) => {
     const args = ['archive', '--digest-only', '--customer-reference', 'box 7'];
     const again = await submit(...args, '--trust', sandbox.trustFile);
     t.equal(again.status, 0, again.stderr);
-    t.match(again.stderr, /^4 sealed, 22 had their receipts already, 0 failed\n$/);
+    t.match(again.stderr, /^4 sealed, 22 already had a receipt, 0 failed\n$/);
     t.equal(again.stdout.match(/\(sealed before\)/g)?.length, 3);
     t.equal(await jobs(), before + 1);
 
@@ -116,7 +116,7 @@ t.test('many documents, with the real daemon', async (t) => {
     const before = await jobs();
     const rest = await submit('uploads');
     t.equal(rest.status, 0, rest.stderr);
-    t.match(rest.stderr, `${names.length - had} sealed, ${had} had their receipts already, 0 failed`);
+    t.match(rest.stderr, `${names.length - had} sealed, ${had} already had a receipt, 0 failed`);
     t.equal(receiptsIn('uploads').length, names.length);
     t.ok((await jobs()) - before <= names.length - had, 'what was accepted before is not sealed twice');
     t.equal((await verify(names[59] ?? '')).status, 0);

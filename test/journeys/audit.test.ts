@@ -276,7 +276,8 @@ t.test(
     const refused = await run('audit', 'export', '--output', folder, ...config);
     t.match(refused, {
       status: 1,
-      stderr: /is not what the store has: one of them was altered, or an older copy/,
+      stderr:
+        /differs from the store: one of them was altered, or the trail was continued from an older copy/,
     });
   },
 );

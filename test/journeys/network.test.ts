@@ -94,7 +94,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   await t.rejects(ask(new ApiClient(new URL(url), apiKey)), /certificate/, 'of an unknown authority');
   await t.rejects(ask(new ApiClient(new URL(url.replace('https', 'http')), apiKey)), {
     name: 'Unreachable',
-    message: /speaks TLS/,
+    message: /uses TLS/,
   });
 
   let loading = true;

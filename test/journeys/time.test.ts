@@ -30,7 +30,7 @@ t.test('jobs wait for a clock to be trusted, the date jumps by days, and they ar
   const destroying = ['hsm', 'destroy-key', 'local/old', '--confirm', 'old', '--config', sandbox.configFile];
   t.match(await sandbox.pdfseal(destroying), {
     status: 1,
-    stderr: /clock is not trusted .*nothing is destroyed/,
+    stderr: /clock is not trusted .*nothing was destroyed/,
   });
 
   for (const [jump, hours] of [26, 49, -9000, 26].entries()) {

@@ -7,10 +7,10 @@ import { answerTo, readBody } from '../../net/response.ts';
 import { withoutFinalSlashes } from '../../net/url.ts';
 import { lastingFault } from './lastingFault.ts';
 
-/** A body that is sent as it is read, never held. */
+/** A body that is sent as it is read; it is never in memory as a whole. */
 export interface StreamedBody {
   contentType: string;
-  /** Length in bytes, known before the first of them. */
+  /** Length in bytes, known before the first byte. */
   bytes: number;
   open(): Readable;
 }
@@ -21,7 +21,7 @@ export interface ApiRequest {
   path: string;
   headers?: Record<string, string>;
   body?: StreamedBody;
-  /** Takes the body of an answer of success, which then has no text. */
+  /** Takes the body of a successful answer, whose text is then empty. */
   save?(body: AsyncIterable<Buffer>): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export interface ApiAnswer {
   text: string;
 }
 
-/** The connection broke, or there was none: whether the request was acted on is not known. */
+/** The connection failed, so it is not known whether the server processed the request. */
 export class ConnectionFailure extends Error {
   constructor(cause: Error) {
     super(cause.message || ('code' in cause ? String(cause.code) : 'connection failed'), { cause });
@@ -39,22 +39,22 @@ export class ConnectionFailure extends Error {
   }
 }
 
-/** Longer than any blocking create is answered within by default, with room for slow disks. */
+/** Longer than the default time limit of a blocking request, with time for slow disks. */
 const SILENCE_MS_MAX = 120_000;
 const ANSWER_BYTES_MAX = 16 << 20;
 
-/** How to reach the service, where its URL does not say all. */
+/** How to reach the service, besides its URL. */
 export interface Reach {
-  /** PEM: authorities of the server's certificate, in place of the system's. */
+  /** PEM: authorities of the server's certificate, instead of the default ones. */
   ca?: string;
-  /** PEM: what the client proves itself with. */
+  /** PEM: the client certificate. */
   cert?: string;
   key?: string;
-  /** Of a Unix socket; the URL then only names the service. */
+  /** A Unix socket; the URL then only names the service. */
   socketPath?: string;
 }
 
-/** Speaks to one pdfseald with one API key. Follows no redirects: the key must not travel. */
+/** Sends requests to one pdfseald with one API key. Follows no redirects, so that the key never reaches another server. */
 export class ApiClient {
   readonly #base: URL;
   readonly #apiKey: string;
@@ -70,8 +70,7 @@ export class ApiClient {
   }
 
   /**
-   * Sends it and reads the whole answer, whatever its status. Throws ConnectionFailure, OperatorError where a repeat cannot do better,
-   * or what reading the body threw.
+   * Sends a request and reads the whole answer, whatever its status. Throws ConnectionFailure; OperatorError if a repeat cannot succeed.
    */
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer> {
     const sent = this.#begin(request, signal);
@@ -106,14 +105,14 @@ export class ApiClient {
         ...(body && { 'Content-Type': body.contentType, 'Content-Length': body.bytes }),
       },
     });
-    request.on('timeout', () => request.destroy(new Error('the server is silent')));
+    request.on('timeout', () => request.destroy(new Error('the server does not answer')));
     if (body === undefined) request.end();
     else sendBody(body.open(), request);
     return request;
   }
 }
 
-/** What breaks the body breaks the request. After an answer (a refusal) it does not matter what becomes of the rest of the body. */
+/** An error of the body ends the request. After an answer (a refusal) the rest of the body does not matter. */
 function sendBody(body: Readable, request: ClientRequest): void {
   body.once('error', (error) => request.destroy(error));
   pipeline(body, request).catch(() => {});

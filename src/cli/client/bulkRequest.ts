@@ -30,12 +30,12 @@ interface LineAnswer {
   retry_after?: number;
 }
 
-/** A receipt and the job beside it. */
+/** A receipt and its job. */
 const LINE_LENGTH_MAX = 2 * RECEIPT_LENGTH_MAX;
 
 /**
- * Seals documents by their digests, all in one request, which is repeated with what is still open for as long as that may pass.
- * `onEnd` is told of each document, as soon as its receipt is there or it is refused.
+ * Seals documents by their digests, all in one request. Repeats the request with the documents that are still open. `onEnd` is told about
+ * each document as soon as its receipt arrives or it is refused.
  */
 export async function submitInBulk<Item extends { document: DocumentDigests }>(
   items: readonly Item[],
@@ -60,13 +60,13 @@ export async function submitInBulk<Item extends { document: DocumentDigests }>(
   }
 }
 
-/** One request with all that is open. */
+/** One request with all documents that are open. */
 class Round<Item extends { document: DocumentDigests }> {
   readonly #options: BulkOptions;
   readonly #open: ReadonlySet<Item>;
   readonly #end: (item: Item, how: Submitted | Refused) => void;
-  /** Why documents are still open, and when to come again. */
-  why = 'the answer has not all lines';
+  /** Why documents are still open, and when to repeat the request. */
+  why = 'the answer has too few lines';
   pauseSeconds = 1;
 
   constructor(
@@ -79,7 +79,7 @@ class Round<Item extends { document: DocumentDigests }> {
     this.#end = end;
   }
 
-  /** When it is repeated, after a connection broke, it is made anew of what is open by then. */
+  /** A repeat, after a connection failed, has only the documents that are still open. */
   request(): ApiRequest {
     let sent: Item[] = [];
     const body = () => {
@@ -108,7 +108,7 @@ class Round<Item extends { document: DocumentDigests }> {
   #take(answer: LineAnswer, sent: Item[]): void {
     const item = sent[answer.line - 1];
     if (item === undefined)
-      throw new Refused('unexpected_answer', 'the server answered a line that was not sent');
+      throw new Refused('unexpected_answer', 'the server answered for a line that was not sent');
     if (!this.#open.has(item)) return;
     const { status, error, job, receipt, replayed = false, retry_after: retryAfter } = answer;
     if (error !== undefined && !mayPass({ status }, error.code)) {
@@ -121,7 +121,7 @@ class Round<Item extends { document: DocumentDigests }> {
       this.pauseSeconds = Math.max(this.pauseSeconds, retryAfter ?? 0);
       return;
     }
-    // As it is served: the same members in the same order.
+    // Exactly as the API serves a receipt: the same members in the same order.
     const text = encodeReceipt(receipt as Receipt);
     assertReceiptFor(item.document, jobId, text);
     this.#end(item, { jobId, replayed, receipt: text });

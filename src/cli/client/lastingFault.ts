@@ -2,7 +2,7 @@ import { connect } from 'node:tls';
 import { OperatorError } from '../../base/errors.ts';
 import { codeOf, toNoAnswer } from '../../net/noAnswer.ts';
 
-/** How the service was to be reached: what a remedy may name. */
+/** How the command tried to reach the service, for messages. */
 export interface Attempted {
   url: URL;
   /** Whether authorities were named with --tls-ca. */
@@ -10,7 +10,7 @@ export interface Attempted {
   socketPath: string | undefined;
 }
 
-/** The service cannot be reached as it was asked to be, and trying again does not change that. */
+/** The service cannot be reached in this way, and a repeat cannot change that. */
 export class Unreachable extends OperatorError {
   declare readonly code: 'server_untrusted' | 'server_unreachable';
   declare readonly remedy: string;
@@ -21,14 +21,14 @@ export class Unreachable extends OperatorError {
   }
 }
 
-/** Of TLS what a server says while it is started, or what a line can garble. */
+/** TLS errors of a server that is starting, or of a disturbed connection. */
 const PASSING_TLS = /internal error|unexpected eof|bad record mac/i;
-/** Of HTTP what looks so when a server ends in the middle. */
+/** HTTP errors of a server that ends in the middle of an answer. */
 const PASSING_HTTP = ['HPE_INVALID_EOF_STATE'];
-/** How long a server that ends connections is waited for to shake hands. */
+/** Time limit of a TLS handshake. */
 const HANDSHAKE_MS_MAX = 5_000;
 
-/** Why a request without an answer cannot have one later; undefined where it can. */
+/** Why a failed request cannot succeed later; undefined if it can. */
 export async function lastingFault(error: Error, attempted: Attempted): Promise<Unreachable | undefined> {
   const { url, socketPath } = attempted;
   const code = codeOf(error);
@@ -39,17 +39,14 @@ export async function lastingFault(error: Error, attempted: Attempted): Promise<
       return tlsFault(error, code, attempted);
     case 'invalid_answer':
       if (PASSING_HTTP.includes(code)) return undefined;
-      return unreachable(
-        `${url.host} does not answer as HTTP has it`,
-        'check --url: it may be another service',
-      );
+      return unreachable(`${url.host} does not answer in HTTP`, 'check --url: this may be another service');
     case 'name_not_found':
-      // EAI_AGAIN says that the name servers are away.
+      // EAI_AGAIN: the name servers do not answer.
       if (code !== 'ENOTFOUND') return undefined;
-      return unreachable(`there is no host ${url.hostname}`, 'check the name in --url');
+      return unreachable(`the host ${url.hostname} does not exist`, 'check the name in --url');
     case 'connection_reset':
       if (url.protocol !== 'http:' || !(await shakesHands(attempted))) return undefined;
-      return unreachable(`${url.host} speaks TLS, and --url says http`, 'write https in --url');
+      return unreachable(`${url.host} uses TLS, but --url says http`, 'write https in --url');
     default:
       if (socketPath === undefined || !['EACCES', 'EPERM', 'ENOTSOCK', 'EINVAL'].includes(code))
         return undefined;
@@ -67,32 +64,36 @@ function tlsFault(error: Error, code: string, { url: { host, hostname }, hasCa }
     const names =
       'cert' in error ? ((error.cert as { subjectaltname?: string }).subjectaltname ?? 'none') : '';
     const message = `the certificate of ${host} is not for ${hostname}, but for: ${names}`;
-    return fault('server_untrusted', message, 'write --url with a name that the certificate has');
+    return fault('server_untrusted', message, 'use a name in --url that the certificate has');
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
-    const when = code === 'CERT_HAS_EXPIRED' ? 'has ended' : 'has not begun';
-    const remedy = 'have it renewed; if it is good, set the clock of this machine';
-    return fault('server_untrusted', `the validity of the certificate of ${host} ${when}`, remedy);
+    const when = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet';
+    const remedy = 'have the certificate renewed; if it is valid, set the clock of this machine';
+    return fault('server_untrusted', `the certificate of ${host} ${when}`, remedy);
   }
   if (/^(CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_|PATH_LENGTH)/.test(code)) {
     const [reason] = error.message.split(';', 1);
-    const message = `the certificate of ${host} is of no authority that is trusted here (${reason})`;
+    const message = `the certificate of ${host} is from an authority that is not trusted here (${reason})`;
     const remedy = hasCa
-      ? 'name the PEM file of its authority with --tls-ca: the one named is of another'
+      ? 'name the PEM file of its authority with --tls-ca; the file you named is of another authority'
       : 'name the PEM file of its authority with --tls-ca';
     return fault('server_untrusted', message, remedy);
   }
   const reason = opensslReason(error);
   if (PASSING_TLS.test(reason)) return undefined;
   if (/wrong version number|packet length|http request/.test(reason))
-    return fault('server_unreachable', `${host} speaks no TLS (${reason})`, 'check port and scheme in --url');
+    return fault(
+      'server_unreachable',
+      `${host} does not use TLS (${reason})`,
+      'check the port and the scheme in --url',
+    );
   const remedy = /alert (certificate|bad certificate|unknown ca|handshake failure)/.test(reason)
-    ? 'name a certificate that the service takes, and its key, with --tls-certificate and --tls-key'
-    : 'have server and client agree on a version and a cipher of TLS';
+    ? 'name a certificate that the service accepts, and its key, with --tls-certificate and --tls-key'
+    : 'configure a TLS version and a cipher that the server and this client have in common';
   return fault('server_unreachable', `${host} refuses TLS with this client (${reason})`, remedy);
 }
 
-/** In the words of OpenSSL, which has them as the last but two fields of its messages. */
+/** OpenSSL's own words: one field of its messages. */
 function opensslReason(error: Error): string {
   if ('reason' in error && typeof error.reason === 'string') return error.reason;
   return (
@@ -100,7 +101,7 @@ function opensslReason(error: Error): string {
   );
 }
 
-/** Whether TLS is spoken there. Trusts nobody, and says nothing. */
+/** Whether the server uses TLS. Trusts no certificate, and sends no data. */
 function shakesHands({ url, socketPath }: Attempted): Promise<boolean> {
   const at =
     socketPath === undefined ? { host: url.hostname, port: Number(url.port || 80) } : { path: socketPath };
@@ -113,7 +114,7 @@ function shakesHands({ url, socketPath }: Attempted): Promise<boolean> {
       resolve(isTls);
     };
     socket.once('secureConnect', () => end(true));
-    // A server that wants a certificate of its client has shaken hands too.
+    // A server that asks for a client certificate uses TLS too.
     socket.once('error', (error) => end(/alert/.test(opensslReason(error))));
     socket.once('close', () => end(false));
   });

@@ -14,7 +14,7 @@ import {
 } from './apiClient.ts';
 import { multipartUpload } from './upload.ts';
 
-/** What the fields of the create request are, `file` aside. */
+/** The fields of a create, without `file`. */
 export type SealFields = Record<string, string>;
 
 export interface SealOptions {
@@ -24,10 +24,10 @@ export interface SealOptions {
   idempotencyKey: string | undefined;
   /** How long to go on trying and waiting, in milliseconds. */
   patienceMs: number;
-  /** Takes the copy without metadata; without this, none is fetched. */
+  /** Takes the copy without metadata. Without this, no copy is fetched. */
   saveCopy?: ((body: AsyncIterable<Buffer>, digests: DocumentDigests) => Promise<void>) | undefined;
   onSent(bytes: number): void;
-  /** Told why nothing happens for a while. */
+  /** Told before each pause, with the reason. */
   onWait(why: string, seconds: number): void;
 }
 
@@ -78,14 +78,14 @@ export function submitDocument(
   return submitCreate({ path: '/jobs/seal', sha256: document.sha256, fields, body }, options);
 }
 
-/** The same for a document that stays here. */
+/** Like {@link submitDocument}, but sends only the digests. */
 export function submitDigests(document: DocumentDigests, options: SealOptions): Promise<Submitted> {
   const { fields } = options;
   const body = jsonBody({ ...digestFields(document), ...fields });
   return submitCreate({ path: '/digests/seal', sha256: document.sha256, fields, body }, options);
 }
 
-/** The same for a document that the service is to fetch. */
+/** Like {@link submitDocument}, but the service fetches the document. */
 export function submitSource(url: string, sha256: string, options: SealOptions): Promise<Submitted> {
   const fields = { ...options.fields, source_url: url, checksum_sha256: sha256 };
   const keepsMetadata = options.fields.preserve_metadata === 'true';
@@ -93,7 +93,7 @@ export function submitSource(url: string, sha256: string, options: SealOptions):
   return submitCreate({ path: '/jobs/seal', sha256, fields, body }, options);
 }
 
-/** The document in the fields of a create by digests. */
+/** The fields of a create that describe the document by its digests. */
 export function digestFields({ sha256, sha512, bytes }: DocumentDigests) {
   return { document_sha256: sha256, document_sha512: sha512, bytes };
 }
@@ -124,7 +124,7 @@ function jsonBody(value: object): StreamedBody {
   return bodyOf('application/json', JSON.stringify(value));
 }
 
-/** A body that is small enough to be held. */
+/** A small body, from memory. */
 export function bodyOf(contentType: string, text: string): StreamedBody {
   const bytes = Buffer.from(text);
   return { contentType, bytes: bytes.length, open: () => Readable.from([bytes]) };
@@ -139,7 +139,7 @@ async function fetchCopy(
   const digests = sealedDocumentOf(receipt);
   if (digests === undefined) {
     const why =
-      'the service made no copy without metadata: it is not in compliance mode, or --preserve-metadata was given';
+      'the service made no copy without metadata: it is not in compliance mode, or you gave --preserve-metadata';
     throw new Refused('document_unavailable', why, jobId);
   }
   await attempts.send({
@@ -157,15 +157,15 @@ function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
 }
 
 /**
- * The same for the same document and fields, so that a repeat, even after a crash of this program, gives the same job and
- * the same receipt for as long as the service remembers keys.
+ * The same key for the same document and fields. So a repeat, even after a crash of this program, gets the same job and receipt while
+ * the service remembers the key.
  */
 export function idempotencyKeyOf({ sha256: of }: { sha256: string }, fields: SealFields): string {
   const request = JSON.stringify([of, Object.entries(fields).sort()]);
   return `pdfseal-${toBase64(sha256(Buffer.from(request)))}`;
 }
 
-/** Whether the service calls it a passing condition, or a proxy in front of it does. */
+/** Statuses of a temporary condition, from the service or from a proxy before it. */
 const PASSING_STATUS = new Set([429, 502, 503, 504]);
 const PAUSE_SECONDS_MIN = 0.1;
 const PAUSE_SECONDS_MAX = 30;
@@ -173,7 +173,7 @@ const PAUSE_SECONDS_MAX = 30;
 /** What {@link Attempts} need of the options. */
 export type AttemptsOptions = Pick<SealOptions, 'client' | 'patienceMs' | 'onWait'>;
 
-/** Requests of one submission, repeated while what is in the way may pass, within one time limit. */
+/** The requests for one document, each repeated while it may succeed later, within one time limit. */
 export class Attempts {
   readonly #options: AttemptsOptions;
   readonly #signal: AbortSignal;
@@ -185,7 +185,7 @@ export class Attempts {
     this.#signal = AbortSignal.timeout(options.patienceMs);
   }
 
-  /** The first answer of success. */
+  /** The first successful answer. */
   async send(request: ApiRequest): Promise<ApiAnswer> {
     for (let pauses = 0; ; pauses++) {
       const answer = await this.#attempt(request);
@@ -218,7 +218,7 @@ export class Attempts {
     }
   }
 
-  /** Throws {@link Refused} `timed_out` when there is no time left for it. */
+  /** Throws {@link Refused} `timed_out` if the time limit is too near. */
   async pause(wanted: number, why: string): Promise<void> {
     const seconds = Math.max(wanted, PAUSE_SECONDS_MIN);
     if (performance.now() + seconds * 1000 > this.#deadline) throw this.#outOfTime(why);
@@ -229,7 +229,7 @@ export class Attempts {
   #outOfTime(why: string): Refused {
     return new Refused(
       'timed_out',
-      `no receipt within ${this.#options.patienceMs / 1000} s (${why}); run it again to go on`,
+      `no receipt within ${this.#options.patienceMs / 1000} s (${why}); run the command again to continue`,
     );
   }
 }
@@ -267,7 +267,7 @@ function parseJob(answer: ApiAnswer): SealJobAnswer {
   if (typeof job.id === 'string' && /^job_[A-Za-z0-9]+$/.test(job.id) && typeof job.phase === 'string') {
     return job as SealJobAnswer;
   }
-  throw new Refused('unexpected_answer', 'the server answered something that is not a job');
+  throw new Refused('unexpected_answer', 'the answer of the server is not a job');
 }
 
 export function parseObject(text: string): object {
@@ -285,7 +285,7 @@ export function assertReceiptFor(document: { sha256: string }, jobId: string, te
   if (receipt.job_id === jobId && receipt.document_sha256 === document.sha256) return;
   throw new Refused(
     'unexpected_answer',
-    `the server gave a receipt that is not of ${jobId} and this document`,
+    `the receipt from the server is not for ${jobId} and this document`,
     jobId,
   );
 }

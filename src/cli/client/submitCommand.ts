@@ -48,49 +48,55 @@ export function submitCommand(): Command {
   return explain(
     new Command('submit')
       .description(
-        'Seals documents: uploads each, waits for its receipt and stores that beside it, as <document>.receipt.json. What ' +
-          'may pass (no connection, 429, 503) is tried again. Running it again for the same document and options gives ' +
-          'the same job and receipt, for 48 hours. Of a folder every *.pdf below it is sealed that has no receipt yet: ' +
-          'after an interrupt, run it again.',
+        'Seals documents: uploads each document, waits for its receipt, and saves the receipt beside it as <document>.receipt.json. ' +
+          'Temporary errors (no connection, 429, 503) are tried again. If you run the command again within 48 hours for the same ' +
+          'document and options, you get the same job and receipt. For a folder, the command seals every *.pdf below it that has no ' +
+          'receipt yet; after an interruption, run it again.',
       )
       .argument('[document...]', 'PDF files and folders')
-      .requiredOption('--url <url>', 'where pdfseald is, such as https://seal.example.com', parseUrl)
+      .requiredOption('--url <url>', 'URL of pdfseald, such as https://seal.example.com', parseUrl)
       .option(
         '--key-file <file>',
-        'file that holds the API key (default: environment variable PDFSEAL_API_KEY)',
+        'file with the API key (default: the environment variable PDFSEAL_API_KEY)',
       )
-      .option('--tls-ca <file>', 'PEM file with the authorities of its certificate (default: those of Node)')
-      .option('--tls-certificate <file>', 'PEM file with a client certificate, where it asks for one')
-      .option('--tls-key <file>', 'PEM file with the key of that certificate')
-      .option('--unix-socket <path>', 'reach it by this socket on the same machine')
+      .option(
+        '--tls-ca <file>',
+        'PEM file with the authorities of the server certificate (default: those of Node.js)',
+      )
+      .option('--tls-certificate <file>', 'PEM file with a client certificate, if the server asks for one')
+      .option('--tls-key <file>', 'PEM file with the key of the client certificate')
+      .option('--unix-socket <path>', 'connect to this socket on the same machine')
       .addOption(
         new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
       )
-      .option('--purpose <text>', 'label for quotas, analytics and support')
-      .option('--customer-reference <text>', 'your own reference, returned in the receipts verbatim')
+      .option('--purpose <text>', 'label for quotas, statistics and support')
+      .option('--customer-reference <text>', 'your own reference; the receipt contains it unchanged')
       .addOption(
-        new Option('--mode <name>', 'blocking: wait on the connection; async: poll')
+        new Option(
+          '--mode <name>',
+          'blocking: the server answers when the job ends; async: the command polls',
+        )
           .choices(JOB_MODES)
           .default('blocking'),
       )
-      .option('--preserve-metadata', 'keep XMP metadata (only matters where compliance mode is on)')
+      .option('--preserve-metadata', 'keep XMP metadata (matters only in compliance mode)')
       .option(
         '--stripped-copy',
-        'also store the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
+        'also save the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
       )
       .option(
         '--digest-only',
-        'send the digests of the documents, never the documents; they are not scanned then',
+        'send only the digests of the documents; the service then does not scan the documents',
       )
       .option(
         '--source-url <url>',
-        'where the service is to fetch the document; once for each document, in the same order',
+        'URL from which the service fetches the document; once for each document, in the same order',
         parseSourceUrls,
       )
       .addOption(
         new Option(
           '--checksum <sha256>',
-          'for a --source-url whose document is not at hand; once for each',
+          'SHA-256 of the document of a --source-url, if you have no local copy; once for each',
         ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
       )
       .option(
@@ -100,11 +106,11 @@ export function submitCommand(): Command {
       )
       .option(
         '--trust <file>',
-        'for folders: a receipt that is there counts only if it verifies with this trust file',
+        'for folders: skip a document only if its receipt verifies with this trust file',
       )
       .option(
         '--idempotency-key <key>',
-        'for one document: instead of the key derived from document and options',
+        'for one document: use this key instead of one derived from document and options',
         parseIdempotencyKey,
       )
       .addOption(
@@ -158,19 +164,19 @@ function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: SubmitOptions): 
     ...(tlsKey !== undefined && { key: read(tlsKey) }),
   };
   try {
-    // Of a file without a certificate OpenSSL makes an authority that nobody has.
+    // OpenSSL accepts a file without a certificate, and then trusts nobody.
     if (secrets.ca !== undefined) new X509Certificate(secrets.ca);
     createSecureContext(secrets);
   } catch (cause) {
     const files = [tlsCa, tlsCertificate, tlsKey].filter((file) => file !== undefined).join(', ');
     const message = `TLS cannot use ${files} (${(cause as Error).message})`;
-    const remedy = 'name files in PEM: authorities, a certificate, and the key of that certificate';
+    const remedy = 'name PEM files: the authorities, a certificate, and the key of that certificate';
     throw new OperatorError(message, { cause, remedy });
   }
   return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
 }
 
-/** What is wrong with the options taken together. */
+/** What is wrong with this combination of options. */
 function misuse(documents: string[], options: SubmitOptions): string | undefined {
   const { sourceUrl: urls, checksum: checksums = [], digestOnly, idempotencyKey } = options;
   if (urls === undefined) {
@@ -178,17 +184,17 @@ function misuse(documents: string[], options: SubmitOptions): string | undefined
     if (checksums.length > 0) return '--checksum is for --source-url';
   } else {
     if (digestOnly)
-      return '--digest-only and --source-url exclude each other: the one keeps the document here';
+      return '--digest-only and --source-url exclude each other: with --digest-only, the document stays here';
     const count = documents.length > 0 ? documents.length : checksums.length;
     if (count !== urls.length || (documents.length > 0 && checksums.length > 0))
-      return 'each --source-url needs a copy of its document at hand, or its --checksum, in the same order';
+      return 'each --source-url needs a local copy of its document or a --checksum, in the same order';
   }
   if ((options.tlsCertificate === undefined) !== (options.tlsKey === undefined))
     return '--tls-certificate and --tls-key need each other';
   const unfit = digestOnly && (options.strippedCopy || options.preserveMetadata);
-  if (unfit) return '--digest-only sends no document: there is no metadata to be kept or removed';
+  if (unfit) return '--digest-only sends no document, so there is no metadata to keep or remove';
   if (idempotencyKey !== undefined && (urls ?? documents).length > 1)
-    return '--idempotency-key is for one document; leave it out to have one derived for each';
+    return '--idempotency-key is for one document; without it, each document gets a key of its own';
   return undefined;
 }
 
@@ -202,14 +208,14 @@ function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetada
   };
 }
 
-/** Never from the command line, which every user of the machine can read. */
+/** Never from the command line: every user of the machine can read that. */
 function readApiKey(keyFile: string | undefined): string {
   const apiKey =
     keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
   if (apiKey === undefined) {
     throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
   }
-  // What is no header value must not reach the header: the error would show it.
+  // The error about an invalid header value would show the key.
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key is not one line of visible ASCII characters');
   return apiKey;
@@ -224,10 +230,10 @@ function parseUrl(text: string): URL {
 function parseParallel(text: string): number {
   const count = parseCountArgument(text);
   if (count <= PARALLEL_MAX) return count;
-  throw new InvalidArgumentError(`Expected ${PARALLEL_MAX} at most.`);
+  throw new InvalidArgumentError(`Expected at most ${PARALLEL_MAX}.`);
 }
 
-/** As they were given: a signature may be over every character. */
+/** The text as it was given: a signature in the URL may cover every character. */
 function parseSourceUrls(text: string, previous?: string[]): string[] {
   parseUrl(text);
   return collect(text, previous);

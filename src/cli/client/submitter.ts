@@ -33,18 +33,18 @@ export interface SubmitterOptions {
   idempotencyKey: string | undefined;
   /** Send digests, never documents. */
   digestOnly: boolean;
-  /** Documents under way at the same time. */
+  /** How many documents are sent at the same time. */
   parallel: number;
-  /** Whether progress is that of all documents together, not of each. */
+  /** Whether progress counts documents, not the bytes of each. */
   counted: boolean;
-  /** What receipts that are there have to verify with. */
+  /** With it, existing receipts must verify. */
   trust: TrustFile | undefined;
   strippedCopy: boolean;
   force: boolean;
   json: boolean;
 }
 
-/** How many documents have got a receipt, had one, have none. */
+/** How many documents were sealed now, had a receipt already, or failed. */
 export interface SubmitCounts {
   sealed: number;
   skipped: number;
@@ -61,7 +61,7 @@ interface Digested {
 const BULK_DOCUMENTS = 1_000;
 const FILE_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
-/** Sees to it that documents have their receipts beside them, and tells of each. */
+/** Gets the receipts of documents, saves them beside the documents, and reports each. */
 export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #held: (path: string, document: DocumentDigests) => Held;
@@ -84,7 +84,7 @@ export class Submitter {
       this.#count.stop();
     }
     const { sealed, skipped, failed } = this.#counts;
-    if (counted && !json) note(`${sealed} sealed, ${skipped} had their receipts already, ${failed} failed`);
+    if (counted && !json) note(`${sealed} sealed, ${skipped} already had a receipt, ${failed} failed`);
     return this.#counts;
   }
 
@@ -161,20 +161,20 @@ export class Submitter {
       : submitDocument(path, document, options);
   }
 
-  /** Undefined for a document that is not at hand. */
+  /** Undefined for a document that is not on this machine. */
   async #digest({ path }: Work): Promise<DocumentDigests | undefined> {
     if (path === undefined) return undefined;
     return this.#options.counted ? digestFile(path, SILENT) : digestFile(path);
   }
 
-  /** Whether nothing is left to do. Throws Refused where another receipt is in the way, before anything is sent. */
+  /** Whether the document needs no request. Throws Refused if a receipt of something else is there, before anything is sent. */
   #skip(work: Work, document: DocumentDigests): boolean {
     const receipt = receiptPathOf(work);
     const held = work.found ? this.#held(receipt, document) : 'none';
     if (held === 'other' && !this.#options.force) {
       throw new Refused(
         'receipt_exists',
-        `${receipt} is no good receipt of this document; --force replaces it`,
+        `${receipt} is not a valid receipt for this document; --force replaces it`,
       );
     }
     if (held !== 'own') return false;
@@ -190,7 +190,7 @@ export class Submitter {
     return (body, digests) => saveCopy(copyPathOf(work), body, digests, this.#options.force);
   }
 
-  /** Stores the receipt, then tells of it. */
+  /** Saves the receipt, then reports it. */
   #keep(work: Work, sha256: string, { jobId, replayed, receipt }: Submitted): void {
     const { force, json, strippedCopy } = this.#options;
     const receiptPath = receiptPathOf(work);
@@ -219,7 +219,7 @@ export class Submitter {
   }
 
   #fail({ name }: Work, error: unknown): void {
-    // Whoever cannot be reached for one document cannot be for another.
+    // A service that cannot be reached for one document cannot be reached for the others.
     if (!(error instanceof OperatorError) || error instanceof Unreachable) throw error;
     this.#counts.failed += 1;
     this.#step();
@@ -236,7 +236,7 @@ export class Submitter {
 
   #onWait(name: string): SealOptions['onWait'] {
     return (why, seconds) => {
-      if (!this.#options.json) note(`${name}: ${why} (again in ${Math.ceil(seconds)} s)`);
+      if (!this.#options.json) note(`${name}: ${why} (next attempt in ${Math.ceil(seconds)} s)`);
     };
   }
 }
@@ -249,7 +249,7 @@ function copyPathOf({ stem }: Work): string {
   return `${stem}.stripped.pdf`;
 }
 
-/** A file that is there already must be this very copy. */
+/** If the file exists, it must be the same copy. */
 async function saveCopy(
   path: string,
   body: AsyncIterable<Buffer>,
@@ -266,7 +266,7 @@ function storeReceipt(path: string, receipt: string, jobId: string, force: boole
   else if (!createFileAtomically(path, receipt) && readTextFile(path, FILE_BYTES_MAX) !== receipt) {
     throw new Refused(
       'receipt_exists',
-      `${path} holds another receipt; the new one is that of ${jobId}, and --force replaces it`,
+      `${path} is another receipt; the new one is from ${jobId}; --force replaces the old one`,
       jobId,
     );
   }

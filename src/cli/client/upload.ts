@@ -16,7 +16,7 @@ export function multipartUpload(
   const parts = Object.entries(fields).map(
     ([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
   );
-  // The name of the local file is nobody's business.
+  // The server need not know the name of the local file.
   const fileHead =
     'Content-Disposition: form-data; name="file"; filename="document.pdf"\r\nContent-Type: application/pdf';
   const head = Buffer.from(`${parts.join('')}--${boundary}\r\n${fileHead}\r\n\r\n`);
@@ -42,7 +42,7 @@ async function* concatenate(
     yield chunk;
     onSent(sent);
   }
-  if (sent !== file.bytes) throw new OperatorError(`${file.path} changed while it was sent`);
+  if (sent !== file.bytes) throw new OperatorError(`${file.path} changed during the upload`);
   yield tail;
 }
 

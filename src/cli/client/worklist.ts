@@ -7,15 +7,15 @@ import { unusable } from '../files.ts';
 
 /** A document to be sealed, and where its receipt goes. */
 export interface Work {
-  /** What it is called in what is printed. */
+  /** Its name in messages. */
   name: string;
-  /** Without its ending: `<stem>.receipt.json`. */
+  /** Path of the receipt without its ending: `<stem>.receipt.json`. */
   stem: string;
-  /** The document, where it is at hand. */
+  /** The document, if it is on this machine. */
   path?: string;
-  /** Where the service is to fetch it. */
+  /** Where the service fetches it. */
   source?: { url: string; checksum?: string };
-  /** Whether it was found in a folder: then it is left alone if its receipt is there. */
+  /** Whether it was found in a folder: then it is skipped if its receipt exists. */
   found: boolean;
 }
 
@@ -51,7 +51,7 @@ function isFileBehind(link: string): boolean {
   return statSync(link, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-/** Hosted documents, the n-th with the n-th copy at hand or checksum. Their receipts lie beside the copy, else in this folder. */
+/** Hosted documents, the n-th with the n-th local copy or checksum. A receipt goes beside the copy, or into the current folder. */
 export function hostedDocuments(
   urls: readonly string[],
   paths: readonly string[],
@@ -80,7 +80,7 @@ function decodeName(pathname: string): string {
 
 export type Held = 'none' | 'own' | 'other';
 
-/** Judges whether receipts are of given documents; by their signatures too, with a trust file. */
+/** Judges whether a receipt is for a document; with a trust file, also by its signatures. */
 export function receiptKeeper(
   trust: TrustFile | undefined,
 ): (path: string, document: DocumentDigests) => Held {
@@ -94,7 +94,7 @@ export function receiptKeeper(
   };
 }
 
-/** All that can be told without keys: it is whole, of this document, and a leaf of the tree its checkpoint names. */
+/** What can be verified without keys: the receipt is complete, for this document, and its leaf is in the tree of its checkpoint. */
 function agrees({ checks }: Verdict): boolean {
   const names = ['receipt', 'document', 'manifest', 'leaf'];
   return (

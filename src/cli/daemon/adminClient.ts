@@ -5,20 +5,20 @@ import { systemReason } from '../../base/systemReason.ts';
 import { formatAddress, type SocketPath } from '../../net/address.ts';
 import { answerTo, readBody } from '../../net/response.ts';
 
-/** Nothing listens there: no daemon runs, or not with this configuration. */
+/** Nothing listens there: no daemon runs with this configuration. */
 export class NobodyAnswers extends OperatorError {
   override readonly name = 'NobodyAnswers';
 }
 
 const WHO_MAY =
-  'run it as root or as the user of the daemon, or set PDFSEAL_API_KEY to an API key with the scope admin';
+  'run this as root or as the user of the daemon, or set PDFSEAL_API_KEY to an API key with the scope admin';
 const REMEDIES: Record<string, string> = {
   authentication_required: WHO_MAY,
   invalid_api_key: WHO_MAY,
   insufficient_scope: WHO_MAY,
 };
 
-/** A refusal by the daemon, in its own words. */
+/** The daemon refused, with its own code and message. */
 export class AdminRefusal extends OperatorError {
   override readonly name = 'AdminRefusal';
   declare readonly code: string;
@@ -28,7 +28,7 @@ export class AdminRefusal extends OperatorError {
   }
 }
 
-/** What is read is there at once; a canary may take a while. */
+/** A status is answered at once; a canary may take longer. */
 const SILENCE_MS_MAX = { GET: 5_000, POST: 60_000 };
 const ANSWER_BYTES_MAX = 4 << 20;
 
@@ -57,7 +57,7 @@ async function send(
   const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
   const asked = request({ socketPath: address.path, method, path, headers, agent: false });
   const silenceMsMax = SILENCE_MS_MAX[method];
-  const late = () => asked.destroy(new Error(`it gave no answer within ${silenceMsMax / 1000} s`));
+  const late = () => asked.destroy(new Error(`no answer within ${silenceMsMax / 1000} s`));
   const timer = setTimeout(late, silenceMsMax);
   asked.end();
   try {
@@ -77,7 +77,7 @@ function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): Operato
     return new NobodyAnswers(`no pdfseald answers at ${where}`, {
       cause,
       code: 'no_daemon',
-      remedy: 'start it, or name its configuration with --config',
+      remedy: 'start the daemon, or name its config file with --config',
     });
   }
   if (cause.code === 'EACCES') {
@@ -85,7 +85,7 @@ function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): Operato
     const message = `cannot open ${where} (${systemReason(cause)})`;
     return new OperatorError(message, { cause, code: 'permission_denied', remedy });
   }
-  const remedy = 'its log says why; a restart may help';
+  const remedy = 'read the log of the daemon; a restart may help';
   const message = `pdfseald does not answer at ${where}: ${systemReason(cause)}`;
   return new OperatorError(message, { cause, code: 'daemon_silent', remedy });
 }
@@ -94,6 +94,8 @@ function parse(text: string, address: SocketPath): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new OperatorError(`${formatAddress(address)} is not the administration of a pdfseald`, { cause });
+    throw new OperatorError(`${formatAddress(address)} does not answer like the administration of pdfseald`, {
+      cause,
+    });
   }
 }

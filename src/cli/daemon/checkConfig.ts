@@ -11,9 +11,9 @@ export function checkConfigCommand(): Command {
   return explain(
     new Command('check-config')
       .description(
-        'Says whether the daemon would start with this configuration: reads every file that a start reads, as the user who calls it, and ' +
-          'tries the addresses. Asks no HSM, and changes nothing. Through pdfseal-run it sees what the daemon would see, credentials included; ' +
-          '`pdfseald --check-config` is the same.',
+        'Checks whether the daemon would start with this configuration: reads every file that a start reads, as the user who runs the ' +
+          'command, and tries the addresses. Does not use the HSM, and changes nothing. With pdfseal-run, it reads the files and credentials ' +
+          'as the daemon does. `pdfseald --check-config` does the same.',
       )
       .addOption(configOption())
       .addOption(jsonOption())
@@ -21,7 +21,10 @@ export function checkConfigCommand(): Command {
         process.exitCode = (await checkConfig(config, json)) ? EXIT.ok : EXIT.failed;
       }),
     {
-      exit: { 0: 'it would start, as far as could be looked at', 1: 'it would refuse to start' },
+      exit: {
+        0: 'the daemon would start, as far as could be checked',
+        1: 'the daemon would refuse to start',
+      },
       examples: [
         'pdfseal-run production check-config',
         'pdfseal check-config --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
@@ -30,7 +33,7 @@ export function checkConfigCommand(): Command {
   );
 }
 
-/** Prints what a start would find; whether the daemon would start. Throws OperatorError for a file with faults in it. */
+/** Prints what a start would find. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
 export async function checkConfig(file: string, json?: true): Promise<boolean> {
   const verdicts = new Set<Diagnosis['verdict']>();
   for await (const diagnosis of diagnoseStart(file)) {
@@ -42,7 +45,7 @@ export async function checkConfig(file: string, json?: true): Promise<boolean> {
   const summary = !wouldStart
     ? 'the daemon would refuse to start'
     : verdicts.has('warning')
-      ? 'good, but for what is marked'
+      ? 'good, except for the warnings above'
       : 'good';
   if (!json) print(`${file}: ${summary}`);
   return wouldStart;

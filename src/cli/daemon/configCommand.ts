@@ -12,18 +12,18 @@ import { hidesSecrets, toTomlLines, withoutSecrets } from './configToml.ts';
 
 export function configCommand(): Command {
   const command = new Command('config').description(
-    'The configuration of an environment. Whether a file is good, and all that is wrong with it, says `pdfseal check-config`.',
+    'Shows the configuration of an environment. To find errors in a config file, use `pdfseal check-config`.',
   );
   explain(
     command
       .command('show')
       .description(
-        'Prints the configuration as it is in effect: every key with its value, and whether it is from the file or the default. ' +
-          'The result is a file that the daemon accepts and that means the same; paths are absolute. Secrets are not part of it. ' +
-          'Says so where a running daemon has loaded another content of the file.',
+        'Prints the configuration in effect: every key with its value, and whether the value is from the file or a default. The output ' +
+          'is a valid config file with the same meaning; paths are absolute, and secrets are left out. Warns if a running daemon has ' +
+          'loaded an older version of the file.',
       )
       .addOption(configOption())
-      .option('--changed', 'only what is other than the default')
+      .option('--changed', 'only values that differ from the default')
       .addOption(jsonOption())
       .action(show),
     {
@@ -48,7 +48,8 @@ async function show({ config: file, changed, json }: ShowOptions): Promise<void>
   const settings = changed ? all.filter((one) => one.changed) : all;
   if (json) for (const setting of settings) printJson(present(setting));
   else for (const line of toTomlLines(settings)) print(line);
-  if (hidesSecrets(settings)) note('pdfseal: values of variables that look like secrets are not shown');
+  if (hidesSecrets(settings))
+    note('pdfseal: values of variables whose names look like secrets are not shown');
   for (const line of await differences(config)) note(`pdfseal: ${line}`);
 }
 
@@ -56,7 +57,7 @@ function present({ path, value, source, changed }: Setting) {
   return { key: formatKeyPath(path), value: withoutSecrets(value) ?? null, source, changed };
 }
 
-/** In what the running daemon goes by something else; nothing where none runs. */
+/** Where the running daemon differs from the file; nothing if no daemon runs. */
 async function differences(config: Config): Promise<string[]> {
   try {
     const { config: loaded } = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
@@ -64,17 +65,21 @@ async function differences(config: Config): Promise<string[]> {
   } catch (error) {
     if (error instanceof NobodyAnswers) return [];
     if (!(error instanceof OperatorError)) throw error;
-    return [`whether the daemon has loaded this is not known: ${error.message}`];
+    return [`it is not known whether the daemon has loaded this file: ${error.message}`];
   }
 }
 
-/** What there is to say of what a daemon has loaded; `sha256` is that of the file now. */
+/** Differences between what a daemon has loaded and the file now, whose digest is `sha256`. */
 export function loadedOtherwise(loaded: AdminStatus['config'], sha256: string): string[] {
   const { file, loaded_at: at, pending } = loaded;
   return [
     ...(loaded.sha256 === sha256
       ? []
-      : [`the running daemon loaded another content of ${file} at ${at}: reload it (SIGHUP), or restart it`]),
-    ...(pending.length === 0 ? [] : [`these keys wait for a restart of the daemon: ${pending.join(', ')}`]),
+      : [
+          `${file} has changed since the running daemon loaded it at ${at}: reload the daemon (SIGHUP), or restart it`,
+        ]),
+    ...(pending.length === 0
+      ? []
+      : [`these keys take effect when you restart the daemon: ${pending.join(', ')}`]),
   ];
 }

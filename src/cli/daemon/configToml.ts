@@ -1,11 +1,11 @@
 import type { Setting } from '../../config/effective.ts';
 import type { KeyPath } from '../../config/toml.ts';
 
-/** Names of variables that modules are told secrets by: their values are for no screen and no mail. */
+/** Names of environment variables that may pass a secret to a module; their values are not printed. */
 const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
 const NOT_SHOWN = '(not shown)';
 
-/** What may be printed of a value; a table of variables without its secrets. */
+/** A value as it may be printed: a table of variables without its secrets. */
 export function withoutSecrets(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(
@@ -17,7 +17,7 @@ export function hidesSecrets(settings: readonly Setting[]): boolean {
   return settings.some(({ value }) => JSON.stringify(withoutSecrets(value))?.includes(NOT_SHOWN));
 }
 
-/** The settings as a file that the daemon accepts: keys below their tables, each with where it came from. */
+/** The settings as a valid config file: keys below their tables, each with its source. */
 export function toTomlLines(settings: readonly Setting[]): string[] {
   const tables = new Map<string, Setting[]>();
   for (const setting of settings) {
@@ -65,7 +65,7 @@ function toTomlValue(value: unknown): string {
   return String(value);
 }
 
-/** JSON's escapes are TOML's, but for one character that JSON leaves as it is. */
+/** The escapes of JSON are valid in TOML, but TOML also needs one for DEL. */
 function quote(text: string): string {
   return JSON.stringify(text).replaceAll('\u007f', '\\u007f');
 }

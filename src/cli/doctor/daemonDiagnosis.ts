@@ -12,11 +12,11 @@ import { describeSeconds } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hashingDiagnosis.ts';
 
-/** What is known of the daemon: its own word where it answers. */
+/** What is known about the daemon, from itself if it answers. */
 export interface DaemonFindings {
   diagnoses: Diagnosis[];
   status?: AdminStatus;
-  /** Whether a daemon has the state folder, answering or not: then its tokens are its own. */
+  /** Whether a daemon uses the state folder, even if it does not answer: then only it may open the tokens. */
   running: boolean;
 }
 
@@ -33,12 +33,12 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
     if (!(error instanceof OperatorError)) throw error;
     const holder = lockHolder(config.lockFile);
     if (holder !== undefined) {
-      const detail = `process ${holder} has the state folder, but does not answer at ${formatAddress(socket)}: ${error.message}`;
-      const remedy = 'wait if it has just been started; else its log says why, and a restart may help';
+      const detail = `process ${holder} uses the state folder, but does not answer at ${formatAddress(socket)}: ${error.message}`;
+      const remedy = 'if the daemon has just started, wait; if not, read its log; a restart may help';
       return { running: true, diagnoses: [bad('daemon', detail, remedy)] };
     }
     const remedy = `start it: systemctl start pdfseald@${config.environment}; its log says why it ended`;
-    const detail = error instanceof NobodyAnswers ? 'it does not run' : error.message;
+    const detail = error instanceof NobodyAnswers ? 'not running' : error.message;
     return { running: !(error instanceof NobodyAnswers), diagnoses: [bad('daemon', detail, remedy)] };
   }
 }
@@ -52,7 +52,7 @@ function introduce({ version, environment, pid, uptime_seconds: uptime }: AdminS
 
 function judgeConfig(status: AdminStatus, { sha256 }: Config): Diagnosis[] {
   return loadedOtherwise(status.config, sha256).map((detail) =>
-    warning('daemon', detail, 'pdfseald --check-config, then systemctl reload or restart'),
+    warning('daemon', detail, 'run pdfseald --check-config, then systemctl reload or restart'),
   );
 }
 
@@ -64,7 +64,7 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
     ...(timestamps?.units ?? []).map(({ subject, ready }) =>
       ready
         ? good(`time-stamping key ${subject}`, 'it signs')
-        : warning(`time-stamping key ${subject}`, 'it does not sign', 'see the partition with its token'),
+        : warning(`time-stamping key ${subject}`, 'it does not sign', 'see the partition on the same token'),
     ),
     ...(timestamps?.authorities ?? []).map(({ name, tokens, failures, trouble }) => {
       const detail = `${tokens} time-stamps, ${failures} failures since the start`;
@@ -73,7 +73,7 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
         : warning(
             `authority ${name}`,
             `${trouble}; ${detail}`,
-            'the log says why; check its address, its roots and the network',
+            'read the log of the daemon; check the address of the authority, its roots and the network',
           );
     }),
     judgeEngine(hash.engine, hash.kernels),
@@ -85,15 +85,15 @@ function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis 
 }
 
 const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
-  withdrawn: 'a drill has it; it goes back by itself',
+  withdrawn: 'nothing: a drill took it out, and it comes back by itself',
   pin_refused:
-    'write the right PIN into its PIN file: the daemon tries again once the file has changed, and not before; where it is a credential, restart the daemon then',
-  key_changed: 'mount the token this log was begun with, or restore it from the HSM’s backup',
+    'write the correct PIN into the PIN file: the daemon tries again only after the file has changed. If the PIN is a systemd credential, then also restart the daemon',
+  key_changed: 'connect the token with the key of this log, or restore it from the HSM’s backup',
   key_lost: 'restore the key from the HSM’s backup',
   starting: 'wait a moment',
 };
 
-/** One that is lost is a warning while the others suffice: nothing fails of it yet. */
+/** A lost partition is a warning while the others meet the quorum. */
 function judgePartition(
   { name, state, since, last_error: error, signatures }: PresentedPartition,
   status: AdminStatus,
@@ -104,7 +104,7 @@ function judgePartition(
   const remedy =
     REMEDIES[state] ??
     signerRemedy({ code: error ?? '' }) ??
-    'check that the token is connected and its module configured; `pdfseal hsm list` asks it';
+    'check that the token is connected and that its module is configured; `pdfseal hsm list` tries the token';
   const suffices = status.parts.find((part) => part.name === 'partitions')?.ready === true;
   return suffices ? warning(check, detail, remedy) : bad(check, detail, remedy);
 }

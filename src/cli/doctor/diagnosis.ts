@@ -1,11 +1,11 @@
-/** One thing that was looked at. */
+/** The result of one check of the doctor. */
 export interface Diagnosis {
-  /** What it is: `config`, `partition eu-west/production-2026`. */
+  /** What was checked: `config`, `partition eu-west/production-2026`. */
   check: string;
-  /** `warning`: it works, but not for ever, or not as well as it could. */
+  /** `warning`: it works, but needs attention. */
   verdict: 'good' | 'warning' | 'bad';
   detail: string;
-  /** What to do; there whenever the verdict is not good. */
+  /** What to do. Present unless the verdict is good. */
   remedy?: string;
 }
 

@@ -23,14 +23,14 @@ export function doctorCommand(): Command {
   return explain(
     new Command('doctor')
       .description(
-        'Looks at every part of an installation and says what is wrong and what to do. Asks the daemon where it runs; where it ' +
-          'does not, opens the tokens itself, one key after the other, and tries a PIN that is refused only once.',
+        'Checks every part of an installation, and says what is wrong and what to do. If the daemon runs, the command asks the daemon. ' +
+          'If not, it opens the tokens itself, one key after the other, and tries a refused PIN only once.',
       )
       .addOption(configOption())
       .addOption(jsonOption())
       .action(diagnose),
     {
-      exit: { 0: 'all is well', 1: 'something is broken', 2: 'it works, but something wants looking after' },
+      exit: { 0: 'all good', 1: 'something is broken', 2: 'everything works, but something needs attention' },
       examples: [
         'pdfseal doctor --config /etc/pdfseal/production.toml',
         'pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
@@ -53,21 +53,21 @@ async function diagnose({ config: file, json }: { config: string; json?: true })
 }
 
 const SUMMARIES = {
-  [EXIT.ok]: 'all is well',
+  [EXIT.ok]: 'all good',
   [EXIT.failed]: 'something is broken',
-  [EXIT.attention]: 'it works, but something wants looking after',
+  [EXIT.attention]: 'everything works, but something needs attention',
 } as const;
 
-/** As they are found: a token can take its time. */
+/** The results as they come: a token can be slow. */
 export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   yield diagnoseNode();
   const lacking: string[] = [];
   const config = tryConfig(file, { files: 'needed', tell: (line) => void lacking.push(line) });
   if ('check' in config) yield config;
   else if (lacking.length > 0)
-    yield warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
+    yield warning('config', lacking.join('\n'), 'the other partitions meet the quorum; correct this one');
   else yield good('config', config.file);
-  // What does not need modules and PINs can be looked at all the same.
+  // The other checks need no modules and no PINs.
   const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
   if ('check' in usable) return;
   yield* diagnoseFiles(usable);
@@ -92,6 +92,6 @@ function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {
     return loadConfig(file, options);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return bad('config', error.message, 'correct it; every key is explained in production.toml');
+    return bad('config', error.message, 'correct the file; pdfseald.toml(5) explains every key');
   }
 }

@@ -12,13 +12,13 @@ interface Rule {
   path: string;
   /** Permission bits it must not have. */
   never: number;
-  /** Whether it must belong to the user the state folder belongs to. */
+  /** Whether it must have the same owner as the state folder. */
   owned?: boolean;
-  /** Where it may be missing. */
+  /** Whether it may be missing. */
   optional?: boolean;
 }
 
-/** Who owns what, and who else may touch it. */
+/** Owners and permissions of the files. */
 export function diagnoseFiles(config: Config): Diagnosis[] {
   const pinFiles = [...config.kms.partitions, ...config.timestamp.keys].map(({ pinFile }) => pinFile);
   const rules: Rule[] = [
@@ -32,7 +32,7 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
   const owner = statOf(config.stateDir);
   const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner));
   const user = owner instanceof Error ? [] : diagnoseUser(owner);
-  const detail = `${rules.length} files and folders belong to whom they should, and nobody else may change them`;
+  const detail = `${rules.length} files and folders have the right owner, and nobody else can change them`;
   return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
 }
 
@@ -46,8 +46,8 @@ function judge(
     if (isMissing && optional) return [];
     const remedy =
       isMissing && what !== 'PIN file'
-        ? 'make it with `pdfseal init`, or correct state_dir'
-        : 'correct the path, or who may read it';
+        ? 'create it with `pdfseal init`, or correct state_dir'
+        : 'correct the path, or the permissions';
     return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];
   }
   const excess = found.mode & never;
@@ -55,14 +55,14 @@ function judge(
     const mode = (found.mode & 0o777).toString(8).padStart(4, '0');
     const rights = excess === OTHERS_WRITE ? 'w' : 'rwx';
     const remedy = `chmod o-${rights} ${path}`;
-    return [bad('files', `the ${what} ${path} has mode ${mode}: it is open to others`, remedy)];
+    return [bad('files', `the ${what} ${path} has mode ${mode}: other users have access`, remedy)];
   }
   if (owned && owner !== undefined && found.uid !== owner.uid) {
     const remedy = `chown ${owner.uid} ${path}`;
     return [
       bad(
         'files',
-        `the ${what} ${path} belongs to user ${found.uid}, the state folder to ${owner.uid}`,
+        `the ${what} ${path} belongs to user ${found.uid}, but the state folder to user ${owner.uid}`,
         remedy,
       ),
     ];
@@ -70,11 +70,11 @@ function judge(
   return [];
 }
 
-/** What another user finds unreadable may be in order for the daemon's. */
+/** A file that this user cannot read may be readable for the daemon. */
 function diagnoseUser(owner: Stats): Diagnosis[] {
   const { uid } = userInfo();
   if (uid === owner.uid || uid === 0) return [];
-  const detail = `this runs as user ${uid}, and the installation belongs to user ${owner.uid}`;
+  const detail = `this command runs as user ${uid}, but the installation belongs to user ${owner.uid}`;
   return [warning('user', detail, 'run it as that user or as root, to see what the daemon sees')];
 }
 

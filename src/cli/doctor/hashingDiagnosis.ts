@@ -7,10 +7,10 @@ import { describeKernels } from '../daemon/status/rows.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const CHECK = 'hash engine';
-/** Of one document alone. Slower than this, a gigabyte takes more than seven seconds on one core. */
+/** For one document alone: below this, a gigabyte takes more than seven seconds on one core. */
 const SLOW_BELOW_MEGABYTES_PER_SECOND = 150;
 
-/** Only for when no daemon runs that could say which one it uses. */
+/** For when no daemon runs that could say which engine it uses. */
 export function diagnoseEngine({ hash }: Config): Diagnosis {
   const silent = { info: () => {}, warn: () => {} };
   try {
@@ -25,13 +25,17 @@ export function diagnoseEngine({ hash }: Config): Diagnosis {
 
 export function judgeEngine(engine: string, kernels: AdminStatus['hash']['kernels']): Diagnosis {
   if (engine !== 'native') {
-    const remedy = 'npm run compile:addons, or install the package for this processor';
-    return warning(CHECK, 'WebAssembly: the native engine cannot be used here', remedy);
+    const remedy = 'run npm run compile:addons, or install the package for this processor';
+    return warning(CHECK, 'WebAssembly, because the native engine does not work here', remedy);
   }
   const detail = `native; documents at once, kernel and speed on one core: ${describeKernels(kernels)}`;
   const alone = kernels.find(({ streams }) => streams === 1)?.megabytes_per_second ?? 0;
   if (alone >= SLOW_BELOW_MEGABYTES_PER_SECOND) return good(CHECK, detail);
   const remedy =
-    'see whether the machine is overloaded, or its virtual processor hides SHA-NI or AVX2; restart the daemon to measure again';
-  return warning(CHECK, `${detail}: less than ${SLOW_BELOW_MEGABYTES_PER_SECOND} MB/s alone`, remedy);
+    'check whether the machine is overloaded, or its virtual processor hides SHA-NI or AVX2; then restart the daemon to measure again';
+  return warning(
+    CHECK,
+    `${detail}: less than ${SLOW_BELOW_MEGABYTES_PER_SECOND} MB/s for one document`,
+    remedy,
+  );
 }

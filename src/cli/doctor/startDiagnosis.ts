@@ -23,15 +23,15 @@ import { diagnoseStore } from './storeDiagnosis.ts';
 import { diagnoseTls } from './tlsDiagnosis.ts';
 
 /**
- * What a start of the daemon would find, short of what the HSM says: `bad` for what it refuses. Each file is read by what reads it at the
- * start. Nothing is changed.
+ * What a start of the daemon would find, apart from the HSM: `bad` if the daemon would refuse to start. The same code reads each file as
+ * at a start. Changes nothing.
  */
 export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   const lacking: string[] = [];
   const config = loadConfig(file, { files: 'by_hand', tell: (line) => void lacking.push(line) });
   yield lacking.length === 0
-    ? good('config', `every key of ${config.file} is known and has a value that fits`)
-    : warning('config', lacking.join('\n'), 'the others meet the quorum; mend it');
+    ? good('config', `every key of ${config.file} is known and has a valid value`)
+    : warning('config', lacking.join('\n'), 'the other partitions meet the quorum; correct this one');
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
   yield* diagnoseTlsAtStart(config);
@@ -50,19 +50,21 @@ function attempt(check: string, look: () => string): Diagnosis {
     const isSystems = error instanceof Error && 'code' in error;
     if (!(error instanceof OperatorError) && !isSystems) throw error;
     const detail = error instanceof OperatorError ? error.message : systemReason(error);
-    return bad(check, detail, 'correct the file, or the path of it');
+    return bad(check, detail, 'correct the file, or its path');
   }
 }
 
-/** Root reads everything; what matters is what the daemon's user may read. */
+/** Root can read everything; what matters is what the daemon's user can read. */
 function diagnoseUser({ stateDir, environment }: Config): Diagnosis[] {
   const owner = statSync(stateDir, { throwIfNoEntry: false })?.uid;
   const uid = process.geteuid?.();
   const isOther = owner === undefined ? uid === 0 && hasSystemd() : owner !== uid;
   if (!isOther) return [];
   const whose =
-    owner === undefined ? 'the daemon runs as a user of its own' : `the state folder is of user ${owner}`;
-  const detail = `this looks as user ${uid}, and ${whose}: whether that user may read each file is not known`;
+    owner === undefined
+      ? 'the daemon runs as a user of its own'
+      : `the state folder belongs to user ${owner}`;
+  const detail = `this command runs as user ${uid}, and ${whose}: it is not known whether that user can read each file`;
   return [warning('user', detail, `pdfseal-run ${environment} check-config`)];
 }
 
@@ -91,8 +93,8 @@ function checkPinsOf(
     ...unseen.map((token) =>
       warning(
         `PIN of ${kmsKeyId(token)}`,
-        `not looked at: systemd hands ${token.pinSource} to the unit alone`,
-        `pdfseal-run ${environment} check-config looks at it too`,
+        `not checked: systemd gives ${token.pinSource} only to the unit`,
+        `pdfseal-run ${environment} check-config checks it too`,
       ),
     ),
     ...faults.map(({ token, failure }) =>
@@ -101,7 +103,7 @@ function checkPinsOf(
   ];
 }
 
-/** Where systemd did not start this, and no daemon of the unit runs either. */
+/** Whether systemd has not passed this credential to us, and no daemon of the unit runs either. */
 function isCredentialOfElsewhere({ pinSource, pinFile }: PartitionOptions): boolean {
   return pinSource !== undefined && isAway(pinFile);
 }
@@ -120,13 +122,13 @@ function pinFault({ pinFile, pinSource }: PartitionOptions): SignerFailure | und
   }
 }
 
-/** The daemon starts with a certificate that has ended, and clients refuse it: of a pair only what cannot be used keeps it from starting. */
+/** The daemon also starts with an expired certificate, which clients refuse: only a pair that cannot be used at all stops it. */
 function diagnoseTlsAtStart(config: Config): Diagnosis[] {
   const { tls } = config.http;
   if (tls === undefined) return [];
   if (tls.keyCredential !== undefined && isAway(tls.keyFile)) {
-    const remedy = `pdfseal-run ${config.environment} check-config, with LoadCredential= for it in a drop-in, or a start`;
-    return [warning('TLS pair', 'not looked at: systemd hands its key to the unit alone', remedy)];
+    const remedy = `run pdfseal-run ${config.environment} check-config with LoadCredential= for the key in a drop-in, or start the daemon`;
+    return [warning('TLS pair', 'not checked: systemd gives the key only to the unit', remedy)];
   }
   return diagnoseTls(config, Date.now()).map((one) =>
     one.verdict === 'bad' && one.check !== 'TLS pair' ? { ...one, verdict: 'warning' } : one,
@@ -142,16 +144,16 @@ function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[
   if (webhooks.caFile !== undefined) yield ['webhooks.ca_file', webhooks.caFile];
 }
 
-/** What `pdfseal init` makes. Before it there is nothing yet that could be wrong. */
+/** What `pdfseal init` creates. Before that, nothing can be wrong. */
 async function diagnoseState(config: Config): Promise<Diagnosis[]> {
   const { stateDir, storeDir, environment, timestamp, certificatesDir } = config;
   if (!existsSync(storeDir)) {
-    const detail = `${storeDir} is not there yet`;
+    const detail = `${storeDir} does not exist yet`;
     return [
       warning(
         'store',
         detail,
-        `pdfseal-run ${environment} init, or pdfseal init, makes it before the first start`,
+        `create it before the first start: pdfseal-run ${environment} init, or pdfseal init`,
       ),
     ];
   }
@@ -170,20 +172,21 @@ async function diagnoseState(config: Config): Promise<Diagnosis[]> {
   return [writable, ...diagnoses.filter(({ check }) => check !== 'disk'), ...certified];
 }
 
-/** Whether a server could have it now. What the daemon itself or its socket unit holds is as it should be. */
+/** Whether a server could listen there now. The daemon itself or its socket unit may already do so. */
 async function diagnoseAddress(at: HostPort, { lockFile, environment }: Config): Promise<Diagnosis> {
   const check = `address ${formatAddress(at)}`;
   if (lockHolder(lockFile) !== undefined)
-    return good(check, 'not tried: a daemon runs with this state folder');
+    return good(check, 'not tried, because a daemon runs with this state folder');
   const socket = `pdfseald@${environment}.socket`;
-  if (unitState('is-active', socket) === 'active') return good(check, `not tried: ${socket} is active`);
+  if (unitState('is-active', socket) === 'active')
+    return good(check, `not tried, because ${socket} is active`);
   const server = createServer();
   try {
     await listenAt(server, at, 'http.listen');
-    return good(check, 'it is free');
+    return good(check, 'free');
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return bad(check, error.message, 'change http.listen, or end what has it');
+    return bad(check, error.message, 'change http.listen, or stop the program that uses the address');
   } finally {
     server.close();
   }

@@ -10,18 +10,18 @@ import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { openStore } from '../../store/lmdb/open.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-/** Of what has to be free, from which on somebody is to look. */
+/** A warning begins at this multiple of storage.free_bytes_min. */
 const FREE_WARNING = 4;
 
-const ROOM = 'make room on that disk, or move state_dir to a larger one';
+const ROOM = 'free space on that disk, or move state_dir to a larger disk';
 
 export interface StoreFindings {
   diagnoses: Diagnosis[];
-  /** The keys in force; absent where the store does not say. */
+  /** The keys in force; absent if the store cannot be read. */
   keys?: readonly EpochKey[];
 }
 
-/** Opens the store beside whoever uses it, without the right to write. */
+/** Opens the store for reading only; others may use it at the same time. */
 export async function diagnoseStore(config: Config): Promise<StoreFindings> {
   try {
     const store = await openStore({
@@ -42,20 +42,26 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) {
-      const remedy = 'run `pdfseal check`: its last line says what mends it';
+      const remedy = 'run `pdfseal check`: its last line says what to do';
       return { diagnoses: [bad('store', String(error), remedy)] };
     }
     if (error.code === 'older_store')
       return {
-        diagnoses: [warning('store', error.message, 'start the daemon: it keeps a copy of it as it was')],
+        diagnoses: [
+          warning(
+            'store',
+            error.message,
+            'start the daemon: it upgrades the store, and keeps a copy of the old one',
+          ),
+        ],
       };
-    const remedy = `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; a store is made by \`pdfseal init\` and never overwritten`;
+    const remedy = `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; \`pdfseal init\` creates a store and never overwrites one`;
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
 }
 
-/** What the daemon refuses to start on. */
+/** Whether the configuration agrees with the epoch in force; if not, the daemon does not start. */
 function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
   try {
     const now = systemClock();
@@ -68,7 +74,7 @@ function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
       bad(
         'epoch',
         error.message,
-        'put the configuration back, or plan an epoch with it: `pdfseal epochs plan`',
+        'restore the previous configuration, or plan an epoch with the new one: `pdfseal epochs plan`',
       ),
     ];
   }
@@ -95,6 +101,6 @@ async function diagnoseDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[
 
 function judgeDisk(detail: string, free: number, freeBytesMin: number): Diagnosis {
   if (free < freeBytesMin)
-    return bad('disk', `${detail}, less than storage.free_bytes_min: no job is accepted`, ROOM);
+    return bad('disk', `${detail}, less than storage.free_bytes_min, so no job is accepted`, ROOM);
   return free < FREE_WARNING * freeBytesMin ? warning('disk', detail, ROOM) : good('disk', detail);
 }

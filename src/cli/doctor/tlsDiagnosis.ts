@@ -9,15 +9,14 @@ import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
 import { judgeUrgency } from './certificateDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-/** As much of the configuration as says how the API proves itself. */
+/** The part of the configuration that TLS of the API depends on. */
 export interface TlsConfig {
   readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
 }
 
-const RENEW =
-  'put a renewed certificate, and its key, in the place of the files: they are taken up within seconds';
+const RENEW = 'replace the files by a renewed certificate and its key: the daemon loads them within seconds';
 
-/** Whether the API can go on proving itself: the pair, who may read its key, its chain, its name, and each date. */
+/** The TLS pair of the API: the permissions of the key, the chain, the name, and the dates. */
 export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
   if (tls === undefined) return [];
   try {
@@ -30,21 +29,21 @@ export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number
     ];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    const remedy =
-      'the daemon goes on with the pair it has, and does not start with this one: correct the files';
+    const remedy = 'correct the files: a running daemon keeps its old pair, but does not start with this one';
     return [bad('TLS pair', error.message, remedy)];
   }
 }
 
-/** Whether the daemon that runs serves the pair of the files: one that it refused stays unseen until the next start. */
+/** Whether the running daemon serves the pair in the files: it keeps an old pair if it refused the new one. */
 export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
   if (tls === undefined || status === undefined) return [];
   const served = status.certificates.find(
     ({ authority, role }) => authority === 'http.tls' && role === 'server',
   );
-  const remedy = 'systemctl reload the daemon, and look into its log: a pair that does not fit is refused';
+  const remedy =
+    'reload the daemon (systemctl reload), and read its log: it refuses a pair that does not match';
   if (served === undefined)
-    return [warning('TLS served', 'the daemon serves no TLS yet', 'restart the daemon')];
+    return [warning('TLS served', 'the daemon does not serve TLS yet', 'restart the daemon')];
   try {
     const [own] = readTls(tls).all;
     const isSame =
@@ -53,7 +52,7 @@ export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus
     return [
       warning(
         'TLS served',
-        `the daemon serves ${served.subject} until ${served.not_after}, another than the file`,
+        `the daemon serves ${served.subject} until ${served.not_after}, not the certificate of the file`,
         remedy,
       ),
     ];
@@ -63,13 +62,13 @@ export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus
   }
 }
 
-/** What others may do was judged when it was read. */
+/** `readTls` has refused a key that other users can read. */
 function diagnoseKey(keyFile: string): Diagnosis {
   const { mode, uid, gid } = statSync(keyFile);
   const group = (mode & 0o040) === 0 ? '' : ` and group ${gid}`;
   const detail = `${keyFile} is the key of the certificate, readable by user ${uid}${group}`;
   if ((mode & 0o020) === 0) return good('TLS pair', detail);
-  return warning('TLS pair', `${detail}, whose members may change it`, `chmod g-w ${keyFile}`);
+  return warning('TLS pair', `${detail}, whose members can change it`, `chmod g-w ${keyFile}`);
 }
 
 function diagnoseChain(chain: readonly X509Certificate[], file: string): Diagnosis {
@@ -78,8 +77,12 @@ function diagnoseChain(chain: readonly X509Certificate[], file: string): Diagnos
     return issuer !== undefined && !(one.checkIssued(issuer) && one.verify(issuer.publicKey));
   });
   if (broken >= 0) {
-    const detail = `certificate ${broken + 2} of ${file} did not issue the one before it: clients may find no way to their root`;
-    return warning('TLS chain', detail, 'put the server’s certificate first, then each one’s issuer');
+    const detail = `certificate ${broken + 2} of ${file} did not issue the certificate before it: clients may not find a path to their root`;
+    return warning(
+      'TLS chain',
+      detail,
+      'put the server’s certificate first, then the issuer of each certificate after it',
+    );
   }
   return good('TLS chain', `${chain.length} of ${chain.length} certificates follow from each other`);
 }
@@ -88,9 +91,13 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
   const host = new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1');
   const names = isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host);
   if (names !== undefined)
-    return good('TLS name', `the certificate is for ${host}, as http.public_url has it`);
-  const detail = `the certificate is not for ${host}, which http.public_url names (${certificate.subjectAltName ?? 'it has no names'})`;
-  return warning('TLS name', detail, 'have it issued for that name too, or correct http.public_url');
+    return good('TLS name', `the certificate is for ${host}, the host of http.public_url`);
+  const detail = `the certificate is not for ${host}, the host of http.public_url (${certificate.subjectAltName ?? 'it has no names'})`;
+  return warning(
+    'TLS name',
+    detail,
+    'have a certificate issued for that name too, or correct http.public_url',
+  );
 }
 
 function diagnoseDates(certificate: TlsCertificate, now: number): Diagnosis {

@@ -7,9 +7,9 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good } from './diagnosis.ts';
 
-const RECONNECT = 'check that the token is connected and its module configured';
+const RECONNECT = 'check that the token is connected and that its module is configured';
 
-/** Has every configured key sign, one after the other; only for when no daemon runs that knows better. */
+/** Signs with every configured key, one after the other. For when no daemon runs. */
 export async function probeTokens(config: Config, inForce: readonly EpochKey[]): Promise<Diagnosis[]> {
   const diagnoses: Diagnosis[] = [];
   for (const wanted of configuredKeys(config)) {
@@ -18,7 +18,7 @@ export async function probeTokens(config: Config, inForce: readonly EpochKey[]):
   return diagnoses;
 }
 
-/** A partition keeps its name through the epochs, and has a key of another label in each. */
+/** A partition keeps its name in every epoch, but each epoch may have a key of another label. */
 function inEpoch(wanted: WantedKey, inForce: readonly EpochKey[]): WantedKey {
   const { purpose, token } = wanted;
   const key = inForce.find(
@@ -34,7 +34,7 @@ async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
     const { algorithm, exposures } = await inspectKey(token);
     if (exposures.length === 0)
       return good(check, `it signs (${algorithm}), and its key cannot leave the token`);
-    const remedy = 'replace it by a key that `pdfseal hsm init-key` makes';
+    const remedy = 'replace it with a key that `pdfseal hsm init-key` creates';
     return bad(check, `its private key can leave the token (${exposures.join(', ')})`, remedy);
   } catch (error) {
     const failure = signerFailureOf(error);

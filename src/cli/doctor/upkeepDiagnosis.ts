@@ -10,45 +10,49 @@ const HOUR_MS = 3_600_000;
 interface Duty {
   chore: Chore;
   name: string;
-  /** From then on it is overdue. */
+  /** After this age it is overdue. */
   ageMsMax: number;
   how: string;
 }
 
-/** What has to be done now and then, by whom does not matter: each leaves a note of when it was done. */
+/** What must be done regularly. Each command leaves a note with the time. */
 const DUTIES: readonly Duty[] = [
   {
     chore: 'backup',
     name: 'backup',
-    // As the alarms have it: a night may be missed by half a day.
+    // As in the alarms: a nightly backup may be half a day late.
     ageMsMax: 36 * HOUR_MS,
-    how: '`pdfseal backup --output FOLDER --dated`, every night, and to another machine with it',
+    how: 'run `pdfseal backup --output FOLDER --dated` every night, and copy the backup to another machine',
   },
-  { chore: 'check', name: 'check', ageMsMax: 72 * HOUR_MS, how: '`pdfseal check`, every night' },
+  { chore: 'check', name: 'check', ageMsMax: 72 * HOUR_MS, how: 'run `pdfseal check` every night' },
   {
     chore: 'restore-drill',
     name: 'restore drill',
     ageMsMax: 100 * 24 * HOUR_MS,
-    how: '`pdfseal restore --drill --input BACKUP`, every three months: a backup that nobody ever restored is a hope',
+    how: 'run `pdfseal restore --drill --input BACKUP` every three months, to know that a backup can be restored',
   },
 ];
 
-/** Whether what keeps an installation alive is done, and will be done again. */
+/** Whether backups, checks and restore drills are done, and their timers enabled. */
 export function diagnoseUpkeep({ stateDir, file }: Config): Diagnosis[] {
   return [...DUTIES.map((duty) => judge(duty, stateDir)), ...diagnoseTimers(file)];
 }
 
 function judge({ chore, name, ageMsMax, how }: Duty, stateDir: string): Diagnosis {
   const last = readUpkeep(stateDir, chore);
-  if (last === undefined) return warning(name, 'none was ever noted here', how);
+  if (last === undefined) return warning(name, 'none is on record here', how);
   const now = systemClock();
   const detail = `the last one, of ${last.tree_size} leaves, was ${fromNow(last.finished_at, now)}`;
   if (!last.good)
-    return bad(name, `${detail}, and found faults`, '`pdfseal check` says which, and what mends them');
+    return bad(
+      name,
+      `${detail}, and found problems`,
+      'run `pdfseal check`: it lists the problems and says what to do',
+    );
   return now - Date.parse(last.finished_at) > ageMsMax ? warning(name, detail, how) : good(name, detail);
 }
 
-/** Those of the package; elsewhere nobody knows what does it. */
+/** The timers of the package. Without the package it is not known what runs the commands. */
 function diagnoseTimers(configFile: string): Diagnosis[] {
   const instance = instanceOf(configFile);
   if (instance === undefined) return [];
@@ -56,7 +60,7 @@ function diagnoseTimers(configFile: string): Diagnosis[] {
     const unit = `pdfseald-${chore}@${instance}.timer`;
     const [enabled, active] = [unitState('is-enabled', unit), unitState('is-active', unit)];
     if (enabled === undefined || active === undefined) return [];
-    if (enabled === 'enabled' && active === 'active') return [good(`timer ${unit}`, 'enabled, and waiting')];
+    if (enabled === 'enabled' && active === 'active') return [good(`timer ${unit}`, 'enabled and active')];
     return [warning(`timer ${unit}`, `${enabled}, ${active}`, `systemctl enable --now ${unit}`)];
   });
 }

@@ -32,7 +32,7 @@ import { parseDurationArgument } from '../options.ts';
 import { findKey, rootBeside, useAuthorityKey } from './hsmKeys.ts';
 import { NAME_CHARACTERS_MAX } from './subject.ts';
 
-/** What certificates of our own making say beside the key. */
+/** What a certificate of the built-in authority says besides the key. */
 export interface CertificateTerms {
   organization?: string | undefined;
   rootValidityMs: number;
@@ -43,7 +43,7 @@ export interface RootTerms extends Pick<CertificateTerms, 'organization' | 'root
   algorithm: AuthorityAlgorithm;
 }
 
-/** The root a site without a certificate authority made for itself. */
+/** The root of a site without a certificate authority. */
 export interface OwnRoot {
   token: PartitionOptions;
   certificate: Certificate;
@@ -53,7 +53,7 @@ const FILE_BYTES_MAX = 1 << 20;
 
 const DAY_MS = 86_400_000;
 export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
-/** Receipts rest on it for decades. */
+/** Receipts depend on a root for decades. */
 export const ROOT_VALIDITY_DEFAULT_MS = 9125 * DAY_MS;
 const VALIDITY_MS_MAX = 36_525 * DAY_MS;
 
@@ -61,7 +61,7 @@ const VALIDITY_MS_MAX = 36_525 * DAY_MS;
 export function parseValidityArgument(text: string): number {
   const milliseconds = parseDurationArgument(text);
   if (milliseconds >= DAY_MS && milliseconds <= VALIDITY_MS_MAX) return milliseconds;
-  throw new InvalidArgumentError('Expected from 1d to 36525d, a hundred years.');
+  throw new InvalidArgumentError('Expected a duration from 1d to 36525d (a hundred years).');
 }
 
 /** The certificates in a file a user named. Throws OperatorError. */
@@ -69,7 +69,7 @@ export function readCertificatesFrom(file: string): Certificate[] {
   return readCertificates(readSmallFile(file, FILE_BYTES_MAX), file);
 }
 
-/** The root beside the first time-stamping key that has one; undefined where an authority elsewhere issues certificates. */
+/** The root of the first time-stamping key that has one. Undefined if an external authority issues the certificates. */
 export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | undefined {
   for (const token of timestamp.keys.map(rootBeside)) {
     const file = certificateFile(certificatesDir, token);
@@ -80,15 +80,15 @@ export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | u
 }
 
 /**
- * A root beside a time-stamping key that has none: its key, unless an earlier attempt made it, and its certificate. Throws OperatorError,
- * also where there is a root.
+ * Creates a root in the token of a time-stamping key: its key, unless an earlier attempt created it, and its certificate. Throws
+ * OperatorError, also if there is a root already.
  */
 export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: RootTerms): Promise<OwnRoot> {
   const token = rootBeside(key);
   const file = certificateFile(config.certificatesDir, token);
   if (existsSync(file)) {
     throw new OperatorError(
-      `${kmsKeyId(token)} is a root already, certified in ${file}: certify with it, or choose another key_label`,
+      `${kmsKeyId(token)} is already a root, with its certificate in ${file}: certify with that root, or choose another key_label`,
     );
   }
   if ((await findKey({ purpose: 'root', token })) === undefined) await initKey(token, terms.algorithm);
@@ -98,8 +98,8 @@ export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: 
 }
 
 /**
- * The root and a certificate for each of the keys, as far as they are not there from an earlier attempt. Throws
- * OperatorError for what is there and is another key's: nothing is overwritten.
+ * Creates the root certificate and a certificate for each key, except those from an earlier attempt. Overwrites nothing. Throws
+ * OperatorError if a file is the certificate of another key.
  */
 export async function certifyKeys(
   config: Config,
@@ -149,7 +149,7 @@ async function certifyOnce(
   throw foreign(file, key);
 }
 
-/** A new certificate of the key, from now on or from `notBefore`, and the root that issued it. */
+/** A new certificate of the key, valid from `notBefore` on, and the root that issued it. */
 export async function issueChain(
   config: Config,
   key: CertifiedKey,
@@ -168,15 +168,15 @@ export async function issueChain(
 }
 
 /**
- * Puts a chain, leaf first, in the place of what is installed for the key. What was there is kept: the receipts stamped
- * under it need its root. Throws OperatorError for one that begins later, where it would leave the key without any until then.
+ * Installs a chain, leaf first, for the key. Keeps the previous chain: receipts that were stamped with it need its root. Throws
+ * OperatorError if the new certificate begins later and would leave the key without a certificate until then.
  */
 export function installChain(dir: string, name: KeyName, chain: readonly Certificate[]): string {
   const file = certificateFile(dir, name);
   const begin = Math.max(...chain.map(({ notBefore }) => notBefore));
   if (begin > systemClock() && existsSync(file)) {
     throw new OperatorError(
-      `${kmsKeyId(name)} has a certificate, which one that begins at ${toRfc3339(begin)} would replace at once: make another key for it`,
+      `${kmsKeyId(name)} has a certificate. A certificate that begins at ${toRfc3339(begin)} would replace it at once and leave a gap: create another key for it`,
     );
   }
   const text = encodeChain(chain);
@@ -190,7 +190,7 @@ function retire(dir: string, file: string, successor: string): void {
   const text = readTextFile(file, FILE_BYTES_MAX);
   if (text === successor) return;
   const version = toHex(sha256(Buffer.from(text))).slice(0, 16);
-  // What never could be used stands behind no receipt, and must not be in the way of the roots that do.
+  // No receipt depends on an unreadable file, and its ending keeps it apart from the roots that receipts need.
   const ending = isReadable(file) ? 'pem' : 'unreadable';
   makeFolder(retiredDir(dir));
   createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.${ending}`), text);
@@ -205,7 +205,7 @@ function isReadable(file: string): boolean {
   }
 }
 
-/** Not the folders above it: those have rights that `pdfseal init` gives them. */
+/** Does not create the folders above: `pdfseal init` sets their rights. */
 function makeFolder(dir: string): void {
   try {
     if (!existsSync(dir)) mkdirSync(dir);
@@ -218,7 +218,7 @@ function encodeChain(chain: readonly Certificate[]): string {
   return chain.map(({ der }) => encodePem('CERTIFICATE', der)).join('');
 }
 
-/** Names are limited in length; an origin is not. */
+/** X.509 limits the length of a name; an origin may be longer. */
 function commonName({ log, environment }: Config, what: string): string {
   const name = `${log.origin} ${what}`;
   return name.length <= NAME_CHARACTERS_MAX ? name : `pdfseald ${environment} ${what}`;
@@ -228,7 +228,7 @@ function nameOf(organization: string | undefined): Pick<DistinguishedName, 'orga
   return organization === undefined ? {} : { organization };
 }
 
-/** Tells the units of one authority apart. */
+/** Distinguishes the time-stamping units of one authority. */
 function unitName(key: KeyName): Pick<DistinguishedName, 'organizationalUnit'> {
   const name = kmsKeyId(key);
   return { organizationalUnit: name.length <= NAME_CHARACTERS_MAX ? name : key.keyLabel };
@@ -236,6 +236,6 @@ function unitName(key: KeyName): Pick<DistinguishedName, 'organizationalUnit'> {
 
 function foreign(file: string, key: KeyName): OperatorError {
   return new OperatorError(
-    `${file} is a certificate of another key than ${kmsKeyId(key)}, and nothing is overwritten: move it away`,
+    `${file} is the certificate of another key than ${kmsKeyId(key)}; nothing is overwritten: move the file away`,
   );
 }

@@ -16,14 +16,17 @@ export function certificatesCommand(): Command {
     new Command('certificates')
       .summary('list the certificates and the days left')
       .description(
-        'Lists every certificate that time-stamps rest on, with its validity and the days left: those of the built-in ' +
-          'authority and the roots of external ones. Needs no HSM.',
+        'Lists every certificate that time-stamps depend on, with its validity and the days left: certificates of the built-in ' +
+          'authority, and roots of external authorities. Needs no HSM.',
       )
       .addOption(configOption())
       .addOption(jsonOption())
       .action(printCertificates),
     {
-      exit: { 0: 'all are there and valid', 1: 'one is missing, expired or not yet valid' },
+      exit: {
+        0: 'all certificates exist and are valid',
+        1: 'a certificate is missing, expired or not yet valid',
+      },
       examples: ['pdfseal hsm certificates --config /etc/pdfseal/production.toml'],
     },
   );

@@ -38,8 +38,8 @@ export function csrCommand(): Command {
     withKeyOptions(new Command('csr'))
       .summary('print a certificate request for a time-stamping key')
       .description(
-        'Prints a request (PKCS#10, PEM) for the certificate of a time-stamping key, signed by that key, for the ' +
-          'certificate authority of your site. It asks for the critical extended key usage timeStamping and no other.',
+        'Prints a certificate request (PKCS#10, PEM) for a time-stamping key, signed by that key, for your certificate authority. The ' +
+          'request asks for the critical extended key usage timeStamping only.',
       )
       .requiredOption(
         '--subject <name>',
@@ -67,19 +67,17 @@ async function printRequest(options: KeyOptions & { subject: DistinguishedName }
 export function installCertificateCommand(): Command {
   return explain(
     withKeyOptions(new Command('install-certificate'))
-      .summary('install what your certificate authority sent')
+      .summary('install the certificate from your certificate authority')
       .description(
-        'Installs what your certificate authority sent for a time-stamping key: its certificate and those above it up to ' +
-          'the self-signed root, in one file or several, in any order, PEM or DER. Checks first that the key in the HSM is ' +
-          'the certified one, that timeStamping is the only usage, and that all of them are a chain that is valid today, or ' +
-          'from the day on which the certificate begins. ' +
-          'What was installed before is kept beside it.',
+        'Installs the certificate of a time-stamping key, with all certificates up to the self-signed root: in one file or several, in ' +
+          'any order, PEM or DER. First checks that the certificate is for the key in the HSM, that timeStamping is its only usage, and ' +
+          'that the chain is valid today, or when the certificate begins. Keeps the previous certificates beside the new ones.',
       )
       .argument('<file...>', 'files with certificates')
       .addOption(jsonOption())
       .action(installCertificate),
     {
-      notes: `The running daemon goes on with the certificates it has: start it again.`,
+      notes: `Restart the daemon: it reads certificates only at its start.`,
       examples: [
         'pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026',
       ],
@@ -102,12 +100,12 @@ async function installCertificate(files: string[], options: KeyOptions): Promise
   report(installed, token, chain, options.json);
 }
 
-/** What the audit trail says of a chain, leaf first. */
+/** What the audit trail says about a chain, leaf first. */
 function audited(chain: readonly Certificate[]): ActObject {
   return { certificates_sha256: chain.map(({ der }) => toHex(sha256(der))) };
 }
 
-/** Now or, for a certificate that begins later, then. */
+/** Now, or when the certificate begins, if that is later. */
 function beginOf(certificates: readonly Certificate[], { spki }: CertifiedKey): number {
   const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
   return Math.max(systemClock(), ...own.map(({ notBefore }) => notBefore));
@@ -118,31 +116,31 @@ export function certifyCommand(): Command {
     withKeyOptions(new Command('certify'))
       .summary('certify a time-stamping key with the root in the HSM')
       .description(
-        'For sites without a certificate authority: issues a time-stamping key a new certificate from the root that `pdfseal ' +
-          'init` made in the HSM, and installs it: for a new key, or before the old certificate ends. Where that root is ' +
-          'lost, or there never was one, --new-root makes one beside the key first.',
+        'For sites without a certificate authority: issues and installs a certificate for a time-stamping key, for a new key or before ' +
+          'the old certificate expires. The issuer is the root that `pdfseal init` created in the HSM. If that root is lost, or never ' +
+          'existed, --new-root creates one first.',
       )
       .option(
         '--new-root',
-        'make a root beside this key, in its token and of its algorithm, and certify with that',
+        'create a root with the same algorithm in the token of this key, and certify with that root',
       )
       .option(
         '--subject-organization <name>',
-        'organization (O) in the certificate (default: the root’s)',
+        'organization (O) in the certificate (default: as in the root)',
         parseNamePart,
       )
       .option(
         '--validity <duration>',
-        'how long (default 1825d, at most as long as the root)',
+        'how long the certificate is valid (default: 1825d, but not longer than the root)',
         parseValidityArgument,
       )
-      .option('--from <date>', 'when it begins (default: now)', parseDateArgument)
+      .option('--from <date>', 'when the certificate begins (default: now)', parseDateArgument)
       .addOption(jsonOption())
       .action(certifyKey),
     {
       formerly: { '--organization-name': '--subject-organization' },
-      notes: `The running daemon goes on with the certificate it has: start it again. A new key takes over on a date so: put it before the
-old one in timestamp.keys, certify it with --from, and start the daemon again before that date.`,
+      notes: `Restart the daemon: it reads certificates only at its start. To change to a new key on a date: put the new key before the old
+one in timestamp.keys, certify it with --from, and restart the daemon before that date.`,
       examples: [
         'pdfseal hsm certify --config production.toml --key-label tsa-2027 --subject-organization "Example Corp"',
         'pdfseal hsm certify --config production.toml --key-label tsa-2027 --new-root',
@@ -166,7 +164,7 @@ async function certifyKey(
     : findOwnRoot(config);
   if (root === undefined) {
     throw new OperatorError(
-      'there is no root of our own beside any key of timestamp.keys: make one with --new-root, or request a certificate with `pdfseal hsm csr`',
+      'no key of timestamp.keys has a root in the HSM: create one with --new-root, or request a certificate with `pdfseal hsm csr`',
     );
   }
   const from = options.from ?? systemClock();
@@ -204,7 +202,7 @@ function report(file: string, name: KeyName, chain: readonly Certificate[], json
   if (json) printJson({ ...presentName(name), chain: subjects, not_after: until, file });
   else print(`${kmsKeyId(name)}  ${subjects[0]}  valid until ${until}  ${file}`);
   note(
-    'Next: start pdfseald again, and give verifiers a new trust file if the root is new: pdfseal trust export',
+    'Next: restart pdfseald. If the root is new, also give verifiers a new trust file: pdfseal trust export',
   );
 }
 

@@ -19,8 +19,8 @@ import { listCommand } from './hsmList.ts';
 export function hsmCommand(): Command {
   return new Command('hsm')
     .description(
-      'The keys of an environment in their HSM partitions, and the certificates of those that stamp time. A key is named by ' +
-        'its --region and --key-label in the config file; what is the only one of its kind need not be named.',
+      'Manages the keys of an environment in their HSM partitions, and the certificates of the time-stamping keys. Name a key by its ' +
+        'region and key label in the config file (--region, --key-label). You can leave out what is clear without it.',
     )
     .addCommand(initKeyCommand())
     .addCommand(listCommand())
@@ -35,22 +35,25 @@ export function hsmCommand(): Command {
 function initKeyCommand(): Command {
   return explain(
     withKeyOptions(new Command('init-key'))
-      .summary('make one key of the config file in its token')
+      .summary('create one key of the config file in its token')
       .description(
-        'Makes one key of the config file in its token: private, sensitive, not extractable, and checked to be so. An ' +
-          'existing key is never replaced, nor is one that a log began with. `pdfseal init` makes all of them.',
+        'Creates one key of the config file in its token: private, sensitive and not extractable, and checks that. The command never ' +
+          'replaces an existing key, or a key that the log knows. `pdfseal init` creates all keys.',
       )
       .addOption(
         new Option(
           '--algorithm <name>',
-          `of a log key ${SIGNATURE_ALGORITHMS.join(' or ')}, of a time-stamping key ${AUTHORITY_ALGORITHMS.join(' or ')}`,
+          `${SIGNATURE_ALGORITHMS.join(' or ')} for a log key, ${AUTHORITY_ALGORITHMS.join(' or ')} for a time-stamping key`,
         ).choices(KEY_ALGORITHMS),
       )
-      .option('--new-label <label>', 'make it under this label, to be taken by `pdfseal epochs plan`')
+      .option(
+        '--new-label <label>',
+        'create the key under this label, for `pdfseal epochs plan --use-existing-keys`',
+      )
       .addOption(jsonOption())
       .action(makeKey),
     {
-      notes: `The algorithm, if you do not say: ed25519 for a log key, ecdsa-p256 for a time-stamping key.`,
+      notes: `The default algorithm is ed25519 for a log key and ecdsa-p256 for a time-stamping key.`,
       examples: [
         'pdfseal hsm init-key --config production.toml --region eu-west --key-label tsa-2027 --algorithm rsa-3072',
       ],
@@ -90,16 +93,16 @@ async function makeKey({
   else print(`key    ${kmsKeyId(key)}  ${chosen}  made`);
   if (wanted.purpose === 'time-stamp')
     note(
-      'Next: have it certified, with `pdfseal hsm csr`, or `pdfseal hsm certify` where there is a root of our own',
+      'Next: certify the key, with `pdfseal hsm csr`, or with `pdfseal hsm certify` if the root is in the HSM',
     );
 }
 
-/** A name stands for one key for ever: a new key of the old name would only hide the loss. */
+/** A name belongs to one key for ever: a new key under an old name would hide the loss of the old one. */
 async function refuseKnown(file: string, { token }: WantedKey): Promise<void> {
   const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
   const known = epochs.list.some(({ keys }) => keys.some((key) => kmsKeyId(key) === kmsKeyId(token)));
   if (!known) return;
   throw new OperatorError(
-    `the log knows a key ${kmsKeyId(token)}: restore that one from the HSM’s backup, or plan an epoch with new keys`,
+    `the log already has a key ${kmsKeyId(token)}: restore that key from the HSM’s backup, or plan an epoch with new keys`,
   );
 }

@@ -24,16 +24,16 @@ interface DestroyOptions {
 export function destroyKeyCommand(): Command {
   return explain(
     new Command('destroy-key')
-      .summary('destroy a retired key in its token, for ever')
+      .summary('destroy a retired key in its token')
       .description(
-        'Destroys a key pair that is not needed any more: of an epoch that is over, of one that was cancelled, or a ' +
-          'time-stamping key that the config file names no longer. What it signed stays good. Refuses every key that is in ' +
-          'use or planned to be. Copies in backups of the HSM are not reached.',
+        'Destroys a key pair that you no longer need: a key of a past or cancelled epoch, or a time-stamping key that the config file ' +
+          'no longer names. This cannot be undone. What the key signed stays valid. The command refuses every key that is in use or ' +
+          'planned, and does not reach copies in backups of the HSM.',
       )
-      .argument('<key>', '<region>/<label>, as `pdfseal epochs list` shows it')
+      .argument('<key>', 'the key as <region>/<label>, as `pdfseal epochs list` shows it')
       .addOption(configOption())
-      .requiredOption('--confirm <label>', 'the label of the key, once more')
-      .option('--token <name>', 'label or serial number of its token, where the region has several')
+      .requiredOption('--confirm <label>', 'the label of the key again, to confirm')
+      .option('--token <name>', 'label or serial number of the token, if the region has several tokens')
       .addOption(jsonOption())
       .action(destroy),
     {
@@ -52,7 +52,7 @@ async function destroy(
   const [, region = '', keyLabel = ''] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
   if (keyLabel === '') command.error(`error: ${name}: name the key as <region>/<label>`);
   if (confirm !== keyLabel)
-    throw new OperatorError(`--confirm ${confirm} is not the label of ${name}: nothing was done`);
+    throw new OperatorError(`--confirm ${confirm} is not the label of ${name}; nothing was done`);
   const config = loadConfig(file);
   await requireTrustedClock(config);
   const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
@@ -60,14 +60,18 @@ async function destroy(
   const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
   if (inUse.some((key) => kmsKeyId(key) === name))
     throw new OperatorError(
-      `${name} signs the log, in the epoch in force or the planned one: it is not destroyed`,
+      `${name} signs the log in the epoch in force or in the planned one, so it was not destroyed`,
     );
   if (stamping.includes(name))
-    throw new OperatorError(`${name} is a key of timestamp.keys, or its root: it is not destroyed`);
+    throw new OperatorError(
+      `${name} is a key of timestamp.keys, or the root of one, so it was not destroyed`,
+    );
   const token = { ...tokenOf({ region, keyLabel }, tokenName, config, epochs), keyLabel };
   const key = await useKey(token, async (found) => found);
   if (inUse.some(({ spki }) => spki === key.spki))
-    throw new OperatorError(`${name} is, under another name, a key that signs the log: it is not destroyed`);
+    throw new OperatorError(
+      `${name} is a key that signs the log under another name, so it was not destroyed`,
+    );
   const { algorithm, spki } = key;
   const spkiSha256 = toHex(sha256(Buffer.from(spki, 'base64')));
   await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
@@ -77,7 +81,7 @@ async function destroy(
   else print(`key    ${name}  ${key.algorithm}  destroyed`);
 }
 
-/** Whether an epoch is over is said by a clock, and a key cannot be called back. Throws OperatorError where nobody vouches for it. */
+/** The clock decides whether an epoch is over, and a destroyed key cannot come back. Throws OperatorError if the clock is not trusted. */
 async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> {
   if (timestamp.authorities.length === 0) return;
   const { synchronized, detail } = await readSynchronization(clock).catch((error: unknown) => ({
@@ -86,7 +90,7 @@ async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> 
   }));
   if (synchronized) return;
   throw new OperatorError(
-    `the clock is not trusted (${detail}), so that nobody knows which epochs are over: nothing is destroyed; synchronize the clock first, see [clock]`,
+    `the clock is not trusted (${detail}), so it is not certain which epochs are over; nothing was destroyed. Synchronize the clock first; see [clock] in the config file`,
   );
 }
 
@@ -116,6 +120,6 @@ function tokenOf(
   if (found !== undefined && second === undefined) return found;
   const names = tokens.map(({ tokenLabel, tokenSerial }) => tokenLabel ?? tokenSerial).join(', ');
   throw new OperatorError(
-    `name the token of ${kmsKeyId(key)} with --token, of ${names || 'none: the config file has no token in that region'}`,
+    `name the token of ${kmsKeyId(key)} with --token: ${names || 'but the config file has no token in that region'}`,
   );
 }

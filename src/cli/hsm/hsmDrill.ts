@@ -12,33 +12,36 @@ import { explain } from '../help.ts';
 import { configOption, jsonOption, parseDurationArgument } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 
-/** How long a partition may take until it signs again; a start of a slow token takes some seconds. */
+/** How long a partition may take until it signs again; a slow token needs some seconds to start. */
 const RETURN_MS_MAX = 60_000;
 const LOOK_MS = 100;
-/** The last canary is sealed so long before the daemon would put the partition back by itself. */
+/** How long before the daemon puts the partition back the last canary is sealed. */
 const LEAD_MS = 1_000;
 
 export function drillCommand(): Command {
   return explain(
     new Command('drill')
-      .summary('take a partition out and back on purpose')
+      .summary('rehearse the loss of a partition')
       .description(
-        'Has the running daemon take one partition out of service, as the loss of its token would, but in order; seals canaries ' +
-          'meanwhile and says who signed them; puts it back and waits until it signs again. No request fails of it. Should this ' +
-          'command be interrupted or die, the daemon puts the partition back after the given time.',
+        'Takes one partition of the running daemon out of service, as if its token were lost. Seals canaries meanwhile and prints which ' +
+          'partitions signed them, then puts the partition back and waits until it signs again. No request fails. If this command is ' +
+          'interrupted, the daemon puts the partition back after the given time.',
       )
       .addOption(configOption())
-      .requiredOption('--partition <name>', 'its region, or <region>/<key label>')
+      .requiredOption('--partition <name>', 'region of the partition, or <region>/<key label>')
       .addOption(
-        new Option('--for <duration>', 'how long it is out, an hour at most')
+        new Option('--for <duration>', 'how long the partition is out, at most 1h')
           .argParser(parseDurationArgument)
           .default(30_000, '30s'),
       )
-      .option('--below-quorum', 'also where nothing can be sealed meanwhile')
+      .option('--below-quorum', 'also if nothing can be sealed meanwhile')
       .addOption(jsonOption())
       .action(drill),
     {
-      exit: { 0: 'sealing went on, and the partition signs again', 1: 'not so, or refused' },
+      exit: {
+        0: 'sealing continued, and the partition signs again',
+        1: 'sealing stopped, the partition does not sign, or the drill was refused',
+      },
       examples: [
         'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-west',
         'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-north --for 5m --json',
@@ -84,19 +87,19 @@ async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Repo
   const startedAt = performance.now();
   const { name } = await takeOut(socket, options);
   const outAt = performance.now();
-  note(`${name} is out; its process has ended`);
+  note(`${name} is out of service; its process has ended`);
   const canaries: PresentedRun[] = [];
   try {
     canaries.push(await sing(socket));
     await sleep(Math.max(0, options.for - LEAD_MS - (performance.now() - outAt)), undefined, {
       signal: interrupted.signal,
-    }).catch(() => note('interrupted: it goes back now'));
+    }).catch(() => note('interrupted: the partition goes back now'));
     if (await isOut(socket, name)) canaries.push(await sing(socket));
   } finally {
     await askAdministration(socket, 'POST', `/partitions/${encodeURIComponent(name)}/in`);
   }
   const backAt = performance.now();
-  note(`${name} is put back`);
+  note(`${name} is back in service`);
   await untilItSigns(socket, name);
   process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   return {
@@ -124,7 +127,7 @@ async function isOut(socket: SocketPath, name: string): Promise<boolean> {
   return partitions.members.some((member) => member.name === name && member.state === 'withdrawn');
 }
 
-/** Ready is what it says of itself; a canary with its signature is proof. */
+/** Its state says ready; a canary with its signature proves it. */
 async function untilItSigns(socket: SocketPath, name: string): Promise<void> {
   const giveUpAt = performance.now() + RETURN_MS_MAX;
   for (;;) {
@@ -133,7 +136,7 @@ async function untilItSigns(socket: SocketPath, name: string): Promise<void> {
     if (state === 'ready' && (await sing(socket)).signers.includes(name)) return;
     if (performance.now() > giveUpAt) {
       throw new OperatorError(
-        `${name} does not sign again after ${RETURN_MS_MAX / 1000} s: it is ${state}; see pdfseal doctor`,
+        `${name} does not sign again within ${RETURN_MS_MAX / 1000} s (state: ${state}); run pdfseal doctor`,
       );
     }
     await sleep(LOOK_MS);
@@ -151,6 +154,6 @@ function describe(report: Report): string[] {
     `out         within ${report.out_after_ms} ms, for ${(report.out_for_ms / 1000).toFixed(1)} s`,
     ...sealed,
     `back        it signs again ${report.signs_after_ms} ms after it was put back`,
-    report.sealing_went_on ? 'sealing went on without it' : 'sealing did not go on without it',
+    report.sealing_went_on ? 'sealing continued without it' : 'sealing stopped without it',
   ];
 }

@@ -16,13 +16,13 @@ import { configOption, withStore } from '../options.ts';
 /** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';
 
-/** A key the configuration asks for, whether it is there or not. */
+/** A key that the configuration names, whether it exists or not. */
 export interface WantedKey {
   purpose: KeyPurpose;
   token: PartitionOptions;
 }
 
-/** The keys the config file names: those of the log, then those of the built-in authority. */
+/** The keys that the config file names: log keys first, then keys of the built-in authority. */
 export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
   return [
     ...kms.partitions.map((token) => ({ purpose: 'log' as const, token })),
@@ -31,8 +31,7 @@ export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
 }
 
 /**
- * Like {@link configuredKeys} where there is a log already: its keys are those of the epoch in force and of the planned one, not those
- * it began with.
+ * Like {@link configuredKeys}, but if the log exists, with the log keys of the epoch in force and of the planned one.
  */
 export async function keysInService(config: Config): Promise<WantedKey[]> {
   const all = configuredKeys(config);
@@ -49,12 +48,12 @@ export async function keysInService(config: Config): Promise<WantedKey[]> {
   return [...byName.values(), ...all.filter(({ purpose }) => purpose !== 'log')];
 }
 
-/** Where the root of a site without a certificate authority is: beside a time-stamping key, on the same token. */
+/** The root of a site without a certificate authority: in the token of a time-stamping key. */
 export function rootBeside(token: PartitionOptions): PartitionOptions {
   return { ...token, keyLabel: `${token.keyLabel}-root` };
 }
 
-/** Options that pick one of the configured keys; either may be left out where the other says it. */
+/** Options that choose a configured key; either may be left out. */
 export interface KeyChoice {
   region?: string;
   keyLabel?: string;
@@ -67,7 +66,7 @@ export function withKeyOptions(command: Command): Command {
     .option('--key-label <label>', 'label of the key');
 }
 
-/** Throws OperatorError, with the names there are, unless exactly one of the keys is meant. */
+/** The key that is meant. Throws OperatorError, with all names, unless it is exactly one. */
 export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyChoice): WantedKey {
   const [found, second] = keys.filter(
     ({ token }) =>
@@ -77,11 +76,11 @@ export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyCho
   if (found !== undefined && second === undefined) return found;
   const names = keys.map(({ token, purpose }) => `${kmsKeyId(token)} (${purpose})`).join(', ');
   throw new OperatorError(
-    `${found === undefined ? 'the config file has no such key' : 'several keys fit'}: name one with --region and --key-label, of ${names || 'none'}`,
+    `${found === undefined ? 'the config file has no such key' : 'several keys match'}: name one with --region and --key-label; the file has ${names || 'none'}`,
   );
 }
 
-/** The key, proven by a signature and fit for its purpose; undefined when the token has none of that label. */
+/** The key, after it has signed and fits its purpose. Undefined if the token has no key of that label. */
 export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | undefined> {
   try {
     return await useKey(token, async (key) => (purpose === 'log' ? asLogKey(key) : asAuthorityKey(key)));
@@ -91,7 +90,7 @@ export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | 
   }
 }
 
-/** Signs with a time-stamping key or a root for as long as `use` runs. */
+/** Opens a time-stamping key or a root while `use` runs. */
 export function useAuthorityKey<Result>(
   token: PartitionOptions,
   use: (key: { key: CertifiedKey; sign: Sign }) => Promise<Result>,
@@ -99,7 +98,7 @@ export function useAuthorityKey<Result>(
   return useKey(token, (key, sign) => use({ key: asAuthorityKey(key), sign }));
 }
 
-/** What the HSM said, where that is behind the error. */
+/** The HSM's failure behind an error, if there is one. */
 export function signerFailureOf(error: unknown): SignerFailure | undefined {
   const cause = error instanceof OperatorError ? error.cause : undefined;
   return cause instanceof SignerFailure ? cause : undefined;
@@ -107,12 +106,14 @@ export function signerFailureOf(error: unknown): SignerFailure | undefined {
 
 export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
   if (algorithm !== 'rsa-3072') return { ...key, algorithm };
-  throw new OperatorError(`${kmsKeyId(key)} is an RSA key, which signs no log: choose another key_label`);
+  throw new OperatorError(
+    `${kmsKeyId(key)} is an RSA key, and an RSA key cannot sign the log: choose another key_label`,
+  );
 }
 
 export function asAuthorityKey({ algorithm, ...key }: HeldKey): HeldKey<AuthorityAlgorithm> {
   if (algorithm !== 'ed25519') return { ...key, algorithm };
   throw new OperatorError(
-    `${kmsKeyId(key)} is an Ed25519 key, whose time-stamps stock tools cannot verify: choose another key_label`,
+    `${kmsKeyId(key)} is an Ed25519 key, and stock tools cannot verify its time-stamps: choose another key_label`,
   );
 }

@@ -22,17 +22,16 @@ interface KeyReport extends WantedKey {
 export function listCommand(): Command {
   return explain(
     new Command('list')
-      .summary('have every key sign, and check how its token keeps it')
+      .summary('sign with every key, and check how its token protects it')
       .description(
-        'Opens every key in use in its token (of the log those of the epoch in force and of the planned one), ' +
-          'and of the config file, has it sign, and checks that the token says it cannot leave: ' +
-          'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried once.',
+        'Signs with every key that is in use or planned, and checks that the token reports the key as protected: ' +
+          'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried only once.',
       )
       .addOption(configOption())
       .addOption(jsonOption())
       .action(listKeys),
     {
-      exit: { 0: 'every key is there, signs and is protected', 1: 'one is not (standard error says why)' },
+      exit: { 0: 'every key exists, signs and is protected', 1: 'a key does not (standard error says why)' },
       examples: [
         'pdfseal hsm list --config /etc/pdfseal/production.toml',
         'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
@@ -66,7 +65,7 @@ async function inspect(wanted: WantedKey): Promise<KeyReport> {
       ? {
           ...wanted,
           state: 'missing',
-          detail: `${error.message}; if it was never made: pdfseal hsm init-key`,
+          detail: `${error.message}; if the key was never created: pdfseal hsm init-key`,
         }
       : { ...wanted, state: failure.code, detail: error.message };
   }
@@ -76,11 +75,11 @@ function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<K
   const { algorithm, exposures } = inspection;
   const unfit = purpose === 'log' ? 'rsa-3072' : 'ed25519';
   if (algorithm === unfit) {
-    const detail = `${kmsKeyId(token)}: ${algorithm} is no algorithm of a ${purpose} key; choose another key_label`;
+    const detail = `${kmsKeyId(token)}: a ${purpose} key cannot be ${algorithm}; choose another key_label`;
     return { state: 'key_unsupported', detail, inspection };
   }
   if (exposures.length === 0) return { state: 'ready', inspection };
-  const detail = `${kmsKeyId(token)}: the token does not keep the private key to itself (${exposures.join(', ')}); replace it by a key that \`pdfseal hsm init-key\` makes`;
+  const detail = `${kmsKeyId(token)}: the private key can leave its token (${exposures.join(', ')}); replace it with a key that \`pdfseal hsm init-key\` creates`;
   return { state: 'exposed', detail, inspection };
 }
 
@@ -101,8 +100,8 @@ function printReports(reports: KeyReport[]): void {
 function describeProtection({ exposures, wasAlwaysInside }: KeyInspection): string {
   if (exposures.length > 0) return exposures.join(', ');
   return wasAlwaysInside
-    ? 'made in the token, cannot leave it'
-    : 'cannot leave the token, but was brought there';
+    ? 'created in the token, cannot leave it'
+    : 'cannot leave the token, but was imported';
 }
 
 function present({ purpose, token, state, detail, inspection }: KeyReport) {

@@ -37,11 +37,11 @@ export function parseSubjectArgument(text: string): DistinguishedName {
 /** Argument parser: one value of a subject. */
 export function parseNamePart(text: string): string {
   if (text !== '' && [...text].length <= NAME_CHARACTERS_MAX && !/\p{C}/u.test(text)) return text;
-  throw new InvalidArgumentError(`Expected 1 to ${NAME_CHARACTERS_MAX} characters in a name.`);
+  throw new InvalidArgumentError(`Expected a name of 1 to ${NAME_CHARACTERS_MAX} characters.`);
 }
 
 function malformed(): InvalidArgumentError {
   return new InvalidArgumentError(
-    'Expected "CN=…,O=…": CN, and O, OU and C (two capital letters) as you like, each once; a comma in a value is "\\,".',
+    'Expected "CN=…,O=…": CN, and if you want O, OU and C (two capital letters), each once. Write a comma in a value as "\\,".',
   );
 }

@@ -17,8 +17,8 @@ import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 export function auditCommand(): Command {
   return new Command('audit')
     .description(
-      'The audit trail: who administered what, when. Each record names the one before by its digest and is sealed into the log ' +
-        'as a document is: it verifies offline like any other, and neither it nor one before it is altered or removed unseen.',
+      'Shows and verifies the audit trail: who administered what, when. Each record contains the digest of the previous one and is ' +
+        'sealed into the log like a document. So nobody can alter or remove a record unnoticed, and anyone can verify a record offline.',
     )
     .addCommand(listCommand())
     .addCommand(showCommand())
@@ -30,14 +30,14 @@ function listCommand(): Command {
   const command = new Command('list')
     .summary('list the records, the newest last')
     .description(
-      'Lists the records, the newest last. An act whose outcome is "begun" is followed by a record that concludes it; where none ' +
-        'does, nobody knows how far it came.',
+      'Lists the records, the newest last. A later record concludes an act whose outcome is "begun". If there is no such record, the ' +
+        'act was interrupted, and may be complete or not.',
     )
     .addOption(configOption())
-    .option('--since <date>', 'only those from then on', parseDateArgument)
-    .option('--until <date>', 'only those before then', parseDateArgument)
-    .option('--act <name>', 'only this act, such as key.issue, or all acts of a kind, such as key')
-    .option('--who <text>', 'only those whose actor is described with this text')
+    .option('--since <date>', 'only records of this date or later', parseDateArgument)
+    .option('--until <date>', 'only records before this date', parseDateArgument)
+    .option('--act <name>', 'only this act, such as key.issue, or all acts of a group, such as key')
+    .option('--who <text>', 'only records whose actor contains this text')
     .addOption(jsonOption())
     .action(list);
   return explain(command, {
@@ -50,7 +50,7 @@ function listCommand(): Command {
 
 function showCommand(): Command {
   const command = new Command('show')
-    .description('Shows a record, and whether it is sealed.')
+    .description('Shows one record, and whether it is sealed.')
     .argument('<number>', 'number of the record', parseCountArgument)
     .addOption(configOption())
     .addOption(jsonOption())

@@ -24,18 +24,18 @@ import {
 
 export function exportTrailCommand(): Command {
   const command = new Command('export')
-    .summary('write records and receipts as files that anyone verifies')
+    .summary('write records and receipts as files that anyone can verify')
     .description(
-      'Writes each record, and its receipt once it is sealed, into a folder. What is there already is left alone, and has to be the ' +
-        'same: so a folder on another machine shows a trail that was cut, or continued from an older copy.',
+      'Writes each record, and its receipt once it is sealed, into a folder. Existing files must have the same content and are left ' +
+        'alone. So a folder on another machine shows if the trail was cut, or continued from an older copy.',
     )
     .addOption(configOption())
-    .requiredOption('--output <path>', 'folder to write into; it is made if it is not there')
+    .requiredOption('--output <path>', 'folder of the files; the command creates it, or adds to it')
     .addOption(jsonOption())
     .action(exportTrail);
   return explain(command, {
     formerly: { '--into': '--output' },
-    exit: { 1: 'failed, or the folder has what the store has not' },
+    exit: { 1: 'failed, or the folder has records that the store does not have' },
     examples: [
       'pdfseal audit export --config production.toml --output /srv/audit',
       `pdfseal verify ${recordFile(17)} ${receiptFile(17)} --trust trust.json`,
@@ -45,19 +45,24 @@ export function exportTrailCommand(): Command {
 
 export function verifyTrailCommand(): Command {
   const command = new Command('verify')
-    .summary('check that no record is missing or altered, and that each is sealed')
+    .summary('check that no record is missing or altered')
     .description(
-      'Checks that records follow each other without a gap, that each names the one before by its digest, and that each receipt verifies: ' +
-        'of the store of --config (`pdfseal check` also holds the log to its past), or, offline, of a folder of `pdfseal audit export`.',
+      'Checks that no record is missing, that each contains the digest of the previous one, and that each receipt verifies. Reads the ' +
+        'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. ' +
+        '`pdfseal check` also compares the log with its earlier checkpoints.',
     )
     .option('--config <file>', CONFIG_DESCRIPTION)
-    .option('--input <folder>', 'what `pdfseal audit export` wrote')
-    .option('--trust <file>', 'trust file, from whom you trust (pdfseal trust export)')
+    .option('--input <folder>', 'folder that `pdfseal audit export` wrote')
+    .option('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
     .addOption(jsonOption())
     .action(verify);
   return explain(command, {
     formerly: { '--folder': '--input' },
-    exit: { 0: 'good, though the newest may wait to be sealed', 1: 'bad', 2: 'could not tell' },
+    exit: {
+      0: 'good (the newest records may not be sealed yet)',
+      1: 'bad',
+      2: 'undecided: the check could not run',
+    },
     examples: [
       'pdfseal audit verify --config production.toml',
       'pdfseal audit verify --input /srv/audit --trust trust.json',
@@ -91,11 +96,14 @@ async function exportTrail({
     const beyond = exportedNumbers(output).at(-1) ?? 0;
     if (beyond > newest) {
       throw new OperatorError(
-        `${output} has audit record ${beyond}, and the trail ends with ${newest}: records were removed, or this is an older copy`,
+        `${output} has audit record ${beyond}, but the trail ends with ${newest}: records were removed, or the store is an older copy`,
       );
     }
     if (json) printJson({ folder: output, newest, ...written });
-    else print(`${output}: ${newest} records; new were ${written.records}, and ${written.receipts} receipts`);
+    else
+      print(
+        `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
+      );
   });
 }
 
@@ -109,12 +117,12 @@ function makeFolder(folder: string): void {
 
 const FILE_BYTES_MAX = 1 << 24;
 
-/** False where it is there already. Throws OperatorError where something else is. */
+/** False if the file exists with this text. Throws OperatorError if it has another text. */
 function writeOnce(file: string, text: string): boolean {
   if (!existsSync(file) && createFileAtomically(file, text)) return true;
   if (readTextFile(file, FILE_BYTES_MAX) === text) return false;
   throw new OperatorError(
-    `${file} is not what the store has: one of them was altered, or an older copy of the trail was continued`,
+    `${file} differs from the store: one of them was altered, or the trail was continued from an older copy`,
   );
 }
 
@@ -156,8 +164,8 @@ const SHOWN_MAX = 10;
 function printReport({ records, sealed, unsealed, unended, problems }: TrailReport): void {
   for (const problem of problems) note(`pdfseal: ${problem}`);
   print(`${records} audit records, ${sealed} sealed`);
-  if (unsealed.length > 0) print(`not sealed yet, and so proven by nothing: ${some(unsealed)}`);
-  if (unended.length > 0) print(`begun, and nobody knows how far it came: ${some(unended)}`);
+  if (unsealed.length > 0) print(`not sealed yet, so no receipt proves them: ${some(unsealed)}`);
+  if (unended.length > 0) print(`begun but not concluded: ${some(unended)}`);
   print(problems.length === 0 ? 'good' : `bad: ${problems.length} problems`);
 }
 

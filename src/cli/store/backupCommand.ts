@@ -27,9 +27,9 @@ export function backupCommand(): Command {
   return explain(
     new Command('backup')
       .description(
-        'Copies the state of an environment beside the running daemon: the store as it is at one moment, the certificates and the ' +
-          'stripped documents. The copy is opened again and checked as `pdfseal check` would, and only then gets its name: ' +
-          'what has the name is whole. Keys are in the HSM, and are backed up with the means of its vendor.',
+        'Copies the state of an environment: the store at one moment, the certificates and the stripped documents. The daemon can keep ' +
+          'running. The command opens the copy, checks it as `pdfseal check` does, and only then gives the folder its name, so a folder ' +
+          'with that name is complete. Keys stay in the HSM; back them up with the tools of its vendor.',
       )
       .addOption(configOption())
       .requiredOption('--output <path>', 'folder of the copy, which must not exist yet')
@@ -64,21 +64,21 @@ async function backup({ config: file, output, dated, keep, json }: BackupOptions
   if (dated && keep !== undefined) await removeOldest(config, output, keep);
 }
 
-/** A backup made now is named so in that folder. */
+/** Path of a backup that is made now, in that folder. */
 export function nameIn(folder: string): string {
   return resolve(folder, new Date().toISOString().replaceAll(':', ''));
 }
 
 /**
- * Makes a backup; `flawsMax` as {@link requireGood} has it. Throws OperatorError, and leaves nothing, when it cannot be written or does not
- * hold together.
+ * Makes a backup; `flawsMax` as in {@link requireGood}. Throws OperatorError, and leaves nothing, if the copy cannot be written or is bad.
  */
 export async function makeBackup(
   config: Config,
   target: string,
   options?: { flawsMax: number },
 ): Promise<BackupFile> {
-  if (existsSync(target)) throw new OperatorError(`${target} exists already: a backup is never overwritten`);
+  if (existsSync(target))
+    throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
   const draft = `${target}.part`;
   rmSync(draft, { recursive: true, force: true });
   try {
@@ -98,7 +98,7 @@ export async function makeBackup(
   }
 }
 
-/** The copy, opened and held to everything that a check asks. */
+/** Opens the copy and checks it as `pdfseal check` does. */
 async function checked(
   folder: string,
   config: Config,
@@ -124,7 +124,7 @@ async function checked(
   }
 }
 
-/** Copies are named after their times, so their names sort as they do. */
+/** Copies have their times as names, so the names sort by time. */
 async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
   const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
   const outdated = readdirSync(into).filter(isCopy).sort().slice(0, -keep);

@@ -9,29 +9,29 @@ import { digestFile } from '../files.ts';
 import { runCheck } from './checkCommand.ts';
 import { flawCount } from './storeCheck.ts';
 
-/** Folders of the state beside the store that belong to it; the trust file is exported anew whenever it is wanted. */
+/** Folders of the state besides the store. The trust file is not among them: it can be exported again. */
 export const FOLDERS = ['certificates', 'documents'];
-/** What a backup says of itself. */
+/** The file that describes a backup. */
 export const DESCRIPTION = 'backup.json';
-/** LMDB's table of readers is of one place, and made anew. */
+/** LMDB's table of readers belongs to one place; LMDB creates a new one. */
 const LOCK = 'lock.mdb';
 
 const backupSchema = z.object({
   environment: z.string(),
   log_origin: z.string(),
   tree_size: z.int(),
-  /** Entries of indexes that are to be mended: a copy that is made before a repair has some. */
+  /** Wrong entries of indexes: a copy that is made before a repair has some. */
   index_flaws: z.int(),
   /** The newest checkpoint in the copy; null for an empty log. */
   checkpoint: z.string().nullable(),
   created_at: z.iso.datetime(),
   version: z.string(),
-  /** SHA-256 of every file of the copy: LMDB itself does not survive the reading of some damaged pages. */
+  /** SHA-256 of every file of the copy: LMDB crashes on some damaged pages, so files are compared before it opens them. */
   files: z.record(z.string(), z.string()),
 });
 export type BackupFile = z.infer<typeof backupSchema>;
 
-/** What a backup says of itself. Throws OperatorError when it is of another environment or log, or no backup at all. */
+/** The description of a backup. Throws OperatorError if it is not a backup, or is of another environment or log. */
 export function readBackup(from: string, { environment, log }: Config): BackupFile {
   let made: BackupFile;
   try {
@@ -41,23 +41,23 @@ export function readBackup(from: string, { environment, log }: Config): BackupFi
   }
   if (made.environment !== environment || made.log_origin !== log.origin) {
     throw new OperatorError(
-      `${from} is of ${made.environment}, ${made.log_origin}; the configuration is of ${environment}, ${log.origin}`,
+      `${from} is a backup of ${made.environment}, ${made.log_origin}; the configuration is of ${environment}, ${log.origin}`,
     );
   }
   return made;
 }
 
 /**
- * Throws OperatorError unless everything in the store holds together, as a check has it. Returns how many entries of indexes are to be
- * mended; with `flawsMax` so many are let pass.
+ * Throws OperatorError unless `pdfseal check` finds the store good. Returns how many entries of indexes are wrong; up to `flawsMax` of
+ * them are accepted.
  */
 export async function requireGood(store: Store, config: Config, { flawsMax = 0 } = {}): Promise<number> {
   const { problems, problemCount, indexes, flaws } = await runCheck(store, config);
   const count = indexes === undefined ? 0 : flawCount(indexes);
-  if (problemCount > 0) throw new OperatorError(`the copy does not hold together:\n${problems.join('\n')}`);
+  if (problemCount > 0) throw new OperatorError(`the copy is bad:\n${problems.join('\n')}`);
   if (count > flawsMax)
     throw new OperatorError(
-      `the indexes of the copy are not as they follow; \`pdfseal repair-index\` mends those of the store:\n${flaws.join('\n')}`,
+      `the indexes of the copy are wrong; repair those of the store with \`pdfseal repair-index\`:\n${flaws.join('\n')}`,
     );
   return count;
 }
@@ -71,7 +71,7 @@ export function copyFolder(from: string, to: string): void {
   });
 }
 
-/** What an administrator can mend, of what the system said. */
+/** An error of the system as one that an administrator can correct. */
 export function asOperatorError(error: unknown, what: string): unknown {
   if (error instanceof OperatorError || !(error instanceof Error && 'code' in error)) return error;
   return new OperatorError(`${what} (${systemReason(error)})`, { cause: error });
@@ -88,13 +88,13 @@ export async function digestTree(folder: string): Promise<BackupFile['files']> {
   return digests;
 }
 
-/** Throws OperatorError, naming the file, when a backup is not as it was made. */
+/** Throws OperatorError, with the name of the file, if a backup has changed since it was made. */
 export async function requireUnchanged(folder: string, { files }: BackupFile): Promise<void> {
   const found = await digestTree(folder);
   for (const path of new Set([...Object.keys(files), ...Object.keys(found)])) {
     if (found[path] !== files[path])
       throw new OperatorError(
-        `${join(folder, path)} is not as it was when the backup was made: restore another one`,
+        `${join(folder, path)} has changed since the backup was made: restore another backup`,
       );
   }
 }

@@ -19,21 +19,21 @@ export function checkCommand(): Command {
   return explain(
     new Command('check')
       .description(
-        'Derives the whole log again from its leaves; verifies every checkpoint with the keys of the log, every receipt as a verifier would; and ' +
-          'looks through every index for what is missing, superfluous or wrong. Changes nothing, and works beside the running daemon: it ' +
-          'checks the log as it is when the check begins.\n\n' +
-          'A store that is an older copy of itself holds together too, so the log is also held to what the witness file noted last; or, with ' +
-          '--against, to an earlier checkpoint, or the one in a receipt, that was kept outside of this machine.',
+        'Rebuilds the whole log from its leaves, verifies every checkpoint and every receipt, and looks for missing, superfluous and ' +
+          'wrong entries in every index. Changes nothing. The daemon can keep running: the command checks the log as it was when the ' +
+          'check began.\n\n' +
+          'An older copy of the store would pass these checks. Therefore the command also compares the log with the last checkpoint in the ' +
+          'witness file; or, with --against, with a checkpoint or a receipt that you kept on another machine.',
       )
       .addOption(configOption())
-      .option('--against <file>', 'a signed checkpoint, or a receipt, that the log must extend')
+      .option('--against <file>', 'signed checkpoint, or receipt, that the log must extend')
       .addOption(jsonOption())
       .action(check),
     {
       exit: {
         0: 'good',
-        1: 'something does not hold together: the last line says what mends it',
-        2: 'could not tell',
+        1: 'bad: the last line says what to do',
+        2: 'undecided: the check could not run',
       },
       examples: [
         'pdfseal check --config /etc/pdfseal/production.toml',
@@ -47,7 +47,7 @@ export function checkCommand(): Command {
 /** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
 const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
-/** So many are named one by one; the rest only counted. */
+/** So many problems are printed one by one; the rest are counted. */
 const PROBLEMS_SHOWN_MAX = 20;
 
 interface CheckOptions {
@@ -73,7 +73,7 @@ async function check({ config, against, json }: CheckOptions): Promise<void> {
   }
 }
 
-/** Checks the store, with a bar on a terminal; `against` is the text of a checkpoint or a receipt. */
+/** Checks the store, and shows progress on a terminal. `against` is the text of a checkpoint or a receipt. */
 export async function runCheck(store: Store, config: Config, against?: string): Promise<StoreReport> {
   const trust = await trustOfStore(store, config);
   const earlier = against === undefined ? undefined : readEarlier(against, trust);
@@ -100,8 +100,10 @@ export function printReport(report: StoreReport): void {
     `${leaves} leaves in ${batches} checkpoints; jobs: ${completed} completed, ${failed} failed, ${waiting} waiting`,
   );
   if (problemCount > 0) {
-    print(`bad: ${problemCount} problems; restore a backup, and find out why (the indexes were not checked)`);
-  } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; \`pdfseal repair-index\` mends them`);
+    print(
+      `bad: ${problemCount} problems; restore a backup, and find the cause (the indexes were not checked)`,
+    );
+  } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print('good');
 }
 

@@ -28,20 +28,20 @@ export function restoreCommand(): Command {
   return explain(
     new Command('restore')
       .description(
-        'Puts a backup in the place of the state of an environment, while its daemon is stopped. The backup is checked first. What was there is ' +
-          'kept beside it, under the name state_dir.<time>.\n\n' +
-          'A backup that is older than what the witness file has noted is refused: receipts made since would not be in the log, and ' +
-          'the log that goes on from here would contradict them. When no newer copy exists, --accept-rollback restores it all the same ' +
-          'and keeps the witness file beside it; begin a new log then (a new log.origin and state_dir), and keep this one for what ' +
-          'it can still prove.',
+        'Restores the state of an environment from a backup, after checking the backup. Stop the daemon first. Each replaced folder is ' +
+          'kept beside the new one, with the time at the end of its name.\n\n' +
+          'The command refuses a backup that is older than the last checkpoint in the witness file: newer receipts would not be in the ' +
+          'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
+          'anyway and sets the witness file aside. Then begin a new log (a new log.origin and state_dir), and keep this one for what it ' +
+          'still proves.',
       )
       .addOption(configOption())
-      .requiredOption('--input <folder>', 'the backup')
+      .requiredOption('--input <folder>', 'folder of the backup')
       .option(
         '--drill',
-        'only try it: restore into a temporary folder (TMPDIR), check that, and note when it was done',
+        'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
       )
-      .option('--accept-rollback', 'restore it even though the log was further already')
+      .option('--accept-rollback', 'restore a backup that is older than the witness file')
       .addOption(jsonOption())
       .action(restore),
     {
@@ -99,8 +99,9 @@ async function restore({
       printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback: rollback ?? null });
     else {
       if (rollback !== undefined) note(`pdfseal: rolled back: ${rollback}`);
-      if (aside.length > 0) note(`what was there is kept: ${aside.join(', ')}`);
-      if (made.index_flaws > 0) note('its indexes are as before their repair: run `pdfseal repair-index`');
+      if (aside.length > 0) note(`the replaced folders are kept: ${aside.join(', ')}`);
+      if (made.index_flaws > 0)
+        note('this backup was made before a repair of indexes: run `pdfseal repair-index`');
       print(`${config.stateDir}: ${made.tree_size} leaves, from ${from}`);
     }
   } catch (error) {
@@ -110,11 +111,11 @@ async function restore({
   }
 }
 
-/** Checks the backup, and says in what it is behind the witness file; undefined when it is not. */
+/** Checks the backup. Says what the witness file has beyond it; undefined if nothing. */
 async function rollbackOf(from: string, made: BackupFile, config: Config): Promise<string | undefined> {
   const store = await openStore({ path: join(from, 'store'), readOnly: true });
   try {
-    // By the certificates it brings along: of a lost machine there are no others.
+    // With the certificates in the backup: after the loss of a machine there are no others.
     const brought = { ...config, certificatesDir: join(from, 'certificates') };
     await requireGood(store, brought, { flawsMax: made.index_flaws });
     const noted = newestCheckpoint(config.log.witnessFile);
@@ -125,8 +126,7 @@ async function rollbackOf(from: string, made: BackupFile, config: Config): Promi
 }
 
 /**
- * All of the copy is on disk before anything of what was there is moved, and in it the record of the restore: it cannot come into
- * its place without. Returns what was moved, and where to.
+ * Writes the whole copy to disk, with the record of the restore in it, before it moves any old folder. Returns where the old folders are.
  */
 async function replaceState(
   from: string,

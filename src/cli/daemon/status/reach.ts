@@ -5,8 +5,8 @@ import { lockHolder } from '../../../store/lock.ts';
 import { askAdministration, NobodyAnswers } from '../adminClient.ts';
 
 /**
- * The status of the daemon of this configuration. Throws OperatorError that tells apart, with what to do: there is none, it is
- * still being started, it does not answer, or whoever asks may not.
+ * The status of the daemon of this configuration. Throws OperatorError, with a remedy, that distinguishes: no daemon runs, it is still
+ * starting, it does not answer, or the user has no access.
  */
 export async function readStatus({ admin, lockFile, environment }: Config): Promise<AdminStatus> {
   try {
@@ -16,11 +16,11 @@ export async function readStatus({ admin, lockFile, environment }: Config): Prom
     const unit = `pdfseald@${environment}`;
     const holder = lockHolder(lockFile);
     if (holder === undefined) {
-      const remedy = `start it: systemctl start ${unit}; why it ended says journalctl --namespace=+pdfseald -u ${unit}`;
+      const remedy = `start it: systemctl start ${unit}; to see why it ended: journalctl --namespace=+pdfseald -u ${unit}`;
       throw new OperatorError(error.message, { cause: error, code: 'no_daemon', remedy });
     }
-    const message = `pdfseald is being started, or stopped: process ${holder} has the state folder, and does not answer yet`;
-    const remedy = `wait: it answers once its tokens are open; how far it is says journalctl --namespace=+pdfseald -u ${unit}`;
+    const message = `pdfseald is starting or stopping: process ${holder} uses the state folder, but does not answer yet`;
+    const remedy = `wait: pdfseald answers when its tokens are open; to see its progress: journalctl --namespace=+pdfseald -u ${unit}`;
     throw new OperatorError(message, { cause: error, code: 'daemon_starting', remedy });
   }
 }

@@ -5,7 +5,7 @@ import { type Mark, marked } from '../../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../../times.ts';
 import { type Row, rowsOf } from './rows.ts';
 
-/** What there was to see of one environment. */
+/** The state of one environment, or why it could not be read. */
 export type Look = { file: string } & (
   | { status: AdminStatus; trouble: string[] }
   | { failure: CommandFailure }

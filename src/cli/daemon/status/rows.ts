@@ -4,16 +4,16 @@ import { formatBytes } from '../../../base/units.ts';
 import type { Mark } from '../../terminal.ts';
 import { counted, describeSeconds, fromNow } from '../../times.ts';
 
-/** One line of the overview. */
+/** One line of the status. */
 export interface Row {
   mark: Mark;
   name: string;
   text: string;
-  /** What to do, on a line of its own. */
+  /** What to do; printed on a line of its own. */
   remedy?: string | undefined;
 }
 
-/** The overview of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
+/** The status of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
 export function rowsOf(status: AdminStatus, trouble: readonly string[], now: number): Row[] {
   return [
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
@@ -50,7 +50,7 @@ function partitionRow(member: PresentedPartition, now: number): Row {
 function jobs({ queue }: AdminStatus): string {
   const { queued, hashing, sealing, oldest_age_seconds: age } = queue;
   const waits =
-    queued + hashing + sealing === 0 ? 'none waits' : `the oldest waits for ${describeSeconds(age)}`;
+    queued + hashing + sealing === 0 ? 'none waits' : `the oldest has waited ${describeSeconds(age)}`;
   return `${queued} queued, ${hashing} hashing, ${sealing} sealing; ${waits}`;
 }
 
@@ -58,7 +58,7 @@ function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropp
   const text =
     endpoints === 0
       ? 'no endpoints'
-      : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} to be sent, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
+      : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} waiting, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
   return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
 }
 
@@ -68,7 +68,7 @@ function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, n
 
 function upkeep({ upkeep: { backup, check } }: AdminStatus, now: number): string {
   const last = (name: string, done: typeof check) =>
-    `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'never noted'}`;
+    `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'not on record'}`;
   return `${last('backup', backup)}; ${last('check', check)}`;
 }
 
@@ -76,7 +76,7 @@ function hashing({ hash: { engine, kernels } }: AdminStatus): string {
   return engine === 'native' ? describeKernels(kernels) : engine;
 }
 
-/** Of each number of documents at once the kernel and its speed on one core, as `1: avx512-sha 431 MB/s`. */
+/** For each number of documents at once, the kernel and its speed on one core: `1: avx512-sha 431 MB/s`. */
 export function describeKernels(kernels: AdminStatus['hash']['kernels']): string {
   return kernels
     .map(({ streams, kernel, megabytes_per_second: speed }) => `${streams}: ${kernel} ${speed} MB/s`)
@@ -84,18 +84,18 @@ export function describeKernels(kernels: AdminStatus['hash']['kernels']): string
 }
 
 function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatus): string {
-  return `late by ${p50} ms (median), ${p99} ms (99 %), ${max} ms (most); store ${formatBytes(store.bytes)}`;
+  return `delay ${p50} ms (median), ${p99} ms (99 %), ${max} ms (maximum); store ${formatBytes(store.bytes)}`;
 }
 
 function certificates({ certificates: all }: AdminStatus): Row {
   const [next] = all.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
   const name = 'certificates';
-  if (next === undefined) return plain(name, 'none are in use');
+  if (next === undefined) return plain(name, 'none in use');
   const { authority, role, days_left: days, urgency } = next;
-  const remedy = 'pdfseal hsm certificates lists them all';
+  const remedy = 'list them all with pdfseal hsm certificates';
   if (days === undefined || days < 0)
     return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy };
   const mark = urgency === 'urgent' ? 'bad' : urgency === 'none' ? 'good' : 'warning';
-  const text = `${days} days until the first ends: ${authority}, ${role}`;
+  const text = `${days} days until the first expires: ${authority}, ${role}`;
   return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };
 }
