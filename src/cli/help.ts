@@ -12,6 +12,8 @@ export interface Explanation {
   notes?: string;
   /** Options by the names they had once, which go on working: what to type now, the flags that an old name stood for too behind it. */
   formerly?: Readonly<Record<`--${string}`, string>>;
+  /** Whether it has no --json, because what it prints is for a program already. */
+  withoutJson?: true;
 }
 
 const explanations = new WeakMap<Command, Explanation>();
@@ -62,10 +64,12 @@ export function commandAt(from: Command, names: readonly string[]): Command | un
   return inner && commandAt(inner, others);
 }
 
-/** Gives a command and all below it the same form of help. */
-export function dressHelp(program: Command): void {
+/** Gives a command and all below it the same form of help, and --json. */
+export function dressCommands(program: Command): void {
   for (const command of withSubcommands(program)) {
     if (command.commands.length > 0) command.helpCommand('help [command]', 'print the help of a command');
+    else if (!explanations.get(command)?.withoutJson)
+      command.option('--json', 'print JSON, one object per line');
     command
       .helpOption('-h, --help', 'print this help')
       .showHelpAfterError('(--help says more)')

@@ -9,7 +9,7 @@ import { type Config, loadConfig } from '../config/config.ts';
 import { NAME_PATTERN } from '../config/schema.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
-import { openStore } from '../store/lmdb/open.ts';
+import { type OpenStoreOptions, openStore } from '../store/lmdb/open.ts';
 import type { Store } from '../store/store.ts';
 
 const CONFIG_FOLDER = '/etc/pdfseal';
@@ -60,11 +60,6 @@ export function completeConfig(command: Command): void {
   }
 }
 
-/** `--json`: one JSON object per line on standard output, for scripts. */
-export function jsonOption(): Option {
-  return new Option('--json', 'print JSON, one object per line');
-}
-
 /** Runs `work` on the store of a config file, and closes it. Works beside the running daemon; needs no HSM. */
 export async function withStore<T>(
   file: string,
@@ -72,14 +67,23 @@ export async function withStore<T>(
   work: (store: Store, config: Config) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(file, { files: 'unused' });
-  const store = await openStore({
+  const options = {
     path: config.storeDir,
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: access === 'read',
     backlogMax: config.webhooks.backlogMax,
-  });
+  };
+  return withStoreAt(options, (store) => work(store, config));
+}
+
+/** Runs `work` on a store, and closes it. */
+export async function withStoreAt<T>(
+  options: OpenStoreOptions,
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
+  const store = await openStore(options);
   try {
-    return await work(store, config);
+    return await work(store);
   } finally {
     await store.close();
   }

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { packageVersion } from '../base/package.ts';
-import { dressHelp } from './help.ts';
+import { dressCommands } from './help.ts';
 import { completeConfig } from './options.ts';
 
 interface Entry {
@@ -131,7 +131,7 @@ async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
   for (const { name, summary, load } of COMMANDS) {
     program.addCommand((isWanted(name) ? await load() : new Command(name)).summary(summary));
   }
-  dressHelp(program);
+  dressCommands(program);
   program.hook('preAction', (_, command) => completeConfig(command));
   return program;
 }

@@ -1,7 +1,6 @@
 import { CommanderError } from 'commander';
 import { stackWanted } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
-import { ERROR_CODES, ERROR_KINDS } from '../http/errorKinds.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
 
@@ -35,7 +34,6 @@ export const FAILURES = {
     'Report this bug. Set PDFSEAL_STACK=1 in the environment, run the command again, and send the output.',
 } as const satisfies Record<string, string>;
 
-const CORRECT = 'Correct the command as the message says, and repeat it.';
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 
 /** Remedies for codes of the API, in the terms of a command: the API's own remedies speak of requests. */
@@ -107,13 +105,21 @@ function codeOf({ code, cause }: OperatorError): string {
   return SYSTEM_CODES[behind] ?? (/^[a-z][a-z_]+$/.test(behind) ? behind : 'failed');
 }
 
+/** Codes of the API that the same command may not meet later. */
+const PASSING: readonly string[] = [
+  'kms_partition_unavailable',
+  'queue_full',
+  'quota_exceeded',
+  'rate_limit_exceeded',
+  'scanner_unavailable',
+  'shutting_down',
+  'timestamp_unavailable',
+  'too_many_requests',
+  'too_many_uploads',
+] satisfies ErrorCode[];
+
 /** What the user of a command can do about a code. */
 export function remedyOf(code: string): string {
-  if (Object.hasOwn(FAILURES, code)) return FAILURES[code as keyof typeof FAILURES];
-  const ofApi = ERROR_CODES.find((known) => known === code);
-  if (ofApi === undefined) return FAILURES.failed;
-  return OF_API[ofApi] ?? (ERROR_KINDS[ofApi].status >= TOO_MANY_REQUESTS ? REPEAT : CORRECT);
+  const remedies: Readonly<Record<string, string>> = { ...OF_API, ...FAILURES };
+  return remedies[code] ?? (PASSING.includes(code) ? REPEAT : FAILURES.failed);
 }
-
-/** From this status on, the same request may succeed later. */
-const TOO_MANY_REQUESTS = 429;

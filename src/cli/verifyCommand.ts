@@ -6,7 +6,6 @@ import { RECEIPT_LENGTH_MAX, trustFileWords, type Verdict, verifyReceiptText } f
 import { EXIT } from './exit.ts';
 import { digestFile, readSmallFile, readTextFile } from './files.ts';
 import { explain } from './help.ts';
-import { jsonOption } from './options.ts';
 import { report } from './report.ts';
 import { print, printJson } from './terminal.ts';
 
@@ -26,7 +25,6 @@ export function verifyCommand(): Command {
       .argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata')
       .argument('<receipt>', 'the receipt of the document')
       .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
-      .addOption(jsonOption())
       .action(verify),
     {
       exit: {

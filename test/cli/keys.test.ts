@@ -126,7 +126,7 @@ t.test('API keys, in the running daemon', async (t) => {
       [
         ['issue', '--client', 'a', '--organization', 'b', '--scopes', 'jobs:delete'],
         64,
-        /Expected scopes of jobs:create/,
+        /Expected scopes from jobs:create/,
       ],
       [['issue', '--client', 'a', '--organization', 'b', '--validity', '90'], 64, /Expected a duration/],
       [['revoke', 'key_0000000000000000'], 1, /there is no key key_0000000000000000/],

@@ -139,7 +139,7 @@ t.test('damage to what indexes follow from is reported, and nothing is changed',
   const refused = await run('repair-index', '--no-backup');
   t.match(refused, {
     status: 1,
-    stdout: /\nbad: \d+ problems; restore a backup, and find out why \(the indexes were not checked\)\n$/,
+    stdout: /\nbad: \d+ problems; restore a backup, and find the cause \(the indexes were not checked\)\n$/,
   });
   t.match(refused.stderr, /^pdfseal: leaf 1 is of job_0505\w+, which is not in the store$/m);
   t.same(await dump(store), damaged);

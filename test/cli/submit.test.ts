@@ -53,7 +53,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     const refused = await submit('a.pdf', '--mode', 'async', '--purpose', 'invoices', '--json');
     t.equal(refused.status, 1);
     const { job_id, error } = JSON.parse(refused.stdout);
-    t.match(error, { code: 'receipt_exists', message: /a.pdf.receipt.json holds another receipt/ });
+    t.match(error, { code: 'receipt_exists', message: /a.pdf.receipt.json is another receipt/ });
     t.equal(read('a.pdf.receipt.json'), before);
     const forced = await submit('a.pdf', '--mode', 'async', '--purpose', 'invoices', '--force');
     t.equal(forced.status, 0, forced.stderr);

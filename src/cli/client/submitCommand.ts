@@ -9,7 +9,7 @@ import { parseTrust } from '../../manifest/trustFile.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
-import { jsonOption, parseCountArgument, parseDigestArgument, parseWaitArgument } from '../options.ts';
+import { parseCountArgument, parseDigestArgument, parseWaitArgument } from '../options.ts';
 import { ApiClient, type Reach } from './apiClient.ts';
 import { Submitter } from './submitter.ts';
 import { findDocuments, hostedDocuments } from './worklist.ts';
@@ -119,7 +119,6 @@ export function submitCommand(): Command {
           .default(PATIENCE_MS_DEFAULT, '10m'),
       )
       .option('--force', 'replace an existing, different receipt file')
-      .addOption(jsonOption())
       .action(submit),
     {
       examples: [

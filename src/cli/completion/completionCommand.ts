@@ -14,6 +14,7 @@ export function completionCommand(): Command {
       .addArgument(new Argument('<shell>', 'which shell').choices(SHELLS))
       .action((shell: Shell) => void process.stdout.write(SCRIPTS[shell])),
     {
+      withoutJson: true,
       examples: [
         'source <(pdfseal completion bash)',
         'pdfseal completion zsh >/usr/share/zsh/vendor-completions/_pdfseal',

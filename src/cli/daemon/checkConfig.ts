@@ -1,11 +1,10 @@
 import { Command } from 'commander';
-import type { Diagnosis } from '../doctor/diagnosis.ts';
-import { showDiagnosis } from '../doctor/show.ts';
+import { printDiagnoses } from '../doctor/diagnosis.ts';
 import { diagnoseStart } from '../doctor/startDiagnosis.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { configOption } from '../options.ts';
+import { print } from '../terminal.ts';
 
 export function checkConfigCommand(): Command {
   return explain(
@@ -16,7 +15,6 @@ export function checkConfigCommand(): Command {
           'as the daemon does. `pdfseald --check-config` does the same.',
       )
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(async ({ config, json }: { config: string; json?: true }) => {
         process.exitCode = (await checkConfig(config, json)) ? EXIT.ok : EXIT.failed;
       }),
@@ -35,12 +33,7 @@ export function checkConfigCommand(): Command {
 
 /** Prints what a start would find. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
 export async function checkConfig(file: string, json?: true): Promise<boolean> {
-  const verdicts = new Set<Diagnosis['verdict']>();
-  for await (const diagnosis of diagnoseStart(file)) {
-    verdicts.add(diagnosis.verdict);
-    if (json) printJson(diagnosis);
-    else showDiagnosis(diagnosis);
-  }
+  const verdicts = await printDiagnoses(diagnoseStart(file), json);
   const wouldStart = !verdicts.has('bad');
   const summary = !wouldStart
     ? 'the daemon would refuse to start'

@@ -5,7 +5,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
 import { formatKeyPath } from '../../config/toml.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 import { hidesSecrets, toTomlLines, withoutSecrets } from './configToml.ts';
@@ -24,7 +24,6 @@ export function configCommand(): Command {
       )
       .addOption(configOption())
       .option('--changed', 'only values that differ from the default')
-      .addOption(jsonOption())
       .action(show),
     {
       examples: [

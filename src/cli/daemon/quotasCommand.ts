@@ -7,7 +7,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { Limits } from '../../limits/limits.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseNameArgument, withStore } from '../options.ts';
+import { configOption, parseNameArgument, withStore } from '../options.ts';
 import { printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
@@ -25,7 +25,6 @@ export function quotasCommand(): Command {
       )
       .addOption(configOption())
       .option('--client <name>', 'only limits of this client', parseNameArgument)
-      .addOption(jsonOption())
       .action(list),
     {
       examples: [

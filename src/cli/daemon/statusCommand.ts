@@ -5,12 +5,12 @@ import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseWaitArgument } from '../options.ts';
+import { configOption, parseWaitArgument } from '../options.ts';
 import { commandFailure, report } from '../report.ts';
 import { printJson } from '../terminal.ts';
+import { readStatus } from './adminClient.ts';
 import { loadedOtherwise } from './configCommand.ts';
-import { readStatus } from './status/reach.ts';
-import { type Look, render } from './status/render.ts';
+import { type Look, render } from './statusReport.ts';
 
 const WATCH_MS = 2_000;
 const WATCH_MS_MIN = 200;
@@ -28,7 +28,6 @@ export function statusCommand(): Command {
           parseInterval,
         ),
       )
-      .addOption(jsonOption())
       .action(showStatus),
     {
       exit: { 0: 'ready', 1: 'not ready, or no daemon answers (with --watch: at the last look)' },

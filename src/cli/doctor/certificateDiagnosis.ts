@@ -1,12 +1,18 @@
+import type { X509Certificate } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { isIP } from 'node:net';
+import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { describeSubject } from '../../asn1/certificate.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
+import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-const RENEW =
+const RENEW_TIMESTAMPING =
   'renew the certificate with `pdfseal hsm certify`, or with `pdfseal hsm csr` and `install-certificate`';
 
 /** Each certificate that time-stamps depend on, with the days left. */
@@ -22,7 +28,7 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
     return bad(check, found.missing, 'restore the file, or install another certificate');
   const detail = `${describeSubject(found)}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
   const remedy = authority.startsWith('built-in ')
-    ? RENEW
+    ? RENEW_TIMESTAMPING
     : 'ask the authority for its next root, and add it to the file of roots';
   const urgency = validityOf(entry, now) === 'valid' ? urgencyOf(found, now) : 'urgent';
   return judgeUrgency(urgency, { check, detail, remedy });
@@ -36,4 +42,104 @@ export function judgeUrgency(
   if (urgency === 'none') return good(check, detail);
   if (urgency === 'urgent') return bad(check, detail, remedy);
   return warning(check, detail, urgency === 'soon' ? `do this soon: ${remedy}` : remedy);
+}
+
+/** The part of the configuration that TLS of the API depends on. */
+export interface TlsConfig {
+  readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
+}
+
+const RENEW_TLS =
+  'replace the files by a renewed certificate and its key: the daemon loads them within seconds';
+
+/** The TLS pair of the API: the permissions of the key, the chain, the name, and the dates. */
+export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
+  if (tls === undefined) return [];
+  try {
+    const { chain, all } = readTls(tls);
+    return [
+      diagnoseKey(tls.keyFile),
+      diagnoseChain(chain, tls.certificateFile),
+      diagnoseName(chain[0], publicUrl),
+      ...all.map((one) => diagnoseDates(one, now)),
+    ];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const remedy = 'correct the files: a running daemon keeps its old pair, but does not start with this one';
+    return [bad('TLS pair', error.message, remedy)];
+  }
+}
+
+/** Whether the running daemon serves the pair in the files: it keeps an old pair if it refused the new one. */
+export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
+  if (tls === undefined || status === undefined) return [];
+  const served = status.certificates.find(
+    ({ authority, role }) => authority === 'http.tls' && role === 'server',
+  );
+  const remedy =
+    'reload the daemon (systemctl reload), and read its log: it refuses a pair that does not match';
+  if (served === undefined)
+    return [warning('TLS served', 'the daemon does not serve TLS yet', 'restart the daemon')];
+  try {
+    const [own] = readTls(tls).all;
+    const isSame =
+      own !== undefined && toRfc3339(own.notAfter) === served.not_after && own.subject === served.subject;
+    if (isSame) return [good('TLS served', 'the daemon serves the certificate of the file')];
+    return [
+      warning(
+        'TLS served',
+        `the daemon serves ${served.subject} until ${served.not_after}, not the certificate of the file`,
+        remedy,
+      ),
+    ];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [];
+  }
+}
+
+/** `readTls` has refused a key that other users can read. */
+function diagnoseKey(keyFile: string): Diagnosis {
+  const { mode, uid, gid } = statSync(keyFile);
+  const group = (mode & 0o040) === 0 ? '' : ` and group ${gid}`;
+  const detail = `${keyFile} is the key of the certificate, readable by user ${uid}${group}`;
+  if ((mode & 0o020) === 0) return good('TLS pair', detail);
+  return warning('TLS pair', `${detail}, whose members can change it`, `chmod g-w ${keyFile}`);
+}
+
+function diagnoseChain(chain: readonly X509Certificate[], file: string): Diagnosis {
+  const broken = chain.findIndex((one, n) => {
+    const issuer = chain[n + 1];
+    return issuer !== undefined && !(one.checkIssued(issuer) && one.verify(issuer.publicKey));
+  });
+  if (broken >= 0) {
+    const detail = `certificate ${broken + 2} of ${file} did not issue the certificate before it: clients may not find a path to their root`;
+    return warning(
+      'TLS chain',
+      detail,
+      'put the server’s certificate first, then the issuer of each certificate after it',
+    );
+  }
+  return good('TLS chain', `${chain.length} of ${chain.length} certificates follow from each other`);
+}
+
+function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosis {
+  const host = new URL(publicUrl).hostname.replace(/^\[(.*)\]$/, '$1');
+  const names = isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host);
+  if (names !== undefined)
+    return good('TLS name', `the certificate is for ${host}, the host of http.public_url`);
+  const detail = `the certificate is not for ${host}, the host of http.public_url (${certificate.subjectAltName ?? 'it has no names'})`;
+  return warning(
+    'TLS name',
+    detail,
+    'have a certificate issued for that name too, or correct http.public_url',
+  );
+}
+
+function diagnoseDates(certificate: TlsCertificate, now: number): Diagnosis {
+  const { role, subject, notBefore, notAfter } = certificate;
+  const check = `certificate http.tls (${role})`;
+  const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
+  const urgency = now < notBefore ? 'urgent' : urgencyOf(certificate, now);
+  return judgeUrgency(urgency, { check, detail, remedy: RENEW_TLS });
 }

@@ -10,7 +10,7 @@ import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
 import { describeSeconds } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { judgeEngine } from './hashingDiagnosis.ts';
+import { judgeEngine } from './hostDiagnosis.ts';
 
 /** What is known about the daemon, from itself if it answers. */
 export interface DaemonFindings {

@@ -1,3 +1,5 @@
+import { marked, print, printJson } from '../terminal.ts';
+
 /** The result of one check of the doctor. */
 export interface Diagnosis {
   /** What was checked: `config`, `partition eu-west/production-2026`. */
@@ -19,4 +21,25 @@ export function warning(check: string, detail: string, remedy: string): Diagnosi
 
 export function bad(check: string, detail: string, remedy: string): Diagnosis {
   return { check, verdict: 'bad', detail, remedy };
+}
+
+/** Prints each diagnosis as soon as it is there. Returns the verdicts that there were. */
+export async function printDiagnoses(
+  diagnoses: AsyncIterable<Diagnosis>,
+  json: true | undefined,
+): Promise<ReadonlySet<Diagnosis['verdict']>> {
+  const verdicts = new Set<Diagnosis['verdict']>();
+  for await (const diagnosis of diagnoses) {
+    verdicts.add(diagnosis.verdict);
+    if (json) printJson(diagnosis);
+    else printDiagnosis(diagnosis);
+  }
+  return verdicts;
+}
+
+function printDiagnosis({ check, verdict, detail, remedy }: Diagnosis): void {
+  const [first = '', ...others] = detail.split('\n');
+  process.stdout.write(`${marked(verdict, `${check}: ${first}`)}\n`);
+  for (const line of others) print(`    ${line}`);
+  if (remedy !== undefined && remedy !== '') print(`    → ${remedy}`);
 }

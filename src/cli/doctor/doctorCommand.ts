@@ -5,17 +5,14 @@ import { MANUAL_FOLDER } from '../../base/package.ts';
 import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
-import { diagnoseCertificates } from './certificateDiagnosis.ts';
+import { configOption } from '../options.ts';
+import { print } from '../terminal.ts';
+import { diagnoseCertificates, diagnoseServed, diagnoseTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
 import { diagnoseFiles } from './fileDiagnosis.ts';
-import { diagnoseEngine } from './hashingDiagnosis.ts';
-import { diagnoseClock, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
-import { showDiagnosis } from './show.ts';
+import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
-import { diagnoseServed, diagnoseTls } from './tlsDiagnosis.ts';
 import { probeTokens } from './tokenDiagnosis.ts';
 import { diagnoseUpkeep } from './upkeepDiagnosis.ts';
 
@@ -27,7 +24,6 @@ export function doctorCommand(): Command {
           'If not, it opens the tokens itself, one key after the other, and tries a refused PIN only once.',
       )
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(diagnose),
     {
       exit: { 0: 'all good', 1: 'something is broken', 2: 'everything works, but something needs attention' },
@@ -40,12 +36,7 @@ export function doctorCommand(): Command {
 }
 
 async function diagnose({ config: file, json }: { config: string; json?: true }): Promise<void> {
-  const verdicts = new Set<Diagnosis['verdict']>();
-  for await (const diagnosis of diagnosesOf(file)) {
-    verdicts.add(diagnosis.verdict);
-    if (json) printJson(diagnosis);
-    else showDiagnosis(diagnosis);
-  }
+  const verdicts = await printDiagnoses(diagnosesOf(file), json);
   const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
   process.exitCode = worst;
   if (!json && worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);

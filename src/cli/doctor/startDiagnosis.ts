@@ -17,10 +17,10 @@ import { lockHolder } from '../../store/lock.ts';
 import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
+import { diagnoseTls } from './certificateDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
-import { diagnoseEngine } from './hashingDiagnosis.ts';
+import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
-import { diagnoseTls } from './tlsDiagnosis.ts';
 
 /**
  * What a start of the daemon would find, apart from the HSM: `bad` if the daemon would refuse to start. The same code reads each file as

@@ -7,7 +7,7 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
-import { openStore } from '../../store/lmdb/open.ts';
+import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 /** A warning begins at this multiple of storage.free_bytes_min. */
@@ -24,12 +24,8 @@ export interface StoreFindings {
 /** Opens the store for reading only; others may use it at the same time. */
 export async function diagnoseStore(config: Config): Promise<StoreFindings> {
   try {
-    const store = await openStore({
-      path: config.storeDir,
-      expected: { environment: config.environment, logOrigin: config.log.origin },
-      readOnly: true,
-    });
-    try {
+    const expected = { environment: config.environment, logOrigin: config.log.origin };
+    return await withStoreAt({ path: config.storeDir, expected, readOnly: true }, async (store) => {
       const head = await store.log.head();
       const waiting = await store.jobs.waitingCount();
       const epochs = await store.epochs.newest();
@@ -37,9 +33,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
       const disk = await diagnoseDisk(config);
       return { diagnoses: [good('store', detail), ...diagnoseEpoch(config, epochs), disk], keys };
-    } finally {
-      await store.close();
-    }
+    });
   } catch (error) {
     if (!(error instanceof OperatorError)) {
       const remedy = 'run `pdfseal check`: its last line says what to do';

@@ -8,7 +8,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption } from '../options.ts';
 import { note, printJson, printTable } from '../terminal.ts';
 
 export function certificatesCommand(): Command {
@@ -20,7 +20,6 @@ export function certificatesCommand(): Command {
           'authority, and roots of external authorities. Needs no HSM.',
       )
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(printCertificates),
     {
       exit: {

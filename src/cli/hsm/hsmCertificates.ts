@@ -13,7 +13,7 @@ import type { ActObject } from '../../manifest/auditRecord.ts';
 import type { CertifiedKey, KeyName } from '../../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../../tsa/pki.ts';
 import { explain } from '../help.ts';
-import { actOnRecord, jsonOption, parseDateArgument } from '../options.ts';
+import { actOnRecord, parseDateArgument } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   findOwnRoot,
@@ -46,7 +46,6 @@ export function csrCommand(): Command {
         'such as "CN=Time-stamping 1,O=Example Corp,C=DE"',
         parseSubjectArgument,
       )
-      .addOption(jsonOption())
       .action(printRequest),
     {
       examples: [
@@ -74,7 +73,6 @@ export function installCertificateCommand(): Command {
           'that the chain is valid today, or when the certificate begins. Keeps the previous certificates beside the new ones.',
       )
       .argument('<file...>', 'files with certificates')
-      .addOption(jsonOption())
       .action(installCertificate),
     {
       notes: `Restart the daemon: it reads certificates only at its start.`,
@@ -135,7 +133,6 @@ export function certifyCommand(): Command {
         parseValidityArgument,
       )
       .option('--from <date>', 'when the certificate begins (default: now)', parseDateArgument)
-      .addOption(jsonOption())
       .action(certifyKey),
     {
       formerly: { '--organization-name': '--subject-organization' },

@@ -7,7 +7,7 @@ import { KEY_ALGORITHMS, type KeyAlgorithm } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
 import { explain } from '../help.ts';
-import { actOnRecord, jsonOption, withStore } from '../options.ts';
+import { actOnRecord, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { certificatesCommand } from './certificatesCommand.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
@@ -50,7 +50,6 @@ function initKeyCommand(): Command {
         '--new-label <label>',
         'create the key under this label, for `pdfseal epochs plan --use-existing-keys`',
       )
-      .addOption(jsonOption())
       .action(makeKey),
     {
       notes: `The default algorithm is ed25519 for a log key and ecdsa-p256 for a time-stamping key.`,

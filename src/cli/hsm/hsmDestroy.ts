@@ -10,7 +10,7 @@ import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.t
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { explain } from '../help.ts';
-import { actOnRecord, configOption, jsonOption, withStore } from '../options.ts';
+import { actOnRecord, configOption, withStore } from '../options.ts';
 import { print, printJson } from '../terminal.ts';
 import { rootBeside } from './hsmKeys.ts';
 
@@ -34,7 +34,6 @@ export function destroyKeyCommand(): Command {
       .addOption(configOption())
       .requiredOption('--confirm <label>', 'the label of the key again, to confirm')
       .option('--token <name>', 'label or serial number of the token, if the region has several tokens')
-      .addOption(jsonOption())
       .action(destroy),
     {
       examples: [

@@ -9,7 +9,7 @@ import type { SocketPath } from '../../net/address.ts';
 import { askAdministration } from '../daemon/adminClient.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseDurationArgument } from '../options.ts';
+import { configOption, parseDurationArgument } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 
 /** How long a partition may take until it signs again; a slow token needs some seconds to start. */
@@ -35,7 +35,6 @@ export function drillCommand(): Command {
           .default(30_000, '30s'),
       )
       .option('--below-quorum', 'also if nothing can be sealed meanwhile')
-      .addOption(jsonOption())
       .action(drill),
     {
       exit: {

@@ -7,7 +7,7 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { certificateFile } from '../../tsa/installed.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption } from '../options.ts';
 import { note, printJson, printTable } from '../terminal.ts';
 import { keysInService, rootBeside, signerFailureOf, type WantedKey } from './hsmKeys.ts';
 
@@ -28,7 +28,6 @@ export function listCommand(): Command {
           'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried only once.',
       )
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(listKeys),
     {
       exit: { 0: 'every key exists, signs and is protected', 1: 'a key does not (standard error says why)' },

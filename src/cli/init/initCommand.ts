@@ -35,7 +35,7 @@ import {
   type WantedKey,
 } from '../hsm/hsmKeys.ts';
 import { parseNamePart } from '../hsm/subject.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption } from '../options.ts';
 import { instanceOf } from '../systemd.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
@@ -110,7 +110,6 @@ export function initCommand(): Command {
       .option('--quorum <rule>', '… and so many of them must sign (default: most of them)')
       .option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE')
       .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
-      .addOption(jsonOption())
       .action(init),
     {
       formerly: { '--organization-name': '--subject-organization' },

@@ -9,7 +9,7 @@ import {
 } from '../../manifest/auditRecord.ts';
 import { parseReceipt } from '../../manifest/received.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
+import { configOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
 import { print, printJson, printTable } from '../terminal.ts';
 import { type KeptRecord, storedTrail } from './auditCheck.ts';
 import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
@@ -38,7 +38,6 @@ function listCommand(): Command {
     .option('--until <date>', 'only records before this date', parseDateArgument)
     .option('--act <name>', 'only this act, such as key.issue, or all acts of a group, such as key')
     .option('--who <text>', 'only records whose actor contains this text')
-    .addOption(jsonOption())
     .action(list);
   return explain(command, {
     examples: [
@@ -53,7 +52,6 @@ function showCommand(): Command {
     .description('Shows one record, and whether it is sealed.')
     .argument('<number>', 'number of the record', parseCountArgument)
     .addOption(configOption())
-    .addOption(jsonOption())
     .action(show);
   return explain(command, { examples: ['pdfseal audit show 17 --config production.toml'] });
 }

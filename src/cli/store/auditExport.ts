@@ -9,7 +9,7 @@ import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { createFileAtomically, readTextFile, unusable } from '../files.ts';
 import { explain } from '../help.ts';
-import { CONFIG_DESCRIPTION, configOption, defaultConfigFile, jsonOption, withStore } from '../options.ts';
+import { CONFIG_DESCRIPTION, configOption, defaultConfigFile, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   checkTrail,
@@ -31,7 +31,6 @@ export function exportTrailCommand(): Command {
     )
     .addOption(configOption())
     .requiredOption('--output <path>', 'folder of the files; the command creates it, or adds to it')
-    .addOption(jsonOption())
     .action(exportTrail);
   return explain(command, {
     formerly: { '--into': '--output' },
@@ -54,7 +53,6 @@ export function verifyTrailCommand(): Command {
     .option('--config <file>', CONFIG_DESCRIPTION)
     .option('--input <folder>', 'folder that `pdfseal audit export` wrote')
     .option('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
-    .addOption(jsonOption())
     .action(verify);
   return explain(command, {
     formerly: { '--folder': '--input' },

@@ -8,9 +8,8 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
-import { openStore } from '../../store/lmdb/open.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseCountArgument, withStore } from '../options.ts';
+import { configOption, parseCountArgument, withStore, withStoreAt } from '../options.ts';
 import { print, printJson } from '../terminal.ts';
 import {
   asOperatorError,
@@ -35,7 +34,6 @@ export function backupCommand(): Command {
       .requiredOption('--output <path>', 'folder of the copy, which must not exist yet')
       .option('--dated', 'make the copy within that folder instead, named after the time')
       .option('--keep <count>', 'with --dated: keep so many of the newest copies', parseCountArgument)
-      .addOption(jsonOption())
       .action(backup),
     {
       formerly: { '--into': '--output --dated' },
@@ -105,8 +103,7 @@ async function checked(
   options: { flawsMax: number } | undefined,
 ): Promise<BackupFile> {
   const createdAt = new Date().toISOString();
-  const store = await openStore({ path: join(folder, 'store'), readOnly: true });
-  try {
+  return withStoreAt({ path: join(folder, 'store'), readOnly: true }, async (store) => {
     const flaws = await requireGood(store, config, options);
     const head = await store.log.head();
     return {
@@ -119,9 +116,7 @@ async function checked(
       version: packageVersion(),
       files: await digestTree(folder),
     };
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 /** Copies have their times as names, so the names sort by time. */

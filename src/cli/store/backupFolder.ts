@@ -62,6 +62,11 @@ export async function requireGood(store: Store, config: Config, { flawsMax = 0 }
   return count;
 }
 
+/** Copies the store and the folders beside it, each to `<to>/<name><ending>`. */
+export function copyState(from: string, to: string, ending = ''): void {
+  for (const name of ['store', ...FOLDERS]) copyFolder(join(from, name), join(to, `${name}${ending}`));
+}
+
 export function copyFolder(from: string, to: string): void {
   if (!existsSync(from)) return;
   cpSync(from, to, {
@@ -69,6 +74,12 @@ export function copyFolder(from: string, to: string): void {
     preserveTimestamps: true,
     filter: (path) => basename(path) !== LOCK,
   });
+}
+
+/** Throws OperatorError unless the store of a backup is good, with the certificates in the backup: after the loss of a machine there are no others. */
+export function requireGoodState(store: Store, folder: string, made: BackupFile, config: Config) {
+  const brought = { ...config, certificatesDir: join(folder, 'certificates') };
+  return requireGood(store, brought, { flawsMax: made.index_flaws });
 }
 
 /** An error of the system as one that an administrator can correct. */

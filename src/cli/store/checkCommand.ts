@@ -9,7 +9,7 @@ import type { Store } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, withStore } from '../options.ts';
+import { configOption, withStore } from '../options.ts';
 import { report } from '../report.ts';
 import { note, print, printJson, showProgress } from '../terminal.ts';
 import { noteChore } from './chores.ts';
@@ -27,7 +27,6 @@ export function checkCommand(): Command {
       )
       .addOption(configOption())
       .option('--against <file>', 'signed checkpoint, or receipt, that the log must extend')
-      .addOption(jsonOption())
       .action(check),
     {
       exit: {

@@ -13,7 +13,7 @@ import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseDateArgument, withStore } from '../options.ts';
+import { configOption, parseDateArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
@@ -40,7 +40,6 @@ function listCommand(): Command {
     new Command('list')
       .summary('list the past epochs, the one in force and the planned one')
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(list),
     { examples: ['pdfseal epochs list --config /etc/pdfseal/production.toml'] },
   );
@@ -79,7 +78,6 @@ function planCommand(): Command {
         ).choices(SIGNATURE_ALGORITHMS),
       )
       .option('--use-existing-keys', 'use keys that already exist under these labels')
-      .addOption(jsonOption())
       .action(plan),
     {
       notes: `The label of a new key is "<key_label>-<suffix>". You can cancel a planned epoch until a few seconds before it begins.`,
@@ -101,7 +99,6 @@ function cancelCommand(): Command {
           'trust files that you exported after you planned the epoch.',
       )
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(cancel),
     { examples: ['pdfseal epochs cancel --config /etc/pdfseal/production.toml'] },
   );

@@ -15,7 +15,6 @@ import type { JobQuery, Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import {
   configOption,
-  jsonOption,
   parseCountArgument,
   parseDateArgument,
   parseDigestArgument,
@@ -52,7 +51,6 @@ export function jobsCommand(): Command {
       .option('--limit <count>', 'at most so many jobs', parseCountArgument, LIMIT_DEFAULT)
       .option('--cursor <job_id>', 'go on after this job, the last one of the previous list')
       .option('--wide', 'show whole digests and references, and the size of each document')
-      .addOption(jsonOption())
       .action(list),
     {
       examples: [
@@ -68,7 +66,6 @@ export function jobsCommand(): Command {
       .argument('<job_id>', 'id of the job (job_…)')
       .addOption(configOption())
       .option('--receipt', 'print its receipt instead, byte for byte as the API returns it')
-      .addOption(jsonOption())
       .action(show),
     {
       examples: [

@@ -9,7 +9,7 @@ import { type Credential, SCOPES, type Scope, type Store } from '../../store/sto
 import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
 import { presentEndpoint } from '../../webhook/presentEndpoint.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
+import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 
@@ -45,7 +45,6 @@ export function keysCommand(): Command {
         'how long the key is valid, such as 90d (default: until it is revoked)',
         parseDurationArgument,
       )
-      .addOption(jsonOption())
       .action(issue),
     {
       formerly: { '--expires': '--validity' },
@@ -61,7 +60,6 @@ export function keysCommand(): Command {
       .description('Lists the keys by their ids. The store does not contain the keys themselves.')
       .addOption(configOption())
       .option('--client <name>', 'only keys of this client', parseNameArgument)
-      .addOption(jsonOption())
       .action(list),
     {
       examples: [
@@ -86,7 +84,6 @@ export function keysCommand(): Command {
         'how long the new key is valid (default: as long as the old key was when it was issued)',
         parseDurationArgument,
       )
-      .addOption(jsonOption())
       .action(rotate),
     {
       formerly: { '--expires': '--validity' },
@@ -105,7 +102,6 @@ export function keysCommand(): Command {
       )
       .argument('<key_id>', 'id of the key (key_…)')
       .addOption(configOption())
-      .addOption(jsonOption())
       .action(revoke),
     { examples: ['pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml'] },
   );

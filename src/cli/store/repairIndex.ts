@@ -9,7 +9,7 @@ import { acquireLock } from '../../store/lock.ts';
 import { type Store, UnknownOutcome } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption } from '../options.ts';
 import { report } from '../report.ts';
 import { note, print, printJson, printTable } from '../terminal.ts';
 import { makeBackup, nameIn } from './backupCommand.ts';
@@ -33,7 +33,6 @@ export function repairIndexCommand(): Command {
       )
       .option('--no-backup', 'makes no copy first')
       .option('--dry-run', 'only says what is to be mended, also beside the running daemon')
-      .addOption(jsonOption())
       .action(repairIndex),
     {
       formerly: { '--backup-into': '--backup-output' },

@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
@@ -8,21 +9,20 @@ import type { ActObject } from '../../manifest/auditRecord.ts';
 import { contradiction } from '../../prove/history.ts';
 import { newestCheckpoint } from '../../prove/witnessFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { openStore } from '../../store/lmdb/open.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption } from '../options.ts';
+import { configOption, withStoreAt } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   asOperatorError,
   type BackupFile,
-  copyFolder,
+  copyState,
   FOLDERS,
   readBackup,
-  requireGood,
+  requireGoodState,
   requireUnchanged,
 } from './backupFolder.ts';
-import { drillRestore } from './restoreDrill.ts';
+import { noteChore } from './chores.ts';
 
 export function restoreCommand(): Command {
   return explain(
@@ -42,7 +42,6 @@ export function restoreCommand(): Command {
         'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
       )
       .option('--accept-rollback', 'restore a backup that is older than the witness file')
-      .addOption(jsonOption())
       .action(restore),
     {
       formerly: { '--from': '--input' },
@@ -113,15 +112,33 @@ async function restore({
 
 /** Checks the backup. Says what the witness file has beyond it; undefined if nothing. */
 async function rollbackOf(from: string, made: BackupFile, config: Config): Promise<string | undefined> {
-  const store = await openStore({ path: join(from, 'store'), readOnly: true });
-  try {
-    // With the certificates in the backup: after the loss of a machine there are no others.
-    const brought = { ...config, certificatesDir: join(from, 'certificates') };
-    await requireGood(store, brought, { flawsMax: made.index_flaws });
+  return withStoreAt({ path: join(from, 'store'), readOnly: true }, async (store) => {
+    await requireGoodState(store, from, made, config);
     const noted = newestCheckpoint(config.log.witnessFile);
     return noted && (await contradiction(store, noted.checkpoint));
+  });
+}
+
+/**
+ * Restores a backup into a temporary folder, and checks that as `pdfseal check` does. So everything that a restore needs is known to work,
+ * apart from the HSM. Changes nothing in the environment, but notes the time. Throws OperatorError.
+ */
+async function drillRestore(from: string, config: Config): Promise<BackupFile> {
+  const made = readBackup(from, config);
+  await requireUnchanged(from, made);
+  const scratch = mkdtempSync(join(tmpdir(), 'pdfseal-restore-drill-'));
+  try {
+    copyState(from, scratch);
+    const expected = { environment: config.environment, logOrigin: config.log.origin };
+    await withStoreAt({ path: join(scratch, 'store'), expected }, (store) =>
+      requireGoodState(store, scratch, made, config),
+    );
+    noteChore(config.stateDir, 'restore-drill', { good: true, tree_size: made.tree_size });
+    return made;
+  } catch (error) {
+    throw asOperatorError(error, `cannot restore ${from} into ${scratch}`);
   } finally {
-    await store.close();
+    rmSync(scratch, { recursive: true, force: true });
   }
 }
 
@@ -135,12 +152,11 @@ async function replaceState(
   object: ActObject,
 ): Promise<string[]> {
   const names = ['store', ...FOLDERS];
-  for (const name of names) {
-    const draft = join(stateDir, `${name}.part`);
-    rmSync(draft, { recursive: true, force: true });
-    copyFolder(join(from, name), draft);
-  }
-  await recordIn(join(stateDir, 'store.part'), object);
+  for (const name of names) rmSync(join(stateDir, `${name}.part`), { recursive: true, force: true });
+  copyState(from, stateDir, '.part');
+  await withStoreAt({ path: join(stateDir, 'store.part') }, ({ trail }) =>
+    trail.append(actOfProcess('command', 'restore', object)),
+  );
   await syncTree(stateDir);
   const aside: string[] = [];
   for (const name of names) {
@@ -154,13 +170,4 @@ async function replaceState(
   }
   await syncTree(stateDir);
   return aside;
-}
-
-async function recordIn(path: string, object: ActObject): Promise<void> {
-  const store = await openStore({ path });
-  try {
-    await store.trail.append(actOfProcess('command', 'restore', object));
-  } finally {
-    await store.close();
-  }
 }

@@ -6,7 +6,7 @@ import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
-import { configOption, jsonOption, withStore } from '../options.ts';
+import { configOption, withStore } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
 
 export function trustCommand(): Command {
@@ -20,7 +20,6 @@ export function trustCommand(): Command {
       )
       .addOption(configOption())
       .option('--output <path>', 'write to this file instead of standard output')
-      .addOption(jsonOption())
       .action(exportTrust),
     {
       examples: [

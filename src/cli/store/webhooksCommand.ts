@@ -28,7 +28,6 @@ import { newSecret } from '../../webhook/signature.ts';
 import { explain } from '../help.ts';
 import {
   configOption,
-  jsonOption,
   parseCountArgument,
   parseDurationArgument,
   parseNameArgument,
@@ -58,7 +57,6 @@ export function webhooksCommand(): Command {
       .description('Lists the endpoints.')
       .addOption(configOption())
       .option('--client <name>', 'only endpoints of this client', parseNameArgument)
-      .addOption(jsonOption())
       .action(list),
     { examples: ['pdfseal webhooks list --config production.toml --client invoices'] },
   );
@@ -93,8 +91,7 @@ function onEndpoint(parent: Command, name: string, description: string, ...more:
     .command(name)
     .description(description)
     .argument('<endpoint_id>', 'id of the endpoint (we_…)')
-    .addOption(configOption())
-    .addOption(jsonOption());
+    .addOption(configOption());
   const example = `pdfseal webhooks ${name} we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`;
   return explain(command, { examples: [example, ...more.map((options) => `${example} ${options}`)] });
 }
@@ -113,7 +110,6 @@ function addAdd(parent: Command): void {
           .default([...WEBHOOK_EVENTS]),
       )
       .option('--description <text>', 'a note for administrators')
-      .addOption(jsonOption())
       .action(add),
     {
       examples: [

@@ -1,0 +1,190 @@
+import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
+import type { AdminStatus } from '../../admin/statusSchema.ts';
+import { escapeControls } from '../../base/controls.ts';
+import { formatBytes } from '../../base/units.ts';
+import type { CommandFailure } from '../report.ts';
+import { type Mark, marked } from '../terminal.ts';
+import { counted, describeSeconds, fromNow } from '../times.ts';
+
+/** The state of one environment, or why it could not be read. */
+export type Look = { file: string } & (
+  | { status: AdminStatus; trouble: string[] }
+  | { failure: CommandFailure }
+);
+
+/** How many columns and rows there are; all that it takes where that is left out. */
+export interface ScreenSize {
+  columns?: number | undefined;
+  rows?: number | undefined;
+}
+
+/** One environment in full, several with a line for each and its problems below it. `now`: milliseconds since the epoch. */
+export function render(looks: readonly Look[], now: number, size: ScreenSize = {}): string[] {
+  const [only] = looks;
+  const lines =
+    looks.length === 1 && only ? renderOne(only, now) : looks.flatMap((look) => renderLine(look, now));
+  return fit(lines, size);
+}
+
+/** Its mark is apart from the text, which alone is cut where the line is too long. */
+interface Line {
+  mark: Mark;
+  text: string;
+  /** Whether it is shown where there is no room for all. */
+  isUrgent: boolean;
+}
+
+function renderOne(look: Look, now: number): Line[] {
+  if ('failure' in look) return failureLines(look.failure, look.file);
+  const { status, trouble } = look;
+  const rows = rowsOf(status, trouble, now);
+  const width = Math.max(...rows.map(({ name }) => name.length));
+  const head = `pdfseald ${status.version}  ${status.environment}  process ${status.pid}  up ${describeSeconds(status.uptime_seconds)}`;
+  const { mark, text } = state(status);
+  return [{ mark, text: `${text}  ${head}`, isUrgent: true }, ...rows.flatMap((row) => linesOf(row, width))];
+}
+
+function linesOf({ mark, name, text, remedy }: Row, width: number): Line[] {
+  const line = { mark, text: `${name.padEnd(width)}  ${text}`, isUrgent: mark === 'bad' };
+  if (remedy === undefined || remedy === '') return [line];
+  return [line, { mark: 'plain', text: `${' '.repeat(width)}  → ${remedy}`, isUrgent: true }];
+}
+
+function state({ ready, draining }: AdminStatus): { mark: Mark; text: string } {
+  if (draining) return { mark: 'warning', text: 'STOPPING' };
+  return ready ? { mark: 'good', text: 'READY' } : { mark: 'bad', text: 'NOT READY' };
+}
+
+function failureLines({ message, remedy }: CommandFailure, file: string): Line[] {
+  return [
+    { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, isUrgent: true },
+    { mark: 'plain', text: `  → ${remedy}`, isUrgent: true },
+  ];
+}
+
+function renderLine(look: Look, now: number): Line[] {
+  if ('failure' in look) return failureLines(look.failure, look.file);
+  const { status, trouble } = look;
+  const { partitions, queue, log, uptime_seconds: up } = status;
+  const signing = partitions.members.filter((one) => one.state === 'ready').length;
+  const summary = [
+    status.environment,
+    state(status).text,
+    `up ${describeSeconds(up)}`,
+    `${signing} of ${partitions.members.length} partitions sign`,
+    counted(queue.queued + queue.hashing + queue.sealing, 'waiting job'),
+    `${counted(log.tree_size, 'leaf', 'leaves')}${log.sealed_at ? `, the newest ${fromNow(log.sealed_at, now)}` : ''}`,
+  ];
+  const unwell = rowsOf(status, trouble, now).filter(({ mark }) => mark === 'bad' || mark === 'warning');
+  return [
+    { mark: state(status).mark, text: summary.join('  '), isUrgent: true },
+    ...unwell.flatMap((row) => linesOf({ ...row, name: `  ${row.name.trim()}` }, 0)),
+  ];
+}
+
+/** Cuts lines at the right edge. Where they are too many, only the urgent ones are left. */
+function fit(lines: readonly Line[], { columns = Infinity, rows = Infinity }: ScreenSize): string[] {
+  const shown = lines.length <= rows ? lines : lines.filter(({ isUrgent }) => isUrgent).slice(0, rows);
+  return shown.map(({ mark, text }) => {
+    const characters = [...escapeControls(text)];
+    const width = columns - 2;
+    if (characters.length > width) characters.splice(Math.max(0, width - 1), characters.length, '…');
+    return marked(mark, characters.join(''));
+  });
+}
+
+/** One line of the status. */
+export interface Row {
+  mark: Mark;
+  name: string;
+  text: string;
+  /** What to do; printed on a line of its own. */
+  remedy?: string | undefined;
+}
+
+/** The status of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
+export function rowsOf(status: AdminStatus, trouble: readonly string[], now: number): Row[] {
+  return [
+    ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
+      { mark: ready ? 'good' : 'bad', name, text: detail, remedy },
+      ...(name === 'partitions' ? status.partitions.members.map((one) => partitionRow(one, now)) : []),
+    ]),
+    ...trouble.map((text): Row => ({ mark: 'warning', name: 'config', text })),
+    certificates(status),
+    plain('jobs', jobs(status)),
+    webhooks(status),
+    plain('log', log(status, now)),
+    plain('upkeep', upkeep(status, now)),
+    plain('hashing', hashing(status)),
+    plain('event loop', eventLoop(status)),
+  ];
+}
+
+function plain(name: string, text: string): Row {
+  return { mark: 'plain', name, text };
+}
+
+function partitionRow(member: PresentedPartition, now: number): Row {
+  const { name, state, since, signatures, restarts, last_error: error, returns_at: back } = member;
+  const more = [
+    `${state} since ${since.slice(0, 19)}Z (${fromNow(since, now)})`,
+    counted(signatures, 'signature'),
+    ...(restarts > 0 ? [counted(restarts, 'restart')] : []),
+    ...(error ? [`last error ${error}`] : []),
+    ...(back ? [`back ${fromNow(back, now)}`] : []),
+  ];
+  return { mark: state === 'ready' ? 'plain' : 'warning', name: `  ${name}`, text: more.join(', ') };
+}
+
+function jobs({ queue }: AdminStatus): string {
+  const { queued, hashing, sealing, oldest_age_seconds: age } = queue;
+  const waits =
+    queued + hashing + sealing === 0 ? 'none waits' : `the oldest has waited ${describeSeconds(age)}`;
+  return `${queued} queued, ${hashing} hashing, ${sealing} sealing; ${waits}`;
+}
+
+function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropped } }: AdminStatus): Row {
+  const text =
+    endpoints === 0
+      ? 'no endpoints'
+      : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} waiting, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
+  return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
+}
+
+function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, now: number): string {
+  return `${counted(size, 'leaf', 'leaves')}${at ? `, the newest sealed ${fromNow(at, now)}` : ''} (${origin})`;
+}
+
+function upkeep({ upkeep: { backup, check } }: AdminStatus, now: number): string {
+  const last = (name: string, done: typeof check) =>
+    `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'not on record'}`;
+  return `${last('backup', backup)}; ${last('check', check)}`;
+}
+
+function hashing({ hash: { engine, kernels } }: AdminStatus): string {
+  return engine === 'native' ? describeKernels(kernels) : engine;
+}
+
+/** For each number of documents at once, the kernel and its speed on one core: `1: avx512-sha 431 MB/s`. */
+export function describeKernels(kernels: AdminStatus['hash']['kernels']): string {
+  return kernels
+    .map(({ streams, kernel, megabytes_per_second: speed }) => `${streams}: ${kernel} ${speed} MB/s`)
+    .join(', ');
+}
+
+function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatus): string {
+  return `delay ${p50} ms (median), ${p99} ms (99 %), ${max} ms (maximum); store ${formatBytes(store.bytes)}`;
+}
+
+function certificates({ certificates: all }: AdminStatus): Row {
+  const [next] = all.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
+  const name = 'certificates';
+  if (next === undefined) return plain(name, 'none in use');
+  const { authority, role, days_left: days, urgency } = next;
+  const remedy = 'list them all with pdfseal hsm certificates';
+  if (days === undefined || days < 0)
+    return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy };
+  const mark = urgency === 'urgent' ? 'bad' : urgency === 'none' ? 'good' : 'warning';
+  const text = `${days} days until the first expires: ${authority}, ${role}`;
+  return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };
+}
