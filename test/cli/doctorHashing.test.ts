@@ -11,6 +11,9 @@ t.test('the hash engine is good where one document alone is hashed at 150 MB/s o
     verdict: 'good',
     detail: /1: openssl 150 MB\/s, 16: avx2 1000 MB\/s/,
   });
-  t.match(judgeEngine('native', kernels(149)), { verdict: 'warning', detail: /less than 150 MB\/s for one document/ });
+  t.match(judgeEngine('native', kernels(149)), {
+    verdict: 'warning',
+    detail: /less than 150 MB\/s for one document/,
+  });
   t.match(judgeEngine('wasm', []), { verdict: 'warning', detail: /WebAssembly/ });
 });
