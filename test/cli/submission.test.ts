@@ -115,7 +115,7 @@ t.test('refusals end it, in the service’s words', async (t) => {
       'receipt of another job',
       [{ status: 202, body: { id: 'job_2', phase: 'completed' } }, 'receipt'],
       'unexpected_answer',
-      /not of job_2/,
+      /not for job_2/,
     ],
   ];
   for (const [name, answers, code, message] of cases) {
