@@ -1,6 +1,6 @@
 /** Holds the shape of the source tree, as the code map in docs/develop.md describes it. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import manifest from '../package.json' with { type: 'json' };
@@ -109,6 +109,24 @@ t.test('one file reads the environment, and none passes on what it does not own'
     t.notMatch(text, /^export (\*|\{[^}]*\}) from /m, `${path} is no barrel`);
     t.notMatch(text, /^export default /m, `${path} names what it exports`);
   }
+});
+
+/** The same concept at two ranks: what each face says of itself, and how it is served. */
+const TWICE = ['openapi.ts', 'server.ts'];
+
+t.test('a name stands for one thing', async (t) => {
+  const here = sources.filter(({ path }) => !path.endsWith('.browser.ts'));
+  const files = here.map(({ path }) => basename(path)).filter((name) => !TWICE.includes(name));
+  const declared =
+    /^export (?:declare |abstract |async )*(?:function\*?|const|class|interface|type|let) (\w+)/gm;
+  const names = here.flatMap(({ text }) => Array.from(text.matchAll(declared), ([, name = '']) => name));
+  t.ok(names.length > 1000, `${names.length} exported names`);
+  for (const all of [files, names])
+    t.strictSame(
+      all.filter((name, n) => all.indexOf(name) !== n),
+      [],
+      'none is there twice',
+    );
 });
 
 const BROWSER: Record<string, string> = Object.fromEntries(

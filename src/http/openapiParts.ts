@@ -14,7 +14,7 @@ export interface Header {
   schema: Schema;
 }
 
-export interface Answer {
+export interface DescribedAnswer {
   description: string;
   headers?: Record<string, Header>;
   /** By media type. */
@@ -34,7 +34,7 @@ export interface Operation {
   isLimited?: boolean;
   parameters?: object[];
   requestBody?: object;
-  answers: Record<number, Answer>;
+  answers: Record<number, DescribedAnswer>;
   /** Beside those that any request can fail with. */
   failures?: ErrorCode[];
 }
@@ -235,11 +235,19 @@ export function jsonBody(schema: string, required = true): object {
   return { required, content: { 'application/json': { schema: ref(schema) } } };
 }
 
-export function json(schema: string, description: string, headers: Record<string, Header> = {}): Answer {
+export function json(
+  schema: string,
+  description: string,
+  headers: Record<string, Header> = {},
+): DescribedAnswer {
   return { description, headers, content: { 'application/json': { schema: ref(schema) } } };
 }
 
-export function file(mediaType: string, description: string, headers: Record<string, Header> = {}): Answer {
+export function file(
+  mediaType: string,
+  description: string,
+  headers: Record<string, Header> = {},
+): DescribedAnswer {
   return { description, headers: { ...CACHE_CONTROL, ...headers }, content: { [mediaType]: {} } };
 }
 

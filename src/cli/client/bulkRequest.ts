@@ -16,7 +16,7 @@ import {
   type Submitted,
 } from './sealRequests.ts';
 
-export interface BulkOptions extends AttemptsOptions {
+export interface BulkRequestOptions extends AttemptsOptions {
   fields: SealFields;
 }
 
@@ -39,7 +39,7 @@ const LINE_LENGTH_MAX = 2 * RECEIPT_LENGTH_MAX;
  */
 export async function submitInBulk<Item extends { document: DocumentDigests }>(
   items: readonly Item[],
-  options: BulkOptions,
+  options: BulkRequestOptions,
   onEnd: (item: Item, end: Submitted | Refused) => void,
 ): Promise<void> {
   const open = new Set(items);
@@ -62,7 +62,7 @@ export async function submitInBulk<Item extends { document: DocumentDigests }>(
 
 /** One request with all documents that are open. */
 class Round<Item extends { document: DocumentDigests }> {
-  readonly #options: BulkOptions;
+  readonly #options: BulkRequestOptions;
   readonly #open: ReadonlySet<Item>;
   readonly #end: (item: Item, how: Submitted | Refused) => void;
   /** Why documents are still open, and when to repeat the request. */
@@ -70,7 +70,7 @@ class Round<Item extends { document: DocumentDigests }> {
   pauseSeconds = 1;
 
   constructor(
-    options: BulkOptions,
+    options: BulkRequestOptions,
     open: ReadonlySet<Item>,
     end: (item: Item, how: Submitted | Refused) => void,
   ) {

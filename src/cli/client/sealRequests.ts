@@ -58,7 +58,7 @@ interface SealJobAnswer {
 }
 
 /** A create, in one of its forms. */
-export interface Create {
+export interface SealRequest {
   path: '/jobs/seal' | '/digests/seal';
   /** SHA-256 of the document, lower-case hex. */
   sha256: string;
@@ -98,7 +98,7 @@ export function digestFields({ sha256, sha512, bytes }: DocumentDigests) {
   return { document_sha256: sha256, document_sha512: sha512, bytes };
 }
 
-async function submitCreate(create: Create, options: SealOptions): Promise<Submitted> {
+async function submitCreate(create: SealRequest, options: SealOptions): Promise<Submitted> {
   const attempts = new Attempts(options);
   const created = await attempts.send({
     method: 'POST',
