@@ -82,7 +82,7 @@ t.test('new keys from a date on: made, checked, listed, and in the trust file ah
   const again = ['epochs', 'plan', '--from', from];
   await refuses(t, sandbox, again, /a key eu\/sandbox-2026-e2 already exists; .* --use-existing-keys/);
   const misnamed = ['hsm', 'destroy-key', 'us/sandbox-2026-e2', '--confirm', 'sandbox-2026'];
-  await refuses(t, sandbox, misnamed, /is not the label of us\/sandbox-2026-e2: nothing was done/);
+  await refuses(t, sandbox, misnamed, /is not the label of us\/sandbox-2026-e2; nothing was done/);
   const destroyed = await run(
     sandbox,
     'hsm',

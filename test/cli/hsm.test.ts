@@ -68,16 +68,16 @@ t.test('list: what is there, whether it signs, and whether it can leave', async 
     new RegExp(
       [
         '^PURPOSE +KEY +ALGORITHM +STATE +PROTECTION',
-        'log +eu-west/sandbox-2026 +ed25519 +ready +made in the token, cannot leave it',
+        'log +eu-west/sandbox-2026 +ed25519 +ready +created in the token, cannot leave it',
         'log +eu-north/sandbox-2026 +missing',
         'time-stamp +eu-west/timestamp-2026 +ecdsa-p256 +exposed +CKA_SENSITIVE = false, CKA_EXTRACTABLE = true',
-        'root +eu-west/timestamp-2026-root +ecdsa-p256 +ready +made in the token, cannot leave it\n$',
+        'root +eu-west/timestamp-2026-root +ecdsa-p256 +ready +created in the token, cannot leave it\n$',
       ].join('\n'),
     ),
   );
   t.match(
     stderr,
-    /eu-north .*key_not_found.*hsm init-key\n.*eu-west\/timestamp-2026: the token does not keep/,
+    /eu-north .*key_not_found.*hsm init-key\n.*eu-west\/timestamp-2026: the private key can leave its token/,
   );
 
   const pin = readFileSync(west.pinFile);

@@ -245,21 +245,29 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
       const letters = await store.webhooks.outbox.deadLetters(id, { limit });
       const rows = letters.map((one) => presentDeadLetter(one, dateOf));
       return printRows(rows, json, {
-        ...DELIVERY_COLUMNS,
+        ...MESSAGE_COLUMNS,
         'GIVEN UP': ({ given_up_at: at }) => forPeople(at),
+        ...ATTEMPT_COLUMNS,
         CAUSE: ({ cause }) => cause,
       });
     }
     const waiting = await store.webhooks.outbox.pending(id, { limit });
     const rows = waiting.map((one) => presentDelivery(one, dateOf));
-    printRows(rows, json, { ...DELIVERY_COLUMNS, DUE: ({ due_at: at }) => forPeople(at) });
+    printRows(rows, json, {
+      ...MESSAGE_COLUMNS,
+      DUE: ({ due_at: at }) => forPeople(at),
+      ...ATTEMPT_COLUMNS,
+    });
   });
 }
 
-const DELIVERY_COLUMNS = {
+const MESSAGE_COLUMNS = {
   MESSAGE: ({ webhook_id: id }: PresentedDelivery) => id,
   TYPE: ({ type }: PresentedDelivery) => type,
   OCCURRED: ({ occurred_at: at }: PresentedDelivery) => at,
+};
+
+const ATTEMPT_COLUMNS = {
   ATTEMPTS: ({ attempts }: PresentedDelivery) => String(attempts),
   'LAST FAILURE': ({ last_failure: failure }: PresentedDelivery) => failure?.reason ?? '',
 };
