@@ -112,7 +112,7 @@ async function rotateUnderLoad(t: Test, house: House): Promise<void> {
   const jobIds = traffic.since(from - NEAR_MS).flatMap(({ jobId }) => jobId ?? []);
   const { before, after } = await readReceipts(t, client, jobIds, trust, from);
   t.ok(before.length > 0 && after.length > 0, `${before.length} receipts before, ${after.length} after`);
-  t.ok(hasLogged(daemon, 'an epoch begins, the keys of the last one are retired'));
+  t.ok(hasLogged(daemon, 'an epoch begins; the keys of the previous epoch are retired'));
   await storeCheck(t, house);
   t.equal(await daemon.stop(), 0);
   t.equal(daemon.stderr, '');
