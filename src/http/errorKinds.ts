@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../base/errors.ts';
 
-/** What a code means to a caller; `title` and `remedy` make its page below `/v1/errors`. */
+/** The meaning of a code for a caller; `title` and `remedy` are on its page below `/v1/errors`. */
 interface ErrorKind {
   status: number;
   title: string;
@@ -10,7 +10,7 @@ interface ErrorKind {
 const FIX_AND_REPEAT = 'Correct the request as the message says, then send it again.';
 const REPEAT_LATER = 'Send the same request again, with the same Idempotency-Key, after Retry-After seconds.';
 
-/** The one table from code to status. */
+/** The only table from error code to status. */
 export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   invalid_request: { status: 400, title: 'The request cannot be understood', remedy: FIX_AND_REPEAT },
   invalid_parameter: {
@@ -34,7 +34,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 400,
     title: 'The form has no file',
     remedy:
-      'Send the PDF as the part named file. A hosted PDF is submitted as application/json with source_url instead.',
+      'Send the PDF as the part named file. To seal a hosted PDF, send application/json with source_url instead.',
   },
   file_and_source_url: {
     status: 400,
@@ -50,31 +50,31 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   webhook_url_not_allowed: {
     status: 400,
     title: 'Webhooks are not sent to this URL',
-    remedy: 'Ask the administrator to allow its origin, or its network if it is not a public one.',
+    remedy: 'Ask the administrator to allow the origin of the URL, or its network if that is not public.',
   },
   source_unreachable: {
     status: 400,
     title: 'The document at source_url cannot be fetched',
     remedy:
-      'The message says why. Check the URL, that it has not expired and that its server answers; or upload the document.',
+      'The message says why. Check that the URL is correct and not expired, and that its server answers; or upload the document.',
   },
   not_a_pdf: {
     status: 400,
     title: 'The file is not a PDF document',
     remedy:
-      'A PDF has %PDF- in its first 1024 bytes and %%EOF in its last 1024. Check that the file is whole.',
+      'A PDF has %PDF- in its first 1024 bytes and %%EOF in its last 1024. Check that the file is complete.',
   },
   virus_scan_failed: {
     status: 400,
-    title: 'The virus scanner does not let the document pass',
+    title: 'The virus scanner rejects the document',
     remedy:
-      'The document was neither hashed nor recorded. Purge your copy where the message says that something was found in it.',
+      'The document was neither hashed nor recorded. If the message says that the scanner found something, delete your copy.',
   },
   metadata_not_strippable: {
     status: 400,
     title: 'The XMP metadata of the document cannot be removed',
     remedy:
-      'The message says why. Send preserve_metadata=true to seal the document as it is, or remove its metadata before it is signed or encrypted.',
+      'The message says why. Send preserve_metadata=true to seal the document as it is, or remove the metadata before you sign or encrypt the document.',
   },
   malformed_multipart: {
     status: 400,
@@ -94,7 +94,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   body_timeout: {
     status: 400,
     title: 'The body stopped arriving',
-    remedy: 'Nothing was recorded. Send the request again, over a connection that keeps up.',
+    remedy: 'Nothing was recorded. Send the request again, over a faster connection.',
   },
   invalid_idempotency_key: {
     status: 400,
@@ -110,7 +110,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 401,
     title: 'The API key is not accepted',
     remedy:
-      'It may be mistyped, of another environment, expired or revoked. Check it, or ask the administrator for another.',
+      'The key is mistyped, expired, revoked, or belongs to another environment. Check the key, or ask the administrator for a new one.',
   },
   insufficient_scope: {
     status: 403,
@@ -120,7 +120,8 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   job_not_found: {
     status: 404,
     title: 'There is no such job, or this API key may not see it',
-    remedy: 'Check the job id and the environment, and that the visibility of the job includes this client.',
+    remedy:
+      'Check the job id and the environment. Check that the visibility of the job includes this client.',
   },
   receipt_not_ready: {
     status: 404,
@@ -135,7 +136,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   webhook_endpoint_not_found: {
     status: 404,
     title: 'There is no such webhook endpoint, or it belongs to another client',
-    remedy: 'See GET /v1/webhook-endpoints for those of this client.',
+    remedy: 'GET /v1/webhook-endpoints lists the endpoints of this client.',
   },
   document_not_ready: {
     status: 404,
@@ -150,23 +151,23 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   },
   document_expired: {
     status: 404,
-    title: 'The copy of the document was deleted when its time was over',
-    remedy: 'Fetch it earlier next time; the administrator can say how long copies are kept.',
+    title: 'The copy of the document has expired and was deleted',
+    remedy: 'Download copies earlier; the administrator can tell you how long the service keeps them.',
   },
   not_found: {
     status: 404,
     title: 'There is nothing at this path',
-    remedy: 'See /v1/openapi.json for the paths of this service.',
+    remedy: '/v1/openapi.json lists the paths of this service.',
   },
   method_not_allowed: {
     status: 405,
     title: 'The path does not support this method',
-    remedy: 'Use a method that the Allow header names.',
+    remedy: 'Use a method from the Allow header.',
   },
   checksum_mismatch: {
     status: 409,
-    title: 'The document is not the one its checksum declares',
-    remedy: 'Nothing was sealed. Compute the SHA-256 again and repeat the request: that is safe.',
+    title: 'The document does not match its checksum',
+    remedy: 'Nothing was sealed. Compute the SHA-256 again and repeat the request; a repeat is safe.',
   },
   idempotency_in_progress: {
     status: 409,
@@ -176,28 +177,27 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   idempotency_key_reused: {
     status: 409,
     title: 'This Idempotency-Key was used for a different request',
-    remedy:
-      'Use a new key for each document and set of fields; repeat a key only with the very same request.',
+    remedy: 'Use a new key for each document and set of fields; repeat a key only with an identical request.',
   },
   partition_not_ready: {
     status: 409,
-    title: 'This partition signs nothing at the moment',
-    remedy: 'Only a partition that signs can be taken out. pdfseal doctor says what is wrong with it.',
+    title: 'This partition cannot sign at the moment',
+    remedy: 'You can only take out a partition that signs. pdfseal doctor says what is wrong with this one.',
   },
   below_quorum: {
     status: 409,
-    title: 'Without this partition too few could sign',
-    remedy: 'Mend the other partitions first, or say that sealing may stop meanwhile.',
+    title: 'Without this partition, too few partitions can sign',
+    remedy: 'Repair the other partitions first, or set below_quorum to accept that sealing stops meanwhile.',
   },
   too_many_webhook_endpoints: {
     status: 409,
-    title: 'The client has as many webhook endpoints as are allowed',
-    remedy: 'Delete one, or change one.',
+    title: 'The client has the maximum number of webhook endpoints',
+    remedy: 'Delete or change an existing endpoint.',
   },
   request_timeout: {
     status: 408,
     title: 'The request head did not arrive in time',
-    remedy: 'Send the request again, over a connection that keeps up.',
+    remedy: 'Send the request again, over a faster connection.',
   },
   document_too_large: {
     status: 413,
@@ -223,23 +223,23 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   too_many_requests: {
     status: 429,
     title: 'This client has too many requests of this kind under way',
-    remedy: `${REPEAT_LATER} The message names the kind; wait until one of them has ended.`,
+    remedy: `${REPEAT_LATER} The message names the kind; wait until one of these requests has ended.`,
   },
   rate_limit_exceeded: {
     status: 429,
-    title: 'This client sends requests faster than it may',
-    remedy: `${REPEAT_LATER} RateLimit tells how many are left; ask the administrator for a higher rate.`,
+    title: 'This client exceeds its request rate',
+    remedy: `${REPEAT_LATER} The RateLimit header says how many requests are left; ask the administrator for a higher rate.`,
   },
   quota_exceeded: {
     status: 429,
-    title: 'This client has created as many jobs of this purpose as it may',
-    remedy: `${REPEAT_LATER} That is when the next window of the quota begins; ask the administrator for a higher quota.`,
+    title: 'This client has used up its quota for this purpose',
+    remedy: `${REPEAT_LATER} The next window of the quota begins then; ask the administrator for a higher quota.`,
   },
   internal_error: {
     status: 500,
-    title: 'Something went wrong inside the service',
+    title: 'The service failed to process the request',
     remedy:
-      'Tell the administrator the request_id. Repeating the request with the same Idempotency-Key is safe.',
+      'Give the administrator the request_id. You can safely repeat the request with the same Idempotency-Key.',
   },
   kms_partition_unavailable: {
     status: 503,
@@ -248,12 +248,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   },
   timestamp_unavailable: {
     status: 503,
-    title: 'No time-stamp can be had at the moment',
+    title: 'No time-stamp is available at the moment',
     remedy: REPEAT_LATER,
   },
   scanner_unavailable: {
     status: 503,
-    title: 'The virus scanner gives no verdict at the moment',
+    title: 'The virus scanner is not available at the moment',
     remedy: REPEAT_LATER,
   },
   storage_full: {
@@ -261,7 +261,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'The disk of the service is full',
     remedy: REPEAT_LATER,
   },
-  queue_full: { status: 503, title: 'The service has all the work it can take', remedy: REPEAT_LATER },
+  queue_full: { status: 503, title: 'The service is at capacity', remedy: REPEAT_LATER },
   shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
 };
 
@@ -279,7 +279,7 @@ const TYPES: Readonly<Record<number, string>> = {
   503: 'unavailable_error',
 };
 
-/** Every value of `error.type`. */
+/** All values of `error.type`. */
 export const ERROR_TYPES = [INVALID_REQUEST, ...new Set(Object.values(TYPES))];
 
 export function typeOf(code: ErrorCode): string {

@@ -3,14 +3,14 @@ import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { MANUAL_FOLDER } from '../base/package.ts';
 import { ERROR_CODES, ERROR_KINDS, typeOf } from './errorKinds.ts';
 
-/** `GET /v1/errors/:code`: what `doc_url` leads to. Served by the daemon, so that it is there offline. */
+/** `GET /v1/errors/:code`: the target of `doc_url`. The daemon serves these pages itself, so that they are available offline. */
 export const serveErrorPage: Middleware = (ctx) => {
   const code = ERROR_CODES.find((known) => known === ctx.params.code);
-  if (!code) throw new ServiceError('not_found', 'There is no error code of this name. See /v1/errors.');
+  if (!code) throw new ServiceError('not_found', 'There is no error code with this name. See /v1/errors.');
   answerPage(ctx, code, errorPage(code));
 };
 
-/** `GET /v1/errors`: all codes. */
+/** `GET /v1/errors`: the list of all codes. */
 export const serveErrorIndex: Middleware = (ctx) => {
   const rows = ERROR_CODES.map(
     (code) =>

@@ -9,11 +9,11 @@ import type { ErrorBody, ErrorEnvelope } from './schemas.ts';
 
 export interface AnswerOptions {
   logger: Logger;
-  /** Called after an error that the process must not outlive: a broken invariant, a write of unknown outcome. */
+  /** Called after an error that must end the process: a broken invariant, or a write with unknown outcome. */
   onFatal(error: unknown): void;
 }
 
-/** Turns whatever is thrown further in into the error envelope. Only a ServiceError's message reaches the caller. */
+/** Answers an error from a later middleware with the error envelope. The caller sees the message of a ServiceError only. */
 export function answerErrors(options: AnswerOptions): Middleware {
   return async (ctx, next) => {
     try {
@@ -24,7 +24,7 @@ export function answerErrors(options: AnswerOptions): Middleware {
   };
 }
 
-/** What the caller is told of an error; the log is told what it has to know, and `onFatal` what must not be outlived. */
+/** The error that the caller sees. The log gets the details, and `onFatal` gets errors that must end the process. */
 export function tellable(ctx: RequestContext, error: unknown, options: AnswerOptions): ServiceError {
   report(ctx, error, options);
   return error instanceof ServiceError ? error : unexpected(error);
@@ -41,7 +41,7 @@ function answerFailure(ctx: RequestContext, { code, message, retryAfterSeconds }
 function unexpected(cause: unknown): ServiceError {
   return new ServiceError(
     'internal_error',
-    'Something went wrong inside the service. Tell its administrator the request_id.',
+    'The service failed to process the request. Give its administrator the request_id.',
     { cause },
   );
 }
@@ -50,7 +50,7 @@ function concernsUs({ code }: ServiceError): boolean {
   return ERROR_KINDS[code].status >= 500 || code === 'virus_scan_failed';
 }
 
-/** Failures of the caller are told to the caller; what concerns the administrator is logged with its causes. */
+/** Faults of the caller go to the caller only; faults for the administrator are logged with their causes. */
 function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
   if (!(error instanceof ServiceError)) {
     logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
@@ -60,12 +60,12 @@ function report(ctx: RequestContext, error: unknown, { logger, onFatal }: Answer
   if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
 }
 
-/** `error` of the envelope, and of a failed job. */
+/** The `error` member of the envelope, and of a failed job. */
 export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { type: typeOf(code), code, message, doc_url: `/v1/errors/${code}` };
 }
 
-/** The JSON text of an answer that fails. */
+/** The JSON text of an error answer. */
 export function encodeEnvelope(requestId: string, code: ErrorCode, message: string): string {
   const envelope: ErrorEnvelope = { request_id: requestId, error: errorBody(code, message) };
   return JSON.stringify(envelope);
