@@ -21,20 +21,20 @@ export interface AcceptOptions extends ReceiveOptions {
   sources: Pick<Fetching, 'probe' | 'accept'>;
   reservations: Reservations;
   site: Site;
-  /** What the receipt of a new job of this client will offer, and whether it will be told of. */
+  /** What the receipt of a new job of this client can offer, and whether a webhook reports the end of the job. */
   capabilities(clientId: string): Promise<string[]>;
   time: Pick<Timekeeping, 'stamp'>;
 }
 
-/** A job that is on disk, and how its create is answered. */
+/** The answer to a create whose job is on disk. */
 export interface Accepted {
   job: Job;
-  /** The answer's body; that of a blocking create is given only once the job is completed. */
+  /** The answer's body. A blocking create is answered with it once the job is completed. */
   answer: string;
   replayed: boolean;
 }
 
-/** How to read a create, what it may take, and among whose keys its own is looked up. */
+/** How to read a create, its limits, and the operation whose keys its Idempotency-Key belongs to. */
 export interface Create {
   operation: IdempotencyKey['operation'];
   receive: Receive;
@@ -42,11 +42,9 @@ export interface Create {
 }
 
 /**
- * Makes a job of a create, whatever form that has. Throws ServiceError.
- *
- * Holds the idempotency key while its first request is received, so that one of two racing requests is told to wait.
- * Every request counts against the rate of its client, repeats too: each is received and hashed. But repeats of what is accepted are
- * answered even while new work is refused.
+ * Accepts a job from a create in any form. Throws ServiceError. The idempotency key is held while its first request is received, so
+ * that the second of two racing requests must wait. Every request counts against the rate of its client. Repeats count too, because the
+ * service receives and hashes them. But the service answers repeats of accepted requests even while it refuses new work.
  */
 export async function acceptJob(
   ctx: RequestContext,
@@ -65,7 +63,7 @@ export async function acceptJob(
   if (earlier) return repeat(ctx, earlier, create, options);
   const release = reservations.take(key);
   try {
-    // Asked again: whoever held the key until now may have been accepted in between.
+    // Look again: the request that held the key until now may have been accepted in between.
     const accepted = await store.jobs.idempotency(key);
     return await (accepted ? repeat(ctx, accepted, create, options) : acceptNew(ctx, key, create, options));
   } finally {
@@ -105,7 +103,7 @@ async function acceptNew(
     answer,
     acceptedAt: job.since,
   };
-  // If we stop before this, nothing was promised; after it, the job is sealed whatever happens, and a repeat finds it.
+  // A crash before this write loses nothing that was promised. After it, the job is sealed in any case, and a repeat finds it.
   const beside = { ...(idempotency && { idempotency }) };
   const copy = upload?.copy;
   if (received.source === 'url') await sources.accept(job, { ...beside, sourceUrl: received.sourceUrl });
@@ -121,7 +119,8 @@ async function repeat(
   options: AcceptOptions,
 ): Promise<Accepted> {
   allowance.takeRequest();
-  // Scanned and copied when it was accepted: a repeat is only compared, and answered the same whatever a scanner says by now.
+  // The document was scanned and copied when it was accepted. A repeat is only compared, and its answer is the same whatever a scanner
+  // says now.
   const intake = { ...options.intake, scanner: undefined, copies: undefined };
   const { request, documentSha256 } = await receive(ctx, { ...options, intake });
   allowance.isAbout(request.purpose);
@@ -165,7 +164,7 @@ function contentOf(received: ReceivedCreate): Pick<Job, 'content' | 'checksumSha
   return { content: received.source === 'upload' ? received.upload.content : received.content };
 }
 
-/** Fixed before the job is on disk: of a completed job nothing is missing but when it was sealed. */
+/** The answer is fixed before the job is on disk: for a completed job, only the time of sealing is added later. */
 function answerTo(job: Job, site: Site): string {
   const presented =
     job.mode === 'blocking'
@@ -174,12 +173,12 @@ function answerTo(job: Job, site: Site): string {
   return JSON.stringify(presented);
 }
 
-/** Seconds after which a request that is being received may have been accepted. */
+/** `Retry-After` of a repeat whose first request is still being received, in seconds. */
 const RECEIVED_SECONDS = 1;
 
 /**
- * The `Idempotency-Key` of a request: 8 to 128 visible ASCII characters, bare or as a structured-field string
- * (RFC 9651, section 3.3.3). Throws ServiceError `invalid_idempotency_key`.
+ * The `Idempotency-Key` of a request: 8 to 128 visible ASCII characters, bare or as a structured-field string (RFC 9651, section
+ * 3.3.3). Throws ServiceError `invalid_idempotency_key`.
  */
 export function readIdempotencyKey(req: IncomingMessage): string | undefined {
   const values = req.headersDistinct['idempotency-key'];
@@ -189,7 +188,7 @@ export function readIdempotencyKey(req: IncomingMessage): string | undefined {
   if (values.length === 1 && key !== undefined && IDEMPOTENCY_KEY_PATTERN.test(key)) return key;
   throw new ServiceError(
     'invalid_idempotency_key',
-    'Idempotency-Key must be sent once and be 8 to 128 visible ASCII characters, bare or in double quotes.',
+    'Send Idempotency-Key once. It must have 8 to 128 visible ASCII characters, bare or in double quotes.',
   );
 }
 
@@ -203,13 +202,13 @@ function unquote(value: string): string | undefined {
 }
 
 /**
- * The keys of requests that are being received, before anything of them is in the store. In memory: a crash forgets them
- * together with the uploads they stood for.
+ * The keys of requests that are being received and are not in the store yet. They are in memory only: a crash loses them together with
+ * their uploads.
  */
 export class Reservations {
   readonly #held = new Set<string>();
 
-  /** Takes the key; the function returned gives it back. Throws ServiceError `idempotency_in_progress`. */
+  /** Takes the key; the returned function releases it. Throws ServiceError `idempotency_in_progress`. */
   take({ clientId, operation, key }: IdempotencyKey): () => void {
     const name = JSON.stringify([clientId, operation, key]);
     if (this.#held.has(name)) {

@@ -43,40 +43,40 @@ import {
   type WebhooksOptions,
 } from './webhookRoutes.ts';
 
-/** What the API is made of; each part is opened and closed by the caller. */
+/** The parts of the API. The caller opens and closes each part. */
 export interface AppParts {
   store: Store;
   sealer: Sealer;
   intake: CreateOptions['intake'];
   sources: CreateOptions['sources'];
-  /** Without a trailing slash and without `/v1`. */
+  /** The URL has no trailing slash and no `/v1`. */
   publicUrl: string;
   organizations: AuthOptions['organizations'];
   limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
-  /** Batches received at the same time. */
+  /** Maximum number of batches received at the same time. */
   batchesMax: number;
-  /** Copies of documents sent at the same time. */
+  /** Maximum number of document copies sent at the same time. */
   downloadsMax: number;
   blockingTimeoutMs: number;
-  /** What webhook endpoints may be at. */
+  /** The URLs that webhook endpoints can have. */
   webhookPolicy: WebhooksOptions['policy'];
-  /** Whether the log is served without an API key. */
+  /** Whether the log is readable without an API key. */
   logPublic: boolean;
-  /** Answers `POST /v1/timestamp`; without it there is nothing at that path. */
+  /** Answers `POST /v1/timestamp`. Without an authority, that path answers 404. */
   authority?: TimestampOptions['authority'] | undefined;
-  /** Whether the sealer completes no job without a time-stamp. Left out: it asks for none. */
+  /** Whether the sealer completes a job only with a time-stamp. Without this member, the sealer requests no time-stamps. */
   timestamped?(): boolean;
   time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
-  /** Copies of documents, and how long they are served. */
+  /** The copies of documents, and how long they can be downloaded. */
   copies: DocumentRouteOptions['copies'];
   documentRetentionMs: number;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
-  /** Told of every request that was answered; must not throw. */
+  /** Called after every answered request; must not throw. */
   onRequest?(request: AnsweredRequest): void;
-  /** Told of every request that left no line in the log; must not throw. */
+  /** Called for every request that the log counts but does not write; must not throw. */
   onUnlogged?(): void;
   connectionsMax: number;
   connectionsPerAddressMax: number;
@@ -90,7 +90,7 @@ export interface App {
   connections: ConnectionLimits;
 }
 
-/** Puts the API together. What is used first sees a request first and its answer last. */
+/** Builds the API. The first middleware sees a request first and its answer last. */
 export function createApp(parts: AppParts): App {
   const { logger } = parts;
   const lifecycle = { draining: false };
@@ -101,7 +101,7 @@ export function createApp(parts: AppParts): App {
   });
   const router = routesOf(parts, connections);
   const koa = new Koa<RequestState>();
-  // Only a connection that broke under an answer ends up here; the request's own line tells of it.
+  // Only a connection that broke during an answer causes this event. The log line of the request records it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
   koa.use(observe(log, parts.onRequest));
   koa.use(linger);
@@ -115,10 +115,10 @@ export function createApp(parts: AppParts): App {
 
 type ApiRouter = Router<RequestState>;
 
-/** Changes to webhook endpoints that wait for the disk at once: each takes a flush of its own. */
+/** Maximum number of changes to webhook endpoints that wait for the disk at once: each change takes its own flush. */
 const WEBHOOK_CHANGES_MAX = 32;
 
-/** Every operation that `openapi.json` describes, at its path, for those that may ask. */
+/** Routes every operation of `openapi.json` to its path, for the callers with access. */
 function routesOf(parts: AppParts, connections: ConnectionLimits): ApiRouter {
   const { store, organizations, time, logPublic } = parts;
   const auth: AuthOptions = {
@@ -141,12 +141,12 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): ApiRouter {
   return router;
 }
 
-/** A path of the table in the router's spelling. `{path}` is what is left of a path, slashes and all. */
+/** A path of the table as a route pattern. `{path}` matches the rest of a path, slashes included. */
 export function routePath(path: string): string {
   return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** In the order in which they see a request; undefined for an operation that this service does not have. */
+/** Each list has the order in which its middlewares see a request. An undefined list means that this service lacks the operation. */
 type Handlers<Id extends OperationId> = Record<Id, Middleware[] | undefined>;
 
 function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
@@ -197,7 +197,7 @@ function webhookHandlers(parts: AppParts): Handlers<WebhookOperationId> {
   const { store, webhookPolicy: policy, intake, publicUrl, time } = parts;
   const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock: time.date };
   const slots = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
-  // The audit trail and the log keep each change for ever, so no client may make changes without end.
+  // The audit trail and the log keep each change for ever, so the rate of changes must be limited.
   const limited = [limitRate(parts.limits), limitAtOnce(slots)];
   return {
     createWebhookEndpoint: [...limited, createEndpoint(webhooks)],
@@ -267,7 +267,7 @@ function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {
   };
 }
 
-/** One Host, and a target that is a path: one in absolute form is reduced to it (RFC 9112, sections 3.2 and 3.2.2). */
+/** Requires one Host, and a path as the target. Reduces a target in absolute form to its path (RFC 9112, sections 3.2 and 3.2.2). */
 const soundTarget: Middleware = (ctx, next) => {
   const { req } = ctx;
   const hosts = req.headersDistinct.host ?? [];
@@ -285,11 +285,11 @@ const soundTarget: Middleware = (ctx, next) => {
   return next();
 };
 
-/** Answers 404, or 405 where the path has other methods; `hint` says where to look. */
+/** Answers 404, or 405 where the path supports other methods; `hint` is the remedy in the message. */
 export function refuseUnrouted(router: Router<RequestState>, hint: string): Middleware {
   return (ctx) => {
     const { path } = router.match(ctx.path, ctx.method);
-    // What has a route of its own is not one of those with a parameter, which would say that there is nothing.
+    // A path with its own route must not match a parameter of another route, which would then answer 404.
     const own = path.filter((layer) => layer.paramNames.length === 0);
     const allowed = new Set((own.length > 0 ? own : path).flatMap((layer) => layer.methods));
     if (allowed.size === 0) throw new ServiceError('not_found', `There is nothing at this path. ${hint}`);

@@ -8,18 +8,18 @@ import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 export interface AuthOptions {
   store: Pick<Store, 'credentials'>;
   environment: string;
-  /** For each organisation, those that see its jobs of visibility `partner`. */
+  /** Each organisation, with the partner organisations that can read its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
-  /** Told of every connection that brings a live key. */
+  /** Called for every connection on which a request has a live key. */
   onAccepted?(socket: Socket): void;
 }
 
 const CHALLENGE = 'Bearer realm="pdfseald"';
 
 /**
- * Lets requests pass that carry a live API key (RFC 6750, section 2.1) with the scope, if one is asked for. The
- * credential is read from the store each time, so that issuing and revoking a key take effect at once.
+ * Passes requests that have a live API key (RFC 6750, section 2.1) and, if `scope` is given, that scope. It reads the key from the
+ * store for every request, so that a new or revoked key takes effect at once.
  */
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
@@ -39,7 +39,7 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   };
 }
 
-/** Who may change something may look at it. */
+/** A key that can change something can also read it. */
 function allows(held: readonly Scope[], wanted: Scope): boolean {
   return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
 }
@@ -69,7 +69,7 @@ function bearerToken(ctx: RequestContext): string {
   );
 }
 
-/** Says the same whatever is wrong with the key, so that nothing can be learnt by trying. */
+/** The message is the same for every fault of a key, so that guessing reveals nothing. */
 function refused(ctx: RequestContext): ServiceError {
   ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
   return new ServiceError(

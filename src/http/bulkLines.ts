@@ -3,22 +3,22 @@ import { type BulkLine, parseBulkLine } from '../job/fields.ts';
 import { parseJson } from './json.ts';
 
 export const BULK_LINES_MAX = 10_000;
-/** Twice what the longest fields take with every character escaped. */
+/** Twice the size of a line whose fields all have the maximum length, with every character escaped. */
 export const LINE_BYTES_MAX = 16 * 1024;
 
 const LINE_FEED = 0x0a;
 
-/** A line of a batch: what it says, or why that cannot be read. */
+/** A line of a batch: its request, or the reason why the line is not readable. */
 export interface NumberedLine {
-  /** From 1; empty lines count. */
+  /** The line number, from 1; empty lines count. */
   line: number;
   /** Throws ServiceError. */
   parse(): BulkLine;
 }
 
 /**
- * Cuts a body into its lines as it arrives, and holds no more than one of them. What is too long is a line like others, whose
- * parsing fails. Throws ServiceError `body_too_large` past the last line there may be.
+ * Splits a body into lines as it arrives, and holds at most one line. A line that is too long is still a line, but its parsing fails.
+ * Throws ServiceError `body_too_large` after the maximum number of lines.
  */
 export class BulkLines {
   #parts: Buffer[] = [];
@@ -26,12 +26,12 @@ export class BulkLines {
   #line = 1;
   #total = 0;
 
-  /** The number of the line that comes next, or is coming. */
+  /** The number of the next line, which may have arrived in part. */
   get line(): number {
     return this.#line;
   }
 
-  /** The lines that end in the chunk. */
+  /** The lines that end in this chunk. */
   *push(chunk: Buffer): Generator<NumberedLine> {
     this.#total += chunk.length;
     let start = 0;
@@ -43,11 +43,11 @@ export class BulkLines {
       start = end + 1;
     }
     this.#hold(chunk.subarray(start));
-    // Nobody is to send one line for ever.
+    // Stops a client that sends one line without an end.
     if (this.#total > BULK_LINES_MAX * LINE_BYTES_MAX) throw tooManyLines();
   }
 
-  /** The last line, where no line feed ends it. */
+  /** The last line, if it does not end with a line feed. */
   *end(): Generator<NumberedLine> {
     if (this.#bytes > 0) yield* this.#cut();
   }
@@ -68,7 +68,7 @@ export class BulkLines {
   }
 }
 
-/** Spaces, tabs and the carriage return of a foreign line end. */
+/** Blank bytes are spaces, tabs and the carriage return of a CRLF line end. */
 function isBlank(text: Buffer): boolean {
   return text.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }
@@ -78,10 +78,10 @@ function parse(bytes: Buffer): BulkLine {
 }
 
 function tooLong(): never {
-  throw new ServiceError('body_too_large', `A line of a batch may have ${LINE_BYTES_MAX} bytes at most.`);
+  throw new ServiceError('body_too_large', `A line of a batch can have at most ${LINE_BYTES_MAX} bytes.`);
 }
 
 function tooManyLines(): ServiceError {
-  const message = `A batch may have ${BULK_LINES_MAX} lines at most. Send the rest in another one.`;
+  const message = `A batch can have at most ${BULK_LINES_MAX} lines. Send the rest in another batch.`;
   return new ServiceError('body_too_large', message);
 }

@@ -25,14 +25,14 @@ export interface BulkOptions extends CreateOptions, AnswerOptions {
 }
 
 const NDJSON_TYPE = 'application/x-ndjson';
-/** Lines on their way to the disk at the same time: they share a flush. */
+/** Maximum number of lines that wait for the disk at the same time: they share a flush. */
 const ACCEPTING_MAX = 1024;
 const CHUNK_CHARACTERS = 64 * 1024;
 
-/** Text of a line of the answer, made when it is about to be sent. */
+/** The text of one answer line, produced when the line is about to be sent. */
 type Answer = () => string | Promise<string>;
 
-/** `POST /v1/batches/seal`: many creates by digests in one request, each answered for itself. */
+/** `POST /v1/batches/seal`: many creates by digests in one request. Each line gets its own answer. */
 export function createInBulk(options: BulkOptions): Middleware {
   return async (ctx) => {
     refuseQuery(ctx);
@@ -49,9 +49,9 @@ export function createInBulk(options: BulkOptions): Middleware {
 }
 
 /**
- * Reads lines, accepts many of them at once, and answers each when it is done. The request is never held because its answers are not
- * read: a client that first sends everything would wait for us, and we for it. What they may amount to is bounded by the lines there
- * may be; receipts are read from the store only as they are sent.
+ * Reads lines, accepts many of them at once, and answers each line when it is done. The service reads the request even if the client
+ * does not read the answers: otherwise a client that sends everything first would wait for the service, and the service for the client.
+ * The maximum number of lines bounds the waiting answers; receipts are read from the store only when they are sent.
  */
 class BulkRequest {
   readonly #ctx: RequestContext;
@@ -59,7 +59,7 @@ class BulkRequest {
   readonly #lines = new BulkLines();
   readonly #counts = { lines: 0, accepted: 0, replayed: 0, refused: 0 };
   readonly #underWay = new Set<Promise<void>>();
-  /** Of the lines that wait to be sealed. */
+  /** One for each line that waits for its job to be sealed. */
   readonly #patience = new Set<AbortController>();
   #answers: Answer[] = [];
   #accepting = 0;
@@ -72,7 +72,7 @@ class BulkRequest {
     this.#options = options;
   }
 
-  /** The answer's body; pulled, it begins to read the request. */
+  /** The answer's body. The first read of this body starts the reading of the request. */
   async *answers(): AsyncGenerator<string> {
     const { req, res } = this.#ctx;
     askForBody(this.#ctx);
@@ -86,11 +86,11 @@ class BulkRequest {
         clearTimeout(stalled);
       }
     }
-    // Unread bytes would reset the connection under the answer.
+    // If unread bytes remain, the socket resets the connection and the client loses the answer.
     if (!req.complete && !req.destroyed) await discard(req);
   }
 
-  /** Answers that are ready, as one text; empty at the end. */
+  /** The answers that are ready, as one text; an empty text means the end. */
   async #next(): Promise<string> {
     while (this.#answers.length === 0) {
       if (this.#ended) return '';
@@ -110,7 +110,7 @@ class BulkRequest {
     return text;
   }
 
-  /** Ends when every line is answered; never rejects. */
+  /** Resolves when every line is answered; never rejects. */
   async #run(): Promise<void> {
     const { res } = this.#ctx;
     const giveUp = () => {
@@ -137,7 +137,7 @@ class BulkRequest {
       });
       for (const line of this.#lines.end()) this.#begin(line);
     } catch (error) {
-      // What came before goes on; what would have come has no line to be answered.
+      // Earlier lines continue. Later lines never arrived, so they get no answer.
       this.#refuse(this.#lines.line, error);
     }
   }
@@ -227,7 +227,7 @@ function said(text: string): Answer {
   return () => text;
 }
 
-/** The job is in it as a single create would be answered. */
+/** The line contains the job as a single create would return it. */
 function acceptedLine(line: number, { replayed, answer }: Accepted, more: object = {}): string {
   const rest = JSON.stringify({ ...(replayed && { replayed }), ...more }).slice(1, -1);
   return `{"line":${line},"status":202,"job":${answer}${rest === '' ? '' : `,${rest}`}}`;

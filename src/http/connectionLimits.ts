@@ -5,30 +5,33 @@ import { isLoopback } from '../net/address.ts';
 
 export interface ConnectionBounds {
   max: number;
-  /** From one address; those of this machine and Unix sockets have no such bound: there, one proxy speaks for all. */
+  /**
+   * Maximum per remote address. Connections from this machine and over Unix sockets are exempt, because one proxy there can serve all
+   * clients.
+   */
   perAddressMax: number;
 }
 
-/** How long a connection that brought no API key may be silent between requests. */
+/** Maximum silence between requests on a connection that has shown no API key, milliseconds. */
 const STRANGER_KEEP_ALIVE_MS = 5_000;
 
 interface Connection {
   socket: Socket;
-  /** Undefined where all come from the same one. */
+  /** Undefined for connections from this machine and over Unix sockets. */
   address: string | undefined;
-  /** Whether a request on it had an API key that is good. */
+  /** Whether a request on this connection had a valid API key. */
   isKnown: boolean;
-  /** Requests that are not answered yet. */
+  /** Number of requests without a complete answer. */
   underWay: number;
 }
 
-/** Those that can be done without, the longest out of use first. */
+/** Connections that can be closed to make room, the least recently used first. */
 class Dispensable {
   readonly strangers = new Set<Connection>();
   readonly idle = new Set<Connection>();
   count = 0;
 
-  /** To be called after each change: whoever has just done something is the last to go. */
+  /** Call this after each change: it puts the connection last in the order of closing. */
   note(connection: Connection): void {
     this.strangers.delete(connection);
     this.idle.delete(connection);
@@ -42,7 +45,7 @@ class Dispensable {
     this.count -= 1;
   }
 
-  /** One without an API key, else one that nothing is under way on. */
+  /** A connection without an API key, or else one without a request under way. */
   first(): Connection | undefined {
     for (const one of this.strangers) return one;
     for (const one of this.idle) return one;
@@ -51,15 +54,15 @@ class Dispensable {
 }
 
 /**
- * Bounds the open connections of all servers together, and of each address: a connection too many takes the place of one that can
- * be done without, and is refused only when there is none. So whoever opens connections alone shuts nobody out.
+ * Limits the open connections of all servers together, and of each address. A connection above the limit replaces a dispensable one; it
+ * is refused only if there is none. So a client that only opens connections cannot lock out others.
  */
 export class ConnectionLimits {
   readonly #options: ConnectionBounds;
   readonly #all = new Dispensable();
   readonly #byAddress = new Map<string, Dispensable>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  /** Of TLS, whose requests come by another socket than the connection. */
+  /** With TLS, requests arrive on another socket than the connection, so they are matched by addresses and ports. */
   readonly #byPeer = new Map<string, Connection>();
 
   constructor(options: ConnectionBounds) {
@@ -70,14 +73,14 @@ export class ConnectionLimits {
     return this.#all.count;
   }
 
-  /** Has the connections of this server counted. */
+  /** Counts the connections of this server from now on. */
   watch(server: Server): void {
     server.prependListener('connection', (socket: Socket) => this.#open(socket));
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.prependListener(event, (req: IncomingMessage, res: ServerResponse) => this.#begin(req, res));
   }
 
-  /** A request on this socket had an API key that is good. */
+  /** Records that a request on this socket had a valid API key. */
   know(socket: Socket): void {
     const connection = this.#of(socket);
     if (connection === undefined || connection.isKnown) return;
@@ -114,7 +117,7 @@ export class ConnectionLimits {
     if (connection === undefined) return;
     connection.underWay += 1;
     this.#note(connection);
-    // Node sets its own time-out first: this listener is behind its own.
+    // Node sets its own time-out in an earlier listener, so this one replaces it.
     res.once('finish', () => {
       if (!connection.isKnown) req.socket.setTimeout(STRANGER_KEEP_ALIVE_MS);
     });
@@ -165,7 +168,10 @@ function peerOf({ remoteAddress, remotePort, localPort }: Socket): string | unde
   return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort} ${localPort}`;
 }
 
-/** Whom an address stands for: an IPv6 network of 64 bits is one household. Undefined for this machine. */
+/**
+ * The key under which connections are counted: an address, or the first 64 bits of an IPv6 address, which one household shares.
+ * Undefined for this machine.
+ */
 export function addressKey(remoteAddress: string | undefined): string | undefined {
   if (remoteAddress === undefined || !ipaddr.isValid(remoteAddress)) return undefined;
   const address = ipaddr.process(remoteAddress);

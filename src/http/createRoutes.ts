@@ -22,14 +22,14 @@ export interface CreateOptions extends AcceptOptions {
 }
 
 /**
- * `POST /v1/jobs/seal`: section 4.1 of the contract. Whatever can be refused is refused before the body is asked for; a
- * client that sent `Expect: 100-continue` then never sends it.
+ * `POST /v1/jobs/seal`: section 4.1 of the contract. Everything that can be refused is refused before the body is requested, so that a
+ * client with `Expect: 100-continue` never sends it.
  */
 export function createSealJob(options: CreateOptions): Middleware {
   return createJob('createSealJob', receiverOfDocument, options);
 }
 
-/** `POST /v1/digests/seal`: the same for a document that never leaves its owner. */
+/** `POST /v1/digests/seal`: the same for a document that stays with its owner. */
 export function createDigestJob(options: CreateOptions): Middleware {
   return createJob('createDigestJob', receiverOfDigests, options);
 }
@@ -57,7 +57,7 @@ function createJob(
   };
 }
 
-/** Milliseconds since the last byte of the request: what is done before the job is accepted is part of the caller's wait. */
+/** Returns the milliseconds since the last byte of the request: the work before acceptance is part of the caller's wait. */
 function sinceBody({ req }: RequestContext): () => number {
   let endedAtMs = performance.now();
   req.once('end', () => {
@@ -83,7 +83,7 @@ async function answerSettled(
   answerJob(ctx, JSON.stringify(presentJob({ job }, phase, options.site)));
 }
 
-/** Waits for the outcome, but not past the time-out, a shorter `Prefer: wait`, or the caller's own patience. */
+/** Waits for the outcome until the time-out, a shorter `Prefer: wait`, or the end of the connection. */
 async function settledInTime(
   ctx: RequestContext,
   jobId: string,
@@ -110,7 +110,7 @@ function answerJob(ctx: RequestContext, body: string): void {
   ctx.body = body;
 }
 
-/** The outcome of a blocking create; undefined when `waitMs` pass or `patience` is aborted first. */
+/** The outcome of a blocking create. Undefined if `waitMs` pass or `patience` is aborted first. */
 export async function settledWithin(
   waitMs: number,
   jobId: string,
@@ -125,16 +125,16 @@ export async function settledWithin(
   }
 }
 
-/** What a blocking create is answered with whose job failed. */
+/** The error of a blocking create whose job failed. */
 export function failureOf({ code, message }: Failure): ServiceError {
   const mayPass = ERROR_KINDS[code].status === 503;
   return new ServiceError(code, message, { ...(mayPass && { retryAfterSeconds: ASK_AGAIN_SECONDS }) });
 }
 
-/** Quoted text, other text, or a comma. Whatever follows an unfinished quote cannot be read. */
+/** A quoted string, other text, or a comma. Nothing after an unfinished quote is readable. */
 const PIECE = /"(?:[^"\\]|\\.)*"|[^",]+|,/sy;
 
-/** `wait=N` of a `Prefer` header, in milliseconds; the first one counts, and what cannot be read is ignored (RFC 7240, section 2). */
+/** `wait=N` of a `Prefer` header, in milliseconds. The first one counts; an unreadable value is ignored (RFC 7240, section 2). */
 export function preferredWaitMs(header: string): number | undefined {
   for (const preference of preferencesOf(header)) {
     const [text = ''] = preference.split(';');
@@ -147,7 +147,7 @@ export function preferredWaitMs(header: string): number | undefined {
   return undefined;
 }
 
-/** The members of the list; a comma within quotes is text. None where a quote has no end. */
+/** The members of the list; a comma within quotes is text. The list is empty if a quote has no end. */
 function preferencesOf(header: string): string[] {
   const members = [''];
   PIECE.lastIndex = 0;

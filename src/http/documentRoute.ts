@@ -15,16 +15,16 @@ import { callerOf, type Middleware, type RequestContext } from './requestContext
 export interface DocumentRouteOptions {
   store: Pick<Store, 'jobs' | 'copies'>;
   copies: Pick<Copies, 'file'>;
-  /** How long after a job was accepted its copy is served. */
+  /** How long a copy is available after its job was accepted, milliseconds. */
   retentionMs: number;
   downloads: Slots;
-  /** How slowly a copy may be taken. */
+  /** The lowest rate at which a client may read a copy. */
   patience: Patience;
   time: Pick<Timekeeping, 'ageMs'>;
   logger: Logger;
 }
 
-/** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), to whom the receipt is given. */
+/** `GET /v1/jobs/:job_id/document.pdf`: the copy without metadata (decisions, section 7), for callers who can read the receipt. */
 export function getDocument(options: DocumentRouteOptions): Middleware {
   return async (ctx) => {
     const record = await visibleJob(ctx, options.store);
@@ -75,7 +75,7 @@ async function requireCopy(
   return { digests, copy };
 }
 
-/** What is said of the copy, with its body or without. Nobody is to keep it: it is deleted here on time. */
+/** Sets the headers of the copy, for GET and HEAD. Caches must not keep it, because the service deletes it on time. */
 function describe(ctx: RequestContext, jobId: string, digests: DocumentDigests): void {
   ctx.status = 200;
   ctx.type = 'application/pdf';
@@ -86,13 +86,13 @@ function describe(ctx: RequestContext, jobId: string, digests: DocumentDigests):
   ctx.set('Cache-Control', 'no-store');
 }
 
-/** RFC 9530. */
+/** The value of `Repr-Digest` (RFC 9530). */
 function reprDigest({ sha256, sha512 }: DocumentDigests): string {
   const [short, long] = [sha256, sha512].map((hex) => Buffer.from(hex, 'hex').toString('base64'));
   return `sha-256=:${short}:, sha-512=:${long}:`;
 }
 
-/** A stream whose first bytes are at hand, so that a file which cannot be read is told as what it is. */
+/** Reads the first bytes before the answer starts, so that an unreadable file leads to an error answer. */
 async function bodyOf(chunks: AsyncGenerator<Buffer>): Promise<Readable> {
   const first = await chunks.next();
   async function* all(): AsyncGenerator<Buffer> {
@@ -106,7 +106,7 @@ async function bodyOf(chunks: AsyncGenerator<Buffer>): Promise<Readable> {
   return Readable.from(all(), { objectMode: false });
 }
 
-/** Passes the chunks on; `giveUp` is called when one is not taken in the time that the slowest reader may need for it. */
+/** Passes the chunks on. Calls `giveUp` if the client does not read a chunk in the time that `patience` allows. */
 async function* inTime(
   chunks: AsyncGenerator<Buffer>,
   { idleTimeoutMs, bytesPerSecondMin = 0 }: Patience,

@@ -51,7 +51,7 @@ export function getReceipt({ store }: JobsOptions): Middleware {
   };
 }
 
-/** `GET /v1/jobs`: the jobs the caller may see, newest first. A page may be short, even empty, and still not the last. */
+/** `GET /v1/jobs`: the jobs that the caller can read, newest first. A page with a cursor can be short or even empty. */
 export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
   return async (ctx) => {
     const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
@@ -68,12 +68,12 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
   };
 }
 
-/** An unknown job, a malformed id and a job the caller may not see are one and the same to the caller. */
+/** The caller gets the same error for an unknown job, a malformed id and a job of others. */
 export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'jobs'>): Promise<JobRecord> {
   const jobId = ctx.params.job_id ?? '';
   const record = JOB_ID_PATTERN.test(jobId) ? await store.jobs.get(jobId) : undefined;
   if (!record || !maySee(callerOf(ctx).viewer, record.job)) {
-    throw new ServiceError('job_not_found', 'There is no job of this id that this API key may see.');
+    throw new ServiceError('job_not_found', 'There is no job with this id that this API key can read.');
   }
   ctx.state.jobId = record.job.id;
   return record;

@@ -7,7 +7,7 @@ import type { RequestContext } from './requestContext.ts';
 const JSON_BYTES_MAX = 64 * 1024;
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** In Latin-1 each byte is a character, so that nothing is replaced in silence before {@link parseJson} decodes it. */
+/** In Latin-1 each byte is one character, so that nothing is silently replaced before {@link parseJson} decodes the body. */
 const receive = koaBody({
   json: true,
   jsonLimit: JSON_BYTES_MAX,
@@ -22,7 +22,7 @@ const receive = koaBody({
   },
 });
 
-/** Reads a JSON body, none of whose objects names a member twice. Throws ServiceError. */
+/** Reads a JSON body. No object in the body may name a member twice. Throws ServiceError. */
 export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
   askForBody(ctx);
   const late = Promise.withResolvers<never>();
@@ -37,11 +37,11 @@ export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<
   return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
 }
 
-/** What koa-body says in `type`. Its errors carry the body, so they are never kept as a cause. */
+/** Translates the `type` of a koa-body error. Its errors carry the body, so they are never kept as a cause. */
 function bodyFailure(error: Error & { type?: string }): ServiceError {
   switch (error.type) {
     case 'entity.too.large':
-      return new ServiceError('body_too_large', `A JSON body may have ${JSON_BYTES_MAX} bytes at most.`);
+      return new ServiceError('body_too_large', `A JSON body can have at most ${JSON_BYTES_MAX} bytes.`);
     case 'request.aborted':
     case 'request.size.invalid':
       return new ServiceError('incomplete_body', 'The body ended too early. Send it again.');
@@ -50,7 +50,7 @@ function bodyFailure(error: Error & { type?: string }): ServiceError {
   }
 }
 
-/** Parses a body, or a line of one. Throws ServiceError. */
+/** Parses a body, or one line of a batch. Throws ServiceError. */
 export function parseJson(bytes: Uint8Array, what: 'body' | 'line'): unknown {
   let text: string;
   try {
@@ -62,7 +62,7 @@ export function parseJson(bytes: Uint8Array, what: 'body' | 'line'): unknown {
   try {
     return parseUniqueJson(text);
   } catch {
-    // Of a member named twice JSON.parse keeps the last, in silence: another reader might have taken the first.
+    // JSON.parse silently keeps the last of two members with one name; another reader may keep the first.
     const message = 'The JSON object names a member more than once. Name it once.';
     throw new ServiceError('duplicate_parameter', message);
   }

@@ -6,7 +6,7 @@ export const PAGE_LIMIT_DEFAULT = 50;
 export const PAGE_LIMIT_MAX = 100;
 const CURSOR_EXPECTED = 'the next_cursor of an earlier answer';
 
-/** The query of a list. The store knows outcomes; the phases of jobs without one are told apart on the page. */
+/** The query of a list. The store selects by outcome; the page then selects by the phase of jobs without an outcome. */
 export interface ListQuery extends JobQuery {
   phase?: JobPhase;
 }
@@ -35,12 +35,12 @@ const READERS: Readonly<Record<string, Reader>> = {
   created_to: (value, name) => ({ createdTo: readTime(value, name) }),
 };
 
-/** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the parameter at fault. */
+/** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the faulty parameter. */
 export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery {
   return { viewer, limit: PAGE_LIMIT_DEFAULT, ...decodeQuery(querystring, READERS) };
 }
 
-/** Reads `limit` and `cursor` alone; `decode` knows this list's cursors. Throws ServiceError that names the parameter at fault. */
+/** Reads `limit` and `cursor` only; `decode` decodes the cursors of this list. Throws ServiceError that names the faulty parameter. */
 export function readPage<T>(
   querystring: string,
   decode: (cursor: string) => T | undefined,
@@ -76,7 +76,7 @@ function decodeQuery<T extends object>(
   return query;
 }
 
-/** The opaque text that continues a list after this job. */
+/** The opaque text with which the next page starts after this job. */
 export function encodeCursor(jobId: string): string {
   return Buffer.from(jobId).toString('base64url');
 }
@@ -99,7 +99,7 @@ function readDigest(value: string, name: string): string {
 }
 
 function readReference(value: string, name: string): string {
-  // U+FFFD stands where the query was not UTF-8; as a reference it would find nothing anyway.
+  // The decoder writes U+FFFD for bytes that are not UTF-8. A reference with U+FFFD finds nothing anyway.
   const length = [...value].length;
   if (length >= 1 && length <= 512) return value;
   throw invalid(name, '1 to 512 characters');
@@ -119,7 +119,7 @@ function readTime(value: string, name: string): number {
   throw invalid(name, 'an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL)');
 }
 
-/** JavaScript takes the 31st of February for the 3rd of March. */
+/** JavaScript reads 31 February as 3 March. */
 function isInCalendar(date: string): boolean {
   return new Date(date).toISOString().startsWith(date);
 }
@@ -130,6 +130,6 @@ function invalid(name: string, expected: string): ServiceError {
 
 function unknownParameter(name: string, known: string[]): ServiceError {
   const shown = JSON.stringify(name.slice(0, 64));
-  const message = `There is no query parameter ${shown}. Known are ${known.join(', ')}.`;
+  const message = `There is no query parameter ${shown}. The parameters are ${known.join(', ')}.`;
   return new ServiceError('unknown_parameter', message);
 }

@@ -12,15 +12,15 @@ import type { Middleware } from './requestContext.ts';
 
 export interface LogOptions {
   store: Pick<Store, 'log'>;
-  /** Whether caches shared between clients may keep what is served. */
+  /** Whether shared caches may keep the answers. */
   public: boolean;
 }
 
-/** `GET /v1/log/checkpoint` (C2SP tlog-tiles, "Checkpoints"). An empty log has none: 404. */
+/** `GET /v1/log/checkpoint` (C2SP tlog-tiles, "Checkpoints"). Answers 404 while the log is empty. */
 export function getCheckpoint({ store }: LogOptions): Middleware {
   return async (ctx) => {
     const head = await store.log.head();
-    if (!head) throw new ServiceError('not_found', 'The log is still empty and has no checkpoint.');
+    if (!head) throw new ServiceError('not_found', 'The log is empty and has no checkpoint yet.');
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = 'text/plain; charset=utf-8';
     ctx.body = head.checkpoint;
@@ -28,15 +28,15 @@ export function getCheckpoint({ store }: LogOptions): Middleware {
 }
 
 /**
- * `GET /v1/log/tile/…`: hash tiles and entry bundles (C2SP tlog-tiles). A partial tile is a prefix of what the tile has become,
- * so that every width there ever was stays available.
+ * `GET /v1/log/tile/…`: hash tiles and entry bundles (C2SP tlog-tiles). A partial tile is a prefix of the later, wider tile, so every
+ * earlier width stays available.
  */
 export function getTile({ store, public: isPublic }: LogOptions): Middleware {
   return async (ctx) => {
-    // Generated clients encode the slashes of a parameter.
+    // Generated clients percent-encode the slashes of a parameter.
     const path = parseTilePath(ctx.path.slice('/v1/log/'.length).replaceAll(/%2F/gi, '/'));
     const data = path && (await readTile(store, path));
-    if (!data) throw new ServiceError('not_found', 'The log has no such tile, or not yet of this width.');
+    if (!data) throw new ServiceError('not_found', 'The log has no such tile, or not yet with this width.');
     ctx.set('Cache-Control', `${isPublic ? 'public' : 'private'}, max-age=31536000, immutable`);
     ctx.type = 'application/octet-stream';
     ctx.body = data;

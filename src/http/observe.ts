@@ -5,22 +5,22 @@ import type { Middleware, RequestContext } from './requestContext.ts';
 import type { RequestLines } from './requestLog.ts';
 import { traceIdOf } from './trace.ts';
 
-/** `req_` and a UUIDv7, as on the `X-Request-Id` header, in the envelope and in the log. */
+/** `req_` and a UUIDv7: the value of `X-Request-Id`, of `request_id` in the envelope, and of `request_id` in the log. */
 export function newRequestId(): string {
   return `req_${newUuid()}`;
 }
 
 export interface AnsweredRequest {
   method: string;
-  /** The pattern of the route; `none` where there is none. */
+  /** The pattern of the route; `none` if no route matches. */
   route: string;
   status: number;
   durationMs: number;
-  /** Of the envelope, where the request failed. */
+  /** The error code of the envelope, if the request failed. */
   errorCode?: ErrorCode;
 }
 
-/** Gives every request its ids and every answer its standing headers, and logs one line when it is answered. */
+/** Sets the ids of every request and the fixed headers of every answer, and logs one line for each answered request. */
 export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest) => void): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
@@ -35,7 +35,7 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
     });
     await next();
     const durationMs = performance.now() - startedAt;
-    // The pattern, never the URL: that may hold a customer's reference.
+    // The pattern, never the URL: the URL can contain a customer's reference.
     const route = ctx.routerPath ?? 'none';
     const { errorCode } = state;
     onRequest?.({
@@ -60,7 +60,7 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
   };
 }
 
-/** What every log line about a request carries. */
+/** The members of every log line about a request. */
 export function requestIds({ state }: RequestContext): Record<string, string> {
   return {
     request_id: state.requestId,
@@ -72,7 +72,7 @@ export function requestIds({ state }: RequestContext): Record<string, string> {
 
 const countedBytes = new WeakMap<Socket, number>();
 
-/** Bytes the connection brought since this was last asked, heads included. */
+/** Bytes received on the connection since the last call, heads included. */
 function bytesSinceLastRequest(socket: Socket): number {
   const bytes = socket.bytesRead - (countedBytes.get(socket) ?? 0);
   countedBytes.set(socket, socket.bytesRead);

@@ -6,22 +6,22 @@ import { describeWebhooks } from './webhookOperations.ts';
 import { WEBHOOK_SCHEMAS } from './webhookSchemas.ts';
 
 const JOBS = { name: 'Jobs', description: 'Documents and digests to seal, and their receipts.' };
-const WEBHOOKS = { name: 'Webhooks', description: 'Where to tell that jobs have ended.' };
-const ABOUT = { name: 'About', description: 'What this API is, and what its errors mean.' };
+const WEBHOOKS = { name: 'Webhooks', description: 'Endpoints that receive the end of jobs.' };
+const ABOUT = { name: 'About', description: 'The description of this API, and the meaning of its errors.' };
 
-/** By the first part of the path. */
+/** The key is the first segment of the path. */
 const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   jobs: JOBS,
   digests: JOBS,
   batches: JOBS,
   'webhook-endpoints': WEBHOOKS,
-  timestamp: { name: 'Time-stamps', description: 'RFC 3161, for other applications.' },
-  log: { name: 'Log', description: 'The tamper-evident log, for whoever checks it.' },
+  timestamp: { name: 'Time-stamps', description: 'RFC 3161 time-stamps for other applications.' },
+  log: { name: 'Log', description: 'The tamper-evident log, for monitors and auditors.' },
   'openapi.json': ABOUT,
   errors: ABOUT,
 };
 
-/** The live description of this API, OpenAPI 3.1. `test/support/openapi.ts` holds every answer to it. */
+/** The live description of this API, OpenAPI 3.1. `test/support/openapi.ts` checks every answer against this description. */
 export function describeApi(publicUrl: string): object {
   const tagOf = (path: string) => TAGS[path.split('/')[1] ?? '']?.name;
   return {
@@ -30,7 +30,7 @@ export function describeApi(publicUrl: string): object {
       title: 'pdfseald',
       version: packageVersion(),
       description:
-        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains things: ignore members you do not know.',
+        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains members: ignore members that you do not know.',
     },
     servers: [{ url: `${publicUrl}/v1` }],
     tags: [...new Set(Object.values(TAGS))],

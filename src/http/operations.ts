@@ -1,4 +1,6 @@
-/** What can be asked of jobs, of the log and of the service itself: the table that requests are routed by and that `openapi.json` shows. */
+/**
+ * The operations on jobs, on the log and on the service itself. Requests are routed by this table, and `openapi.json` is built from it.
+ */
 import type { ErrorCode } from '../base/errors.ts';
 import { CREATE_FORMS } from '../job/fields.ts';
 import { QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
@@ -20,7 +22,7 @@ import {
 import { LIST_PARAMETERS } from './schemas.ts';
 import { WEBHOOK_OPERATIONS } from './webhookOperations.ts';
 
-/** What can be wrong with a create, whatever form it has, and why it may be refused. */
+/** The error codes of every create, in any form. */
 const CREATE_FAILURES: ErrorCode[] = [
   'invalid_parameter',
   'missing_parameter',
@@ -40,7 +42,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'queue_full',
 ];
 
-/** And with one that brings a document, or says where to fetch it. */
+/** The error codes of a create with a document or with the URL of a document, in addition. */
 const DOCUMENT_FAILURES: ErrorCode[] = [
   'missing_file',
   'file_and_source_url',
@@ -61,7 +63,7 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
 const TRACEPARENT = headerParameter('traceparent', 'W3C Trace Context.');
 const DIGESTS_PATTERN = '^sha-256=:[^:]+:, sha-512=:[^:]+:$';
 
-/** What all creates of one job have in common. */
+/** The common parts of all creates of one job. */
 const create = {
   method: 'post',
   access: 'jobs:create',
@@ -69,21 +71,21 @@ const create = {
   parameters: [
     headerParameter(
       'Idempotency-Key',
-      'Kept for 48 hours. 8 to 128 visible ASCII characters, bare or in double quotes.',
+      '8 to 128 visible ASCII characters, bare or in double quotes. The service keeps the key for 48 hours.',
       { minLength: 8, maxLength: 130 },
     ),
-    headerParameter('Prefer', '`wait=N`: answer a blocking create after N seconds at most.'),
+    headerParameter('Prefer', '`wait=N`: answer a blocking create after at most N seconds.'),
     TRACEPARENT,
   ],
   answers: {
     202: json(
       'SealJob',
-      'The job is on disk. Phase `queued` in `async` mode; `completed` in `blocking` mode, or the phase reached when the wait is over.',
+      'The job is on disk. Phase `queued` in `async` mode; `completed` in `blocking` mode, or the phase of the job when the wait ends.',
       {
         ...RETRY_AFTER,
         Location: header('^https?://', 'The job.'),
-        'Idempotent-Replayed': optional(header('^true$', 'This answers a repeat.')),
-        'Preference-Applied': optional(header('^wait=[0-9]+$', 'The wait that was honoured.')),
+        'Idempotent-Replayed': optional(header('^true$', 'This is the answer to a repeat.')),
+        'Preference-Applied': optional(header('^wait=[0-9]+$', 'The wait that the service applied.')),
       },
     ),
   },
@@ -98,7 +100,7 @@ const JOB_OPERATIONS = {
       ...create.parameters,
       ...queryParameters(
         CREATE_FORMS.CreateByQuery.shape,
-        'With `application/pdf` only; required there if it is in the form.',
+        'Only with `application/pdf`; required there if the form requires it.',
       ),
     ],
     requestBody: {
@@ -127,13 +129,13 @@ const JOB_OPERATIONS = {
     parameters: [TRACEPARENT],
     requestBody: {
       required: true,
-      description: `One JSON object on each line (NDJSON): ${BULK_LINES_MAX} lines at most, of ${LINE_BYTES_MAX} bytes at most.`,
+      description: `One JSON object on each line (NDJSON): at most ${BULK_LINES_MAX} lines of at most ${LINE_BYTES_MAX} bytes.`,
       content: { 'application/x-ndjson': { schema: ref('BatchLine') } },
     },
     answers: {
       200: {
         description:
-          'One line for each line of the request, while more of them are still being sent. A line is answered once its job is on disk, in `blocking` mode once it is completed. A line that is refused stands in the way of no other; one that cannot be read to its end (`body_timeout`, `incomplete_body`, `body_too_large`) is the last.',
+          'One line for each line of the request. Answers begin while the client still sends lines. A line is answered once its job is on disk; in `blocking` mode, once the job is completed. A refused line does not affect other lines. After a line that cannot be read to its end (`body_timeout`, `incomplete_body`, `body_too_large`), no further line is read.',
         content: { 'application/x-ndjson': { schema: ref('BatchAnswer') } },
       },
     },
@@ -142,7 +144,7 @@ const JOB_OPERATIONS = {
   listSealJobs: {
     method: 'get',
     path: '/jobs',
-    summary: 'List the jobs this key may see, newest first',
+    summary: 'List the jobs that this key can read, newest first',
     access: 'jobs:read',
     parameters: queryParameters(LIST_PARAMETERS),
     answers: { 200: json('JobList', 'A page of jobs.') },
@@ -167,30 +169,30 @@ const JOB_OPERATIONS = {
         ...CACHE_CONTROL,
         ETag: header('^"[0-9a-f]{128}"$', '`receipt_sha512`.'),
       }),
-      304: { description: 'The receipt that is held already is the one.' },
+      304: { description: 'The receipt has not changed since the client downloaded it.' },
     },
     failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
   },
   getDocumentCopy: {
     method: 'get',
     path: '/jobs/{job_id}/document.pdf',
-    summary: 'Download the copy of the document without XMP metadata, where one was made',
+    summary: 'Download the copy of the document without XMP metadata, if there is one',
     description:
-      'Made in compliance mode, unless `preserve_metadata` is true; `sealed_document` of the manifest has its digests. It is ' +
-      'deleted some time after its job was accepted.',
+      'The service makes a copy in compliance mode, unless `preserve_metadata` is true; `sealed_document` of the manifest has the digests of the copy. The copy is ' +
+      'deleted a fixed time after its job was accepted.',
     access: 'jobs:read',
     answers: {
       200: file(
         'application/pdf',
-        'The copy. A connection that ends before `Content-Length` bytes means: ask again.',
+        'The copy. If the connection ends before `Content-Length` bytes, repeat the request.',
         {
-          'Content-Length': header('^[0-9]+$', 'Bytes of the copy.'),
+          'Content-Length': header('^[0-9]+$', 'Length of the copy in bytes.'),
           'Content-Disposition': header(
             '^attachment; filename="job_[A-Za-z0-9]+\\.pdf"$',
-            'A name for the file.',
+            'A file name for the copy.',
           ),
           'Repr-Digest': header(DIGESTS_PATTERN, 'Digests of the copy (RFC 9530).'),
-          'Content-Digest': optional(header(DIGESTS_PATTERN, 'The same; not in the answer to HEAD.')),
+          'Content-Digest': optional(header(DIGESTS_PATTERN, 'The same digests; absent with HEAD.')),
         },
       ),
     },
@@ -209,7 +211,7 @@ const LOG_OPERATIONS = {
   createTimestamp: {
     method: 'post',
     path: '/timestamp',
-    summary: 'Stamp a digest with the time (RFC 3161), where the service has a time-stamp authority',
+    summary: 'Request an RFC 3161 time-stamp, if the service has a time-stamp authority',
     access: 'jobs:create',
     isLimited: true,
     requestBody: {
@@ -236,7 +238,7 @@ const LOG_OPERATIONS = {
   getCheckpoint: {
     method: 'get',
     path: '/log/checkpoint',
-    summary: 'The newest checkpoint of the log (C2SP tlog-checkpoint)',
+    summary: 'Fetch the newest checkpoint of the log (C2SP tlog-checkpoint)',
     access: 'log',
     answers: { 200: file('text/plain', 'A signed note.') },
     failures: ['not_found'],
@@ -244,14 +246,14 @@ const LOG_OPERATIONS = {
   getTile: {
     method: 'get',
     path: '/log/tile/{path}',
-    summary: 'A hash tile or entry bundle of the log (C2SP tlog-tiles)',
+    summary: 'Fetch a hash tile or entry bundle of the log (C2SP tlog-tiles)',
     access: 'log',
-    answers: { 200: file('application/octet-stream', 'Hashes, or entries behind their lengths.') },
+    answers: { 200: file('application/octet-stream', 'Hashes, or entries, each after its length.') },
     failures: ['not_found'],
   },
 } satisfies Record<string, Operation>;
 
-/** By `operationId`; paths are below `/v1`. */
+/** The key is the `operationId`; paths are below `/v1`. */
 export const OPERATIONS = {
   ...JOB_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
