@@ -5,18 +5,18 @@ import type { Store } from '../store/store.ts';
 import { errorBody } from './errorResponses.ts';
 import type { SealJob } from './schemas.ts';
 
-/** What callers are told about where they are. */
+/** The environment and URL that answers contain. */
 export interface Site {
-  /** Without the `env_` it has on the wire. */
+  /** Without the `env_` prefix that it has in answers. */
   environment: string;
-  /** Without a trailing slash and without `/v1`. */
+  /** The URL has no trailing slash and no `/v1`. */
   publicUrl: string;
 }
 
-/** Seconds to wait before asking for a job again: batches follow each other within fractions of a second. */
+/** Seconds to wait before the next request for a job: batches follow each other within fractions of a second. */
 export const ASK_AGAIN_SECONDS = 1;
 
-/** `sealedAt` of a sealed job: see {@link sealedAtOf}. */
+/** Presents a job to callers. `sealedAt` of a sealed job: see {@link sealedAtOf}. */
 export function presentJob(
   { job, outcome }: JobRecord,
   phase: JobPhase,
@@ -39,13 +39,13 @@ export function presentJob(
   };
 }
 
-/** `data` of a webhook: a job that ended at that time, milliseconds since the epoch. */
+/** `data` of a webhook. `endedAt`: when the job ended, milliseconds since the epoch. */
 export function presentEvent(record: JobRecord, endedAt: number, site: Site): SealJob {
   if (record.outcome?.kind !== 'sealed') return presentJob(record, 'failed', site);
   return presentJob(record, 'completed', site, endedAt);
 }
 
-/** When a job was sealed, milliseconds since the epoch; undefined for one that is not. */
+/** When a job was sealed, milliseconds since the epoch; undefined for a job that is not sealed. */
 export async function sealedAtOf(
   store: Pick<Store, 'log'>,
   outcome: Outcome | undefined,
@@ -54,8 +54,8 @@ export async function sealedAtOf(
 }
 
 /**
- * The JSON of a completed job, written before it was sealed, with the time when it was. One that 0.1.0 gave says neither the document
- * nor the time: it is repeated as it was given.
+ * Adds the time of sealing to the JSON of a completed job, which was written before the job was sealed. An answer of version 0.1.0 has
+ * neither the document nor the time: it is repeated unchanged.
  */
 export function withSealedAt(answer: string, sealedAt: number | undefined): string {
   if (sealedAt === undefined || !answer.includes('"document_sha256"')) return answer;

@@ -4,12 +4,12 @@ import { Allowance } from '../limits/allowance.ts';
 import type { Limits, Standing } from '../limits/limits.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
-/** Names of the policies in the headers; a quota has its own name as partition key. */
+/** Names of the policies in the headers. The partition key of a quota is its own name. */
 const POLICIES = { rate: 'client', quota: 'purpose' } as const;
 
 /**
- * `RateLimit-Policy` and `RateLimit` of an answer (draft-ietf-httpapi-ratelimit-headers-11): nothing where no policy
- * holds. The partition key of a quota is its name in UTF-8.
+ * Sets `RateLimit-Policy` and `RateLimit` of an answer (draft-ietf-httpapi-ratelimit-headers-11), if a policy applies. The partition
+ * key of a quota is its name in UTF-8.
  */
 export function setRateLimit(ctx: RequestContext, standings: Standing[]): void {
   if (standings.length === 0) return;
@@ -26,7 +26,7 @@ function itemOf({ kind, name }: Standing, numbers: Record<string, number>): List
   return [POLICIES[kind], new Map(Object.entries({ ...numbers, ...partition }))];
 }
 
-/** Counts requests against the rate of their client, where no job is made of them. */
+/** Counts a request that creates no job against the rate of its client. */
 export function limitRate(limits: Limits): Middleware {
   return async (ctx, next) => {
     const { clientId } = callerOf(ctx).viewer;
@@ -40,7 +40,7 @@ export function limitRate(limits: Limits): Middleware {
   };
 }
 
-/** Bounds how many requests are under way at once, where they are short and no body holds a place for long. */
+/** Limits how many short requests, without large bodies, are under way at once. */
 export function limitAtOnce(slots: Slots): Middleware {
   return async (ctx, next) => {
     const leave = slots.take(callerOf(ctx).viewer.clientId);
@@ -52,7 +52,7 @@ export function limitAtOnce(slots: Slots): Middleware {
   };
 }
 
-/** Runs a create with what it may take, and tells of what is left however it ends. */
+/** Runs a create with its allowance, and then sets the RateLimit headers, whether the create succeeds or fails. */
 export async function withAllowance<T>(
   ctx: RequestContext,
   limits: Limits,

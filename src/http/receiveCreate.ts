@@ -28,19 +28,19 @@ import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface IntakeOptions extends DocumentOptions {
-  /** How long a body may stand still, milliseconds. */
+  /** Maximum time without a byte of the body, milliseconds. */
   bodyIdleTimeoutMs: number;
-  /** What must arrive on the average of any such time, bytes per second. */
+  /** The minimum rate of the body, averaged over any such time, bytes per second. */
   bodyBytesPerSecondMin: number;
 }
 
 export interface ReceiveOptions {
-  /** Uploads at the same time. */
+  /** Limits the uploads at the same time. */
   slots: Slots;
   intake: IntakeOptions;
 }
 
-/** What a create asks for, and the document, its digests, or where to find it. */
+/** The request of a create, with its document, the digests of the document, or its URL. */
 export type ReceivedCreate = { request: CreateRequest; documentSha256: string } & (
   | { source: 'upload'; upload: ReceivedDocument }
   | { source: 'url'; sourceUrl: string }
@@ -48,8 +48,8 @@ export type ReceivedCreate = { request: CreateRequest; documentSha256: string } 
 );
 
 /**
- * Reads a create to its end. Throws ServiceError. `onPurpose` is told of the purpose when it comes before the end, and may throw to refuse
- * it.
+ * Reads a create to its end. Throws ServiceError. Calls `onPurpose` if the purpose arrives before the end; `onPurpose` may throw to
+ * refuse it.
  */
 export type Receive = (
   ctx: RequestContext,
@@ -64,13 +64,13 @@ const HOW_TO_SEND_A_FILE =
   'Send the PDF as the part file with a filename, as curl -F file=@document.pdf does.';
 
 /**
- * Everything of a body that is not the document: boundaries, headers, text fields, preamble and epilogue. Twice what a
- * request buffers, since a chunk is counted before it is known what is in it.
+ * The maximum size of everything in a body except the document: boundaries, headers, text fields, preamble and epilogue. The value is
+ * twice the size that a request buffers, because a chunk is counted before its content is known.
  */
 const OVERHEAD_BYTES_MAX = 128 * 1024;
 const FIELD_BYTES_MAX = 8 * 1024;
 
-/** How to read a create that brings a document or its URL. Throws ServiceError for what its head already condemns. */
+/** How to read a create with a document or with its URL. Throws ServiceError if the head of the request is already invalid. */
 export function receiverOfDocument(ctx: RequestContext): Receive {
   const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
   if (mediaType === 'application/pdf') return receiverOfPdf(parseQueryCreate(ctx.querystring));
@@ -83,7 +83,7 @@ export function receiverOfDocument(ctx: RequestContext): Receive {
   };
 }
 
-/** How to read a create by digests. Throws ServiceError for what its head already condemns. */
+/** How to read a create by digests. Throws ServiceError if the head of the request is already invalid. */
 export function receiverOfDigests(ctx: RequestContext): Receive {
   refuseQuery(ctx);
   requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
@@ -94,14 +94,14 @@ export function receiverOfDigests(ctx: RequestContext): Receive {
   };
 }
 
-/** The document itself is neither received nor scanned, and never will be. */
+/** The service never receives or scans the document of this create. */
 export function receivedDigests(request: DigestCreateRequest): ReceivedCreate {
   const { document } = request;
   const content: Content = { document, scan: { verdict: 'not_scanned' } };
   return { source: 'digest', request, documentSha256: document.sha256, content };
 }
 
-/** A field in the wrong place must not be overlooked: `?mode=blocking` would seal asynchronously. */
+/** A field in the query must not be ignored: with `?mode=blocking` ignored, the job would be asynchronous. */
 export function refuseQuery({ querystring }: RequestContext): void {
   const [name] = new URLSearchParams(querystring).keys();
   if (name === undefined) return;
@@ -119,7 +119,7 @@ async function receiveReference(ctx: RequestContext, { intake }: ReceiveOptions)
   return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
 }
 
-/** `request` is asked for after the last byte. */
+/** `request` is called after the last byte. */
 async function receiveUpload(
   ctx: RequestContext,
   { slots, intake }: ReceiveOptions,
@@ -132,11 +132,11 @@ async function receiveUpload(
   const gone = goneSignal(ctx);
   try {
     const receiving = receive({ clientId, signal: gone.signal, isAwaited: true });
-    // Faults in the head of the request have shown by now; then the body is not asked for.
+    // Faults in the head of the request have thrown by now, before the body is requested.
     await Promise.race([receiving, undefined]);
     askForBody(ctx);
     const upload = await receiving;
-    // An upload can last; a key that was revoked or expired meanwhile creates nothing.
+    // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
     await discardOnFailure(upload, () => callerOf(ctx).confirm());
     const { sha256 } = upload.content.document;
     return { source: 'upload', request: request(), documentSha256: sha256, upload };
@@ -146,7 +146,7 @@ async function receiveUpload(
   }
 }
 
-/** Aborted when the client is gone: then nobody waits for what is done for it. */
+/** Aborted when the client closes the connection, because then nobody waits for the answer. */
 function goneSignal({ res }: RequestContext): { signal: AbortSignal; release(): void } {
   const gone = new AbortController();
   const leave = () =>
@@ -156,7 +156,7 @@ function goneSignal({ res }: RequestContext): { signal: AbortSignal; release(): 
   return { signal: gone.signal, release: () => res.off('close', leave) };
 }
 
-/** The body is the document, and what the create asks for is known before. */
+/** For a body that is the document itself: the fields of the create are known beforehand. */
 function receiverOfPdf(request: CreateRequest): Receive {
   return async (ctx, options, onPurpose) => {
     if (request.purpose !== undefined) onPurpose?.(request.purpose);
@@ -179,8 +179,9 @@ function receiverOfPdf(request: CreateRequest): Receive {
 }
 
 /**
- * Receives a multipart form in one pass: the text fields go to `fields`, the file through its {@link DocumentPass}. Throws ServiceError at
- * the first fault, and the reason of the owner's signal when that is aborted. On a throw nothing of the upload remains.
+ * Receives a multipart form in one pass: the text fields go to `fields`, the file goes through its {@link DocumentPass}. Throws
+ * ServiceError at the first fault, and the reason of the owner's signal if the signal is aborted. After a throw nothing of the upload
+ * remains.
  */
 export async function receiveForm(
   req: IncomingMessage,
@@ -192,16 +193,16 @@ export async function receiveForm(
   return receiveBody(req, 'file', options, owner, () => new UploadedForm(boundary, fields, options, owner));
 }
 
-/** Takes the bytes of a body, which are its own from then on. */
+/** Consumes the bytes of a body. It owns every chunk that it gets. */
 interface BodyTaker {
-  /** A promise means: enough for now, go on when it resolves. */
+  /** A returned promise means: wait until it resolves before the next chunk. */
   write(chunk: Buffer): Promise<void> | undefined;
-  /** After the last byte. */
+  /** Called after the last byte. */
   finish(): Promise<ReceivedDocument>;
   abort(): void;
 }
 
-/** Reads a body no faster than it is taken. After a throw the request is left as it is, paused. */
+/** Reads a body no faster than `taker` consumes it. After a throw the request stays paused. */
 async function receiveBody(
   req: IncomingMessage,
   field: DocumentField,
@@ -210,7 +211,7 @@ async function receiveBody(
   open: () => BodyTaker,
 ): Promise<ReceivedDocument> {
   const { documentBytesMax, bodyIdleTimeoutMs, bodyBytesPerSecondMin } = options;
-  // Refuses before the first byte what its length already condemns.
+  // Refuses a body before its first byte if its declared length is too large.
   const bytesMax = documentBytesMax + (field === 'file' ? OVERHEAD_BYTES_MAX : 0);
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(field, documentBytesMax);
   const taker = open();
@@ -230,7 +231,7 @@ async function receiveBody(
   }
 }
 
-/** A multipart form while it arrives. */
+/** A multipart form that is still arriving. */
 class UploadedForm implements BodyTaker {
   readonly #form: FormParser;
   readonly #fields: FormFields;
@@ -248,7 +249,7 @@ class UploadedForm implements BodyTaker {
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
-    // What came before must have been document, up to the overhead.
+    // Earlier chunks may contain at most the overhead beside the document.
     if (this.#bodyBytes - (this.#document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
       throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
     }
@@ -263,8 +264,8 @@ class UploadedForm implements BodyTaker {
     if (this.#document === undefined) {
       throw missingFile(
         this.#fields.sourceUrl === undefined
-          ? 'The part file is missing.'
-          : 'The part file is missing; only an application/json request takes a source_url instead.',
+          ? 'The form has no part named file.'
+          : 'The form has no part named file. Only an application/json request can have a source_url instead.',
       );
     }
     return this.#document.finish(this.#fields.finish(), this.#owner);
@@ -282,15 +283,15 @@ class UploadedForm implements BodyTaker {
   }
 
   #openDocument(isFile: boolean): PartSink {
-    if (!isFile) throw missingFile('The part file came as a text field.');
+    if (!isFile) throw missingFile('The part named file is a text field.');
     if (this.#document !== undefined) throw duplicateField('file');
-    // Fields may follow the file: then it is copied in vain.
+    // Fields can follow the file. If preserve_metadata follows, the copy is made in vain.
     const copies = this.#fields.preserveMetadata === true ? undefined : this.#options.copies;
     const document = new DocumentPass({ ...this.#options, copies }, 'file');
     this.#document = document;
     this.#requireOneSource();
     return {
-      // Of a chunk of the body, a part is written one piece at most.
+      // Writes at most one piece of a part per chunk of the body.
       write: (bytes) => {
         this.#room = document.write(bytes);
       },
@@ -319,7 +320,7 @@ class UploadedForm implements BodyTaker {
 
   #requireOneSource(): void {
     if (this.#document === undefined || this.#fields.sourceUrl === undefined) return;
-    const message = 'A request carries either file or source_url, never both. Send one of them.';
+    const message = 'The request has both file and source_url. Send only one of them.';
     throw new ServiceError('file_and_source_url', message, { parameter: 'source_url' });
   }
 }

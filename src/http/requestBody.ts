@@ -5,8 +5,8 @@ import { IncomingBody } from '../net/incomingBody.ts';
 import type { Middleware, RequestContext } from './requestContext.ts';
 
 /**
- * The media type of the body, in lower case and one of those accepted. Throws ServiceError `unsupported_media_type`, with
- * `remedy` as its message where the type is another one.
+ * The media type of the body, in lower case; it is one of those accepted. Throws ServiceError `unsupported_media_type`. If the type is
+ * another one, `remedy` is the message.
  */
 export function requireMediaType<Type extends string>(
   { req }: RequestContext,
@@ -14,11 +14,11 @@ export function requireMediaType<Type extends string>(
   remedy: string,
 ): Type {
   const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
-  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Content-Type must be sent once.');
+  if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Send Content-Type exactly once.');
   if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
     throw new ServiceError(
       'unsupported_media_type',
-      'The body must be sent without a Content-Encoding, and with no Transfer-Encoding but chunked.',
+      'Send the body without Content-Encoding, and with no Transfer-Encoding other than chunked.',
     );
   }
   const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
@@ -27,21 +27,21 @@ export function requireMediaType<Type extends string>(
   throw new ServiceError('unsupported_media_type', remedy);
 }
 
-/** Node undoes chunking only; any other coding below it is left on the bytes (RFC 9112, section 6.1). */
+/** Node decodes only chunked; any other coding remains on the bytes (RFC 9112, section 6.1). */
 function isTransferCoded({ headers }: IncomingMessage): boolean {
   return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
 }
 
-/** Tells a client that waits for it to send its body (RFC 9110, section 10.1.1). */
+/** Tells a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
 export function askForBody({ req, res }: RequestContext): void {
   if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
 
 export interface WholeBody {
-  /** For the message where it is too long. */
+  /** The name of the body in the message about its maximum size. */
   what: string;
   bytesMax: number;
-  /** For all of it, milliseconds: it fits into a few packets. */
+  /** Time limit for the whole body, milliseconds: the body fits into a few packets. */
   timeoutMs: number;
 }
 
@@ -50,7 +50,7 @@ export async function readWhole(
   ctx: RequestContext,
   { what, bytesMax, timeoutMs }: WholeBody,
 ): Promise<Buffer> {
-  const tooLong = () => new ServiceError('body_too_large', `${what} may have ${bytesMax} bytes at most.`);
+  const tooLong = () => new ServiceError('body_too_large', `${what} can have at most ${bytesMax} bytes.`);
   if (Number(ctx.req.headers['content-length'] ?? 0) > bytesMax) throw tooLong();
   const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
   const late = new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
@@ -70,14 +70,14 @@ export async function readWhole(
   return Buffer.concat(chunks);
 }
 
-/** How much of an unwanted body is discarded, and for how long, before the connection is cut. */
+/** How many bytes of an unwanted body are discarded, and for how long, before the connection is closed. */
 const LINGER_BYTES_MAX = 64 * 1024 * 1024;
 const LINGER_MS_MAX = 5_000;
 
 /**
- * An answer given while the body is still arriving would be lost: closing a socket that holds unread bytes resets it, and the
- * reset overtakes the answer. So the whole answer is sent, with its length and `Connection: close`, and what the client
- * goes on sending is discarded until it ends, hangs up or tries our patience (RFC 9112, section 9.6).
+ * An answer during the upload of the body would be lost: closing a socket with unread bytes resets it, and the reset overtakes the
+ * answer. So the whole answer is sent, with its length and `Connection: close`. Then the rest of the body is discarded until it ends,
+ * the client disconnects, or the limits are reached (RFC 9112, section 9.6).
  */
 export const linger: Middleware = async (ctx, next) => {
   await next();
@@ -95,7 +95,7 @@ async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGe
   await discard(req);
 }
 
-/** What the client goes on sending, until it ends, hangs up or tries our patience. */
+/** Discards the rest of the body until it ends, the client disconnects, or the limits are reached. */
 export async function discard(req: IncomingMessage): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const patience = setTimeout(resolve, LINGER_MS_MAX);

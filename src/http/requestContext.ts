@@ -4,16 +4,16 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
 import type { Viewer } from '../store/store.ts';
 
-/** Who sends a request, by the API key it carries. */
+/** The sender of a request, identified by its API key. */
 export interface Caller {
   viewer: Viewer;
-  /** Public name of the key, `key_…`. */
+  /** The public name of the key, `key_…`. */
   keyId: string;
-  /** Throws ServiceError `invalid_api_key` if the key is no longer live. */
+  /** Throws ServiceError `invalid_api_key` if the key has expired or was revoked. */
   confirm(): Promise<void>;
 }
 
-/** What is known of a request while it is answered; its log line is made of this. */
+/** The state of a request until it is answered. The log line of the request is written from this state. */
 export interface RequestState {
   /** `req_…`, unique per request. */
   requestId: string;
@@ -26,7 +26,7 @@ export interface RequestState {
 
 interface RouteParameters {
   params: Record<string, string>;
-  /** The pattern of the route that was taken. */
+  /** The pattern of the matching route. */
   routerPath?: string;
 }
 
@@ -35,13 +35,13 @@ export type Middleware = KoaMiddleware<RequestState, RouteParameters>;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** The caller of a route that requires an API key. */
+/** The caller of a request; the route must require an API key. */
 export function callerOf(ctx: RequestContext): Caller {
-  assert(ctx.state.caller, 'a route without authentication asks for its caller');
+  assert(ctx.state.caller, 'a route without authentication reads its caller');
   return ctx.state.caller;
 }
 
-/** An act of that caller, for the audit trail. */
+/** An act of this caller, for the audit trail. */
 export function actOfCaller({ viewer, keyId }: Caller, act: ActName, object: ActObject): Act {
   return { act, actor: { via: 'api', client: viewer.clientId, key: keyId }, object, outcome: 'done' };
 }

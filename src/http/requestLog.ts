@@ -1,20 +1,20 @@
 import type { Logger } from 'pino';
 import { addressKey } from './connectionLimits.ts';
 
-/** Lines that requests without a good API key leave in each window, by address. */
+/** Log lines per address and window for requests without a good API key. */
 const LINES_MAX = 20;
 const WINDOW_MS = 60_000;
-/** Addresses told apart; all further ones share their lines. */
+/** Addresses with their own count; all other addresses share one count. */
 const ADDRESSES_MAX = 1_000;
 const LOCAL = 'local';
 const OTHERS = 'others';
 
-/** What is told of requests. */
+/** The two ways to log a request. */
 export type RequestLines = Pick<RequestLog, 'write' | 'writeStranger'>;
 
 /**
- * The lines that requests leave in the log. Those without a good API key cost their sender nothing: only the first of each address are
- * written, the others are counted, and told of in one line when the window ends.
+ * Writes the log lines of requests. Requests without a good API key cost their sender nothing, so only the first ones of each address
+ * are written. The rest are counted, and one line at the end of the window gives their number.
  */
 export class RequestLog {
   readonly #logger: Pick<Logger, 'info'>;
@@ -23,18 +23,18 @@ export class RequestLog {
   #unlogged = 0;
   #window: NodeJS.Timeout | undefined;
 
-  /** `onUnlogged` is told of each that is only counted. */
+  /** `onUnlogged` is called for each request that is only counted. */
   constructor(logger: Pick<Logger, 'info'>, onUnlogged: () => void = () => {}) {
     this.#logger = logger;
     this.#onUnlogged = onUnlogged;
   }
 
-  /** Of a client. */
+  /** Logs a request of a client. */
   write(fields: object): void {
     this.#logger.info(fields, 'request');
   }
 
-  /** Of somebody who showed no good API key. */
+  /** Logs a request without a good API key. */
   writeStranger(fields: object, remoteAddress: string | undefined): void {
     this.#window ??= setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
     const address = addressKey(remoteAddress) ?? LOCAL;

@@ -1,6 +1,6 @@
 /**
- * What the API answers, and what else its callers send; on the wire, so members are in its spelling. The types of what is
- * presented and what `openapi.json` says of it come from the same schemas. Answers are not validated at run time.
+ * The answers of the API, and other bodies that callers send; members have the spelling of the API. One set of schemas gives both the
+ * types of the code and `openapi.json`. Answers are not validated at run time.
  */
 import { z } from 'zod';
 import { CREATE_FORMS } from '../job/fields.ts';
@@ -20,19 +20,19 @@ const base64 = z.string().meta({ contentEncoding: 'base64' });
 const environment = z
   .string()
   .regex(/^env_[a-z][a-z0-9-]{0,31}$/)
-  .describe('The environment that holds the job.');
+  .describe('The environment of the job.');
 
 const error = z.object({
   type: z.enum(ERROR_TYPES),
   code: z.enum(ERROR_CODES),
-  message: z.string().describe('For people: names the field at fault and the remedy.'),
+  message: z.string().describe('A message for people. It names the faulty field and the remedy.'),
   doc_url: z.string().meta({ format: 'uri-reference' }),
 });
-/** `error` of the envelope, and of a failed job. */
+/** The `error` member of the envelope, and of a failed job. */
 export type ErrorBody = z.infer<typeof error>;
 
 const errorEnvelope = z.object({ request_id: z.string().regex(/^req_[0-9A-Za-z]+$/), error });
-/** Section 7.1 of the contract. */
+/** The error envelope of section 7.1 of the contract. */
 export type ErrorEnvelope = z.infer<typeof errorEnvelope>;
 
 const sealJob = z.object({
@@ -44,23 +44,25 @@ const sealJob = z.object({
   capabilities: z
     .array(z.string())
     .describe(
-      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` when an endpoint will be told.',
+      'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` if a webhook endpoint receives the event.',
     ),
   created_at: time,
-  /** Missing where version 0.1.0 accepted the job, and its answer is repeated. */
-  document_sha256: hex(256).exactOptional().describe('Of the document; of one at a URL, as it was declared.'),
-  purpose: purpose.exactOptional().describe('As it was given.'),
-  customer_reference: customer_reference.exactOptional().describe('As it was given.'),
+  /** Missing if version 0.1.0 accepted the job and its answer is repeated. */
+  document_sha256: hex(256).exactOptional().describe('SHA-256 of the document; for a URL, as declared.'),
+  purpose: purpose.exactOptional().describe('As the request gave it.'),
+  customer_reference: customer_reference.exactOptional().describe('As the request gave it.'),
   error: error.exactOptional(),
-  sealed_at: time.exactOptional().describe('Once the job is completed.'),
+  sealed_at: time.exactOptional().describe('Present once the job is completed.'),
 });
-/** Section 2.1 of the contract, with what tells whose document it is, when things happened and, for a failed job, `error`. */
+/** Section 2.1 of the contract, with additional members: the document, the times and, for a failed job, `error`. */
 export type SealJob = z.infer<typeof sealJob>;
 
 const nextCursor = z
   .string()
   .exactOptional()
-  .describe('Give it as `cursor` to go on. A page with it may be short, even empty; the last page has none.');
+  .describe(
+    'Send it as `cursor` to get the next page. A page with `next_cursor` can be short or even empty; the last page has none.',
+  );
 const jobList = z.object({ jobs: z.array(sealJob).max(PAGE_LIMIT_MAX), next_cursor: nextCursor });
 export type JobList = z.infer<typeof jobList>;
 
@@ -85,7 +87,7 @@ const manifest = z
     accepted_at: time,
     sealed_at: time,
   })
-  .describe('What is sealed: SHA-512 of its RFC 8785 form is a leaf of the log.');
+  .describe('The sealed statement: SHA-512 of its RFC 8785 form is a leaf of the log.');
 
 const evidence = z
   .object({
@@ -111,33 +113,30 @@ const sealReceipt = z.object({
   evidence,
 }) satisfies z.ZodType<Omit<Receipt, 'manifest'> & { manifest: Omit<Manifest, 'source'> }>;
 
-const line = z
-  .int()
-  .min(1)
-  .describe('The line of the request this answers; every line counts, empty ones too.');
+const line = z.int().min(1).describe('The line number in the request, from 1. Empty lines count too.');
 const bulkAccepted = z.object({
   line,
   status: z.literal(202),
-  replayed: z.literal(true).exactOptional().describe('The job is that of an earlier request with this key.'),
+  replayed: z.literal(true).exactOptional().describe('The job belongs to an earlier request with this key.'),
   job: sealJob,
   receipt: sealReceipt.exactOptional(),
   retry_after: z
     .int()
     .exactOptional()
-    .describe('Of a `blocking` line whose wait was over first: seconds after which to ask for the job.'),
+    .describe('Seconds to wait before you request the job of a `blocking` line.'),
 });
 const bulkRefused = z.object({
   line,
-  status: z.int().describe('What a single create would have been answered with.'),
+  status: z.int().describe('The status that a single create would get.'),
   error,
-  retry_after: z.int().exactOptional().describe('Seconds after which a repeat can succeed.'),
+  retry_after: z.int().exactOptional().describe('Seconds to wait before a repeat can succeed.'),
 });
 export type BulkRefused = z.infer<typeof bulkRefused>;
 
-/** Without the form that has no body. */
+/** The forms that have a body. */
 const { CreateByQuery: _, ...forms } = CREATE_FORMS;
 
-/** By their names in `openapi.json`. */
+/** The key is the name of the schema in `openapi.json`. */
 export const SCHEMAS = {
   SealJob: sealJob,
   JobList: jobList,
@@ -149,15 +148,15 @@ export const SCHEMAS = {
   ...forms,
   BatchAnswer: z
     .union([bulkAccepted, bulkRefused])
-    .describe('Lines are answered as they are done: not in their order.'),
+    .describe('Answers come in the order in which lines are done, not in the order of the request.'),
   BatchAccepted: bulkAccepted,
   BatchRefused: bulkRefused,
 };
 
-/** The query of `GET /v1/jobs`. */
+/** Parameters of `GET /v1/jobs`. */
 export const LIST_PARAMETERS = {
   limit: z.int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
-  cursor: z.string().describe('`next_cursor` of the page before.'),
+  cursor: z.string().describe('`next_cursor` of the previous page.'),
   document_sha256,
   customer_reference,
   visibility: z.enum(VISIBILITIES),

@@ -11,24 +11,24 @@ import type { App } from './app.ts';
 import { answerTransportFailures } from './transport.ts';
 
 export interface ServerOptions {
-  /** Where to listen; sockets that the service manager listens on already take the place of all addresses. */
+  /** The addresses to listen on. Listening sockets from the service manager replace all of them. */
   listen: readonly (ListenAddress | InheritedSocket)[];
-  /** TCP speaks TLS with it; Unix sockets never do. */
+  /** If present, TCP addresses use TLS; Unix sockets never do. */
   tls?: TlsCertificates;
-  /** Without TLS, whether other machines may reach it nevertheless. */
+  /** Whether other machines may connect without TLS. */
   clearTextBeyondLoopback: boolean;
-  /** How long the head of a request, and a TLS handshake, may take. */
+  /** Time limit for the head of a request, and for a TLS handshake, milliseconds. */
   headerTimeoutMs: number;
-  /** How long a connection may be silent within a request: longer than anything the service itself waits for. */
+  /** Time limit for silence within a request, milliseconds. It must be longer than any wait of the service itself. */
   silenceMsMax: number;
   logger: Logger;
 }
 
 const HEAD_BYTES_MAX = 16 * 1024;
-/** Longer than the 60 s after which common proxies let go of a connection, so that it is they who close it. */
+/** Longer than 60 s, after which common proxies drop an idle connection: so the proxy closes it, not this server. */
 const KEEP_ALIVE_MS = 65_000;
 
-/** The listening sockets, and their end. */
+/** The listening sockets, and the way to stop them. */
 export class HttpServer {
   readonly #servers: Server[];
   readonly #app: App;
@@ -42,14 +42,14 @@ export class HttpServer {
     return this.#servers.map(addressOf);
   }
 
-  /** Of the first TCP address. */
+  /** The port of the first TCP address. */
   get port(): number {
     return this.addresses.find((address) => 'port' in address)?.port ?? 0;
   }
 
   /**
-   * Stops accepting connections, refuses new requests on open ones with `shutting_down`, and lets what is under way
-   * finish; after `timeoutMs` the rest is cut. Resolves when no connection is left.
+   * Stops accepting connections, refuses new requests on open connections with `shutting_down`, and lets requests under way finish.
+   * Cuts the remaining connections after `timeoutMs`. Resolves when no connection is left.
    */
   async drain(timeoutMs: number): Promise<void> {
     this.#app.lifecycle.draining = true;
@@ -65,7 +65,7 @@ async function drain(server: Server, timeoutMs: number): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Serves the app over HTTP/1.1. Throws OperatorError when an address cannot be listened on, or must not be. */
+/** Serves the app over HTTP/1.1. Throws OperatorError if an address is not available or not allowed. */
 export async function listen(app: App, options: ServerOptions): Promise<HttpServer> {
   const servers: Server[] = [];
   try {
@@ -87,18 +87,18 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
   const http: HttpOptions = {
     maxHeaderSize: HEAD_BYTES_MAX,
     headersTimeout: headerTimeoutMs,
-    // A large upload may take long; that it goes on at all is the intake's to watch.
+    // A large upload can take long; the receiver of the body watches its progress.
     requestTimeout: 0,
-    // Node would answer without an envelope; the app looks at Host itself.
+    // Node would answer without an envelope, so the app checks Host itself.
     requireHostHeader: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: Math.min(1_000, headerTimeoutMs),
   };
   const server = tls ? tlsServer(http, tls, options) : createServer(http);
-  // All headers that fit are seen: a header past a count would vanish silently.
+  // Accepts all headers that fit: Node would silently drop headers above a maximum number.
   server.maxHeadersCount = 0;
   server.timeout = silenceMsMax;
-  // Not answered here: the body is asked for once nothing speaks against the request. Other expectations are ignored.
+  // Node does not answer Expect here: the app requests the body after all checks of the head. Other expectations are ignored.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, app.handle);
   answerTransportFailures(server, app.log);
   app.connections.watch(server);
@@ -109,7 +109,10 @@ function tlsServer(http: HttpOptions, tls: TlsCertificates, options: ServerOptio
   const server = createTlsServer({ ...http, ...tls.options, handshakeTimeout: options.headerTimeoutMs });
   tls.follow(server);
   server.on('tlsClientError', (err, socket) => {
-    options.logger.debug({ err, remote_address: socket.remoteAddress }, 'no TLS with a client');
+    options.logger.debug(
+      { err, remote_address: socket.remoteAddress },
+      'the TLS handshake with a client failed',
+    );
     socket.destroy();
   });
   return server;
@@ -129,19 +132,19 @@ function addressOf(server: Server): ListenAddress {
   return { host: address.address, port: address.port };
 }
 
-/** What it is bound to, whatever names and inherited sockets promised. */
+/** Checks the actual bound address, whatever names and inherited sockets suggest. */
 function refuseClearText(server: Server, { tls, clearTextBeyondLoopback, logger }: ServerOptions): void {
   const address = addressOf(server);
   if ('path' in address || tls || isLoopback(address.host)) return;
   const where = formatAddress(address);
   if (!clearTextBeyondLoopback) {
     throw new OperatorError(
-      `http.listen: ${where} is reached from the network, where API keys and documents would pass in clear. Set [http.tls]; ` +
-        'or, if something else protects them on the way, http.clear_text_beyond_loopback = true',
+      `http.listen: ${where} is reachable from the network, which would carry API keys and documents in clear text. Set [http.tls]; ` +
+        'or, if another means protects the connection, http.clear_text_beyond_loopback = true',
     );
   }
   logger.warn(
     { address: where },
-    'API keys and documents pass in clear between other machines and this address',
+    'API keys and documents travel in clear text between other machines and this address',
   );
 }

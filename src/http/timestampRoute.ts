@@ -6,15 +6,15 @@ import { callerOf, type Middleware } from './requestContext.ts';
 
 export interface TimestampOptions {
   authority: Pick<BuiltInAuthority, 'answerQuery'>;
-  /** How long a query may take to arrive, milliseconds. */
+  /** Time limit for the arrival of a query, milliseconds. */
   bodyTimeoutMs: number;
 }
 
-/** How many queries are held at once: those that are being stamped, and those that wait for it. */
+/** Maximum number of queries at once, including those that wait for the authority. */
 export const QUERIES_MAX = 16;
 /**
- * How many of them the authority has at once. An HSM signs one after the other, so more would not be faster, and the time-stamp of
- * a batch of jobs comes after those that are there already.
+ * Maximum number of queries that the authority processes at once. An HSM makes one signature after another, so a higher number is not
+ * faster, and the time-stamp of a batch of jobs waits behind all queries that came before.
  */
 export const STAMPED_MAX = 2;
 
@@ -22,8 +22,8 @@ const QUERY_TYPE = 'application/timestamp-query';
 const REPLY_TYPE = 'application/timestamp-reply';
 
 /**
- * `POST /v1/timestamp`: the built-in authority by HTTP (RFC 3161, section 3.4). A query that arrived is answered with 200 and
- * a TimeStampResp, also when that rejects it; whatever fails before is told with the error envelope.
+ * `POST /v1/timestamp`: the built-in authority by HTTP (RFC 3161, section 3.4). A complete query is answered with 200 and a
+ * TimeStampResp, even if the authority rejects the query. Earlier failures are answered with the error envelope.
  */
 export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOptions): Middleware {
   const slots = new Slots({ of: 'time-stamp queries', max: QUERIES_MAX });
@@ -39,7 +39,7 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
     const leave = slots.take(clientId);
     try {
       const end = await turns.take(clientId);
-      // koa would write any other Uint8Array as JSON.
+      // koa would serialise any other Uint8Array as JSON.
       ctx.body = Buffer.from(await authority.answerQuery(query).finally(end));
       ctx.type = REPLY_TYPE;
     } finally {

@@ -8,20 +8,20 @@ import { encodeEnvelope } from './errorResponses.ts';
 import { newRequestId } from './observe.ts';
 import type { RequestLog } from './requestLog.ts';
 
-/** How long a client may take to read a refusal and hang up. */
+/** Time limit for a client to read a refusal and close the connection. */
 const LINGER_MS_MAX = 2_000;
 
 interface Refusal {
   code: ErrorCode;
   message: string;
   headers?: string[];
-  /** Of HEAD: without a body. */
+  /** Whether the request is HEAD, so that the answer must have no body. */
   isHead?: boolean;
 }
 
-/** Of Node's parser. */
+/** An error of Node's parser. */
 interface ParseError extends NodeJS.ErrnoException {
-  /** What it was reading when it failed, and how far it came. */
+  /** The last packet, and how many of its bytes the parser read. */
   rawPacket?: Buffer;
   bytesParsed?: number;
 }
@@ -29,7 +29,7 @@ interface ParseError extends NodeJS.ErrnoException {
 const NOT_HTTP: Refusal = { code: 'invalid_request', message: 'The request is not valid HTTP/1.1.' };
 
 const REFUSALS: Readonly<Record<string, Refusal>> = {
-  HPE_HEADER_OVERFLOW: { code: 'headers_too_large', message: 'The URL and headers may have 16 KiB at most.' },
+  HPE_HEADER_OVERFLOW: { code: 'headers_too_large', message: 'The URL and headers can have at most 16 KiB.' },
   ERR_HTTP_REQUEST_TIMEOUT: {
     code: 'request_timeout',
     message: 'The head of the request did not arrive in time.',
@@ -39,11 +39,11 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 
 const TUNNEL: Refusal = {
   code: 'method_not_allowed',
-  message: 'This service opens no tunnels; CONNECT is not supported.',
+  message: 'This service does not support CONNECT.',
   headers: ['Allow: DELETE, GET, HEAD, PATCH, POST'],
 };
 
-/** Answers what never becomes a request: with the envelope too, written straight to the socket. */
+/** Answers connections whose bytes never form a request, with the error envelope, directly on the socket. */
 export function answerTransportFailures(server: Server, log: RequestLog): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   const faulty = new WeakSet<Duplex>();
@@ -51,14 +51,14 @@ export function answerTransportFailures(server: Server, log: RequestLog): void {
   for (const event of ['request', 'checkContinue', 'checkExpectation'])
     server.prependListener(event, remember);
   server.on('clientError', (error: ParseError, socket) => {
-    // After the first fault every further byte is one.
+    // After the first fault, all further bytes are faulty.
     if (faulty.has(socket) && socket.writable) return;
     faulty.add(socket);
     const answer = latest.get(socket);
     const isOpen = answer !== undefined && !answer.writableFinished;
     const refusal = { ...(REFUSALS[error.code ?? ''] ?? NOT_HTTP), isHead: isHead(error) };
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    // What came before the fault is answered first: else the refusal would pass for the answer to it.
+    // The request before the fault is answered first; otherwise the client would take the refusal for its answer.
     else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, log));
     else if (isOpen && answer.headersSent) socket.destroy();
     else refuse(socket, refusal, log);
@@ -91,14 +91,14 @@ function refuse(socket: Duplex, { code, message, headers = [], isHead }: Refusal
   log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
 }
 
-/** Whether the request that cannot be read is HEAD, as far as its last packet tells. */
+/** Whether the unreadable request is HEAD, as far as its last packet shows. */
 function isHead({ rawPacket, bytesParsed }: ParseError): boolean {
   const read = rawPacket?.toString('latin1', 0, bytesParsed) ?? '';
   const end = read.lastIndexOf('\r\n\r\n');
   return read.startsWith('HEAD ', end === -1 ? 0 : end + 4);
 }
 
-/** Reads on without looking, so that unread bytes do not reset the connection before the refusal is read. */
+/** Discards further bytes, so that unread bytes do not reset the connection before the client reads the refusal. */
 function lingerOn(socket: Duplex): void {
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS_MAX);

@@ -1,4 +1,4 @@
-/** What can be asked of webhook endpoints, and what endpoints receive. */
+/** The operations on webhook endpoints, and the messages that endpoints receive. */
 import type { ErrorCode } from '../base/errors.ts';
 import { WEBHOOK_EVENTS } from '../store/webhookStore.ts';
 import { header, json, jsonBody, type Operation, queryParameters } from './openapiParts.ts';
@@ -19,7 +19,7 @@ const WITH_BODY: ErrorCode[] = [
   'invalid_parameter',
 ];
 
-/** What changes something is bounded: by the rate of the client, and by how many changes there are at once. */
+/** Changes are limited: by the rate of the client, and by the number of simultaneous changes. */
 const CHANGE_FAILURES: ErrorCode[] = [
   'webhook_endpoint_not_found',
   'rate_limit_exceeded',
@@ -44,7 +44,7 @@ export const WEBHOOK_OPERATIONS = {
   createWebhookEndpoint: {
     ...change,
     path: ALL,
-    summary: 'Have this client told what becomes of its jobs',
+    summary: 'Create an endpoint that receives the end of the jobs of this client',
     requestBody: jsonBody('CreateWebhookEndpoint'),
     answers: {
       201: json('WebhookEndpointWithSecret', 'The endpoint, with its secret.', {
@@ -64,12 +64,12 @@ export const WEBHOOK_OPERATIONS = {
     path: ALL,
     summary: 'List the endpoints of this client',
     access,
-    answers: { 200: json('WebhookEndpointList', 'All of them.') },
+    answers: { 200: json('WebhookEndpointList', 'All endpoints of the client.') },
   },
   getWebhookEndpoint: {
     method: 'get',
     path: ONE,
-    summary: 'An endpoint, and how its deliveries go',
+    summary: 'Fetch an endpoint and the state of its deliveries',
     access,
     answers: { 200: json('WebhookEndpointWithDeliveries', 'The endpoint.') },
     failures: ['webhook_endpoint_not_found'],
@@ -78,7 +78,7 @@ export const WEBHOOK_OPERATIONS = {
     ...change,
     method: 'patch',
     path: ONE,
-    summary: 'Change URL, events or description',
+    summary: 'Change the URL, events or description of an endpoint',
     requestBody: jsonBody('ChangeWebhookEndpoint'),
     answers: { 200: json('WebhookEndpoint', 'The endpoint.') },
     failures: [...CHANGE_FAILURES, ...WITH_BODY, 'webhook_url_not_allowed'],
@@ -87,13 +87,13 @@ export const WEBHOOK_OPERATIONS = {
     ...change,
     method: 'delete',
     path: ONE,
-    summary: 'Delete an endpoint and what was still to be sent to it',
-    answers: { 204: { description: 'It is gone.' } },
+    summary: 'Delete an endpoint and its pending messages',
+    answers: { 204: { description: 'The endpoint is deleted.' } },
   },
   rotateWebhookSecret: {
     ...change,
     path: `${ONE}/rotate-secret`,
-    summary: 'Sign with a new secret, and for a while with the old one too',
+    summary: 'Sign with a new secret, and for a time with the old secret too',
     requestBody: jsonBody('RotateWebhookSecret', false),
     answers: { 200: json('WebhookEndpointWithSecret', 'The endpoint, with its new secret.') },
     failures: [...CHANGE_FAILURES, ...WITH_BODY],
@@ -101,13 +101,13 @@ export const WEBHOOK_OPERATIONS = {
   enableWebhookEndpoint: {
     ...change,
     path: `${ONE}/enable`,
-    summary: 'Send to it again',
+    summary: 'Enable an endpoint: send messages to it again',
     answers: { 200: json('WebhookEndpoint', 'Done.') },
   },
   disableWebhookEndpoint: {
     ...change,
     path: `${ONE}/disable`,
-    summary: 'Send and queue nothing',
+    summary: 'Disable an endpoint: send and queue no messages',
     answers: { 200: json('WebhookEndpoint', 'Done.') },
   },
   testWebhookEndpoint: {
@@ -119,13 +119,13 @@ export const WEBHOOK_OPERATIONS = {
   listWebhookDeliveries: {
     ...page,
     path: `${ONE}/deliveries`,
-    summary: 'What is to be sent, by the time it is due',
+    summary: 'List pending deliveries, the earliest due first',
     answers: { 200: json('WebhookDeliveryList', 'A page.') },
   },
   listWebhookDeadLetters: {
     ...page,
     path: `${ONE}/dead-letters`,
-    summary: 'What was given up, the longest ago first',
+    summary: 'List dead letters, the oldest first',
     answers: { 200: json('WebhookDeadLetterList', 'A page.') },
   },
   replayWebhookDeadLetters: {
@@ -133,12 +133,12 @@ export const WEBHOOK_OPERATIONS = {
     path: `${ONE}/replay`,
     summary: 'Send dead letters again',
     requestBody: jsonBody('ReplayDeadLetters', false),
-    answers: { 202: json('Replay', 'They are due now.') },
+    answers: { 202: json('Replay', 'The replayed messages are due now.') },
     failures: [...CHANGE_FAILURES, ...WITH_BODY],
   },
 } satisfies Record<string, Operation>;
 
-/** What endpoints receive: `webhooks` of OpenAPI 3.1. */
+/** The messages that endpoints receive: `webhooks` of OpenAPI 3.1. */
 export function describeWebhooks(tag: string): Record<string, object> {
   return Object.fromEntries(WEBHOOK_EVENTS.map((event) => [event, { post: describeWebhook(event, tag) }]));
 }
@@ -148,9 +148,10 @@ function describeWebhook(event: (typeof WEBHOOK_EVENTS)[number], tag: string): o
     tags: [tag],
     operationId: event === 'job.completed' ? 'onJobCompleted' : 'onJobFailed',
     summary: `A job of the client has ended: ${event}`,
-    // A webhook carries no API key, but a signature: see webhook-signature.
+    // A webhook has no API key but a signature: see webhook-signature.
     security: [],
-    description: 'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; anything else is repeated.',
+    description:
+      'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; after any other answer the message is sent again.',
     parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
       name,
       in: 'header',

@@ -33,7 +33,7 @@ import { OVERLAP_SECONDS_MAX, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from '
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;
-  /** What endpoints may be at. */
+  /** The URLs that endpoints can have. */
   policy: Pick<TargetPolicy, 'guard'>;
   bodyTimeoutMs: number;
   publicUrl: string;
@@ -42,7 +42,7 @@ export interface WebhooksOptions {
 
 const HOW_TO_SEND = 'Content-Type must be application/json.';
 
-/** `POST /v1/webhook-endpoints`. The secret is shown in this answer only. */
+/** `POST /v1/webhook-endpoints`. Only this answer shows the secret. */
 export function createEndpoint(options: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { store, policy, clock, publicUrl } = options;
@@ -58,7 +58,7 @@ export function createEndpoint(options: WebhooksOptions): Middleware {
   };
 }
 
-/** `GET /v1/webhook-endpoints`: those of the caller's client, which are few. */
+/** `GET /v1/webhook-endpoints`: all endpoints of the caller's client; there are only a few. */
 export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoints = await store.webhooks.endpoints.all(callerOf(ctx).viewer.clientId);
@@ -68,7 +68,7 @@ export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
   };
 }
 
-/** `GET /v1/webhook-endpoints/:endpoint_id`, with how its deliveries go. */
+/** `GET /v1/webhook-endpoints/:endpoint_id`, with the state of its deliveries. */
 export function getEndpoint({ store, clock }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, store);
@@ -88,7 +88,7 @@ export function changeEndpoint(options: WebhooksOptions): Middleware {
   };
 }
 
-/** `DELETE /v1/webhook-endpoints/:endpoint_id`: what was still to be sent goes with it. */
+/** `DELETE /v1/webhook-endpoints/:endpoint_id`: also deletes its pending messages. */
 export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, store);
@@ -98,7 +98,7 @@ export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
   };
 }
 
-/** `POST /v1/webhook-endpoints/:endpoint_id/rotate-secret`. The new secret is shown in this answer only. */
+/** `POST /v1/webhook-endpoints/:endpoint_id/rotate-secret`. Only this answer shows the new secret. */
 export function rotateSecret(options: WebhooksOptions): Middleware {
   return async (ctx) => {
     await ownEndpoint(ctx, options.store);
@@ -135,7 +135,7 @@ export function sendTestMessage({ store }: WebhooksOptions): Middleware {
   };
 }
 
-/** `GET /v1/webhook-endpoints/:endpoint_id/deliveries`: what is to be sent, by the time it is due. */
+/** `GET /v1/webhook-endpoints/:endpoint_id/deliveries`: pending deliveries, the earliest due first. */
 export function listDeliveries({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
@@ -146,7 +146,7 @@ export function listDeliveries({ store }: WebhooksOptions): Middleware {
   };
 }
 
-/** `GET /v1/webhook-endpoints/:endpoint_id/dead-letters`: what was given up, the longest ago first. */
+/** `GET /v1/webhook-endpoints/:endpoint_id/dead-letters`: dead letters, the oldest first. */
 export function listDeadLetters({ store }: WebhooksOptions): Middleware {
   return async (ctx) => {
     const { id } = await ownEndpoint(ctx, store);
@@ -157,7 +157,7 @@ export function listDeadLetters({ store }: WebhooksOptions): Middleware {
   };
 }
 
-/** `POST /v1/webhook-endpoints/:endpoint_id/replay`: sends dead letters again, all or those named. */
+/** `POST /v1/webhook-endpoints/:endpoint_id/replay`: sends dead letters again, either all of them or the named ones. */
 export function replayDeadLetters(options: WebhooksOptions): Middleware {
   return async (ctx) => {
     const endpoint = await ownEndpoint(ctx, options.store);
@@ -190,7 +190,7 @@ function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
   return actOfCaller(callerOf(ctx), act, auditedEndpoint(endpoint));
 }
 
-/** An unknown endpoint, a malformed id and one of another client are one and the same to the caller. */
+/** The caller gets the same error for an unknown endpoint, a malformed id and an endpoint of another client. */
 async function ownEndpoint(ctx: RequestContext, store: Pick<Store, 'webhooks'>): Promise<WebhookEndpoint> {
   const endpoint = await store.webhooks.endpoints.get(ctx.params.endpoint_id ?? '');
   if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
@@ -198,19 +198,19 @@ async function ownEndpoint(ctx: RequestContext, store: Pick<Store, 'webhooks'>):
 }
 
 function notFound(): ServiceError {
-  const message = 'There is no webhook endpoint of this id that belongs to the client of this API key.';
+  const message = 'The client of this API key has no webhook endpoint with this id.';
   return new ServiceError('webhook_endpoint_not_found', message);
 }
 
 async function readBody(ctx: RequestContext, { bodyTimeoutMs }: WebhooksOptions): Promise<unknown> {
   requireMediaType(ctx, ['application/json'], HOW_TO_SEND);
   const body = await readJson(ctx, bodyTimeoutMs);
-  // A key that was revoked or expired meanwhile changes nothing.
+  // A key that was revoked or has expired meanwhile must change nothing.
   await callerOf(ctx).confirm();
   return body;
 }
 
-/** The members of a body that may be left out. */
+/** Reads the members of a body that the caller can leave out. */
 async function readOptionalBody(
   ctx: RequestContext,
   options: WebhooksOptions,
@@ -228,7 +228,7 @@ function readOverlapMs(value: unknown): number {
   const isGood =
     typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= OVERLAP_SECONDS_MAX;
   if (isGood) return value * 1000;
-  const message = `overlap_seconds must be a whole number from 0 to ${OVERLAP_SECONDS_MAX}.`;
+  const message = `overlap_seconds must be an integer from 0 to ${OVERLAP_SECONDS_MAX}.`;
   throw new ServiceError('invalid_parameter', message, { parameter: 'overlap_seconds' });
 }
 
@@ -236,7 +236,7 @@ function readWebhookIds(value: unknown): string[] | undefined {
   if (value === undefined) return undefined;
   const isGood = Array.isArray(value) && value.length > 0 && value.length <= REPLAYED_BY_NAME_MAX;
   if (isGood && value.every((id) => typeof id === 'string')) return value;
-  const message = `webhook_ids must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be left out for all.`;
+  const message = `webhook_ids must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be absent to replay all.`;
   throw new ServiceError('invalid_parameter', message, { parameter: 'webhook_ids' });
 }
 
@@ -258,7 +258,7 @@ function decodeCursor(text: string): Position | undefined {
   return position && encodeCursor(position) === text ? position : undefined;
 }
 
-/** With a body of that schema. */
+/** Answers with a body of this schema. */
 function answer<Name extends keyof WebhookAnswers>(
   ctx: RequestContext,
   status: number,

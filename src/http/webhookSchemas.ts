@@ -1,4 +1,4 @@
-/** Webhook endpoints as callers send and see them, and what is sent to endpoints; on the wire. */
+/** Webhook endpoints in requests and answers, and the messages to endpoints; members have the spelling of the API. */
 import { z } from 'zod';
 import { DEATHS, WEBHOOK_EVENTS } from '../store/webhookStore.ts';
 import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
@@ -12,13 +12,13 @@ export const endpointId = z.string().regex(/^we_[0-9a-f]{32}$/);
 const webhookId = z
   .string()
   .regex(/^msg_[0-9a-f]{32}$/)
-  .describe('As in the header `webhook-id`: the same for every attempt and every replay.');
+  .describe('The value of the header `webhook-id`; it is the same for every attempt and every replay.');
 const secret = z
   .string()
   .regex(/^whsec_[A-Za-z0-9+/]+=*$/)
   .describe('Base64 of 24 to 64 bytes.');
 const events = z.array(z.enum(WEBHOOK_EVENTS)).min(1).meta({ uniqueItems: true, default: WEBHOOK_EVENTS });
-const nextCursor = z.string().exactOptional().describe('Give it as `cursor` to go on.');
+const nextCursor = z.string().exactOptional().describe('Send it as `cursor` to get the next page.');
 
 const endpoint = z.object({
   id: endpointId,
@@ -30,10 +30,12 @@ const endpoint = z.object({
   disabled_reason: z
     .enum(['request', 'gone'])
     .exactOptional()
-    .describe('`gone`: it answered 410. Nothing is sent or queued until it is enabled.'),
+    .describe(
+      '`gone`: the endpoint answered 410. No message is sent or queued until the endpoint is enabled.',
+    ),
   previous_secret_expires_at: time
     .exactOptional()
-    .describe('Until then the secret before the rotation signs too.'),
+    .describe('Until this time, messages are also signed with the secret from before the rotation.'),
   created_at: time,
 });
 
@@ -47,7 +49,7 @@ const tally = z.object({
   delivered: count,
   failed_attempts: count,
   dropped: count.describe(
-    'Found backlog and dead letters full: see `GET /jobs` for what became of those jobs.',
+    'Messages that were dropped because backlog and dead letters were full. `GET /jobs` has the outcome of those jobs.',
   ),
   dropped_from: time.exactOptional(),
   dropped_to: time.exactOptional(),
@@ -69,11 +71,13 @@ const settings = z.strictObject({
   description: z.string().meta({ maxLength: 256 }).exactOptional(),
 });
 
-/** By their names in `openapi.json`. */
+/** The key is the name of the schema in `openapi.json`. */
 export const WEBHOOK_SCHEMAS = {
   WebhookEndpoint: endpoint,
   WebhookEndpointList: z.object({ webhook_endpoints: z.array(endpoint).max(ENDPOINTS_PER_CLIENT_MAX) }),
-  WebhookEndpointWithSecret: endpoint.extend({ secret: secret.describe('Shown in this answer only.') }),
+  WebhookEndpointWithSecret: endpoint.extend({
+    secret: secret.describe('Only this answer shows the secret.'),
+  }),
   WebhookEndpointWithDeliveries: endpoint.extend({ deliveries: tally }),
   CreateWebhookEndpoint: settings.extend({ secret: secret.exactOptional() }),
   ChangeWebhookEndpoint: settings.partial(),
@@ -81,8 +85,8 @@ export const WEBHOOK_SCHEMAS = {
     overlap_seconds: count
       .max(OVERLAP_SECONDS_MAX)
       .default(OVERLAP_MS_DEFAULT / 1000)
-      .describe('How long the secret before signs too.'),
-    secret: secret.exactOptional().describe('Left out, one is made.'),
+      .describe('Seconds for which the old secret signs too.'),
+    secret: secret.exactOptional().describe('The new secret. If absent, the service generates one.'),
   }),
   ReplayDeadLetters: z.strictObject({
     webhook_ids: z
@@ -93,7 +97,7 @@ export const WEBHOOK_SCHEMAS = {
       .describe('Left out: all.'),
   }),
   Replay: z.object({
-    replayed: count.describe('Fewer than asked for when the backlog has no more room.'),
+    replayed: count.describe('Number of messages, lower than requested if the backlog is full.'),
   }),
   WebhookTest: z.object({ webhook_id: webhookId }),
   WebhookDeliveryList: z.object({

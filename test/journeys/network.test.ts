@@ -225,7 +225,7 @@ t.test('a Unix socket beside a port', async (t) => {
   const open = await sandbox.start();
   t.ok(
     open.log.some(
-      ({ msg, address }) => /pass in clear/.test(String(msg)) && address === `0.0.0.0:${sandbox.port}`,
+      ({ msg, address }) => /travel in clear text/.test(String(msg)) && address === `0.0.0.0:${sandbox.port}`,
     ),
   );
 });
