@@ -8,11 +8,11 @@ import type { TrailStore } from '../store/trail.ts';
 
 export interface DrillsOptions {
   partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf'>;
-  /** Where it is put on record who took a partition out, and who put it back. */
+  /** The audit trail: it records who took a partition out, and who put it back. */
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;
   logger: Logger;
-  /** Told when the end of a drill cannot be put on record: the process must end. */
+  /** Called when the end of a drill cannot be recorded: the process must end. */
   onFatal(error: unknown): void;
 }
 
@@ -22,7 +22,7 @@ interface Withdrawal {
   timer: NodeJS.Timeout;
 }
 
-/** Partitions that are out of service on purpose. Each goes back by itself, whatever becomes of who took it out. */
+/** Partitions that are out of service on purpose. Each partition returns by itself, even if the administrator disconnects. */
 export class Drills {
   readonly #options: DrillsOptions;
   readonly #withdrawn = new Map<string, Withdrawal>();
@@ -31,7 +31,7 @@ export class Drills {
     this.#options = options;
   }
 
-  /** Takes a partition out for so long at most; returns its full name. Throws what {@link Partitions.withdraw} throws. */
+  /** Takes a partition out for at most `forMs`; returns its full name. Throws the errors of {@link Partitions.withdraw}. */
   async takeOut(
     partition: string,
     options: { forMs: number; belowQuorum: boolean },
@@ -52,7 +52,7 @@ export class Drills {
     return name;
   }
 
-  /** Puts a partition back, by itself where nobody does; one that was not taken out stays as it is. Returns its full name. */
+  /** Puts a partition back before its time; a partition in service stays in service. Returns its full name. */
   async putBack(partition: string, actor?: Actor): Promise<string> {
     const name = this.#options.partitions.nameOf(partition);
     await this.#end(name, actor);
@@ -66,12 +66,12 @@ export class Drills {
     clearTimeout(withdrawal?.timer);
     await this.#restore(name);
     if (withdrawal === undefined) return;
-    logger.info({ event: 'partition_restored', partition: name }, 'a partition is put back into service');
+    logger.info({ event: 'partition_restored', partition: name }, 'a partition was put back into service');
     const act = actOfProcess('daemon', 'drill.end', { partition: name });
     await trail.append({ ...act, ...(actor && { actor }) });
   }
 
-  /** Nothing, where its key signs no more since an epoch began: the withdrawal went with the key. */
+  /** Does nothing if a new epoch has retired the partition's key: the withdrawal ended with that key. */
   async #restore(name: string): Promise<void> {
     try {
       await this.#options.partitions.restore(name);
@@ -80,12 +80,12 @@ export class Drills {
     }
   }
 
-  /** When a partition, by its full name, goes back by itself; undefined for one that is not out. */
+  /** When the partition with this full name returns by itself, milliseconds since the epoch; undefined for one in service. */
   returnsAt(name: string): number | undefined {
     return this.#withdrawn.get(name)?.returnsAt;
   }
 
-  /** What is out goes with the partitions themselves. */
+  /** Stops the timers only: withdrawals end when the partitions close. */
   close(): void {
     for (const { timer } of this.#withdrawn.values()) clearTimeout(timer);
   }

@@ -12,22 +12,25 @@ import { type AdminStatus, STATUS_METRICS } from './statusSchema.ts';
 const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** A job waits for at most `sealing.give_up_after`, a day by default. */
 const SEAL_BUCKETS = [...STEP_BUCKETS, 30, 60, 600, 3600, 86_400];
-/** From a look at the log to a large document over a slow line. */
+/** From a read of the log to a large document over a slow line. */
 const REQUEST_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** clamd needs 20 ms for a megabyte; `scan.timeout` is a minute by default. */
+/** clamd needs 20 ms per megabyte; `scan.timeout` is a minute by default. */
 const SCAN_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** A gigabyte takes its time. */
+/** A document of a gigabyte can take minutes. */
 const FETCH_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 /** Up to `sealing.batch_jobs_max`, 4,096 by default. */
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384];
 
-/** Clients with a label of their own; there are as many as the administrator made. */
+/** Maximum number of clients with their own label value; the administrator decides how many clients there are. */
 const CLIENTS_MAX = 100;
 const OTHER_CLIENTS = '(others)';
-/** What HTTP knows and a stranger may put in front of any path. */
+/** The methods with a label value. A stranger can send any other method, so the others share one value. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'];
 
-/** Of prom-client's own: gauges with the ending of a counter, which promtool refuses, and what is no number between two scrapes that are close. */
+/**
+ * Metrics of prom-client that are left out: promtool refuses gauges with the suffix of a counter, and the others are NaN if two scrapes
+ * are close together.
+ */
 const UNWANTED = [
   ...['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`),
   ...['min', 'mean', 'stddev'].map((what) => `nodejs_eventloop_lag_${what}_seconds`),
@@ -35,7 +38,7 @@ const UNWANTED = [
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
-/** The metrics that say how things stand. */
+/** The metrics that show the current status. */
 class StatusGauges {
   readonly #metrics: {
     metric: Gauge | Counter;
@@ -51,11 +54,11 @@ class StatusGauges {
     });
   }
 
-  /** What is not in the status any more is not in the metrics either. */
+  /** Removes from the metrics what is no longer in the status. */
   set(status: AdminStatus): void {
     for (const { metric, isPlain, samples } of this.#metrics) {
       metric.reset();
-      // Resetting gives a metric without labels the value 0, which it may not have.
+      // A reset gives a metric without labels the value 0, but its value may be absent.
       if (isPlain) metric.remove();
       for (const { labels = {}, value } of samples(status)) metric.inc(labels, value);
     }
@@ -63,51 +66,49 @@ class StatusGauges {
 }
 
 /**
- * What the daemon counts and measures (Prometheus text format). Things that happen are told to it as they happen; how things
- * stand is read from the status at each scrape. No label holds anything a caller chose, and each has a bounded number of values.
+ * The daemon's metrics (Prometheus text format). Events are counted when they happen; the status is read at each scrape. No label
+ * contains a value of a caller's choice, and each label has a bounded number of values.
  */
 export class Metrics implements SealerObserver {
   readonly #registry = new Registry();
   readonly #gauges = new StatusGauges(this.#registry);
-  readonly #accepted = this.#counter('pdfseal_jobs_accepted_total', 'Jobs of clients made durable', []);
-  readonly #sealed = this.#counter('pdfseal_jobs_sealed_total', 'Jobs of clients sealed', []);
-  readonly #failed = this.#counter('pdfseal_jobs_failed_total', 'Jobs of clients that failed', ['code']);
-  readonly #canaries = this.#counter('pdfseal_canaries_total', 'Canaries, by how they ended', ['outcome']);
+  readonly #accepted = this.#counter('pdfseal_jobs_accepted_total', 'Accepted jobs of clients', []);
+  readonly #sealed = this.#counter('pdfseal_jobs_sealed_total', 'Sealed jobs of clients', []);
+  readonly #failed = this.#counter('pdfseal_jobs_failed_total', 'Failed jobs of clients', ['code']);
+  readonly #canaries = this.#counter('pdfseal_canaries_total', 'Canaries, by outcome', ['outcome']);
   readonly #sealTime = this.#histogram(
     'pdfseal_seal_duration_seconds',
-    'From the acceptance of a client’s job to its receipt',
+    'Time from the acceptance of a client’s job to its receipt',
     [],
     SEAL_BUCKETS,
   );
   readonly #stepTime = this.#histogram(
     'pdfseal_step_duration_seconds',
-    'Steps of the way of a job: accept, wait (each job), sign, stamp, commit (each batch), canary (end to end)',
+    'Time of each step of a job: accept, wait (each job), sign, stamp, commit (each batch), canary (end to end)',
     ['step'],
     STEP_BUCKETS,
   );
   readonly #batchJobs = this.#histogram(
     'pdfseal_batch_jobs',
-    'Jobs that share one checkpoint, canaries and audit records too',
+    'Jobs that share one checkpoint, including canaries and audit records',
     [],
     BATCH_BUCKETS,
   );
   readonly #signTime = this.#histogram(
     'pdfseal_partition_sign_duration_seconds',
-    'What a token takes for one signature',
+    'Time a token takes for one signature',
     ['partition'],
     STEP_BUCKETS,
   );
   readonly #requestTime = this.#histogram(
     'pdfseal_http_request_duration_seconds',
-    'Requests to the API, by route; a blocking create lasts until its job is sealed',
+    'Time of requests to the API, by route; a blocking create lasts until its job is sealed',
     ['method', 'route', 'status'],
     REQUEST_BUCKETS,
   );
-  readonly #errors = this.#counter(
-    'pdfseal_http_errors_total',
-    'Requests to the API that failed, by error code',
-    ['code'],
-  );
+  readonly #errors = this.#counter('pdfseal_http_errors_total', 'Failed API requests, by error code', [
+    'code',
+  ]);
   readonly #unlogged = this.#counter(
     'pdfseal_http_unlogged_requests_total',
     'Requests without a good API key that were counted instead of logged',
@@ -115,37 +116,37 @@ export class Metrics implements SealerObserver {
   );
   readonly #refusals = this.#counter(
     'pdfseal_limit_refusals_total',
-    `Creates refused for a limit of their client, rate or quota; of ${CLIENTS_MAX} clients by name`,
+    `Creates refused because of a rate or quota, with the names of the first ${CLIENTS_MAX} clients`,
     ['client', 'limit'],
   );
-  readonly #scans = this.#counter('pdfseal_scans_total', 'Documents by what the virus scanner answered', [
+  readonly #scans = this.#counter('pdfseal_scans_total', 'Documents, by the answer of the virus scanner', [
     'answer',
   ]);
   readonly #scanTime = this.#histogram(
     'pdfseal_scan_duration_seconds',
-    'From the last byte of a document to the answer of the virus scanner',
+    'Time from the last byte of a document to the answer of the virus scanner',
     [],
     SCAN_BUCKETS,
   );
   readonly #fetches = this.#counter(
     'pdfseal_source_fetches_total',
-    'Attempts to fetch a document, by how they ended',
+    'Attempts to fetch a document, by outcome',
     ['outcome'],
   );
   readonly #fetchFailures = this.#counter(
     'pdfseal_source_fetch_failures_total',
-    'Attempts to fetch a document that failed, by error code',
+    'Failed attempts to fetch a document, by error code',
     ['code'],
   );
   readonly #fetchTime = this.#histogram(
     'pdfseal_source_fetch_duration_seconds',
-    'Attempts to fetch a document, whatever came of them',
+    'Time of attempts to fetch a document, with any outcome',
     [],
     FETCH_BUCKETS,
   );
   readonly #hashTroubles = this.#counter(
     'pdfseal_hash_troubles_total',
-    'Hash workers that were lost and tasks that failed; tasks are repeated',
+    'Lost hash workers and failed tasks; tasks are repeated',
     [],
   );
   readonly #clients = new Set<string>();
@@ -221,7 +222,7 @@ export class Metrics implements SealerObserver {
     this.#hashTroubles.inc();
   }
 
-  /** Everything, with how things stand now. */
+  /** All metrics, with the current status. */
   text(status: AdminStatus): Promise<string> {
     this.#gauges.set(status);
     return this.#registry.metrics();

@@ -14,23 +14,23 @@ import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
 
-/** By `operationId`. The administration answers while the service is being stopped, too. */
+/** The key is the `operationId`. The administration also answers while the service is being stopped. */
 const OPERATIONS = {
   getHealth: {
     method: 'get',
     path: '/healthz',
-    summary: 'Whether the process answers at all',
+    summary: 'Check that the process answers',
     access: 'anyone',
     answers: { 200: json('Health', 'It does.') },
   },
   getReadiness: {
     method: 'get',
     path: '/readyz',
-    summary: 'Whether documents are sealed, part by part',
+    summary: 'Check that the service seals documents, part by part',
     access: 'admin:read',
     answers: {
       200: json('Readiness', 'Every part is ready.'),
-      503: json('Readiness', 'At least one is not; its `remedy` says what to do.'),
+      503: json('Readiness', 'At least one part is not ready; its `remedy` says what to do.'),
     },
   },
   getStatus: {
@@ -38,15 +38,15 @@ const OPERATIONS = {
     path: '/status',
     summary: 'Everything that `pdfseal status` and `doctor` show',
     access: 'admin:read',
-    answers: { 200: json('Status', 'How things stand.') },
+    answers: { 200: json('Status', 'The status of the daemon.') },
   },
   getQuotas: {
     method: 'get',
     path: '/quotas',
-    summary: 'What each client has used of its rate and its quotas',
+    summary: 'List what each client has used of its rate and its quotas',
     access: 'admin:read',
     answers: {
-      200: json('Quotas', 'Clients with limits of their own, and all that used something of one; by name.'),
+      200: json('Quotas', 'All clients that have their own limits or have used part of a limit, by name.'),
     },
   },
   getMetrics: {
@@ -61,7 +61,7 @@ const OPERATIONS = {
     path: '/canary',
     summary: 'Seal and verify a canary now',
     access: 'admin',
-    answers: { 200: json('Run', 'How that went; `verified` may be false.') },
+    answers: { 200: json('Run', 'The result of the run; `verified` can be false.') },
     failures: CHANGE_FAILURES,
   },
   takePartitionOut: {
@@ -73,8 +73,11 @@ const OPERATIONS = {
       for: z
         .string()
         .default('30s')
-        .describe('A duration of 1h at most, after which it goes back by itself.'),
-      below_quorum: z.boolean().default(false).describe('Whether also where too few would be left.'),
+        .describe('A duration of at most 1h, after which the partition returns by itself.'),
+      below_quorum: z
+        .boolean()
+        .default(false)
+        .describe('Take the partition out even if too few partitions are left to sign.'),
     }),
     answers: { 200: json('Partition', 'The partition, withdrawn.') },
     failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'partition_not_ready', 'below_quorum'],
@@ -84,13 +87,13 @@ const OPERATIONS = {
     path: '/partitions/{name}/in',
     summary: 'Put a partition back into service',
     access: 'admin',
-    answers: { 200: json('Partition', 'The partition; it may take a moment until it signs.') },
+    answers: { 200: json('Partition', 'The partition; it can take a moment until it signs.') },
     failures: [...CHANGE_FAILURES, 'not_found'],
   },
   ...aboutItself('/v1/errors'),
 } satisfies Record<string, Operation>;
 
-/** The live description of the administration, OpenAPI 3.1. `test/support/openapi.ts` holds every answer to it. */
+/** The live description of the administration, OpenAPI 3.1. `test/support/openapi.ts` checks every answer against this description. */
 export function describeAdministration(): object {
   return {
     openapi: '3.1.0',
@@ -98,7 +101,7 @@ export function describeAdministration(): object {
       title: 'pdfseald, administration',
       version: '1.0.0',
       description:
-        'How the daemon is, and drills. On a Unix socket whoever may open it may read. On a loopback address that takes an API key with the scope `admin:read`, and `Host` must name that address. What changes something takes an identity: a user whom the kernel names, or an API key with the scope `admin`. Ignore members you do not know.',
+        'The status of the daemon, and drills. On a Unix socket, every user who can open the socket can read. On a loopback address, reading requires an API key with the scope `admin:read`, and `Host` must name that address. Changes require an identity: the user whom the kernel reports, or an API key with the scope `admin`. Ignore members that you do not know.',
     },
     servers: [{ url: '/' }],
     paths: describePaths(OPERATIONS, { isRefusing: false }),

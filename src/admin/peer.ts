@@ -3,15 +3,15 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-/** Who is at the other end of a Unix socket. */
+/** The process at the other end of a Unix socket. */
 export interface Peer {
-  /** Absent where a PID namespace hides it: of somebody outside of the daemon's container. */
+  /** Absent if a PID namespace hides the process: it runs outside the daemon's container. */
   pid?: number;
-  /** Absent where a user namespace hides it: with PrivateUsers= of whoever is neither root nor the daemon's user. */
+  /** Absent if a user namespace hides the user: with PrivateUsers=, every user except root and the daemon's user. */
   uid?: number;
 }
 
-/** What the kernel says in place of a user that has no place in the namespace (user_namespaces(7), overflowuid). */
+/** The kernel reports this id for a user without a mapping in the namespace (user_namespaces(7), overflowuid). */
 const OVERFLOW_UID = 65_534;
 
 interface PeerAddon {
@@ -20,9 +20,9 @@ interface PeerAddon {
 
 const ADDON = fileURLToPath(new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url));
 
-/** As the kernel noted it when the connection was made; undefined for other sockets, and where the add-on was not built. */
+/** The peer as the kernel recorded it when the connection was made. Undefined for other sockets, and without the add-on. */
 export function peerOf(socket: Socket): Peer | undefined {
-  // Node has no name for the descriptor of a socket.
+  // Node has no public name for the file descriptor of a socket.
   const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } };
   if (handle?.fd === undefined || handle.fd < 0 || !existsSync(ADDON)) return undefined;
   const addon = createRequire(import.meta.url)(ADDON) as PeerAddon;
@@ -30,7 +30,7 @@ export function peerOf(socket: Socket): Peer | undefined {
   return peer && withoutStandIn(peer);
 }
 
-/** Better nobody known than a user who was not there. */
+/** An unknown user is better on record than a wrong one. */
 export function withoutStandIn({ uid, ...peer }: Peer): Peer {
   return uid === undefined || uid === OVERFLOW_UID ? peer : { ...peer, uid };
 }

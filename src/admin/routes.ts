@@ -33,24 +33,24 @@ export interface AdminParts {
   canary: Pick<Canary, 'run'>;
   drills: Drills;
   auth: AuthOptions;
-  /** Whether any user of the machine can ask, as on an address, and not only those who may open a socket. */
+  /** Whether every user of the machine can connect, as on an address; a socket admits only the users who can open it. */
   forAnyone: boolean;
   clock: Clock;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
 }
 
-/** How long a partition is out where the request does not say, and at most. */
+/** How long a partition is out of service by default, and at most. */
 const OUT_MS = 30_000;
 const OUT_MS_MAX = 3_600_000;
 
-/** The administration as a request listener; docs/operate/health.md has its routes. */
+/** The administration as a request listener; docs/operate/health.md lists its routes. */
 export function createAdminApp(parts: AdminParts): RequestListener {
   const { logger } = parts;
   const router = routesOf(parts);
   const koa = new Koa<RequestState>();
-  koa.on('error', (error) => logger.debug({ err: error }, 'the administration’s caller went away'));
-  // Probes and scrapes come every few seconds.
+  koa.on('error', (error) => logger.debug({ err: error }, 'a caller of the administration went away'));
+  // Not at level info, because probes and scrapes come every few seconds.
   const line = (fields: object) => logger.debug(fields, 'request');
   koa.use(observe({ write: line, writeStranger: line }));
   koa.use(linger);
@@ -70,7 +70,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
   router.get('/readyz', async (ctx) => {
     const { ready, parts } = await status.read();
-    // Load balancers have no key, and look at no more than the status.
+    // Load balancers have no key, and look only at the HTTP status.
     const isTold = !forAnyone || ctx.headers.authorization !== undefined;
     const answerIt = async () => answer(ctx, ready ? 200 : 503, { ready, parts: isTold ? parts : [] });
     await (isTold ? mayRead(ctx, answerIt) : answerIt());
@@ -108,18 +108,20 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   }
 }
 
-/** A socket has readers of its own: those who may open it. */
+/** On a Unix socket, every user who can open it may read. */
 function readersOf({ forAnyone, auth }: AdminParts): Middleware {
   return forAnyone ? requireKey(auth, 'admin:read') : (_ctx, next) => next();
 }
 
-/** What is changed is on record with who changed it: by the kernel's word who opened the socket, or by an API key. */
+/** Every change is recorded with its author: the user of the socket as the kernel reports it, or an API key. */
 function requireIdentity({ auth }: AdminParts): Middleware {
   const byKey = requireKey(auth, 'admin');
   return (ctx, next) => (peerOf(ctx.req.socket)?.uid === undefined ? byKey(ctx, next) : next());
 }
 
-/** A page in a browser on this machine gets here by a name that resolves to loopback; its requests are for that name. */
+/**
+ * Stops a web page in a browser on this machine, which reaches this address under a name that resolves to loopback: Host is that name.
+ */
 const refuseOtherHosts: Middleware = (ctx, next) => {
   const host = URL.parse(`http://${ctx.req.headers.host}`)?.hostname.replaceAll(/[[\]]/g, '');
   if (host !== undefined && (host === 'localhost' || isLoopback(host))) return next();
@@ -135,7 +137,7 @@ function answer(ctx: RequestContext, code: number, body: unknown): void {
   ctx.body = JSON.stringify(body);
 }
 
-/** By the API key or, on a Unix socket, by what the kernel knows of who opened it. */
+/** The actor of the audit record: the API key or, on a Unix socket, the peer that the kernel reports. */
 function actorOf({ state: { caller }, req }: RequestContext): Actor {
   if (caller === undefined) return { via: 'administration', ...peerOf(req.socket) };
   return { via: 'administration', client: caller.viewer.clientId, key: caller.keyId };
@@ -146,7 +148,7 @@ function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolea
   const { for: duration, below_quorum: belowQuorum = 'false' } = query;
   const forMs = duration === undefined ? OUT_MS : parseDurationMs(duration);
   if (forMs === undefined || forMs < 1 || forMs > OUT_MS_MAX) {
-    throw invalid('for', 'for must be a duration of 1h at most, such as 30s.');
+    throw invalid('for', 'for must be a duration of at most 1h, such as 30s.');
   }
   if (belowQuorum !== 'true' && belowQuorum !== 'false') {
     throw invalid('below_quorum', 'below_quorum must be true or false.');
@@ -158,7 +160,7 @@ function invalid(parameter: string, message: string): ServiceError {
   return new ServiceError('invalid_parameter', message, { parameter });
 }
 
-/** The query, each parameter once. Throws ServiceError for any other. */
+/** The query; each parameter can occur once. Throws ServiceError for unknown parameters. */
 function queryOf<Name extends string>(ctx: RequestContext, names: Name[]): Partial<Record<Name, string>> {
   const values: Partial<Record<Name, string>> = {};
   for (const [given, value] of new URLSearchParams(ctx.querystring)) {
@@ -168,7 +170,7 @@ function queryOf<Name extends string>(ctx: RequestContext, names: Name[]): Parti
       throw new ServiceError('unknown_parameter', `There is no query parameter ${shown} here.`);
     }
     if (values[name] !== undefined) {
-      throw new ServiceError('duplicate_parameter', `${name} is given twice.`, { parameter: name });
+      throw new ServiceError('duplicate_parameter', `${name} was sent more than once.`, { parameter: name });
     }
     values[name] = value;
   }

@@ -21,7 +21,7 @@ export interface AdministrationOptions {
   partitions: Signing;
   canary: Canary;
   metrics: Metrics;
-  /** Whose API keys count where the kernel does not tell who asks. */
+  /** The API keys that count where the kernel does not report the user. */
   auth: AuthOptions & { store: Pick<Store, 'credentials'> };
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
@@ -34,7 +34,7 @@ const CONNECTIONS_MAX = 256;
 
 const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
-/** Puts the administration together and listens. Throws OperatorError when the address cannot be used. */
+/** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(options: AdministrationOptions): Promise<AdminListener> {
   const { listen, partitions, canary, metrics, auth, logger, onFatal } = options;
   const { clock } = options.status;
@@ -57,25 +57,22 @@ export async function openAdministration(options: AdministrationOptions): Promis
   return { close: () => all.disposeAsync() };
 }
 
-/** Until keys were asked for there, whoever scraped it had none. */
+/** Earlier versions required no key here, so an existing scraper may have none. */
 async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<void> {
   const credentials = await auth.store.credentials.all();
   const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));
   if (credentials.some(mayRead)) return;
   logger.warn(
-    'admin.listen is an address that any user of this machine reaches, and no API key has the scope admin:read: /metrics and /status are told to nobody there',
+    'no API key has the scope admin:read, which reading /metrics and /status requires, because any user of this machine can reach the address in admin.listen',
   );
 }
 
 export interface AdminListener {
-  /** Stops listening and cuts what is under way; a Unix socket is removed. */
+  /** Stops listening and closes all connections; removes a Unix socket. */
   close(): Promise<void>;
 }
 
-/**
- * Serves the administration at its address. Throws OperatorError when that is taken, and for a socket where strangers could
- * put one of theirs.
- */
+/** Serves the administration at its address. Throws OperatorError if the address is taken, or if other users could replace the socket. */
 export async function openAdminListener(
   handle: RequestListener,
   address: ListenAddress,

@@ -32,21 +32,21 @@ import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.t
 import { presentWebhooks } from './status/webhooksSection.ts';
 import type { AdminStatus } from './statusSchema.ts';
 
-/** What the status is read from; each part is opened and closed by the caller. */
+/** The sources of the status. The caller opens and closes each part. */
 export interface StatusSources {
   store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail'>;
   stateDir: string;
   storeDir: string;
   sealer: Pick<Sealer, 'waiting'>;
   partitions: Pick<Partitions, 'status' | 'canSign'>;
-  /** Of the epoch in force. */
+  /** The quorum of the epoch in force. */
   quorum(): QuorumPolicy;
   drills: Pick<Drills, 'returnsAt'>;
   timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
   copies: Pick<Copies, 'usage'>;
-  /** How long copies are kept. */
+  /** How long copies are kept, milliseconds. */
   documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;
   witness: Pick<Witness, 'noted'>;
@@ -63,10 +63,10 @@ export interface StatusSources {
   clock: Clock;
 }
 
-/** How often the event loop is looked at; what is measured is the time between two looks. */
+/** Interval of the event loop checks; the delay is the time between two checks. */
 const TICK_MS = 10;
 
-/** Reads the status of the daemon, now and again; measures the event loop's delay in between. */
+/** Reads the status of the daemon on request, and measures the delay of the event loop in between. */
 export class StatusReader {
   readonly #sources: StatusSources;
   readonly #version = packageVersion();
@@ -130,7 +130,7 @@ export class StatusReader {
     return presentCopies(copies.usage, { oldestMs: await this.#ageOfOldestCopy(), keptMs });
   }
 
-  /** By the order of ids, which is that of acceptance as long as nobody sets the clock. */
+  /** The ids of jobs sort by acceptance, unless the clock was set back. */
   async #ageOfOldestCopy(): Promise<number> {
     const { store, time } = this.#sources;
     for await (const { jobId } of store.copies.all()) {
@@ -151,7 +151,7 @@ export class StatusReader {
   }
 }
 
-/** Every part, ready or not. The canary is what proves; the others say why it cannot. */
+/** Every part, ready or not. The canary proves that sealing works; the other parts say why it does not. */
 function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean): HealthPart[] {
   return [
     servicePart(status.draining),

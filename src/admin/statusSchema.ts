@@ -1,7 +1,4 @@
-/**
- * What the administration is told of the daemon; on the wire, so members are in its spelling. The types and what
- * `openapi.json` says of them are the same schemas.
- */
+/** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
 import { z } from 'zod';
 import { CANARY_METRICS, canarySchema, runSchema } from './status/canarySection.ts';
 import { CERTIFICATE_METRICS, certificateSchema } from './status/certificatesSection.ts';
@@ -48,9 +45,9 @@ const status = z.object({
       pending: z.array(z.string()).readonly(),
     })
     .describe(
-      'The configuration it goes by: digest of the file’s text when that was read, and keys that wait for a restart.',
+      'The configuration in force: the digest of the file’s text when the daemon read it, and the keys that wait for a restart.',
     ),
-  ready: z.boolean().describe('Whether every part is.'),
+  ready: z.boolean().describe('Whether every part is ready.'),
   parts: z.array(healthPartSchema),
   canary: canarySchema,
   queue: queueSchema,
@@ -69,14 +66,14 @@ const status = z.object({
   hash: hashSchema,
   event_loop_delay_ms: z
     .object({ p50: z.number(), p99: z.number(), max: z.number() })
-    .describe('Since it was last asked for.'),
+    .describe('The delay since the status was last read.'),
 });
 export type AdminStatus = z.infer<typeof status>;
 
 const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   {
     name: 'pdfseal_info',
-    help: 'Always 1; what runs is in the labels',
+    help: 'Always 1; the labels describe the running version',
     labelNames: ['version', 'node', 'environment', 'hash_engine'],
     samples: ({ version, node, environment, hash }) => [
       { labels: { version, node, environment, hash_engine: hash.engine }, value: 1 },
@@ -92,7 +89,7 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   },
   plain(
     'pdfseal_config_pending_keys',
-    'Keys of the configuration that were changed and wait for a restart',
+    'Changed keys of the configuration that wait for a restart',
     ({ config }) => config.pending.length,
   ),
 ];
@@ -128,7 +125,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
 const readiness = status.pick({ ready: true, parts: true });
 const health = z.object({ alive: z.literal(true) });
 
-/** What is answered, by the name it has in `openapi.json`. */
+/** The key is the name of the schema in `openapi.json`. */
 export const ANSWERS = {
   Health: health,
   Readiness: readiness,
