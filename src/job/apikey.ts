@@ -6,15 +6,15 @@ const SECRET_LENGTH = 30;
 const CHECKSUM_LENGTH = 6;
 
 /**
- * A new API key, `seal_<environment>_<30 base62><6 base62 CRC-32>`: 178 bits of the system's randomness. The checksum lets a
- * mistyped or foreign key be refused without a look-up, and lets secret scanners tell a key from noise.
+ * A new API key, `seal_<environment>_<30 base62><6 base62 CRC-32>`: 178 bits of the system's randomness. With the checksum, a mistyped
+ * or foreign key is refused without a look-up, and secret scanners can tell a key from noise.
  */
 export function newApiKey(environment: string): string {
   const secret = Array.from({ length: SECRET_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
   return withChecksum(prefixOf(environment) + secret);
 }
 
-/** Whether the text has the form of a key of this environment, checksum included. It may still be unknown. */
+/** Whether the text has the form of a key of this environment, checksum included. The key may still be unknown. */
 export function isApiKey(text: string, environment: string): boolean {
   const prefix = prefixOf(environment);
   if (text.length !== prefix.length + SECRET_LENGTH + CHECKSUM_LENGTH || !text.startsWith(prefix))
@@ -23,7 +23,7 @@ export function isApiKey(text: string, environment: string): boolean {
   return withChecksum(text.slice(0, -CHECKSUM_LENGTH)) === text;
 }
 
-/** What the store keeps of a key: lower-case hex SHA-256 of all of it. Keys are random, so no salt is needed. */
+/** What the store keeps of a key: the lower-case hex SHA-256 of the whole key. Keys are random, so no salt is needed. */
 export function hashApiKey(apiKey: string): string {
   return hash('sha256', apiKey, 'hex');
 }
@@ -32,7 +32,7 @@ function prefixOf(environment: string): string {
   return `seal_${environment}_`;
 }
 
-/** CRC-32 (as in zlib) over everything before it, in base 62, most significant digit first, padded with `0`. */
+/** CRC-32 (as in zlib) over the text before the checksum, in base 62, most significant digit first, padded with `0`. */
 function withChecksum(text: string): string {
   let rest = crc32(text);
   let digits = '';

@@ -6,8 +6,8 @@ import { JOB_MODES, VISIBILITIES } from './job.ts';
 const IDEMPOTENCY_KEY_DEMAND = 'must be 8 to 128 visible ASCII characters.';
 
 /**
- * What each field of a create may be, in any form of the request. `openapi.json` is made of the same schemas, so lengths are
- * counted as JSON Schema counts them: in Unicode code points. The messages follow the name of the field.
+ * The permitted values of each field of a create, in any form of the request. `openapi.json` uses the same schemas, so lengths count
+ * Unicode code points, as in JSON Schema. Each message follows the name of its field.
  */
 export const fieldSchemas = {
   visibility: oneOf(VISIBILITIES).describe(
@@ -15,14 +15,14 @@ export const fieldSchemas = {
   ),
   mode: oneOf(JOB_MODES).describe('`blocking` keeps the connection open until the job is completed.'),
   preserve_metadata: trueOrFalse().describe(
-    'Where the service is in compliance mode, it also makes a copy of the document without XMP metadata, unless this is true.',
+    'In compliance mode, the service also makes a copy of the document without XMP metadata, unless this is true.',
   ),
   purpose: opaqueText(128).describe('Free-form label for quotas, analytics and support.'),
   customer_reference: opaqueText(512).describe(
     'Opaque value, echoed verbatim in the receipt and in webhooks.',
   ),
   checksum_sha256: hexDigest(256).describe(
-    'Declared SHA-256 of the document; `checksum_mismatch` when the bytes disagree.',
+    'The declared SHA-256 of the document. If the document differs, the error is `checksum_mismatch`.',
   ),
   source_url: sourceUrl(2048),
   document_sha256: hexDigest(256),
@@ -32,14 +32,14 @@ export const fieldSchemas = {
     .string(IDEMPOTENCY_KEY_DEMAND)
     .regex(IDEMPOTENCY_KEY_PATTERN, IDEMPOTENCY_KEY_DEMAND)
     .describe(
-      'As the header of a single create by digests, and among the same keys. With one in every line, a batch that broke off is repeated whole.',
+      'The same as the Idempotency-Key header of a single create by digests; both share the same keys. If every line has a key, you can repeat an interrupted batch as a whole.',
     ),
   receipt: trueOrFalse().describe('Whether the answer of a `blocking` line carries the receipt.'),
 };
 export type FieldName = keyof typeof fieldSchemas;
 export type FieldValues = { [Name in FieldName]?: z.infer<(typeof fieldSchemas)[Name]> };
 
-/** The value of a field. Throws ServiceError that names the field and what its value must be. */
+/** Parses the value of a field. Throws ServiceError that names the field and its permitted values. */
 export function parseField(name: FieldName, value: unknown): FieldValues[FieldName] {
   const parsed = fieldSchemas[name].safeParse(value);
   if (parsed.success) return parsed.data;
@@ -47,12 +47,12 @@ export function parseField(name: FieldName, value: unknown): FieldValues[FieldNa
   throw faultIn(name, code, parsed.error.issues[0]?.message ?? 'is not valid.');
 }
 
-/** A caller sent one field, or one file, more than once. */
+/** The error if the caller sent one field, or one file, more than once. */
 export function duplicateField(name: string): ServiceError {
   return faultIn(name, 'duplicate_parameter', 'was sent more than once. Send it once.');
 }
 
-/** A field has a value that is not allowed; `demand` says what is: `must be UTF-8.` */
+/** The error for a field with a value that is not allowed; `demand` says what is allowed: `must be UTF-8.` */
 export function invalidField(name: string, demand: string): ServiceError {
   return faultIn(name, 'invalid_parameter', demand);
 }
@@ -61,13 +61,13 @@ export function missingField(name: string): ServiceError {
   return faultIn(name, 'missing_parameter', 'is required. Add it.');
 }
 
-/** A name as the caller sent it, which may be anything; `names` are those of this request. */
+/** The error for an unknown field, whose name may be any text; `names` are the fields of this request. */
 export function unknownField(name: string, names: readonly string[]): ServiceError {
   const message = `${quoteName(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
   return new ServiceError('unknown_parameter', message, { parameter: shorten(name) });
 }
 
-/** A name as the caller sent it, made safe to print. */
+/** A name as the caller sent it, quoted so that it can be printed safely. */
 export function quoteName(name: string): string {
   return JSON.stringify(shorten(name));
 }
@@ -89,7 +89,7 @@ function trueOrFalse() {
   return z.boolean('must be exactly true or false.');
 }
 
-/** Text without U+0000, which ends the text for many a receiver, and without lone surrogates, which have no UTF-8 form. */
+/** Text without U+0000, which ends the text for many receivers, and without lone surrogates, which have no UTF-8 form. */
 function wellFormedText() {
   return z
     .string('must be a string.')
@@ -97,17 +97,17 @@ function wellFormedText() {
     .refine((text) => !text.includes('\0'), 'must not contain the character U+0000.');
 }
 
-/** Text that is kept and echoed as it is: no trimming, no normalisation. Its control characters are the caller's own affair. */
+/** Text that is kept and echoed unchanged, without trimming or normalisation. It may contain control characters. */
 function opaqueText(charactersMax: number) {
   return wellFormedText()
     .refine(
       (text) => hasCharacters(text, charactersMax),
-      `must have 1 to ${charactersMax} characters. Shorten it, or leave the field out.`,
+      `must have 1 to ${charactersMax} characters. Shorten the value, or omit the field.`,
     )
     .meta({ minLength: 1, maxLength: charactersMax });
 }
 
-/** Counts no further than necessary: a code point takes two UTF-16 code units at most. */
+/** Counts no further than necessary: a code point takes at most two UTF-16 code units. */
 function hasCharacters(text: string, charactersMax: number): boolean {
   return text !== '' && text.length <= 2 * charactersMax && [...text].length <= charactersMax;
 }
@@ -134,6 +134,6 @@ function sourceUrl(charactersMax: number) {
       error: `must be an absolute http or https URL of at most ${charactersMax} characters.`,
       abort: true,
     })
-    .refine((text) => isOpen(new URL(text)), 'must carry no credentials before its host.')
+    .refine((text) => isOpen(new URL(text)), 'must not contain credentials before its host.')
     .meta({ format: 'uri', maxLength: charactersMax });
 }

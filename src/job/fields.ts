@@ -14,7 +14,7 @@ import {
 } from './fieldValues.ts';
 import type { DocumentDigests, JobMode, Visibility } from './job.ts';
 
-/** What a create asks for, every field parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
+/** The request of a create: every field is parsed and within its bounds (sections 2.3 and 2.4 of the contract). */
 export interface CreateRequest {
   visibility: Visibility;
   mode: JobMode;
@@ -25,22 +25,22 @@ export interface CreateRequest {
   checksumSha256?: string;
 }
 
-/** A create by reference: both fields are required there. */
+/** A create by reference: both fields are required. */
 export interface JsonCreateRequest extends CreateRequest {
   sourceUrl: string;
   checksumSha256: string;
 }
 
-/** A create for a document that stays with the caller. */
+/** A create by digests: the document stays with the caller. */
 export interface DigestCreateRequest extends CreateRequest {
   document: DocumentDigests;
 }
 
-/** One of many creates by digests in one request, with what is a header elsewhere. */
+/** One of many creates by digests in one request. Its members replace the headers of a single create. */
 export interface BulkLine {
   request: DigestCreateRequest;
   idempotencyKey?: string;
-  /** Whether the answer is to carry the receipt. */
+  /** Whether the answer must contain the receipt. */
   receipt: boolean;
 }
 
@@ -55,7 +55,7 @@ const ofDocument = {
   preserve_metadata: fieldSchemas.preserve_metadata.default(false),
   checksum_sha256: fieldSchemas.checksum_sha256.exactOptional(),
 };
-/** No copy can be made of a document that is never here, with metadata or without. */
+/** The service never receives this document, so it cannot make a copy. */
 const ofDigests = {
   ...common,
   document_sha256: fieldSchemas.document_sha256,
@@ -63,7 +63,7 @@ const ofDigests = {
   bytes: fieldSchemas.bytes,
 };
 
-/** The fields of each form of a create, by the name that the form has in `openapi.json`. */
+/** The fields of each form of a create. The key is the name of the form in `openapi.json`. */
 export const CREATE_FORMS = {
   CreateByQuery: z.strictObject(ofDocument),
   CreateByUpload: z.strictObject({
@@ -77,12 +77,12 @@ export const CREATE_FORMS = {
       source_url: fieldSchemas.source_url,
     })
     .describe(
-      'A hosted document, at an origin that the administrator allows: else `source_not_allowed`. Its server is asked with HEAD before the job is accepted, the document is fetched after that.',
+      'A hosted document. The administrator must allow its origin; otherwise the error is `source_not_allowed`. The service sends HEAD to the server before it accepts the job, and fetches the document afterwards.',
     ),
   CreateByDigest: z
     .strictObject(ofDigests)
     .describe(
-      'The document stays with the caller. Its receipt says `source: "digest"` and `scan.verdict: "not_scanned"`; no copy without metadata is made of it.',
+      'The document stays with the caller. Its receipt says `source: "digest"` and `scan.verdict: "not_scanned"`; the service makes no copy without metadata.',
     ),
   BatchLine: z.strictObject({
     ...ofDigests,
@@ -96,40 +96,40 @@ export class FormFields {
   readonly #values: FieldValues = {};
   readonly #onPurpose: ((purpose: string) => void) | undefined;
 
-  /** `onPurpose` is told as soon as the purpose is known, and may throw to refuse it. */
+  /** Calls `onPurpose` as soon as the purpose is known; `onPurpose` may throw to refuse it. */
   constructor(onPurpose?: (purpose: string) => void) {
     this.#onPurpose = onPurpose;
   }
 
-  /** Before the value is known. Throws ServiceError for an unknown name and for a repeated one. */
+  /** Call this before the value is known. Throws ServiceError for an unknown name and for a repeated name. */
   expect(name: string): asserts name is FieldName {
     requireNew(this.#values, name, CREATE_FORMS.CreateByUpload, 'source_url');
   }
 
-  /** Throws what {@link expect} throws, and ServiceError for a value out of bounds. */
+  /** Throws the errors of {@link expect}, and ServiceError for a value out of bounds. */
   add(name: string, text: string): void {
     this.expect(name);
     setText(this.#values, name, text);
     if (name === 'purpose') this.#onPurpose?.(text);
   }
 
-  /** Set when `source_url` came as a field, which this form has no place for. */
+  /** Set if `source_url` came as a field, which this form does not support. */
   get sourceUrl(): string | undefined {
     return this.#values.source_url;
   }
 
-  /** Undefined while it has not come. */
+  /** Undefined until the field has arrived. */
   get preserveMetadata(): boolean | undefined {
     return this.#values.preserve_metadata;
   }
 
-  /** After the last field; throws ServiceError `missing_parameter`. */
+  /** Call this after the last field. Throws ServiceError `missing_parameter`. */
   finish(): CreateRequest {
     return requestOf(this.#values);
   }
 }
 
-/** Parses the query of a create whose body is the document; throws ServiceError. */
+/** Parses the query of a create whose body is the document. Throws ServiceError. */
 export function parseQueryCreate(querystring: string): CreateRequest {
   const values: FieldValues = {};
   for (const [name, text] of pairsOf(querystring)) {
@@ -139,10 +139,10 @@ export function parseQueryCreate(querystring: string): CreateRequest {
   return requestOf(values);
 }
 
-/** Names and values of a query. Taken no more leniently than fields of a form: what cannot be read is refused, not replaced. */
+/** Names and values of a query. The rules are as strict as for form fields: unreadable bytes are refused, not replaced. */
 function pairsOf(querystring: string): URLSearchParams {
   if (!isPercentEncoded(querystring)) {
-    const message = 'The query must be percent-encoded UTF-8, as encodeURIComponent makes it.';
+    const message = 'The query must be percent-encoded UTF-8, as encodeURIComponent produces it.';
     throw new ServiceError('invalid_request', message);
   }
   return new URLSearchParams(querystring);
@@ -158,7 +158,7 @@ function isPercentEncoded(querystring: string): boolean {
   }
 }
 
-/** Parses a JSON create by reference whole; throws ServiceError. */
+/** Parses a complete create by reference in JSON. Throws ServiceError. */
 export function parseJsonCreate(body: unknown): JsonCreateRequest {
   const values = valuesOf(body, CREATE_FORMS.CreateBySource);
   const sourceUrl = values.source_url ?? missing('source_url');
@@ -166,17 +166,20 @@ export function parseJsonCreate(body: unknown): JsonCreateRequest {
   return { ...requestOf(values), sourceUrl, checksumSha256 };
 }
 
-/** Parses a create by digests whole; throws ServiceError. */
+/** Parses a complete create by digests. Throws ServiceError. */
 export function parseDigestCreate(body: unknown): DigestCreateRequest {
   return digestRequestOf(valuesOf(body, CREATE_FORMS.CreateByDigest));
 }
 
-/** Parses one of many creates by digests; throws ServiceError. */
+/** Parses one of many creates by digests. Throws ServiceError. */
 export function parseBulkLine(line: unknown): BulkLine {
   const values = valuesOf(line, CREATE_FORMS.BatchLine);
   const request = digestRequestOf(values);
   if (values.receipt && request.mode === 'async')
-    throw invalidField('receipt', 'needs the mode blocking: another job has none yet when it is answered.');
+    throw invalidField(
+      'receipt',
+      'requires the mode blocking: other modes answer before the receipt exists.',
+    );
   return {
     request,
     ...(values.idempotency_key !== undefined && { idempotencyKey: values.idempotency_key }),
@@ -200,8 +203,8 @@ function valuesOf(body: unknown, form: z.ZodObject): FieldValues {
 }
 
 /**
- * Tells whether two creates are the same request: SHA-256, lower-case hex, over the parsed fields and the document's
- * digest in canonical JSON (fixed order, absent fields left out). The raw body will not do: multipart boundaries change.
+ * Identifies equal creates: SHA-256, lower-case hex, over the parsed fields and the document's digest in canonical JSON (fixed order,
+ * absent fields left out). The raw body does not identify a create, because multipart boundaries change.
  */
 export function fingerprint(
   request: CreateRequest | JsonCreateRequest | DigestCreateRequest,
@@ -233,7 +236,7 @@ function requestOf(values: FieldValues): CreateRequest {
   };
 }
 
-/** A document that is not here has nothing removed from it. */
+/** The service cannot remove metadata from a document that it does not have. */
 function digestRequestOf(values: FieldValues): DigestCreateRequest {
   return {
     ...requestOf(values),
@@ -246,7 +249,7 @@ function digestRequestOf(values: FieldValues): DigestCreateRequest {
   };
 }
 
-/** `true` and `false` as a form spells them; other text stays as it is, and fails as such where a boolean is wanted. */
+/** Converts `true` and `false` of a form to booleans. Other text stays unchanged and fails where a boolean is required. */
 function setText(values: FieldValues, name: FieldName, text: string): void {
   const isBoolean = name === 'preserve_metadata' && (text === 'true' || text === 'false');
   set(values, name, isBoolean ? text === 'true' : text);
@@ -256,7 +259,7 @@ function set(values: Record<string, unknown>, name: FieldName, value: unknown): 
   values[name] = parseField(name, value);
 }
 
-/** The caller is told the fields of the form; `alsoTaken` is one more that is taken. */
+/** The error names the fields of the form; `alsoTaken` is one more accepted field. */
 function requireNew(
   values: FieldValues,
   name: string,

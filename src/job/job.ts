@@ -11,7 +11,7 @@ export type JobMode = (typeof JOB_MODES)[number];
 export const JOB_PHASES = ['queued', 'hashing', 'sealing', 'completed', 'failed'] as const;
 export type JobPhase = (typeof JOB_PHASES)[number];
 
-/** What is known of a document's bytes: both digests in lower-case hex, and the length. */
+/** The digests and the length of a document: both digests are lower-case hex. */
 export interface DocumentDigests {
   sha256: string;
   sha512: string;
@@ -19,8 +19,8 @@ export interface DocumentDigests {
 }
 
 /**
- * `not_configured`: no scanner is. `not_scanned`: the document was never here, only its digests were. `encrypted`: scanned, as
- * far as a scanner sees into it.
+ * `not_configured`: there is no scanner. `not_scanned`: the service received only the digests of the document. `encrypted`: scanned, as
+ * far as a scanner can read the document.
  */
 export const SCAN_VERDICTS = ['clean', 'not_configured', 'not_scanned', 'encrypted'] as const;
 
@@ -30,38 +30,38 @@ export interface ScanResult {
   signatures?: string;
 }
 
-/** Where the document came from: in the request, from a `source_url`, or not at all, its digests standing for it. */
+/** Where the document came from: from the request, from a `source_url`, or from nowhere, because the request has only its digests. */
 export const JOB_SOURCES = ['upload', 'url', 'digest'] as const;
 /**
- * What no client's job has. `canary`: nobody's document, which the service seals to watch itself. `audit`: a record of what an
- * administrator did.
+ * The origin of a job that no client created. `canary`: a test document, with which the service checks itself. `audit`: a record of an
+ * administrator's act.
  */
 const OWN_SOURCES = ['canary', 'audit'] as const;
 export type JobSource = (typeof JOB_SOURCES)[number] | (typeof OWN_SOURCES)[number];
 
-/** Whether it is a job of a client, and none that the service made for itself: only those count and are counted. */
+/** Whether the job belongs to a client. Only those jobs count against limits and in statistics. */
 export function isOfClient({ source }: Pick<Job, 'source'>): boolean {
   return !OWN_SOURCES.some((own) => own === source);
 }
 
-/** What was received of a job's document, and what was found in it. Known as a whole or not at all. */
+/** The content of a job's document and the scan result. All members are known, or none. */
 export interface Content {
   document: DocumentDigests;
   scan: ScanResult;
-  /** The copy without metadata that was made of it (compliance mode). */
+  /** The copy without metadata (compliance mode). */
   sealedDocument?: DocumentDigests;
 }
 
 /**
- * A job as it was asked for. Immutable, save that the {@link Content} of a `url` job is added once it was fetched; what
- * becomes of the job is its {@link Outcome}, recorded beside it.
+ * A job as it was requested. Immutable, except that the {@link Content} of a `url` job is added after the fetch. The {@link Outcome} is
+ * recorded separately.
  */
 export interface Job {
   /** `job_` and a UUIDv7 without dashes: ids sort by the time of acceptance. */
   id: string;
   clientId: string;
   organization: string;
-  /** 32 lower-case hex characters: `Seal-Trace-Id`. */
+  /** The trace id, 32 lower-case hex characters: `Seal-Trace-Id`. */
   traceId: string;
   mode: JobMode;
   visibility: Visibility;
@@ -69,37 +69,37 @@ export interface Job {
   customerReference?: string;
   preserveMetadata: boolean;
   source: JobSource;
-  /** The declared SHA-256, lower-case hex, which the document of a `url` job must have; absent from other jobs. */
+  /** The declared SHA-256, lower-case hex, of the document of a `url` job; absent from other jobs. */
   checksumSha256?: string;
-  /** Known at acceptance, but for `url` jobs. */
+  /** Known at acceptance, except for `url` jobs. */
   content?: Content;
-  /** The quota it counts against, which is its client's; absent where none holds. */
+  /** The quota of the client that the job counts against; absent if no quota applies. */
   quota?: QuotaWindow;
   /** Fixed at acceptance, so that an idempotent replay is byte-identical. */
   capabilities: string[];
   /** By the system clock, milliseconds since the epoch. */
   acceptedAt: number;
-  /** The same in service time (`store/serviceTime.ts`); absent of what earlier versions accepted, and of audit records. */
+  /** The same in service time (`store/serviceTime.ts`). Absent from jobs that earlier versions accepted, and from audit records. */
   since?: number;
-  /** Somebody vouched for the system clock then. */
+  /** The system clock was vouched for at that time. */
   dated?: true;
 }
 
-/** A quota in one of its windows, milliseconds since the epoch, the end exclusive. */
+/** A quota in one of its windows. Times are milliseconds since the epoch; the end is exclusive. */
 export interface QuotaWindow {
   name: string;
   startsAt: number;
   endsAt: number;
 }
 
-/** A job that can be sealed. */
+/** A job with everything that sealing needs. */
 export type ReceivedJob = Job & { content: Content };
 
 export function isReceived(job: Job): job is ReceivedJob {
   return job.content !== undefined;
 }
 
-/** SHA-256 of the job's document, received or yet to come. */
+/** SHA-256 of the job's document, whether received or only declared so far. */
 export function documentSha256(job: Job): string {
   const sha256 = job.content?.document.sha256 ?? job.checksumSha256;
   assert(sha256 !== undefined, `${job.id} has neither a document nor a checksum`);
@@ -112,7 +112,7 @@ export interface Failure {
   failedAt: number;
 }
 
-/** How a job ended. Durable; a job without one is still waiting to be sealed. */
+/** How a job ended. The outcome is durable; a job without an outcome still waits to be sealed. */
 export type Outcome = { kind: 'sealed'; leafIndex: number } | { kind: 'failed'; failure: Failure };
 
 export interface JobRecord {
@@ -120,5 +120,5 @@ export interface JobRecord {
   outcome?: Outcome;
 }
 
-/** Shape of a job id on the wire (section 4.2 of the contract). */
+/** Form of a job id in requests and answers (section 4.2 of the contract). */
 export const JOB_ID_PATTERN = /^job_[A-Za-z0-9]+$/;

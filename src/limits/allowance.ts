@@ -1,7 +1,7 @@
 import type { QuotaWindow } from '../job/job.ts';
 import type { Limits, Standing } from './limits.ts';
 
-/** What one request takes of its client's rate and quota. {@link close} gives back the quota of a job that was not accepted. */
+/** The part of a client's rate and quota that one request takes. {@link close} returns the quota of a job that was not accepted. */
 export class Allowance {
   readonly #limits: Limits;
   readonly #clientId: string;
@@ -14,7 +14,7 @@ export class Allowance {
     this.#clientId = clientId;
   }
 
-  /** Before anything is received. Throws ServiceError `rate_limit_exceeded`. */
+  /** Call this before the request is received. Throws ServiceError `rate_limit_exceeded`. */
   takeRequest(): void {
     this.#limits.takeRequest(this.#clientId);
   }
@@ -33,7 +33,7 @@ export class Allowance {
     return this.#quota;
   }
 
-  /** The job is accepted: it counts from now on. */
+  /** Records that the job is accepted: it counts from now on. */
   keep(): void {
     this.#quota = undefined;
   }
@@ -48,7 +48,7 @@ export class Allowance {
     this.#purpose = purpose;
   }
 
-  /** The policies that apply, and what is left of them. */
+  /** The policies that apply, and the remaining amount of each. */
   standings(): Standing[] {
     const rate = this.#limits.rate(this.#clientId);
     const quota = this.#limits.quota(this.#clientId, this.#purpose);

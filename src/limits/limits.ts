@@ -7,10 +7,10 @@ import { type LimitPolicies, type NamedQuota, PolicyBook, type RatePolicy } from
 import { Quotas } from './quotas.ts';
 import { Rates } from './rates.ts';
 
-/** A policy that applies to a request, and what is left of it. */
+/** A policy that applies to a request, and its remaining amount. */
 export interface Standing {
   kind: 'rate' | 'quota';
-  /** Of a quota. */
+  /** The name of the quota; absent for a rate. */
   name?: string;
   limit: number;
   windowMs: number;
@@ -24,10 +24,10 @@ export interface ClientUsage {
   standings: Standing[];
 }
 
-/** Called at every refusal, with the kind of limit; must not throw. */
+/** Called at every refusal with the kind of limit; must not throw. */
 export type RefusalObserver = (clientId: string, kind: Standing['kind']) => void;
 
-/** Rates and quotas of all clients. The policies may change at any time; the counts stay. */
+/** Rates and quotas of all clients. The policies can change at any time; the counts stay. */
 export class Limits {
   readonly #rates: Rates;
   readonly #quotas: Quotas;
@@ -35,7 +35,7 @@ export class Limits {
   readonly #onRefusal: RefusalObserver;
   #policies: PolicyBook;
 
-  /** `counts` are those in the store. Windows of quotas are days and hours of `clock`; a rate has no windows. */
+  /** `counts` are the counts in the store. Windows of quotas are days and hours of `clock`; a rate has no windows. */
   constructor(
     policies: LimitPolicies,
     counts: QuotaCount[],
@@ -64,7 +64,7 @@ export class Limits {
     throw rateExceeded(policy, resetMs);
   }
 
-  /** Throws ServiceError `quota_exceeded` when this client can create no job, whatever its purpose. */
+  /** Throws ServiceError `quota_exceeded` if this client can create no job, whatever its purpose. */
   refuseExhausted(clientId: string): void {
     const quotas = this.#policies.inescapable(clientId);
     const spent = quotas.map((quota) => ({ quota, ...this.#quotas.remainder(clientId, quota.name, quota) }));
@@ -73,7 +73,7 @@ export class Limits {
     if (soonest) throw this.#quotaExceeded(clientId, soonest.quota, soonest.resetMs);
   }
 
-  /** The quota a job counts against from now on; undefined without a limit. Throws ServiceError `quota_exceeded`. */
+  /** The quota that a job counts against from now on; undefined without a limit. Throws ServiceError `quota_exceeded`. */
   takeJob(clientId: string, purpose: string | undefined): QuotaWindow | undefined {
     const quota = this.#policies.quota(clientId, purpose);
     if (quota === undefined) return undefined;
@@ -99,7 +99,7 @@ export class Limits {
     return quota && this.#standing(clientId, quota);
   }
 
-  /** Of every client with limits of its own, of every other that has used something of one, and of those in `known`; by name. */
+  /** The usage of every client with its own limits, of every other client with some usage, and of the clients in `known`, by name. */
   usage(known: readonly string[] = []): ClientUsage[] {
     const { clients: own } = this.#policies;
     const clients = new Set([...known, ...own, ...this.#rates.clients(), ...this.#quotas.clients()]);

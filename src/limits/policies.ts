@@ -1,29 +1,32 @@
-/** How many requests a client may send. Infinity means no limit. */
+/** How many requests a client can send. Infinity means no limit. */
 export interface RatePolicy {
   readonly requests: number;
-  /** Milliseconds in which as many come back. */
+  /** Milliseconds in which `requests` are allowed again. */
   readonly windowMs: number;
 }
 
-/** How many jobs a client may create in each window. Infinity means no limit. */
+/** How many jobs a client can create in each window. Infinity means no limit. */
 export interface QuotaPolicy {
   readonly jobs: number;
   readonly windowMs: number;
 }
 
-/** Quotas by name: that of the purpose they are for, or {@link DEFAULT_QUOTA}. */
+/** Quotas by name: the purpose that the quota is for, or {@link DEFAULT_QUOTA}. */
 type Quotas = Readonly<Record<string, QuotaPolicy>>;
 
 export interface LimitPolicies {
-  /** Of each client. */
+  /** The limits of each client. */
   readonly rate: RatePolicy;
-  /** Of each client. */
+  /** The quotas of each client. */
   readonly quotas: Quotas;
-  /** Limits of single clients instead of those above, by client. */
+  /** Limits of single clients, by client; they replace the limits above. */
   readonly clients: Readonly<Record<string, { readonly rate?: RatePolicy; readonly quotas: Quotas }>>;
 }
 
-/** The quota of jobs without a purpose and of all purposes without a quota of their own: they share it, so that a new purpose does not evade it. */
+/**
+ * The quota of jobs without a purpose and of all purposes without their own quota. These purposes share it, so that a new purpose does
+ * not evade the quota.
+ */
 export const DEFAULT_QUOTA = 'default';
 
 export const NO_LIMITS: LimitPolicies = {
@@ -36,7 +39,7 @@ export interface NamedQuota extends QuotaPolicy {
   name: string;
 }
 
-/** Finds the policy that applies. Purposes come from callers, so they are looked up in maps only. */
+/** Finds the policy that applies. Callers choose purposes, so purposes are looked up in maps only. */
 export class PolicyBook {
   readonly #rate: RatePolicy;
   readonly #quotas: Map<string, QuotaPolicy>;
@@ -53,20 +56,20 @@ export class PolicyBook {
     );
   }
 
-  /** Undefined where there is no limit. */
+  /** Undefined if there is no limit. */
   rate(clientId: string): RatePolicy | undefined {
     const rate = this.#clients.get(clientId)?.rate ?? this.#rate;
     return Number.isFinite(rate.requests) ? rate : undefined;
   }
 
-  /** Undefined where there is no limit. */
+  /** Undefined if there is no limit. */
   quota(clientId: string, purpose: string | undefined): NamedQuota | undefined {
     const own = purpose === undefined ? undefined : this.#named(clientId, purpose);
     const quota = own ?? this.#named(clientId, DEFAULT_QUOTA);
     return quota && Number.isFinite(quota.jobs) ? quota : undefined;
   }
 
-  /** The quotas one of which every job of this client takes; none if there are purposes without limit. */
+  /** The quotas of which every job of this client takes one. None if there are purposes without limit. */
   inescapable(clientId: string): NamedQuota[] {
     const quotas = this.#all(clientId);
     return quotas.every((quota) => quota !== undefined) ? quotas : [];
@@ -77,12 +80,12 @@ export class PolicyBook {
     return this.#all(clientId).filter((quota) => quota !== undefined);
   }
 
-  /** Clients with limits of their own. */
+  /** Clients with their own limits. */
   get clients(): Iterable<string> {
     return this.#clients.keys();
   }
 
-  /** One for each name a quota has; undefined for one without limit. */
+  /** One quota for each name; undefined for a name without limit. */
   #all(clientId: string): (NamedQuota | undefined)[] {
     const own = this.#clients.get(clientId)?.quotas.keys() ?? [];
     const names = new Set([DEFAULT_QUOTA, ...this.#quotas.keys(), ...own]);

@@ -4,30 +4,30 @@ import { QUOTA_RETENTION_MS, type QuotaCount } from '../store/store.ts';
 import type { QuotaPolicy } from './policies.ts';
 import type { Remainder } from './rates.ts';
 
-/** A Monday, so that windows of seven days begin on Mondays; those of a day and of an hour begin with the day and hour, UTC. */
+/** A Monday, so that windows of seven days begin on Mondays. Windows of a day and of an hour begin with the day and the hour, UTC. */
 const WINDOWS_BEGIN_MS = Date.UTC(1970, 0, 5);
 
-/** The window of that length which `now` lies in. */
+/** The window of this length that contains `now`. */
 export function windowAt(now: number, name: string, { windowMs }: QuotaPolicy): QuotaWindow {
   const startsAt = now - ((((now - WINDOWS_BEGIN_MS) % windowMs) + windowMs) % windowMs);
   return { name, startsAt, endsAt: startsAt + windowMs };
 }
 
 /**
- * How many jobs count against each quota: those in the store, and those being received. A job is counted before it is received in full
- * and uncounted if it is not accepted, so no number of simultaneous requests exceeds a quota.
+ * How many jobs count against each quota: the jobs in the store, and those being received. A job is counted before it is received
+ * completely, and uncounted if it is not accepted, so no number of simultaneous requests can exceed a quota.
  */
 export class Quotas {
   readonly #clock: Clock;
   readonly #counts: Map<string, QuotaCount>;
 
-  /** `counts` are those in the store, which nobody else may add to from now on. */
+  /** `counts` are the counts in the store. From now on only this object may change them. */
   constructor(clock: Clock, counts: QuotaCount[]) {
     this.#clock = clock;
     this.#counts = new Map(counts.map((count) => [nameOf(count.clientId, count), { ...count }]));
   }
 
-  /** Counts one job; undefined, and nothing is counted, when the quota is used up. */
+  /** Counts one job. Returns undefined and counts nothing if the quota is used up. */
   take(clientId: string, name: string, policy: QuotaPolicy): QuotaWindow | undefined {
     const window = windowAt(this.#clock(), name, policy);
     const count = this.#counts.get(nameOf(clientId, window)) ?? this.#begin(clientId, window);

@@ -1,35 +1,35 @@
 import type { Clock } from '../base/clock.ts';
 import type { RatePolicy } from './policies.ts';
 
-/** How full the bucket of a client is, in request-milliseconds: whole numbers, so that nothing is lost by rounding. */
+/** The level of a client's bucket, in request-milliseconds: whole numbers, so that rounding loses nothing. */
 interface Bucket {
   policy: RatePolicy;
   level: number;
-  /** When the level was that, in whole milliseconds of the clock. */
+  /** The time of that level, in whole milliseconds of the clock. */
   at: number;
 }
 
-/** What is left of a policy. */
+/** The remaining amount of a policy. */
 export interface Remainder {
   remaining: number;
-  /** Milliseconds until there may be more, at least 1. */
+  /** Milliseconds until more is available, at least 1. */
   resetMs: number;
 }
 
 /**
- * A leaky bucket for each client: `requests` at once at most, and one comes back each `windowMs / requests`. In memory, since
- * after a restart nobody minds: what is to outlast it is a quota.
+ * A leaky bucket for each client: at most `requests` at once, and one more every `windowMs / requests`. The buckets are in memory,
+ * because a restart may reset a rate; a limit that must survive a restart is a quota.
  */
 export class Rates {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Whole milliseconds of a clock that nobody sets. */
+  /** Whole milliseconds of a clock that nobody can set. */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Counts one request; false, and nothing is counted, when there is none left. */
+  /** Counts one request. Returns false and counts nothing if no request is left. */
   take(clientId: string, policy: RatePolicy): boolean {
     const level = this.#level(clientId, policy) + policy.windowMs;
     if (level > capacity(policy)) return false;
@@ -45,7 +45,7 @@ export class Rates {
     return { remaining, resetMs: Math.ceil((level - nextLevel) / requests) };
   }
 
-  /** Those that sent a request since the start. */
+  /** Clients that sent a request since the start. */
   clients(): Iterable<string> {
     return this.#buckets.keys();
   }

@@ -1,8 +1,8 @@
 import { malformed, type Part, parsePartHeaders } from './headers.ts';
 
-/** Where the bytes of one part go. Whatever it throws, {@link FormParser.write} throws. */
+/** Receives the bytes of one part. An error that it throws is thrown by {@link FormParser.write}. */
 export interface PartSink {
-  /** The bytes are the sink's from now on. */
+  /** The sink owns the bytes from now on. */
   write(bytes: Buffer): void;
   end(): void;
 }
@@ -18,20 +18,20 @@ const CLOSING = '--';
 const QUICK_BYTES = 7;
 
 /**
- * Splits a multipart/form-data body into its parts as it arrives (RFC 7578; RFC 2046, section 5.1). Strict: what a parser could read in
- * two ways is refused, and nothing is left out, decoded or replaced in silence. After a throw the parser must not be used any more.
+ * Splits a multipart/form-data body into its parts as it arrives (RFC 7578; RFC 2046, section 5.1). The parser is strict: it refuses
+ * input that has two readings, and never silently omits, decodes or replaces anything. After a throw it must not be used any more.
  */
 export class FormParser {
-  /** With the line end before it, which belongs to the delimiter and not to the part. */
+  /** Includes the line end before the boundary, which belongs to the delimiter and not to the part. */
   readonly #delimiter: Buffer;
-  /** Its first bytes, which are searched for. */
+  /** The first bytes of the delimiter, for the search. */
   readonly #quick: Buffer;
   readonly #open: (part: Part) => PartSink;
   #state: 'preamble' | 'headers' | 'content' | 'closed' = 'preamble';
   #sink: PartSink | undefined;
-  /** What was received and cannot be told from the start of a delimiter, or is a header that is not whole. */
+  /** Received bytes that may be the start of a delimiter, or an incomplete header. */
   #held: Buffer = Buffer.from(LINE_END);
-  /** Bytes at the start of the content that end the headers: a delimiter may not begin with them. */
+  /** Bytes at the start of the content that end the headers: a delimiter must not begin with them. */
   #lead = 0;
   #parts = 0;
 
@@ -41,7 +41,7 @@ export class FormParser {
     this.#open = open;
   }
 
-  /** Takes the next bytes of the body, for good. Throws ServiceError `malformed_multipart`, and what the sinks throw. */
+  /** Takes the next bytes of the body and owns them. Throws ServiceError `malformed_multipart`, and the errors of the sinks. */
   write(chunk: Buffer): void {
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = NOTHING;
@@ -51,17 +51,17 @@ export class FormParser {
     }
   }
 
-  /** After the last byte of the body. Throws ServiceError `malformed_multipart` unless the closing boundary was seen. */
+  /** Call this after the last byte of the body. Throws ServiceError `malformed_multipart` if there was no closing boundary. */
   end(): void {
     if (this.#state !== 'closed') throw malformed('it ends before its closing boundary');
   }
 
-  /** Reads to the next delimiter, of the preamble too; where it ends, or undefined when more bytes are needed. */
+  /** Reads to the next delimiter, also in the preamble. Returns the end of the delimiter, or undefined if more bytes are needed. */
   #readContent(bytes: Buffer, at: number): number | undefined {
     const end = this.#delimiterIn(bytes, at);
     if (end === -1) {
       const doubtful = this.#doubtfulFrom(bytes, at);
-      // A copy: the sink owns these bytes from now on.
+      // Copies the bytes, because the sink owns them from now on.
       this.#held = Buffer.from(bytes.subarray(doubtful));
       this.#pass(bytes, at, doubtful);
       return undefined;
@@ -90,7 +90,7 @@ export class FormParser {
     if (content.length > 0) this.#sink?.write(content);
   }
 
-  /** Where the bytes end in what may be the start of a delimiter. */
+  /** Where the bytes end in a possible start of a delimiter. */
   #doubtfulFrom(bytes: Buffer, at: number): number {
     let from = bytes.indexOf(CR, Math.max(at, bytes.length - this.#delimiter.length + 1));
     while (from !== -1 && bytes.compare(this.#delimiter, 0, bytes.length - from, from) !== 0) {
@@ -99,7 +99,7 @@ export class FormParser {
     return from === -1 ? bytes.length : from;
   }
 
-  /** Reads what follows a delimiter: headers, or the mark that the form is closed. What follows that is nobody's. */
+  /** Reads what follows a delimiter: headers, or the mark that closes the form. Everything after that mark is ignored. */
   #readHeaders(bytes: Buffer, at: number): number | undefined {
     if (bytes.toString('latin1', at, at + CLOSING.length) === CLOSING) {
       this.#state = 'closed';

@@ -1,44 +1,44 @@
 import { ServiceError } from '../base/errors.ts';
 
-/** What the headers of a part say (RFC 7578, section 4). */
+/** The content of the headers of a part (RFC 7578, section 4). */
 export interface Part {
   name: string;
-  /** A file by its filename, or by a content type only files have; otherwise a text field. */
+  /** A part is a file if it has a filename or a content type that only files have; otherwise it is a text field. */
   isFile: boolean;
 }
 
-/** By lower-case name, every value a string of bytes (latin1). */
+/** By lower-case name. Every value is a string of bytes (latin1). */
 type PartHeaders = Map<string, string[]>;
 
-/** A field of RFC 5322, section 2.2, its continuation lines included. */
+/** A field of RFC 5322, section 2.2, including its continuation lines. */
 const FIELD = /^([\w!#$%&'*+.^`|~-]+):[ \t]?([^\r\n\0]*(?:\r\n[ \t][^\r\n\0]*)*)$/;
 const NEXT_FIELD = /\r\n(?![ \t])/;
 /** `; name=value` or `; name="quoted \"value\""`, or nothing after a semicolon (RFC 9110, section 5.6.6). */
 const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*)))?[ \t]*/y;
-/** RFC 2046, section 5.1.1. */
+/** Characters of a boundary (RFC 2046, section 5.1.1). */
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
 const IDENTITY_ENCODINGS = ['7bit', '8bit', 'binary'];
 const UTF8_CHARSETS = ['utf-8', 'utf8', 'us-ascii'];
 const FILE_TYPES = ['application/pdf', 'application/octet-stream'];
 const HEADERS_MAX = 16;
 const PLAIN_TEXT = parseParameters('text/plain');
-/** Most text is, and need not be decoded then. */
+/** Matches most text, which then needs no decoding. */
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The boundary of a multipart/form-data body; throws ServiceError `malformed_multipart`. */
+/** The boundary of a multipart/form-data body. Throws ServiceError `malformed_multipart`. */
 export function boundaryOf(contentType: string | undefined): string {
   const boundary = parseParameters(contentType ?? '')?.parameters.get('boundary');
-  if (boundary === undefined) throw malformed('its Content-Type must give one boundary');
+  if (boundary === undefined) throw malformed('its Content-Type must have one boundary');
   if (!BOUNDARY.test(boundary))
     throw malformed('its boundary must be 1 to 70 characters that RFC 2046 allows');
   return boundary;
 }
 
 /**
- * Reads a part's headers: what is between its delimiter and the empty line, in latin1. Throws ServiceError `malformed_multipart`, also for a
- * line that is no header: to leave it out could leave out a Content-Transfer-Encoding.
+ * Reads a part's headers: the text between its delimiter and the empty line, in latin1. Throws ServiceError `malformed_multipart`, also
+ * for a line that is not a header: an ignored line could be a Content-Transfer-Encoding.
  */
 export function parsePartHeaders(block: string): Part {
   const headers = fieldsOf(block);
@@ -50,7 +50,7 @@ export function parsePartHeaders(block: string): Part {
   requireIdentityEncoding(only(headers, 'content-transfer-encoding'));
   const contentType = only(headers, 'content-type');
   const type = contentType === undefined ? PLAIN_TEXT : parseParameters(contentType);
-  if (type === undefined) throw malformed('a part has a Content-Type that cannot be read');
+  if (type === undefined) throw malformed('a part has an unreadable Content-Type');
   if (type.value.startsWith('multipart/'))
     throw malformed('a part may not be multipart itself (RFC 7578, section 4.3)');
   const isFile = hasFilename(disposition.parameters) || FILE_TYPES.includes(type.value);
@@ -58,7 +58,7 @@ export function parsePartHeaders(block: string): Part {
   return { name: decodeName(name), isFile };
 }
 
-/** Text from bytes that must be UTF-8; undefined when they are not. Nothing is replaced or dropped, not even a BOM. */
+/** Decodes bytes that must be UTF-8; undefined if they are not. Nothing is replaced or dropped, not even a BOM. */
 export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes);
@@ -78,7 +78,7 @@ function fieldsOf(block: string): PartHeaders {
   for (const line of lines) {
     const [, name, value] = FIELD.exec(line) ?? [];
     if (name === undefined || value === undefined || restOfDelimiter !== '') {
-      throw malformed('a part has a header that cannot be read');
+      throw malformed('a part has an unreadable header');
     }
     const known = fields.get(name.toLowerCase()) ?? [];
     fields.set(name.toLowerCase(), [...known, value.replaceAll('\r\n', '')]);
@@ -92,7 +92,7 @@ function only(headers: PartHeaders, name: string): string | undefined {
   return values[0];
 }
 
-/** Splits `value; name=value; …`, names in lower case; undefined when it does not parse or repeats a name. */
+/** Splits `value; name=value; …`, with names in lower case. Undefined if the text does not parse or repeats a name. */
 function parseParameters(text: string): { value: string; parameters: Map<string, string> } | undefined {
   const end = text.indexOf(';');
   const value = (end === -1 ? text : text.slice(0, end)).trim().toLowerCase();
@@ -113,7 +113,7 @@ function withoutEscapes(quoted: string | undefined): string | undefined {
   return quoted?.includes('\\') ? quoted.replaceAll(/\\(.)/g, '$1') : quoted;
 }
 
-/** RFC 7578, section 4.7: encodings are deprecated; to undo one silently would seal other bytes than were sent. */
+/** RFC 7578, section 4.7, deprecates encodings; silent decoding would seal other bytes than the client sent. */
 function requireIdentityEncoding(encoding: string | undefined): void {
   if (encoding !== undefined && !IDENTITY_ENCODINGS.includes(encoding.trim().toLowerCase())) {
     throw malformed('a part has a Content-Transfer-Encoding; send its bytes as they are');
@@ -122,7 +122,7 @@ function requireIdentityEncoding(encoding: string | undefined): void {
 
 function requireUtf8(charset: string | undefined): void {
   if (charset !== undefined && !UTF8_CHARSETS.includes(charset.toLowerCase())) {
-    throw malformed('a part has another charset than UTF-8; send text as UTF-8');
+    throw malformed('a part has a charset other than UTF-8; send text as UTF-8');
   }
 }
 
