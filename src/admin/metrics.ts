@@ -54,7 +54,7 @@ class StatusGauges {
     });
   }
 
-  /** Removes from the metrics what is no longer in the status. */
+  /** Removes metrics that are no longer in the status. */
   set(status: AdminStatus): void {
     for (const { metric, isPlain, samples } of this.#metrics) {
       metric.reset();

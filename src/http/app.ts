@@ -82,7 +82,7 @@ export interface AppParts {
   connectionsPerAddressMax: number;
 }
 
-/** The API as a request listener; `lifecycle.draining` makes it refuse what is new. */
+/** The API as a request listener. While `lifecycle.draining` is true, it refuses new requests. */
 export interface App {
   handle: RequestListener;
   lifecycle: { draining: boolean };

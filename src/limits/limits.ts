@@ -128,6 +128,6 @@ export class Limits {
 
 function rateExceeded({ requests, windowMs }: RatePolicy, resetMs: number): ServiceError {
   const seconds = Math.ceil(resetMs / 1000);
-  const message = `This client may send ${requests} requests in ${formatDuration(windowMs)}. Repeat this one in ${seconds} s.`;
+  const message = `This client may send ${requests} requests in ${formatDuration(windowMs)}. Repeat the request in ${seconds} s.`;
   return new ServiceError('rate_limit_exceeded', message, { retryAfterSeconds: seconds });
 }

@@ -69,7 +69,7 @@ export class PolicyBook {
     return quota && Number.isFinite(quota.jobs) ? quota : undefined;
   }
 
-  /** The quotas of which every job of this client takes one. None if there are purposes without limit. */
+  /** Every job of this client takes one of these quotas. None if there are purposes without limit. */
   inescapable(clientId: string): NamedQuota[] {
     const quotas = this.#all(clientId);
     return quotas.every((quota) => quota !== undefined) ? quotas : [];

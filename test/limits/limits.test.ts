@@ -108,7 +108,7 @@ t.test('other policies hold at once, for what was counted too', async (t) => {
   limits.takeRequest('a');
   t.throws(() => limits.takeRequest('a'), {
     code: 'rate_limit_exceeded',
-    message: 'This client may send 1 requests in 1m. Repeat this one in 60 s.',
+    message: 'This client may send 1 requests in 1m. Repeat the request in 60 s.',
     retryAfterSeconds: 60,
   });
   limits.takeRequest('b');
