@@ -17,40 +17,40 @@ import { newSerial } from './serial.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
-/** Longest query that is read. Stock clients send about 100 bytes. */
+/** Longest query that the authority reads. Stock clients send about 100 bytes. */
 export const QUERY_BYTES_MAX = 4096;
 
-/** An HSM's key. A signature it gives is already verified; undefined when it can give none. */
+/** A key in an HSM. Its signatures are already verified; undefined when the key cannot sign. */
 export interface UnitSigner {
   readonly key: { algorithm: AuthorityAlgorithm; spki: string };
   readonly ready: boolean;
   sign(message: Uint8Array): Promise<Uint8Array | undefined>;
 }
 
-/** A time-stamping unit: a key, and its certificate with those above it, the root last. */
+/** A time-stamping unit: a key and its certificate chain, the root last. */
 export interface TimestampUnit {
   signer: UnitSigner;
   chain: readonly Certificate[];
 }
 
 export interface AuthorityOptions {
-  /** In order of preference: the next one signs where one cannot. */
+  /** In order of preference. When a unit cannot sign, the next one signs. */
   units: readonly TimestampUnit[];
-  /** Policy under which tokens are issued, and the only one a query may ask for; dotted object identifier. */
+  /** The policy of every token, and the only one that a query can ask for; dotted object identifier. */
   policy: string;
   clock: Pick<TrustedClock, 'now' | 'accuracyMs'>;
   logger: Logger;
 }
 
 export interface UnitStatus {
-  /** Subject of its certificate. */
+  /** Subject of the unit's certificate. */
   authority: string;
   ready: boolean;
-  /** When its certificate, or the first one above it, ends; milliseconds since the epoch. */
+  /** When the first certificate of the unit's chain expires; milliseconds since the epoch. */
   notAfter: number;
 }
 
-/** Why a query is not granted, as the client is told. */
+/** Why the authority rejects a query, in the words that the client gets. */
 class Refusal extends Error {
   readonly failure: FailureInfo;
 
@@ -61,7 +61,7 @@ class Refusal extends Error {
   }
 }
 
-/** Throws OperatorError for a unit whose certificate is not one of its key, or not one for time-stamping. */
+/** Throws OperatorError when a unit's certificate is for another key, or not for time-stamping. */
 export function openAuthority(options: AuthorityOptions): BuiltInAuthority {
   if (!isOid(options.policy))
     throw new OperatorError(`timestamp policy ${options.policy}: not an object identifier`);
@@ -79,10 +79,10 @@ export function openAuthority(options: AuthorityOptions): BuiltInAuthority {
   return new BuiltInAuthority(options);
 }
 
-/** The built-in time-stamp authority (RFC 3161, RFC 5816, profile ETSI EN 319 422). Holds no state but its keys' children. */
+/** The built-in time-stamp authority (RFC 3161, RFC 5816, profile ETSI EN 319 422). Its only state is the child processes of its keys. */
 export class BuiltInAuthority {
   readonly name = 'built-in';
-  /** The certificates its tokens chain up to. */
+  /** The root certificates of its tokens. */
   readonly roots: readonly Certificate[];
   readonly intermediates: readonly Uint8Array[] = [];
   readonly #options: AuthorityOptions;
@@ -95,7 +95,7 @@ export class BuiltInAuthority {
 
   /**
    * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with its reason in the standard's own words.
-   * Never rejects as a promise, whatever the query is.
+   * The promise never rejects, whatever the query is.
    */
   async answerQuery(query: Uint8Array): Promise<Uint8Array> {
     try {
@@ -153,7 +153,7 @@ export class BuiltInAuthority {
         signature,
         algorithm: signer.key.algorithm,
         certificate,
-        // The root is what the verifier has already.
+        // The verifier already has the root.
         certificates: query.certReq ? chain.slice(0, Math.max(1, chain.length - 1)) : [],
       });
     }

@@ -5,16 +5,16 @@ import { systemReason } from '../base/systemReason.ts';
 import { type KeyName, readInstalled } from './installed.ts';
 import { readCertificates } from './pki.ts';
 
-/** Where the certificates are that time-stamps rest on: those of the built-in authority's keys, and roots of others. */
+/** Where to find the certificates of time-stamp authorities: of the built-in authority's keys, and the roots of others. */
 export interface CertificateSources {
   certificatesDir: string;
   keys: readonly KeyName[];
   remotes: Readonly<Record<string, { rootsFile: string }>>;
 }
 
-/** A certificate that time-stamps rest on, or why there is none. */
+/** A certificate of a time-stamp authority, or why it cannot be read. */
 export interface CertificateEntry {
-  /** Name of the authority, and of the key if it is ours. */
+  /** Name of the authority; for the built-in one, of the key too. */
   authority: string;
   role: 'time-stamping' | 'issuer' | 'root';
   found: Certificate | { missing: string };
@@ -22,7 +22,7 @@ export interface CertificateEntry {
 
 export type CertificateState = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
-/** Every one of them, read afresh. Never throws for a file that is missing or damaged: that is an entry. */
+/** Reads all certificates afresh. A missing or damaged file becomes an entry and is not thrown. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
   const own = keys.flatMap((name) => {
     const authority = `built-in ${name.region}/${name.keyLabel}`;
@@ -34,14 +34,14 @@ export function listCertificates({ certificatesDir, keys, remotes }: Certificate
   return [...own, ...others];
 }
 
-/** Whether it may be relied on at `now`, milliseconds since the epoch. */
+/** Whether the certificate is valid at `now`, milliseconds since the epoch. */
 export function validityOf({ found }: CertificateEntry, now: number): CertificateState {
   if ('missing' in found) return 'missing';
   if (now > found.notAfter) return 'expired';
   return now < found.notBefore ? 'not_yet_valid' : 'valid';
 }
 
-/** The first of them in the given role, those above it in theirs. */
+/** One entry per certificate of a chain: the first has the given role, the others have the roles of issuers. */
 function collect(
   { authority, role }: Omit<CertificateEntry, 'found'>,
   read: () => Certificate[],

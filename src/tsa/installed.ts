@@ -8,13 +8,13 @@ import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { chainForKey, readCertificates } from './pki.ts';
 
-/** A time-stamping key as the configuration names it. */
+/** A time-stamping key, as the configuration names it. */
 export interface KeyName {
   region: string;
   keyLabel: string;
 }
 
-/** A time-stamping key as its certificate describes it. */
+/** A time-stamping key, as its certificate describes it. */
 export interface CertifiedKey extends KeyName {
   algorithm: AuthorityAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo. */
@@ -23,24 +23,24 @@ export interface CertifiedKey extends KeyName {
 
 export interface Installed {
   key: CertifiedKey;
-  /** The key's own certificate, those above it, and the self-signed root last. */
+  /** The key's own certificate, its issuers, and the self-signed root last. */
   chain: Certificate[];
 }
 
 /**
- * Where the certificates of a key stand: a PEM file with its chain. A region has no underscore, so no two keys share a
+ * Path of a key's certificates: a PEM file with the whole chain. A region has no underscore, so no two keys share a
  * name.
  */
 export function certificateFile(dir: string, { region, keyLabel }: KeyName): string {
   return join(dir, `${region}_${keyLabel}.pem`);
 }
 
-/** Where certificates go that were replaced: the receipts stamped under them need their roots. */
+/** Folder of replaced certificates. Receipts that were stamped under them still need their roots. */
 export function retiredDir(dir: string): string {
   return join(dir, 'retired');
 }
 
-/** The roots above all that was ever installed in `dir` and was replaced since. Throws OperatorError. */
+/** The roots of all replaced certificates in `dir`. Throws OperatorError. */
 export function readRetiredRoots(dir: string): Certificate[] {
   const retired = retiredDir(dir);
   if (!existsSync(retired)) return [];
@@ -52,9 +52,9 @@ export function readRetiredRoots(dir: string): Certificate[] {
 }
 
 /**
- * The certificates installed for a key, whole and each valid when the last of them began: whether they still are is for
- * whoever stamps to say, since old receipts need the root of an expired one too. Throws OperatorError with the remedy when
- * there are none, or none that could ever be used.
+ * The certificates installed for a key: a whole chain, of which each was valid when the newest began. The caller
+ * must check whether they are still valid, since old receipts need the root of an expired chain too. Throws
+ * OperatorError with the remedy when there are no certificates, or none that can be used.
  */
 export function readInstalled(dir: string, name: KeyName): Installed {
   const file = certificateFile(dir, name);
@@ -71,13 +71,13 @@ const REMEDY = 'install one with `pdfseal hsm install-certificate`';
 
 function inspect(name: KeyName, certificates: readonly Certificate[]): Installed {
   const [leaf] = certificates;
-  assert(leaf !== undefined, 'a file without a certificate was refused already');
+  assert(leaf !== undefined, 'a file without a certificate is refused above');
   const key = { ...name, algorithm: algorithmOf(leaf), spki: toBase64(leaf.spki) };
   const begun = Math.max(...certificates.map(({ notBefore }) => notBefore));
   return { key, chain: chainForKey(key, certificates, begun) };
 }
 
-/** The algorithm a certified key signs with. Throws OperatorError for one this service never makes. */
+/** The signature algorithm of a certified key. Throws OperatorError for a type of key that this service never makes. */
 export function algorithmOf(certificate: Certificate): AuthorityAlgorithm {
   const { publicKey } = certificate;
   if (publicKey?.type === 'ec' && publicKey.curve === 'P-256') return 'ecdsa-p256';

@@ -20,7 +20,7 @@ import { readCertificateFile } from '../asn1/pem.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 
-/** A key in the HSM for as long as it may be used; signatures are already verified. */
+/** A key in the HSM, while a session is open. Its signatures are already verified. */
 export interface KeyInUse {
   key: SigningKey;
   sign(message: Uint8Array): Promise<Uint8Array>;
@@ -28,20 +28,20 @@ export interface KeyInUse {
 
 export interface IssueOptions {
   subject: DistinguishedName;
-  /** Milliseconds since the epoch; rounded down to whole seconds, as certificates have them. */
+  /** Milliseconds since the epoch; rounded down to whole seconds, the resolution of certificates. */
   notBefore: number;
   notAfter: number;
 }
 
 const SERIAL_BYTES = 16;
 
-/** A self-signed root for sites without a certificate authority. It issues end certificates only. */
+/** A self-signed root for sites without a certificate authority. The root issues end certificates only. */
 export async function issueRoot(options: IssueOptions, { key, sign }: KeyInUse): Promise<Certificate> {
   const tbs = encodeRootTbs({ ...options, ...terms(options), key });
   return parseCertificate(encodeSigned(tbs, key, await sign(tbs)));
 }
 
-/** A certificate for a time-stamping key. Throws OperatorError when the issuer cannot give one of that validity. */
+/** A certificate for a time-stamping key. Throws OperatorError when the issuer cannot issue one of that validity. */
 export async function issueTimestampingCertificate(
   options: IssueOptions & { key: SigningKey; issuer: Certificate },
   { key: issuerKey, sign }: KeyInUse,
@@ -72,7 +72,7 @@ export async function requestCertificate(
   return encodeSigned(info, key, await sign(info));
 }
 
-/** The certificates in the text or bytes of a file. Throws OperatorError that names the file. */
+/** The certificates in the text or bytes of a file. Throws an OperatorError that names the file. */
 export function readCertificates(bytes: Uint8Array, file: string): Certificate[] {
   const certificates = readCertificateFile(bytes).map((der, index) => {
     try {
@@ -89,8 +89,8 @@ export function readCertificates(bytes: Uint8Array, file: string): Certificate[]
 }
 
 /**
- * Out of the certificates an authority sent, in any order: the one of this time-stamping key, then those above it, a
- * self-signed one last. Throws OperatorError that says what is missing or wrong.
+ * Sorts the certificates that an authority sent: the time-stamping key's own first, then its issuers, the
+ * self-signed root last. Throws an OperatorError that says what is missing or wrong.
  */
 export function chainForKey(
   { spki }: Pick<SigningKey, 'spki'>,
@@ -98,7 +98,7 @@ export function chainForKey(
   at: number,
 ): Certificate[] {
   const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
-  // The newest, where an old one was left in the file.
+  // The file can still hold an old certificate: take the newest.
   const [leaf] = own.toSorted((a, b) => b.notBefore - a.notBefore);
   if (leaf === undefined) throw new OperatorError('none of the certificates is for this key');
   const fault = timestampingFault(leaf);
@@ -117,7 +117,7 @@ function terms({ notBefore, notAfter }: IssueOptions): {
   notAfter: number;
 } {
   const seconds = (epochMs: number) => Math.floor(epochMs / 1000) * 1000;
-  // The sign bit off and the next one on: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
+  // Clear the sign bit and set the next: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
   const serial = randomBytes(SERIAL_BYTES);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
   return { serial, notBefore: seconds(notBefore), notAfter: seconds(notAfter) };

@@ -5,26 +5,26 @@ import { readBody } from '../net/response.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
 export interface RemoteAuthorityOptions {
-  /** How logs and status name it. */
+  /** Name of the authority in logs and status. */
   name: string;
   /** `http:` or `https:`. */
   url: URL;
-  /** For one token: connecting, asking, and the last byte of the answer. */
+  /** Time-out for one token, from connecting to the last byte of the answer; milliseconds. */
   timeoutMs: number;
-  /** The only certificates its tokens may chain up to. */
+  /** The only roots that the authority's tokens can chain up to. */
   roots: readonly Certificate[];
-  /** DER of certificates that it may leave out of its tokens. */
+  /** DER of certificates that the authority can leave out of its tokens. */
   intermediates?: readonly Uint8Array[];
   /** Dotted object identifier of the policy to ask for. */
   policy?: string;
-  /** PEM of the certificate authorities to trust for TLS, in the place of the system's. */
+  /** PEM of the certificate authorities to trust for TLS, instead of the system's. */
   ca?: string;
 }
 
-/** Longest response that is read: a token of 64 KiB and its wrapping. */
+/** Longest response that the client reads: a token of 64 KiB and its wrapping. */
 const REPLY_BYTES_MAX = 66_560;
 
-/** An external authority, asked over HTTP (RFC 3161, section 3.4). What it answers is not trusted here: see `stamp.ts`. */
+/** An external authority, asked over HTTP (RFC 3161, section 3.4). Its answers are not verified here: `stamp.ts` verifies them. */
 export class RemoteAuthority {
   readonly name: string;
   readonly roots: readonly Certificate[];
@@ -44,7 +44,7 @@ export class RemoteAuthority {
     this.#client = new HttpClient({ ca, idleConnectionsMax: 1 });
   }
 
-  /** The body of the response to the DER query. Throws TimestampUnavailable `authority_unreachable`. */
+  /** Sends the query (DER) and returns the body of the response. Throws TimestampUnavailable `authority_unreachable`. */
   async answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
     const { status, mediaType, body } = await this.#post(query, signal).catch((cause: Error) => {
       throw new TimestampUnavailable('authority_unreachable', cause.message, { cause });
@@ -56,12 +56,12 @@ export class RemoteAuthority {
     return body;
   }
 
-  /** Cuts off what is under way. */
+  /** Cancels the requests under way. */
   close(): void {
     this.#client.close();
   }
 
-  /** Follows no redirects: what is configured is what is asked. */
+  /** Follows no redirects: only the configured URL is asked. */
   #post(query: Uint8Array, signal: AbortSignal | undefined) {
     const request = {
       method: 'POST',
@@ -79,7 +79,7 @@ export class RemoteAuthority {
   }
 }
 
-/** Without parameters, in lower case. */
+/** The media type without parameters, in lower case. */
 function mediaTypeOf({ headers }: IncomingMessage): string {
   return (headers['content-type'] ?? '').split(';', 1).join('').trim().toLowerCase();
 }

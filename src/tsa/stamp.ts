@@ -8,22 +8,22 @@ import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
-/** Whoever answers time-stamp queries: the built-in authority, or one elsewhere. */
+/** A time-stamp authority: the built-in one, or a remote one. */
 export interface TimestampAuthority {
   readonly name: string;
-  /** The only certificates its tokens may chain up to. */
+  /** The only roots that the authority's tokens can chain up to. */
   readonly roots: readonly Certificate[];
-  /** DER of certificates that it may leave out of its tokens. */
+  /** DER of certificates that the authority can leave out of its tokens. */
   readonly intermediates: readonly Uint8Array[];
-  /** The policy to ask for; its own where it is left out. */
+  /** The policy to ask for. Without it, the authority uses its own. */
   readonly policy?: string | undefined;
-  /** A TimeStampResp in DER, as yet unverified. May throw TimestampUnavailable, as it does soon when the signal aborts. */
+  /** A TimeStampResp in DER, not yet verified. Can throw TimestampUnavailable, and does so soon when the signal aborts. */
   answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
-/** A token that was verified as any verifier would. */
+/** A token that passed the same verification as in any verifier. */
 export interface Stamp {
-  /** DER, with the certificates it needs inside, as far as the authority sends them. */
+  /** DER, including the certificates that the authority sends. */
   token: Uint8Array;
   /** Name of the authority in the configuration. */
   authorityName: string;
@@ -31,12 +31,13 @@ export interface Stamp {
 }
 
 const NONCE_BYTES = 8;
-/** Many authorities give whole seconds, and some no accuracy at all. */
+/** Many authorities state whole seconds, and some state no accuracy. */
 const GRANULARITY_MS = 1000;
 
 /**
- * One token over a SHA-512 digest (64 bytes) from one authority, wholly verified: imprint, nonce, policy, signature,
- * certificates up to a root configured for it, and its time against our own. Throws TimestampUnavailable.
+ * Gets one token over a SHA-512 digest (64 bytes) from one authority and verifies it: imprint, nonce, policy,
+ * signature, certificates up to a root configured for the authority, and its time against our clock. Throws
+ * TimestampUnavailable.
  */
 export async function requestStamp(
   authority: TimestampAuthority,
@@ -79,7 +80,7 @@ function tokenOf(response: Uint8Array): Uint8Array {
   throw new TimestampUnavailable('authority_refused', `refused: ${reasons}`);
 }
 
-/** The token's time must be between question and answer, as far as both clocks promise. */
+/** The token's time must be between question and answer, within the accuracy of both clocks. */
 function checkWindow(
   { genTime, accuracyMs }: VerifiedTimestamp,
   askedAt: number,
@@ -88,6 +89,6 @@ function checkWindow(
 ): void {
   const slackMs = ownAccuracyMs + (accuracyMs ?? GRANULARITY_MS);
   if (genTime >= askedAt - slackMs - GRANULARITY_MS && genTime <= answeredAt + slackMs) return;
-  const detail = `its token is of ${toRfc3339(genTime)}, but here it is ${toRfc3339(answeredAt)}`;
+  const detail = `its token says ${toRfc3339(genTime)}, but our clock says ${toRfc3339(answeredAt)}`;
   throw new TimestampUnavailable('token_invalid', detail);
 }

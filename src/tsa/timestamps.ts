@@ -6,39 +6,39 @@ import type { ClockStatus, TrustedClock } from './trustedClock.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
 export interface TimestampsOptions {
-  /** In order of preference; the built-in one among them only where it is wanted. */
+  /** In order of preference. The built-in authority is in the list only where it is configured. */
   authorities: readonly TimestampAuthority[];
   clock: TrustedClock;
   logger: Logger;
-  /** For tests: milliseconds on a clock that nobody sets. */
+  /** For tests: milliseconds of a monotonic clock. */
   monotonicMs?: Clock;
 }
 
 export interface AuthorityStatus {
   name: string;
-  /** Verified tokens it gave since the program started. */
+  /** Verified tokens from this authority since the program started. */
   tokens: number;
   failures: number;
-  /** Its newest failure, if it has not given a token since. */
+  /** The authority's newest failure, if no token came since. */
   trouble?: TimestampTrouble;
-  /** When the first certificate behind its newest token ends; milliseconds since the epoch. */
+  /** When the first certificate of its newest token's chain expires; milliseconds since the epoch. */
   notAfter?: number;
 }
 
 interface Member {
   authority: TimestampAuthority;
   status: AuthorityStatus;
-  /** Asked only after all others until then. */
+  /** Until this time, the authority is asked only after all others. */
   avoidUntilMs: number;
 }
 
-/** How long an authority that failed comes after the others, so that its time-out is not waited for again and again. */
+/** How long an authority that failed is asked last, so that stamps do not wait for its time-out each time. */
 const AVOID_MS = 30_000;
-/** Pauses after every one of them failed. */
+/** Pauses after all authorities failed. */
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5_000;
 
-/** Gets time-stamps from the first authority that gives a good one. Never goes without: no token is a failure. */
+/** Gets time-stamps from the first authority that gives a valid one. When none does, the stamp fails. */
 export class Timestamps {
   readonly #members: Member[];
   readonly #clock: TrustedClock;
@@ -59,8 +59,9 @@ export class Timestamps {
   }
 
   /**
-   * A verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs. Throws
-   * TimestampUnavailable when no authority gives one, our own clock cannot judge it, or the signal aborts.
+   * Gets a verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs.
+   * Throws TimestampUnavailable when no authority gives a token, our clock cannot be trusted to check it, or the
+   * signal aborts.
    */
   async stamp(digest: Uint8Array, signal?: AbortSignal): Promise<Stamp> {
     this.#clock.now();
@@ -71,7 +72,7 @@ export class Timestamps {
         this.#succeed(member, stamp);
         return stamp;
       } catch (error) {
-        // That it was broken off is no fault of the authority.
+        // The authority is not to blame for a cancelled request.
         if (!(error instanceof TimestampUnavailable) || error.isOurClock || signal?.aborted) throw error;
         this.#fail(member, error);
         last = error;
@@ -82,7 +83,7 @@ export class Timestamps {
     throw last ?? new TimestampUnavailable('authority_unreachable', 'no time-stamp authority is configured');
   }
 
-  /** Whether a stamp is worth trying: the clock is trusted, and not all authorities failed just now. */
+  /** Whether a stamp can succeed: the clock is trusted, and not all authorities failed just now. */
   canStamp(): boolean {
     return this.#clock.isTrusted() && this.#monotonicMs() >= this.#pausedUntilMs;
   }
@@ -110,13 +111,16 @@ export class Timestamps {
   #succeed(member: Member, { timestamp }: Stamp): void {
     const { name, tokens, failures, trouble } = member.status;
     if (trouble !== undefined)
-      this.#logger.info({ event: 'authority_back', authority: name }, 'time-stamp authority answers again');
+      this.#logger.info(
+        { event: 'authority_back', authority: name },
+        'the time-stamp authority answers again',
+      );
     member.status = { name, tokens: tokens + 1, failures, notAfter: timestamp.notAfter };
     member.avoidUntilMs = 0;
     this.#pauseMs = 0;
   }
 
-  /** Logs a failure once, however often the same one repeats. */
+  /** Logs a failure once, however often it repeats. */
   #fail(member: Member, { trouble, message }: TimestampUnavailable): void {
     const { status } = member;
     if (status.trouble !== trouble) {

@@ -6,16 +6,16 @@ import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
 export interface TrustedClockOptions {
   source: ClockSource;
-  /** What tokens promise, in milliseconds: a clock that may be wrong by more stamps nothing. */
+  /** The accuracy that tokens state, in milliseconds. When the clock can be wrong by more, nothing is stamped. */
   accuracyMs: number;
-  /** Newest `sealed_at` of the log, milliseconds since the epoch: no time before it is believed. */
+  /** Newest `sealed_at` of the log, milliseconds since the epoch. An earlier time is not trusted. */
   lastSealedAt: number;
-  /** The date as it was believed when the daemon ran last; default: what the system clock says. */
+  /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
   logger: Logger;
-  /** How often the source is asked. */
+  /** Interval between questions to the source. */
   intervalMs?: number;
-  /** For tests: the wall clock, and a clock that nobody sets, in milliseconds. */
+  /** For tests: the wall clock and the monotonic clock, in milliseconds. */
   clock?: Clock;
   monotonicMs?: () => number;
 }
@@ -34,17 +34,17 @@ interface Fault {
 }
 
 const INTERVAL_MS = 10_000;
-/** A reading counts for so many intervals. */
+/** A reading is valid for this many intervals. */
 const READING_INTERVALS_MAX = 3;
-/** What a clock may drift between readings (RFC 5905, section 4: PHI). */
+/** Largest drift of a clock between readings (RFC 5905, section 4: PHI). */
 const DRIFT_PER_MS = 15e-6;
 /**
- * After a step, the source is believed no earlier than this: chrony learns of it only by its next measurements, and reports
- * its old, good opinion of the clock until then.
+ * How long after a step the source is not trusted. chrony notices a step only at its next measurements; until then
+ * it still reports the old error.
  */
 const STEP_HOLD_MS = 30_000;
 
-/** Asks the source once, and then for as long as the clock is open. A clock that is not trusted opens all the same. */
+/** Asks the source once, and then at every interval until the clock is closed. Also opens when the clock is not trusted. */
 export async function openTrustedClock(options: TrustedClockOptions): Promise<TrustedClock> {
   const clock = new TrustedClock(options);
   await clock.read();
@@ -52,8 +52,9 @@ export async function openTrustedClock(options: TrustedClockOptions): Promise<Tr
 }
 
 /**
- * The system clock, for as long as there is reason to believe it. Four things are watched: whether it is synchronized, how
- * wrong it can be, whether somebody set it (it then parts from the monotonic clock), and whether it is behind the log.
+ * The system clock, while it can be trusted. The daemon checks four things: whether the clock is synchronized, how
+ * large its error can be, whether it was set (it then departs from the monotonic clock), and whether it is behind
+ * the log.
  */
 export class TrustedClock {
   readonly accuracyMs: number;
@@ -68,12 +69,12 @@ export class TrustedClock {
   #floor: number;
   #reading: (Synchronization & { atMs: number }) | undefined;
   #readFailure = 'not asked yet';
-  /** Wall clock minus monotonic clock, when last believed. */
+  /** Wall clock minus monotonic clock, when last trusted. */
   #offsetMs: number | undefined;
-  /** Since when, on the monotonic clock, the wall clock is elsewhere. */
+  /** When the wall clock departed from the monotonic clock, on the monotonic clock. */
   #steppedAtMs: number | undefined;
   #trouble: TimestampTrouble | undefined;
-  /** The date as last believed, and when that was on the monotonic clock. */
+  /** The last trusted date, and the monotonic clock at that time. */
   #believed: { date: number; atMs: number };
 
   /** Use {@link openTrustedClock}. */
@@ -102,8 +103,8 @@ export class TrustedClock {
   }
 
   /**
-   * The date, milliseconds since the epoch: what the clock says while it is trusted, otherwise what it said then and the time that has
-   * passed since. So a clock that is not trusted ends nothing.
+   * The date, milliseconds since the epoch: the clock's while it is trusted, otherwise the last trusted date plus
+   * the time that has passed since. So a wrong clock expires nothing.
    */
   date(): number {
     const wall = this.#clock();
@@ -112,7 +113,7 @@ export class TrustedClock {
     return Math.floor(this.#believed.date + atMs - this.#believed.atMs);
   }
 
-  /** What the clock says, if it is trusted because others vouch for it, and not because the configuration says so. */
+  /** The clock's time, if a source confirms it; undefined if it is trusted only because the configuration says so. */
   vouched(): number | undefined {
     const wall = this.#clock();
     return this.#source.trust === 'system' || this.#judge(wall) !== undefined ? undefined : wall;
@@ -125,7 +126,7 @@ export class TrustedClock {
     }
   }
 
-  /** The log sealed at this time: from now on, no earlier one is believed. */
+  /** The log sealed at this time. From now on, no earlier time is trusted. */
   raiseFloor(sealedAt: number): void {
     this.#floor = Math.max(this.#floor, sealedAt);
   }
@@ -141,7 +142,7 @@ export class TrustedClock {
     };
   }
 
-  /** Asks the source now. Never rejects; not for use by others than the timer and tests. */
+  /** Asks the source now. Never rejects. Only the timer and tests call it. */
   async read(): Promise<void> {
     try {
       this.#reading = { ...(await readSynchronization(this.#source)), atMs: this.#monotonicMs() };
@@ -173,7 +174,7 @@ export class TrustedClock {
       return { trouble: 'clock_imprecise', detail };
     }
     if (this.#steppedAtMs !== undefined) return { trouble: 'clock_stepped', detail: 'it was set' };
-    // Within the accuracy two times are the same, and a clock that is disciplined goes back a little now and then.
+    // Times within the accuracy count as equal: a disciplined clock goes back a little now and then.
     if (wall + this.accuracyMs < this.#floor) {
       const detail = `it says ${toRfc3339(wall)}, but the log was sealed at ${toRfc3339(this.#floor)}`;
       return { trouble: 'clock_backwards', detail };
@@ -181,7 +182,7 @@ export class TrustedClock {
     return undefined;
   }
 
-  /** Corrections of the rate move both clocks alike; only a step parts them. */
+  /** Corrections of the rate move both clocks alike. Only a step moves them apart. */
   #watchOffset(wall: number, synchronized: boolean): void {
     const now = this.#monotonicMs();
     const offset = wall - now;
@@ -201,7 +202,7 @@ export class TrustedClock {
     return errorBoundMs + (this.#monotonicMs() - atMs) * DRIFT_PER_MS;
   }
 
-  /** Says once that the clock is not trusted any more, and once that it is again. */
+  /** Logs once when the clock is no longer trusted, and once when it is trusted again. */
   #report(): void {
     const { trouble, detail } = this.status();
     if (trouble === this.#trouble) return;

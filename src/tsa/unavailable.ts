@@ -1,4 +1,4 @@
-/** Why there is no time-stamp right now. The clock's own reasons come first. */
+/** Why no time-stamp is available now. The reasons of the clock come first. */
 export type TimestampTrouble =
   | 'clock_unknown'
   | 'clock_unsynchronized'
@@ -10,8 +10,8 @@ export type TimestampTrouble =
   | 'token_invalid';
 
 /**
- * No time-stamp can be had at the moment; nothing is lost by trying again later. The message is for logs and
- * administrators; callers of the service are told `timestamp_unavailable` and no more.
+ * No time-stamp is available at the moment; the caller can try again later. The message is for logs and
+ * administrators; clients of the service only get `timestamp_unavailable`.
  */
 export class TimestampUnavailable extends Error {
   readonly trouble: TimestampTrouble;
@@ -22,7 +22,7 @@ export class TimestampUnavailable extends Error {
     this.trouble = trouble;
   }
 
-  /** Whether no authority is to blame. */
+  /** Whether the clock is the reason, and not an authority. */
   get isOurClock(): boolean {
     return this.trouble.startsWith('clock_');
   }

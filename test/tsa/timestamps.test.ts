@@ -332,7 +332,7 @@ t.test('what an authority can do wrong', async (t) => {
     [
       'a time ahead',
       'token_invalid',
-      /its token is of .*12:00:10/,
+      /its token says .*12:00:10/,
       (request, response) =>
         void buffer(request).then(async (query) =>
           response.writeHead(200, REPLY).end(await late.answerQuery(query)),
@@ -341,7 +341,7 @@ t.test('what an authority can do wrong', async (t) => {
     [
       'a time behind',
       'token_invalid',
-      /its token is of .*11:59:50/,
+      /its token says .*11:59:50/,
       (request, response) =>
         void buffer(request).then(async (query) =>
           response.writeHead(200, REPLY).end(await early.answerQuery(query)),
