@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 
-/** Where to listen: a Unix socket, or a TCP port. */
+/** An address to listen on: a Unix socket or a TCP port. */
 export type ListenAddress = SocketPath | HostPort;
 
 export interface SocketPath {
@@ -9,7 +9,7 @@ export interface SocketPath {
 
 export interface HostPort {
   readonly host: string;
-  /** To listen, 0 takes any free port. */
+  /** For listening, 0 means any free port. */
   readonly port: number;
 }
 
@@ -17,7 +17,7 @@ const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
-/** Whether only this machine reaches it. A name is not: it means what a look-up says at that time. */
+/** Whether only this machine can reach the address. A name never counts, since its meaning depends on a look-up. */
 export function isLoopback(host: string): boolean {
   return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }

@@ -7,11 +7,11 @@ import type { TargetPolicy } from './policy.ts';
 import { answerTo } from './response.ts';
 
 export interface HttpClientOptions {
-  /** What may be connected to. Absent: every URL, since an administrator configured each. */
+  /** The targets that the client can connect to. Absent: all, since an administrator configured each URL. */
   policy?: Pick<TargetPolicy, 'guard'>;
-  /** PEM of the only certificate authorities to trust; default: Node's own. */
+  /** PEM of the only certificate authorities to trust; default: those of Node.js. */
   ca?: string | readonly string[] | undefined;
-  /** Idle connections to each target that are kept; default 0. */
+  /** How many idle connections to keep for each target; default 0. */
   idleConnectionsMax?: number;
 }
 
@@ -20,20 +20,20 @@ export interface HttpRequest {
   url: URL;
   headers?: Readonly<Record<string, string>>;
   body?: Uint8Array;
-  /** For all of it: looking up, connecting, sending, redirects, and what `timed` says of the answer. */
+  /** Time-out for the look-up, the connection, the request, redirects, and the part of the answer that `timed` names. */
   timeoutMs: number;
-  /** `answer` (default): to the last byte of its body. `head`: whoever reads the body sees to its pace. */
+  /** `answer` (default): up to the last byte of the body. `head`: the reader of the body limits its time. */
   timed?: 'head' | 'answer';
-  /** How many redirects are followed. Absent: a redirect is an answer like any other. */
+  /** How many redirects to follow. Absent: a redirect is returned like any other answer. */
   redirectsMax?: number;
   signal?: AbortSignal;
 }
 
-/** Which certificate authorities to trust for TLS, as a table of the config file says it. */
+/** The certificate authorities to trust for TLS, as a table of the config file names them. */
 export interface TrustedAuthorities {
-  /** PEM. Without it, the authorities that Node.js brings are trusted. */
+  /** PEM file. Without it, the authorities of Node.js are trusted. */
   caFile?: string;
-  /** Trust the authorities that Node.js brings besides those of `caFile`. */
+  /** Also trust the authorities of Node.js, besides those of `caFile`. */
   publicCas: boolean;
 }
 
@@ -43,15 +43,15 @@ export function readAuthorities({ caFile, publicCas }: TrustedAuthorities): read
   return [...(publicCas ? getCACertificates('default') : []), readFileSync(caFile, 'utf8')];
 }
 
-/** Longest head of an answer, all header fields together. */
+/** Longest head of an answer, all header fields together; bytes. */
 const HEAD_BYTES_MAX = 16 * 1024;
-/** How long an idle connection is kept. */
+/** How long an idle connection stays open. */
 const IDLE_MS_MAX = 30_000;
 const REDIRECTS = [301, 302, 303, 307, 308];
 
 /**
- * Asks servers that nobody vouches for. Whatever they do, {@link exchange} ends within its time-out, and nothing is left of it but
- * connections that are kept.
+ * Sends requests to servers that are not trusted. Whatever a server does, {@link exchange} ends within its time-out
+ * and leaves nothing behind but idle connections.
  */
 export class HttpClient {
   readonly #policy: HttpClientOptions['policy'];
@@ -70,15 +70,16 @@ export class HttpClient {
     this.#https = new HttpsAgent({
       ...keeping,
       rejectUnauthorized: true,
-      maxCachedSessions: 0, // each connection has its server prove itself
-      // Made once: reading all of Node's authorities for each connection takes milliseconds.
+      maxCachedSessions: 0, // every connection verifies the server's certificate
+      // Created once: to read all authorities of Node.js for each connection takes milliseconds.
       ...(ca !== undefined && { secureContext: createSecureContext({ ca: [ca].flat() }) }),
     });
   }
 
   /**
-   * What `read` makes of the answer. Throws NoAnswer, the reason of `signal`, or what `read` throws. Once this settles, an answer
-   * that was not read to its end is cut off.
+   * Sends a request, passes the answer to `read`, and returns the result of `read`. Throws NoAnswer, the reason of
+   * `signal`, or the error of `read`. Once the promise settles, the connection of an answer that was not read to
+   * its end is closed.
    */
   async exchange<T>(request: HttpRequest, read: (answer: IncomingMessage) => Promise<T>): Promise<T> {
     const { signal, timeoutMs, timed = 'answer' } = request;
@@ -103,15 +104,15 @@ export class HttpClient {
     }
   }
 
-  /** Cuts off what is under way: it ends with NoAnswer `closed`. */
+  /** Cancels the requests under way: they end with NoAnswer `closed`. */
   close(): void {
     for (const end of this.#underWay)
-      end.abort(new NoAnswer('closed', 'broken off, since it is being stopped'));
+      end.abort(new NoAnswer('closed', 'cancelled: the daemon is being stopped'));
     this.#http.destroy();
     this.#https.destroy();
   }
 
-  /** The first answer that is not followed. */
+  /** Follows redirects and returns the first answer that is not one. */
   async #follow(request: HttpRequest, end: AbortSignal): Promise<IncomingMessage> {
     const { redirectsMax } = request;
     let { url } = request;
@@ -155,7 +156,7 @@ export class HttpClient {
     try {
       return await answerTo(request);
     } catch (error) {
-      // The other side may close a kept connection at the moment it is used again; it then has read nothing.
+      // A server can close an idle connection just when a request reuses it. The server then has not read the request.
       const isStale = request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes(codeOf(error));
       throw isStale ? new StaleConnection() : error;
     }
@@ -164,12 +165,12 @@ export class HttpClient {
 
 class StaleConnection extends Error {}
 
-/** Where to ask next; undefined for an answer that is no redirect. What may be asked there, the policy says again. */
+/** The target of a redirect; undefined for any other answer. The policy must check the target again. */
 function redirectOf({ statusCode = 0, headers: { location } }: IncomingMessage, from: URL): URL | undefined {
   if (!REDIRECTS.includes(statusCode) || location === undefined) return undefined;
   const next = URL.parse(location, from.href);
-  if (next === null) throw new NoAnswer('invalid_redirect', 'redirects to what is no URL');
+  if (next === null) throw new NoAnswer('invalid_redirect', 'redirects to an invalid URL');
   if (from.protocol === 'https:' && next.protocol === 'http:')
-    throw new NoAnswer('not_allowed', 'a redirect from https to http');
+    throw new NoAnswer('not_allowed', 'redirects from https to http');
   return next;
 }

@@ -1,15 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 
-/** How slow the sender of a body may be. */
+/** How slow the sender of a body can be. */
 export interface Patience {
-  /** How long nothing may arrive, milliseconds. */
+  /** Longest time without a byte, milliseconds. */
   idleTimeoutMs: number;
-  /** What must arrive per second on the average of any such time; default 0. */
+  /** Lowest average of bytes per second over each `idleTimeoutMs`; default 0. */
   bytesPerSecondMin?: number;
 }
 
-/** Reads a request's body at the pace of its consumer, and no slower than its sender may be. */
+/** Reads a request's body at the pace of its consumer, and fails when the sender is too slow. */
 export class IncomingBody {
   readonly #req: IncomingMessage;
   readonly #idleTimeoutMs: number;
@@ -18,7 +18,7 @@ export class IncomingBody {
   #idle: NodeJS.Timeout | undefined;
   #holds = 0;
   #ended = false;
-  /** Of the time since the pace was last looked at: bytes that came, and when it began, as if we had never held. */
+  /** Bytes since the pace was last checked, and the time of that check, moved on by the time of all holds. */
   #bytes = 0;
   #since = performance.now();
   #heldAt = 0;
@@ -30,9 +30,9 @@ export class IncomingBody {
   }
 
   /**
-   * Resolves after the last byte. Rejects with what {@link fail} was given, with the signal's reason, or with ServiceError:
-   * `body_timeout` when nothing, or too little, arrived for the idle time, `incomplete_body` when the client went away. The request is left
-   * paused then, neither drained nor destroyed.
+   * Resolves after the last byte. Rejects with the error given to {@link fail}, with the signal's reason, or with
+   * ServiceError: `body_timeout` when nothing, or too little, arrives within the idle time, `incomplete_body` when
+   * the client disconnects. After a rejection the request stays paused; it is neither drained nor destroyed.
    */
   async read(take: (chunk: Buffer) => void, signal?: AbortSignal): Promise<void> {
     const req = this.#req;
@@ -61,7 +61,7 @@ export class IncomingBody {
     }
   }
 
-  /** Stops reading until the promise resolves; several may hold at once. A rejection fails the body. */
+  /** Stops reading until the promise resolves. Several holds can overlap. A rejection fails the body. */
   hold(until: Promise<void>): void {
     if (this.#holds === 0) this.#heldAt = performance.now();
     this.#holds += 1;
@@ -72,7 +72,7 @@ export class IncomingBody {
     );
   }
 
-  /** Ends {@link read} with this error; without effect after it ended. */
+  /** Ends {@link read} with this error. Has no effect after `read` ended. */
   fail(error: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -102,13 +102,13 @@ export class IncomingBody {
     this.#outcome.resolve();
   }
 
-  /** Follows every end too; an error is only made when it tells something. */
+  /** Also runs after a complete body: then there is no error. */
   #lose(): void {
     if (this.#ended) return;
     this.fail(new ServiceError('incomplete_body', 'The body ended before its announced end. Send it again.'));
   }
 
-  /** While we hold, it is not the client who is slow. */
+  /** During a hold, the client is not to blame for the silence. */
   #expire(idle: NodeJS.Timeout): void {
     if (this.#holds > 0) {
       idle.refresh();
@@ -120,7 +120,7 @@ export class IncomingBody {
     }
   }
 
-  /** Without this a byte now and then would hold a place among the uploads for ever. */
+  /** Without this check, a client that sends a byte now and then could occupy an upload for ever. */
   #requirePace(): void {
     const now = this.#holds > 0 ? this.#heldAt : performance.now();
     const bytesMin = (this.#bytesPerSecondMin * (now - this.#since)) / 1000;

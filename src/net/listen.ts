@@ -6,21 +6,21 @@ import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { formatAddress, type HostPort, type ListenAddress } from './address.ts';
 
-/** A socket that somebody listens on already, such as the service manager. */
+/** A listening socket that the daemon inherits, for example from the service manager. */
 export interface InheritedSocket {
   readonly fd: number;
 }
 
 /** sun_path of unix(7), without its final NUL. */
 const SOCKET_PATH_BYTES_MAX = 107;
-/** The socket is for its owner and its group. */
+/** Only the socket's owner and group can connect. */
 const UMASK = 0o117;
 const BACKLOG = 1024;
 
 /**
- * Has the server listen. A Unix socket is for its owner and group, replaces one that nobody answers at, and goes with the
- * server. Throws OperatorError when the address is taken, and for a socket where strangers could put one of theirs.
- * `key` is the one of the configuration that names the address.
+ * Makes the server listen. Only its owner and group can connect to a Unix socket; the socket replaces a stale one,
+ * and is removed with the server. Throws OperatorError when the address is taken, or when anybody can write to the
+ * folder of the socket. `key` is the config key that names the address.
  */
 export async function listenAt(
   server: Server,
@@ -50,7 +50,7 @@ const REMEDIES: Readonly<Record<string, (at: HostPort) => string>> = {
     `another program has that port (\`ss -ltnp sport = :${port}\` names it): stop that, or choose another`,
   EADDRNOTAVAIL: () => 'this machine has no such address: `ip address` lists those it has',
   EACCES: () =>
-    'ports below 1024 are for root: choose a higher one, or let systemd listen (pdfseald@.socket)',
+    'only root can listen on ports below 1024: choose a higher one, or let systemd listen (pdfseald@.socket)',
 };
 
 async function prepareSocket(path: string): Promise<void> {
@@ -64,20 +64,22 @@ async function prepareSocket(path: string): Promise<void> {
 function checkFolder(folder: string): void {
   const mode = statSync(folder, { throwIfNoEntry: false })?.mode;
   if (mode === undefined)
-    throw new Error(`there is no folder ${folder}; make it, owned by the daemon's user`);
+    throw new Error(`there is no folder ${folder}; create it, owned by the daemon's user`);
   if ((mode & 0o002) !== 0) {
     throw new Error(
-      `anybody may write to ${folder}, and so put a socket of theirs there; chmod o-w, or name another`,
+      `anybody can write to ${folder} and replace the socket; run chmod o-w, or choose another folder`,
     );
   }
 }
 
-/** A socket outlives a process that was killed; one that answers belongs to somebody. */
+/** A killed process leaves its socket behind. A socket that answers belongs to another process. */
 async function removeStale(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;
-  if (!found.isSocket()) throw new Error('it is there and is no socket; remove it, or name another');
-  if (await isAnswered(path)) throw new Error('somebody answers there; each daemon needs its own');
+  if (!found.isSocket())
+    throw new Error('the file exists and is not a socket; remove it, or choose another path');
+  if (await isAnswered(path))
+    throw new Error('another process answers there; each daemon needs its own socket');
   rmSync(path);
 }
 
@@ -87,7 +89,7 @@ function isAnswered(path: string): Promise<boolean> {
     socket
       .once('connect', () => resolve(true))
       .once('error', (error: NodeJS.ErrnoException) => {
-        // Only a refusal says that nobody is there.
+        // Only a refused connection proves that no process listens.
         resolve(error.code !== 'ECONNREFUSED');
       });
     socket.once('connect', () => socket.destroy());
@@ -96,7 +98,7 @@ function isAnswered(path: string): Promise<boolean> {
 
 async function startListening(server: Server, at: ListenAddress | InheritedSocket): Promise<void> {
   const listening = once(server, 'listening');
-  // A socket is made within the call, so that there is no moment in which others could open it.
+  // The call creates the socket with this umask, so others can never open it.
   const umask = process.umask(UMASK);
   server.listen({ ...at, backlog: BACKLOG });
   process.umask(umask);

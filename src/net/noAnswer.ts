@@ -1,6 +1,6 @@
 import { TargetRefused } from './policy.ts';
 
-/** Why there is no answer. Safe to show to whoever named the target. */
+/** Why there is no answer. Safe to show to the client that named the target. */
 export type NoAnswerReason =
   | 'timeout'
   | 'not_allowed'
@@ -13,7 +13,7 @@ export type NoAnswerReason =
   | 'closed'
   | 'unreachable';
 
-/** A request that was not answered as HTTP has it, or not in time. The message is for logs and administrators. */
+/** A request without a valid HTTP answer in time. The message is for logs and administrators. */
 export class NoAnswer extends Error {
   readonly reason: NoAnswerReason;
 
@@ -24,14 +24,14 @@ export class NoAnswer extends Error {
   }
 }
 
-/** What Node says of a connection, in our words. */
+/** Turns an error of a connection, as Node.js reports it, into a NoAnswer. */
 export function toNoAnswer(error: unknown): NoAnswer {
   if (error instanceof NoAnswer) return error;
   const message = error instanceof Error && error.message !== '' ? error.message : codeOf(error);
   return new NoAnswer(reasonOf(error), message, { cause: error });
 }
 
-/** Node's code of an error, or OpenSSL's; empty where it has none. */
+/** The error code of Node.js or OpenSSL; empty where the error has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
@@ -47,7 +47,7 @@ function reasonOf(error: unknown): NoAnswerReason {
   return 'unreachable';
 }
 
-/** Whether it is a code of TLS: OpenSSL's, or one of a certificate that is not trusted. */
+/** Whether the code is about TLS: an OpenSSL code, or that of an untrusted certificate. */
 function isTlsFailure(code: string): boolean {
   return /^(ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_|HOSTNAME_MISMATCH|PATH_LENGTH)/.test(
     code,

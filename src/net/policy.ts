@@ -6,12 +6,12 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [Address, number];
 
-/** What an administrator allows: an origin, in which the host may be `*` or begin with `*.`, or a network. */
+/** An allowed target: an origin, of which the host can be `*` or begin with `*.`, or a network. */
 export type Allowed =
   | { kind: 'origin'; protocol: string; host: string; port: string }
   | { kind: 'network'; network: Network };
 
-/** A target that is not to be connected to. The message says why, to an administrator. */
+/** The policy does not allow this target. The message tells an administrator why. */
 export class TargetRefused extends Error {
   constructor(message: string) {
     super(message);
@@ -19,7 +19,7 @@ export class TargetRefused extends Error {
   }
 }
 
-/** No list can allow these: they reach the machine's own link, a cloud's metadata, everybody, or nobody. */
+/** No entry can allow these: the machine's own link, cloud metadata, broadcast, and unusable addresses. */
 const NEVER: Network[] = [
   '0.0.0.0/8',
   '169.254.0.0/16',
@@ -36,20 +36,20 @@ const NEVER: Network[] = [
   'fd00:42::42/128', // Scaleway's
 ].map((text) => ipaddr.parseCIDR(text));
 
-/** Addresses of IPv4 that are no machine's. */
+/** IPv4 addresses that no machine can have. */
 const NOBODY: Network[] = ['0.0.0.0/8', '240.0.0.0/4'].map((text) => ipaddr.parseCIDR(text));
 
 /** Global unicast addresses of IPv6 (RFC 4291, section 2.4). */
 const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3');
 
 const RFC_6052_BYTES = [12, 13, 14, 15];
-/** Where IPv6 carries an IPv4 address: the prefix, and the bytes of that address. */
+/** IPv6 prefixes that embed an IPv4 address, and the positions of its bytes. */
 const CARRIERS: [Network, number[]][] = (
   [
     ['::/96', RFC_6052_BYTES], // IPv4-compatible (RFC 4291, section 2.5.5.1)
     ['::ffff:0:0:0/96', RFC_6052_BYTES], // IPv4-translated (RFC 2765, section 2.1)
     ['64:ff9b::/96', RFC_6052_BYTES], // NAT64 (RFC 6052, section 2.1)
-    ['64:ff9b:1::/48', RFC_6052_BYTES], // NAT64 of one's own (RFC 8215), for each length its prefix may have (RFC 6052, section 2.2)
+    ['64:ff9b:1::/48', RFC_6052_BYTES], // local NAT64 (RFC 8215), for each length that its prefix can have (RFC 6052, section 2.2)
     ['64:ff9b:1::/48', [6, 7, 9, 10]],
     ['64:ff9b:1::/48', [7, 9, 10, 11]],
     ['64:ff9b:1::/48', [9, 10, 11, 12]],
@@ -57,7 +57,7 @@ const CARRIERS: [Network, number[]][] = (
     ['2001::/32', [4, 5, 6, 7]], // the server of Teredo (RFC 4380, section 4)
   ] satisfies [string, number[]][]
 ).map(([prefix, bytes]) => [ipaddr.parseCIDR(prefix), bytes]);
-/** A client of Teredo has its own address in the last four bytes, each bit inverted. */
+/** A Teredo client's own address is in the last four bytes, with each bit inverted. */
 const TEREDO = ipaddr.parseCIDR('2001::/32');
 
 const ORIGIN = /^(https?):\/\/(\*|(?:\*\.)?[^/*?#@]+?)(?::(\d{1,5}))?\/?$/;
@@ -68,7 +68,7 @@ export function parseAllowed(text: string): Allowed | undefined {
   if (/^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(text)) return parseNetwork(text);
   const [, scheme = '', pattern = '', port = ''] = ORIGIN.exec(text) ?? [];
   const wildcard = pattern.startsWith('*') ? pattern.slice(0, 2) : '';
-  // `*` stands for any name: the rest is read as a URL is, so that both compare alike.
+  // `*` stands for any name. The rest is parsed as a URL, so that entry and target compare alike.
   const url = URL.parse(`${scheme}://${pattern.slice(wildcard.length) || 'any'}${port && `:${port}`}`);
   if (url === null) return undefined;
   const host = wildcard === '*' ? '*' : wildcard + url.hostname;
@@ -83,9 +83,9 @@ function parseNetwork(text: string): Allowed | undefined {
 }
 
 /**
- * What the daemon may connect to when somebody else names the target. A listed origin may be at any public address; an
- * address that is not public, or whose origin is not listed, must be in a listed network. The address that is checked is the one
- * that is connected to: names are looked up once, by the connection itself.
+ * Decides what the daemon can connect to when a client names the target. A listed origin can have any public
+ * address. An address that is not public, or whose origin is not listed, must be in a listed network. The checked
+ * address is also the connected one: the connection itself looks up the name, once.
  */
 export class TargetPolicy {
   readonly #origins: Extract<Allowed, { kind: 'origin' }>[];
@@ -93,8 +93,8 @@ export class TargetPolicy {
   readonly #resolve: typeof lookupName;
 
   /**
-   * Throws Error on an entry that {@link parseAllowed} does not read. An empty list refuses everything. `resolve` is what names
-   * are looked up with.
+   * Throws Error for an entry that {@link parseAllowed} cannot read. An empty list refuses everything. `resolve`
+   * looks up names.
    */
   constructor(allow: readonly string[], resolve = lookupName) {
     this.#resolve = resolve;
@@ -108,8 +108,9 @@ export class TargetPolicy {
   }
 
   /**
-   * The `lookup` for a connection to this URL: with it a socket reaches allowed addresses only. Throws TargetRefused for what
-   * can be refused by the URL alone; `net` never looks up a literal address, so that is decided here. Ask again for each redirect.
+   * The `lookup` option for a connection to this URL. With it, a socket can reach allowed addresses only. Throws
+   * TargetRefused when the URL alone decides: `net` never looks up a literal address, so it is checked here. Call
+   * this again for each redirect.
    */
   guard(url: URL): { lookup: LookupFunction } {
     if (!/^https?:$/.test(url.protocol)) throw new TargetRefused('only http and https can be connected to');
@@ -146,7 +147,7 @@ export class TargetPolicy {
   #allows(text: string, isListed: boolean): boolean {
     const address = ipaddr.process(text);
     const allowed = (isListed && isPublic(address)) || this.#isInListedNetwork(address);
-    // A wide network of IPv6 that is listed lists no IPv4 address: whoever translates must reach a public one, or a listed one.
+    // A listed IPv6 network does not allow the embedded IPv4 addresses: these must be public, or listed themselves.
     return allowed && !isNever(address) && carriedBy(address).every((one) => this.#allowsCarried(one));
   }
 
@@ -173,9 +174,9 @@ function isPublic(address: Address): boolean {
   return address.range() === 'unicast' && (address.kind() === 'ipv4' || isIn(GLOBAL_V6, address));
 }
 
-/** Each IPv4 address that whoever translates this address may take out of it. */
+/** Each IPv4 address that a translator can extract from this address. */
 function carriedBy(address: Address): Address[] {
-  if (address.kind() === 'ipv4' || address.range() === 'loopback') return []; // `::1` lies where IPv4-compatible addresses did
+  if (address.kind() === 'ipv4' || address.range() === 'loopback') return []; // `::1` is in the old IPv4-compatible range
   const bytes = address.toByteArray();
   const carried = CARRIERS.filter(([network]) => isIn(network, address)).map(([, places]) =>
     places.map((place) => bytes[place] ?? 0),
@@ -184,12 +185,12 @@ function carriedBy(address: Address): Address[] {
   if (isIn(TEREDO, address)) carried.push(last.map((byte) => byte ^ 0xff));
   if (isIsatap(bytes)) carried.push(last);
   const addresses = carried.map((one) => ipaddr.fromByteArray(one));
-  // Where a prefix can be read in several ways, all but one mostly give what nobody has.
+  // A prefix can have several readings. Mostly all but one give an address that no machine can have.
   const taken = addresses.filter((one) => !NOBODY.some((network) => isIn(network, one)));
   return taken.length > 0 ? taken : addresses;
 }
 
-/** Its interface identifier begins so under any prefix, and two bits of the first byte vary (RFC 5214, section 6.1). */
+/** ISATAP: the interface identifier begins like this under any prefix; two bits of its first byte vary (RFC 5214, section 6.1). */
 function isIsatap(bytes: number[]): boolean {
   const [first = 0, ...others] = bytes.slice(8, 12);
   return (first & 0xfc) === 0 && isDeepStrictEqual(others, [0x00, 0x5e, 0xfe]);

@@ -1,12 +1,13 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { NoAnswer } from './noAnswer.ts';
 
-/** Informational answers (1xx) before the real one. */
+/** Largest number of informational answers (1xx) before the final one. */
 const INTERIM_MAX = 10;
 
 /**
- * The head of the answer to a request. Rejects however else the request ends: Node only closes a connection that is answered with
- * 101, and only closes a request whose connection ends without a word. What breaks afterwards, whoever reads the body sees.
+ * Resolves with the head of the answer. Rejects when the request ends in any other way: Node.js only closes a
+ * connection that is answered with 101, and only closes a request whose connection ends without an answer. Later
+ * failures show when the body is read.
  */
 export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   let interim = 0;
@@ -21,7 +22,7 @@ export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
     });
     request.on('response', (answer) => {
       answer.on('error', () => {});
-      // Without a word of what it switches to, Node takes it for an answer.
+      // Without an Upgrade header, Node.js treats status 101 as an answer.
       if (answer.statusCode === 101) request.destroy(switching());
       else resolve(answer);
     });
@@ -36,7 +37,7 @@ function switching(): NoAnswer {
   return new NoAnswer('invalid_answer', 'answered with status 101, though no other protocol was asked for');
 }
 
-/** The body of an answer, which must be whole and of so many bytes at most. Throws Error; the connection is cut then. */
+/** Reads the body of an answer, which must be complete and no longer than `bytesMax`. Throws Error and closes the connection. */
 export async function readBody(answer: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -48,7 +49,7 @@ export async function readBody(answer: IncomingMessage, bytesMax: number): Promi
   return Buffer.concat(chunks);
 }
 
-/** Reads the body of an answer away, so that its connection can be kept, or cuts it when that is too much or takes too long. */
+/** Discards the body of an answer to keep its connection. A body that is too long or too slow closes the connection. */
 export async function discardBody(
   answer: IncomingMessage,
   bytesMax: number,

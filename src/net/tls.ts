@@ -8,34 +8,35 @@ import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 
 export interface TlsFiles {
-  /** PEM: the server's certificate, then those that lead to a root. */
+  /** PEM: the server's certificate, then its issuers. */
   readonly certificateFile: string;
   /** PEM: its private key. */
   readonly keyFile: string;
-  /** PEM: the authorities one of which must have certified a client. Absent: clients need no certificate. */
+  /** PEM: the authorities for client certificates. Absent: clients need no certificate. */
   readonly clientCaFile?: string;
 }
 
-/** What stands in the files, for whoever watches when it ends. Times are milliseconds since the epoch. */
+/** One certificate of the files, to watch its expiry. Times are milliseconds since the epoch. */
 export interface TlsCertificate {
-  /** `issuer`: between the server's and a root. */
+  /** `issuer`: an issuer of the server's certificate. */
   role: 'server' | 'issuer' | 'client-ca';
   subject: string;
   notBefore: number;
   notAfter: number;
 }
 
-/** How often the files are looked at, milliseconds. */
+/** How often the files are checked, milliseconds. */
 const WATCH_MS = 2_000;
-/** Whoever renews writes certificate and key one after the other. */
+/** Wait for the second file: renewal writes certificate and key one after the other. */
 const SETTLE_MS = 200;
 const DAY_MS = 86_400_000;
 
-const ENDS_SOON = 'a certificate of TLS ends soon: renew it';
+const ENDS_SOON = 'a TLS certificate expires soon: renew it';
 
 /**
- * Of TLS 1.2 those with a key of their own for each connection (ECDHE) and authenticated encryption: no CBC, and no RSA key
- * exchange, with which whoever steals the key later reads what was recorded (RFC 9325, 4.1 and 4.2). TLS 1.3 has no others.
+ * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and
+ * not RSA key exchange: a thief of the key could read recorded traffic (RFC 9325, 4.1 and 4.2). TLS 1.3 has only
+ * such ciphers.
  */
 const CIPHERS = [
   ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
@@ -48,8 +49,8 @@ const CIPHERS = [
 type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca'>;
 
 /**
- * What the server proves itself with, and whom it asks for proof. The files are read again when they change and when told to;
- * new connections then get what is new, and those that are there go on.
+ * The server's certificates, and the authorities for client certificates. The files are read again when they change
+ * and on {@link reload}. New connections then use the new files; open connections continue.
  */
 export class TlsCertificates {
   readonly #files: TlsFiles;
@@ -76,10 +77,10 @@ export class TlsCertificates {
       watchFile(file, { interval: watchMs, persistent: false }, () => this.#changed());
     }
     this.#daily = setInterval(() => this.#warn(), DAY_MS).unref();
-    this.#tell('certificate of TLS');
+    this.#tell('TLS certificate in use');
   }
 
-  /** What a server is made with. */
+  /** Options for a new server. */
   get options(): TlsOptions {
     const asksClients = this.#files.clientCaFile !== undefined;
     return {
@@ -92,17 +93,17 @@ export class TlsCertificates {
     };
   }
 
-  /** Those in use, the server's first. */
+  /** The certificates in use, the server's first. */
   get certificates(): readonly TlsCertificate[] {
     return this.#all;
   }
 
-  /** The server gets what is new. */
+  /** Applies every later reload to the server. */
   follow(server: Server): void {
     this.#servers.push(server);
   }
 
-  /** Reads the files again. What cannot be used changes nothing, and the log says why. */
+  /** Reads the files again. When they cannot be used, the old ones stay in use, and the log says why. */
   reload(): void {
     try {
       const {
@@ -115,12 +116,12 @@ export class TlsCertificates {
       const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
       this.#certificate = certificate;
       this.#all = all;
-      if (isNew) this.#tell('a new certificate of TLS');
+      if (isNew) this.#tell('new TLS certificate in use');
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error(
         { event: 'tls_certificate_refused', reason: error.message },
-        'the certificate of TLS is refused, the one before stays',
+        'the new TLS certificate cannot be used: the previous one stays in use',
       );
     }
   }
@@ -153,17 +154,16 @@ export class TlsCertificates {
       const days = daysLeft(certificate, now);
       const not_after = toRfc3339(notAfter);
       const fields = { event: 'tls_certificate_ends', role, subject, not_after, days_left: days, urgency };
-      const message =
-        days < 0 ? 'a certificate of TLS has ended: clients are refused, or refuse it' : ENDS_SOON;
+      const message = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
       this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
     }
   }
 }
 
-/** Reads the files and holds them to each other. Throws OperatorError when they cannot be used. */
+/** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
 export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
   secrets: Secrets;
-  /** The server's, then those that follow it in the file. */
+  /** The server's certificate, then the others in the file. */
   chain: readonly [X509Certificate, ...X509Certificate[]];
   all: TlsCertificate[];
 } {
@@ -171,7 +171,7 @@ export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
   const chain = parseCertificates(certificateFile, cert);
   const key = readText(keyFile);
   if ((statSync(keyFile).mode & 0o007) !== 0) {
-    throw new OperatorError(`http.tls: others than owner and group may use ${keyFile}: chmod o= it`);
+    throw new OperatorError(`http.tls: others than owner and group can use ${keyFile}: run chmod o= on it`);
   }
   const ca = clientCaFile === undefined ? undefined : readText(clientCaFile);
   const clientCas = clientCaFile === undefined ? [] : parseCertificates(clientCaFile, ca ?? '');
@@ -185,7 +185,7 @@ export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
     return { secrets, chain, all };
   } catch (cause) {
     throw new OperatorError(
-      `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key that of the first certificate`,
+      `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key must be that of the first certificate`,
       { cause },
     );
   }
@@ -211,12 +211,12 @@ function present(role: TlsCertificate['role'], certificate: X509Certificate): Tl
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** All in the file, as they stand there. */
+/** All certificates of the file, in its order. */
 function parseCertificates(file: string, pem: string): [X509Certificate, ...X509Certificate[]] {
   try {
     const [first = '', ...others] = pem.match(CERTIFICATE) ?? [];
     return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
   } catch (cause) {
-    throw new OperatorError(`http.tls: ${file} holds no certificate in PEM`, { cause });
+    throw new OperatorError(`http.tls: ${file} has no certificate in PEM`, { cause });
   }
 }

@@ -54,7 +54,7 @@ t.test('a socket that nobody answers at is replaced, one that is answered is not
   await open(t, path);
   await t.rejects(open(t, path), {
     name: 'OperatorError',
-    message: /^admin\.listen: cannot listen on unix:.*a\.sock \(somebody answers there; each/,
+    message: /^admin\.listen: cannot listen on unix:.*a\.sock \(another process answers there; each/,
   });
   t.equal((await ask({ socketPath: path }, '/')).text, 'here', 'and goes on to');
 });
@@ -62,14 +62,14 @@ t.test('a socket that nobody answers at is replaced, one that is answered is not
 t.test('what could be somebody else’s is not used', async (t) => {
   const dir = makeFolder(t);
   writeFileSync(join(dir, 'file'), 'precious');
-  await t.rejects(open(t, join(dir, 'file')), { message: /is there and is no socket/ });
+  await t.rejects(open(t, join(dir, 'file')), { message: /exists and is not a socket/ });
   await t.rejects(open(t, join(dir, 'none', 'a.sock')), {
-    message: /there is no folder .*none; make it/,
+    message: /there is no folder .*none; create it/,
   });
   await t.rejects(open(t, join(dir, 'a'.repeat(108))), { message: /more than 107 bytes/ });
   mkdirSync(join(dir, 'public'));
   chmodSync(join(dir, 'public'), 0o1777);
-  await t.rejects(open(t, join(dir, 'public', 'a.sock')), { message: /anybody may write to .*public/ });
+  await t.rejects(open(t, join(dir, 'public', 'a.sock')), { message: /anybody can write to .*public/ });
 });
 
 t.test('a port that is taken', async (t) => {

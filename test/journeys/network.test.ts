@@ -77,7 +77,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   const { sandbox, authority, files, url, ca, clientOf, apiKey } = await openHouse(t);
   const daemon = await sandbox.start();
   t.match(
-    daemon.log.find(({ msg }) => msg === 'certificate of TLS'),
+    daemon.log.find(({ msg }) => msg === 'TLS certificate in use'),
     { subject: 'CN=first', not_after: /Z$/, fingerprint_sha256: /^[0-9A-F:]{95}$/ },
   );
   const document = join(sandbox.dir, 'a.pdf');
@@ -112,14 +112,16 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   install(second, files);
   await until('the new certificate is shown', async () => (await serialShown(sandbox.port, ca)) !== before);
   await until('it is told', () =>
-    daemon.log.some(({ msg, subject }) => msg === 'a new certificate of TLS' && subject === 'CN=second'),
+    daemon.log.some(({ msg, subject }) => msg === 'new TLS certificate in use' && subject === 'CN=second'),
   );
 
   const third = issueCertificate(sandbox.dir, 'third', authority, 1);
   const shown = await serialShown(sandbox.port, ca);
   copyFileSync(third.certificateFile, files.certificateFile);
   const isRefused = () =>
-    daemon.log.some(({ msg }) => msg === 'the certificate of TLS is refused, the one before stays');
+    daemon.log.some(
+      ({ msg }) => msg === 'the new TLS certificate cannot be used: the previous one stays in use',
+    );
   await until('a pair that does not fit is refused', isRefused);
   t.equal(await serialShown(sandbox.port, ca), shown);
   copyFileSync(third.keyFile, files.keyFile);
@@ -127,7 +129,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   await until('SIGHUP takes it', async () => (await serialShown(sandbox.port, ca)) !== shown);
   await until('its end is announced', () =>
     daemon.log.some(
-      ({ msg, days_left }) => msg === 'a certificate of TLS ends soon: renew it' && days_left === 0,
+      ({ msg, days_left }) => msg === 'a TLS certificate expires soon: renew it' && days_left === 0,
     ),
   );
   const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
