@@ -1,16 +1,16 @@
-/** What clamd says of itself: `ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026`, without the rest where no daily database is loaded. */
+/** clamd's version: `ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026`, or only the first part when no daily database is loaded. */
 export interface ClamdVersion {
   /** `ClamAV 1.4.3`. */
   engine: string;
   /** Number of the daily signature database: `27410`. */
   signatures?: string;
-  /** When that was built, milliseconds since the epoch; clamd tells it in local time, and its zone is taken for ours. */
+  /** Build time of that database, milliseconds since the epoch. clamd states local time; its zone is assumed to be ours. */
   signaturesBuiltAt?: number;
 }
 
 /**
- * What clamd says of a document. `incomplete`: it met one of its limits, so that it knows nothing of the rest. `encrypted`:
- * it could not look into it, or into a file inside. `error`: anything else, which is no verdict.
+ * clamd's verdict on a document. `incomplete`: clamd reached one of its limits and did not scan the rest.
+ * `encrypted`: clamd could not read the document, or a file inside it. `error`: any other answer; not a verdict.
  */
 export type ScanAnswer =
   | { kind: 'clean' }
@@ -21,7 +21,7 @@ export type ScanAnswer =
 
 const VERSION = /^(ClamAV [\w.+~-]{1,64})(?:\/(\d{1,10})\/([\w: ]{1,32}))?$/;
 
-/** Undefined for what is no answer to VERSION. */
+/** Parses an answer to VERSION; undefined for any other text. */
 export function parseVersion(text: string): ClamdVersion | undefined {
   const [, engine, signatures, built] = VERSION.exec(text) ?? [];
   if (engine === undefined) return undefined;
@@ -33,7 +33,7 @@ export function parseVersion(text: string): ClamdVersion | undefined {
   };
 }
 
-/** Any text is safe: only exactly `OK` and `FOUND` are verdicts. */
+/** Parses an answer to a scan. Any text is safe: only the exact words `OK` and `FOUND` are verdicts. */
 export function parseScanAnswer(text: string): ScanAnswer {
   if (text === 'stream: OK') return { kind: 'clean' };
   const [, found] = /^stream: (.+) FOUND$/.exec(text) ?? [];
@@ -44,7 +44,7 @@ export function parseScanAnswer(text: string): ScanAnswer {
   return { kind: 'found', name };
 }
 
-/** With `ExtendedDetectionInfo` some versions add a digest of the document, which must go nowhere. */
+/** With `ExtendedDetectionInfo`, some versions add a digest of the document. The digest must not reach logs or clients. */
 function signatureName(found: string): string {
   return printable(found.replace(/\([^()]*\)$/, ''));
 }

@@ -5,37 +5,37 @@ import { type ClamdAddress, type ClamdSession, openSession } from './session.ts'
 
 export interface ConnectionPoolOptions {
   address: ClamdAddress;
-  /** How long clamd may be silent when something is expected of it, and how long a document waits for a connection. */
+  /** Time-out for an answer of clamd, and for a document that waits for a connection. */
   timeoutMs: number;
   connectionsMax: number;
-  /** Largest document that will be scanned. */
+  /** Size of the largest document to scan. */
   documentBytesMax: number;
-  /** Told of every VERSION that came. */
+  /** Called with every version that clamd reports. */
   onVersion(version: ClamdVersion): void;
 }
 
-/** A connection at its user's disposal until it is released or closed. */
+/** A connection that belongs to its user until it is released or closed. */
 export interface Connection {
   session: ClamdSession;
-  /** Asked just now: what is scanned over this connection is scanned with these signatures, or newer ones. */
+  /** Reported just now: clamd scans with these signatures, or with newer ones. */
   version: ClamdVersion;
 }
 
-/** The pool closes connections that nobody needed for so long, except one. */
+/** The pool closes connections that are idle for longer than this, except one. */
 const IDLE_MS_MAX = 5 * 60_000;
 
 /**
- * The connections to clamd: at most so many, each used by one document at a time, and none before the scanner has proven
- * itself over it. So whatever was restarted or reconfigured behind the address is looked at again, and so is every new
- * version of the signatures.
+ * A limited number of connections to clamd. One document at a time uses a connection, and only after the scanner
+ * has passed the test over this connection. So a scanner that was restarted or reconfigured is tested again, and so
+ * is every new version of the signatures.
  */
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
-  /** The one used last at the end. */
+  /** The most recently used connection is last. */
   #idle: { session: ClamdSession; since: number }[] = [];
   readonly #waiting: (() => void)[] = [];
   #count = 0;
-  /** The signatures with which the scanner has proven itself. */
+  /** The answer to VERSION with which the scanner passed the test. */
   #proven = '';
   #closed = false;
 
@@ -68,14 +68,14 @@ export class ConnectionPool {
     }
   }
 
-  /** For a connection over which nothing is expected any more; one that broke may be released too. */
+  /** Gives back a connection that expects no more answers. A broken connection can be released too. */
   release({ session }: Connection): void {
     this.#park(session, performance.now());
   }
 
   /**
-   * Asks clamd for its version over every idle connection, so that it does not close them, but closes those that were idle
-   * for long; makes one where none is left. Rejects with ScannerFailure.
+   * Asks clamd for its version over every idle connection, so that clamd keeps the connection open. Closes
+   * connections that are idle for too long, and opens one where none is left. Rejects with ScannerFailure.
    */
   async refresh(): Promise<void> {
     const idle = this.#idle.splice(0);
@@ -102,7 +102,7 @@ export class ConnectionPool {
     this.#waiting.shift()?.();
   }
 
-  /** Undefined when clamd had closed the connection in the meantime, which is its right. */
+  /** Undefined when clamd has closed the connection in the meantime, as it can at any time. */
   async #lookAgain(session: ClamdSession): Promise<Connection | undefined> {
     try {
       return await this.#look(session, this.#proven);
@@ -120,7 +120,7 @@ export class ConnectionPool {
       session.closed.then(() => this.#leave(session));
       return await this.#look(session);
     } catch (error) {
-      // A connection that was made leaves by itself.
+      // An open connection is removed when it closes.
       if (error instanceof ScannerFailure && error.trouble === 'unreachable') this.#leave();
       throw error;
     }
@@ -132,7 +132,7 @@ export class ConnectionPool {
     this.#waiting.shift()?.();
   }
 
-  /** Asks for the version, and for the proof unless it was `proven` with that one. A connection that fails is closed. */
+  /** Asks for the version, and tests the scanner unless the version equals `proven`. Closes a connection that fails. */
   async #look(session: ClamdSession, proven?: string): Promise<Connection> {
     try {
       const text = await session.version();
@@ -148,7 +148,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Resolves when a connection was released or lost. */
+  /** Resolves when a connection is released or lost. */
   #turn(giveUpAt: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const giveUp = () => {
@@ -169,5 +169,5 @@ function notAVersion(text: string): ScannerFailure {
         'unfit',
         'clamd does not say its version: set EnableVersionCommand yes in clamd.conf',
       )
-    : new ScannerFailure('garbled', 'what answers at scan.clamd is not clamd');
+    : new ScannerFailure('garbled', 'the program that answers at scan.clamd is not clamd');
 }

@@ -4,34 +4,34 @@ import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
 import type { Connection, ConnectionPool } from './connectionPool.ts';
 import { ScannerFailure } from './scannerFailure.ts';
 
-/** What becomes of documents the scanner cannot look into: refused, or sealed with the verdict `encrypted`. */
+/** What to do with documents that the scanner cannot read: refuse them, or seal them with the verdict `encrypted`. */
 export const ENCRYPTED_POLICIES = ['refuse', 'record'] as const;
 export type EncryptedPolicy = (typeof ENCRYPTED_POLICIES)[number];
 
-/** Scans one document while it arrives; of the shape of a Hasher, for it gets the same bytes. */
+/** Scans one document while it arrives. The interface is that of a Hasher, which gets the same bytes. */
 export interface Scan {
   /**
-   * Takes the next bytes, which must not be changed afterwards. A promise means: enough for now, go on when it resolves.
-   * Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
+   * Takes the next bytes. The caller must not change them afterwards. When this returns a promise, the caller must
+   * wait for it before it sends more. Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
    */
   update(chunk: Uint8Array): Promise<void> | undefined;
   /**
-   * No bytes follow. Rejects with ServiceError: `virus_scan_failed` for a document that must go no further,
-   * `scanner_unavailable` for anything but a clear answer.
+   * Ends the document and returns the verdict. Rejects with ServiceError: `virus_scan_failed` for a document that
+   * must not be accepted, `scanner_unavailable` when there is no clear answer.
    */
   result(): Promise<ScanResult>;
-  /** Forgets the document at once; harmless after {@link result}. */
+  /** Drops the document at once. Has no effect after {@link result}. */
   abort(): void;
 }
 
 export interface DocumentScanOptions {
   connections: Pick<ConnectionPool, 'take' | 'release'>;
   encrypted: EncryptedPolicy;
-  /** Told of every answer, and how long it took from the document's last byte on; must not throw. */
+  /** Called with every answer and its duration, counted from the document's last byte. Must not throw. */
   onScan?(answer: ScanAnswer['kind'], durationMs: number): void;
 }
 
-/** One document over a connection of its own, which is waited for while its first bytes are kept. */
+/** Scans one document over its own connection. The first bytes are kept until the connection is available. */
 export class DocumentScan implements Scan {
   readonly #options: DocumentScanOptions;
   readonly #begun: Promise<void>;
@@ -42,7 +42,7 @@ export class DocumentScan implements Scan {
   constructor(options: DocumentScanOptions) {
     this.#options = options;
     this.#begun = this.#begin();
-    // It can fail while nobody waits for it; who asks later still learns of it.
+    // The promise can reject before anyone awaits it. A later `await` still gets the error.
     this.#begun.catch(() => {});
   }
 
@@ -61,7 +61,7 @@ export class DocumentScan implements Scan {
   async result(): Promise<ScanResult> {
     await this.#begun;
     const connection = this.#connection;
-    if (connection === undefined) throw unavailable(new ScannerFailure('closed', 'the scan was given up'));
+    if (connection === undefined) throw unavailable(new ScannerFailure('closed', 'the scan was cancelled'));
     const answer = await this.#answer(connection);
     this.#state = 'answered';
     this.#options.connections.release(connection);
@@ -86,7 +86,7 @@ export class DocumentScan implements Scan {
     if (this.#state !== 'open') return;
     this.#state = 'aborted';
     this.#waiting = [];
-    // In the middle of a document there is no other way to make clamd forget it.
+    // Only a closed connection makes clamd drop an unfinished document.
     this.#connection?.session.close();
   }
 
@@ -132,7 +132,7 @@ export class DocumentScan implements Scan {
   }
 }
 
-/** What the scanner called it is for the administrator's log too. */
+/** The cause puts the scanner's name for the virus in the administrator's log. */
 function refused(message: string, name: string): ServiceError {
   return new ServiceError('virus_scan_failed', message, { cause: new Error(`clamd found ${name}`) });
 }
@@ -143,7 +143,7 @@ function explain(error: unknown): never {
 
 const RETRY_AFTER_SECONDS = 5;
 
-/** What callers are told of any failure of the scanner; the failure itself is for the log. */
+/** The error that clients get for any failure of the scanner. The failure itself goes to the log. */
 export function unavailable(failure: ScannerFailure): ServiceError {
   return new ServiceError(
     'scanner_unavailable',

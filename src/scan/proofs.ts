@@ -2,21 +2,21 @@ import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
 import { ScannerFailure } from './scannerFailure.ts';
 import type { ClamdSession } from './session.ts';
 
-/** A document to which a scanner that is fit has one kind of answer. */
+/** A test document, and the kind of answer that a correctly configured scanner gives. */
 interface Proof {
   document: Buffer;
   expected: ScanAnswer['kind'];
-  /** What is wrong otherwise, and what the administrator can do. */
+  /** What any other answer means, and what the administrator can do. */
   otherwise: string;
 }
 
-/** ClamAV scans no file of 2 GiB or more, whatever its configuration says. */
+/** ClamAV scans no file of 2 GiB or more, whatever its configuration is. */
 const SCANNED_BYTES_MAX = 2 ** 31 - 1;
 
 /**
- * Lets the scanner prove that its verdicts mean something: that it finds a known signature, and that it neither calls clean
- * what exceeds its limits nor what is encrypted, as clamd does unless it is told otherwise. All of it takes some 700 bytes.
- * Throws ScannerFailure, `unfit` when the scanner failed.
+ * Tests that the scanner's verdicts can be relied on: it must find a known signature, and must not answer OK to
+ * documents that exceed its limits or are encrypted, as clamd does by default. The test documents have some 700
+ * bytes in all. Throws ScannerFailure; `unfit` when the scanner fails a test.
  */
 export async function proveScanner(session: ClamdSession, documentBytesMax: number): Promise<void> {
   for (const { document, expected, otherwise } of proofsFor(documentBytesMax)) {
@@ -43,18 +43,18 @@ function proofsFor(documentBytesMax: number): Proof[] {
       document: archiveOf(SCANNED_BYTES_MAX),
       expected: 'incomplete',
       otherwise:
-        'clamd says OK to what exceeds its limits: set AlertExceedsMax yes and ScanArchive yes in clamd.conf',
+        'clamd answers OK to documents that exceed its limits: set AlertExceedsMax yes and ScanArchive yes in clamd.conf',
     },
     {
       document: encryptedPdf(),
       expected: 'encrypted',
-      otherwise: 'clamd says OK to an encrypted PDF: set AlertEncrypted yes and ScanPDF yes in clamd.conf',
+      otherwise: 'clamd answers OK to an encrypted PDF: set AlertEncrypted yes and ScanPDF yes in clamd.conf',
     },
     {
       document: encryptedArchive(),
       expected: 'encrypted',
       otherwise:
-        'clamd says OK to an encrypted archive: set AlertEncrypted yes and ScanArchive yes in clamd.conf',
+        'clamd answers OK to an encrypted archive: set AlertEncrypted yes and ScanArchive yes in clamd.conf',
     },
     {
       document: archiveOf(Math.min(documentBytesMax, SCANNED_BYTES_MAX)),
@@ -65,13 +65,13 @@ function proofsFor(documentBytesMax: number): Proof[] {
   ];
 }
 
-/** Backwards here: scanners are to find it in what is scanned, not in this program. */
+/** Written backwards here, so that scanners find it in the test document and not in this program. */
 function eicar(): Buffer {
   const backwards = '*H+H$!ELIF-TSET-SURIVITNA-DRADNATS-RACIE$}7)CC7)^P(45XZP\\4[PA@%P!O5X';
   return Buffer.from([...backwards].reverse().join(''));
 }
 
-/** The header of a tar archive with a file of this size: limits are held against what a header says. */
+/** The header of a tar archive with a file of this size. clamd compares its limits with the size in the header. */
 function archiveOf(bytes: number): Buffer {
   const archive = Buffer.alloc(1024);
   archive.write('document', 0);
@@ -88,7 +88,7 @@ function archiveOf(bytes: number): Buffer {
   return archive;
 }
 
-/** ISO 32000-1, 7.6: a document without pages under a password nobody knows. */
+/** A document without pages, encrypted under an unknown password (ISO 32000-1, 7.6). */
 function encryptedPdf(): Buffer {
   const owner = 'ab'.repeat(32);
   const user = 'cd'.repeat(32);
@@ -110,7 +110,7 @@ startxref
 `);
 }
 
-/** APPNOTE.TXT, 4.3.7, 4.3.12 and 4.3.16: one stored file whose flags say that it is encrypted. */
+/** An archive with one stored file that is flagged as encrypted (APPNOTE.TXT, 4.3.7, 4.3.12 and 4.3.16). */
 function encryptedArchive(): Buffer {
   const name = Buffer.from('a');
   const content = Buffer.alloc(24);

@@ -15,16 +15,16 @@ import { type ClamdAddress, takesStreamOf } from './session.ts';
 
 export interface ScannerOptions {
   clamd: ClamdAddress;
-  /** How long clamd may be silent while something is expected of it. */
+  /** Time-out for an answer of clamd. */
   timeoutMs: number;
   connectionsMax: number;
-  /** What becomes of documents clamd cannot look into. */
+  /** What to do with documents that clamd cannot read. */
   encrypted: EncryptedPolicy;
-  /** Largest document that will be scanned: clamd's own limits have to allow it. */
+  /** Size of the largest document to scan. clamd's own limits must allow it. */
   documentBytesMax: number;
   logger: Logger;
   onScan?: DocumentScanOptions['onScan'];
-  /** How often clamd is looked after, and how often while it is not available. */
+  /** Interval between checks of clamd: normally, and while clamd is not available. */
   intervalMs?: number;
   retryMs?: number;
   clock?: Clock;
@@ -33,11 +33,11 @@ export interface ScannerOptions {
 export interface ScannerHealth {
   /** Undefined while documents are scanned. */
   trouble?: ScannerTrouble;
-  /** For the administrator. */
+  /** The state in words, for the administrator. */
   detail: string;
-  /** What clamd last said of itself. */
+  /** The version that clamd last reported. */
   version?: ClamdVersion;
-  /** When it last said so, milliseconds since the epoch. */
+  /** When clamd last reported it, milliseconds since the epoch. */
   answeredAt?: number;
   connections: number;
   connectionsInUse: number;
@@ -50,8 +50,9 @@ const INTERVAL_MS = 10_000;
 const RETRY_MS = 1_000;
 
 /**
- * Looks whether clamd is there and fit. One that is not there is reported, and looked for again: nothing is scanned, so
- * nothing accepted, until it is. Throws OperatorError for one that is there and unfit.
+ * Checks that clamd answers and passes the tests. When clamd does not answer, the log says so and the check is
+ * repeated; until it succeeds, no document is scanned or accepted. Throws OperatorError when clamd answers but
+ * fails a test.
  */
 export async function openScanner(options: ScannerOptions): Promise<Scanner> {
   const scanner = new Scanner(options);
@@ -64,7 +65,7 @@ export async function openScanner(options: ScannerOptions): Promise<Scanner> {
   return scanner;
 }
 
-/** clamd, watched: what it said of itself last, and whether documents can be scanned. */
+/** Watches clamd: the version that it last reported, and whether documents can be scanned. */
 export class Scanner {
   readonly #options: ScannerOptions;
   readonly #connections: ConnectionPool;
@@ -73,8 +74,8 @@ export class Scanner {
   #closed = false;
   #version: ClamdVersion | undefined;
   #answeredAt: number | undefined;
-  #failure: ScannerFailure | undefined = new ScannerFailure('unreachable', 'clamd was not asked yet');
-  /** Whether clamd's limit for streams was looked at since it was last away. */
+  #failure: ScannerFailure | undefined = new ScannerFailure('unreachable', 'clamd has not been asked yet');
+  /** Whether clamd's limit for streams was checked since clamd was last unavailable. */
   #limitsKnown = false;
 
   /** Use {@link openScanner}. */
@@ -90,7 +91,7 @@ export class Scanner {
     });
   }
 
-  /** Throws ServiceError `scanner_unavailable` while it is known that no document can be scanned. */
+  /** Throws ServiceError `scanner_unavailable` while no document can be scanned. */
   admit(): void {
     if (this.#failure) throw unavailable(this.#failure);
   }
@@ -114,7 +115,7 @@ export class Scanner {
     };
   }
 
-  /** Looks now. Never rejects; not for use by others than the timer and tests. */
+  /** Checks clamd now. Never rejects. Only the timer and tests call it. */
   async look(): Promise<void> {
     clearTimeout(this.#timer);
     try {
@@ -129,7 +130,7 @@ export class Scanner {
     this.#timer = setTimeout(() => void this.look(), this.#failure ? retryMs : intervalMs);
   }
 
-  /** Documents under way go on until their users give them up. */
+  /** Scans under way continue until their users end them. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -146,11 +147,11 @@ export class Scanner {
     this.#limitsKnown = await takesStreamOf(documentBytesMax, clamd, timeoutMs);
     if (this.#limitsKnown) return;
     const message =
-      'clamd takes no documents as large as limits.document_bytes_max: lower that, or raise StreamMaxLength in clamd.conf';
+      'clamd does not accept documents as large as limits.document_bytes_max: lower that limit, or raise StreamMaxLength in clamd.conf';
     throw new ScannerFailure('unfit', message);
   }
 
-  /** Says once that nothing is scanned any more, and once that it is again. */
+  /** Logs once when scanning stops, and once when it works again. */
   #report(failure: ScannerFailure | undefined): void {
     const before = this.#failure;
     this.#failure = failure;
@@ -170,14 +171,12 @@ export class Scanner {
   }
 }
 
-/** Whatever it is, nothing is scanned meanwhile, and the next look may find it mended. */
+/** An unexpected error: nothing is scanned until a later check succeeds. */
 function unforeseen(cause: unknown): ScannerFailure {
   return new ScannerFailure('unreachable', `clamd could not be asked (${String(cause)})`, { cause });
 }
 
 function describe(version: ClamdVersion | undefined): string {
   const { engine = 'clamd', signatures } = version ?? {};
-  return signatures === undefined
-    ? `${engine} with signatures of its own`
-    : `${engine}, signatures ${signatures}`;
+  return signatures === undefined ? `${engine}, no daily signatures` : `${engine}, signatures ${signatures}`;
 }

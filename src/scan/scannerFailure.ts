@@ -1,4 +1,4 @@
-/** Why there is no verdict. `unfit` waits for an administrator; the others may pass by themselves. */
+/** Why there is no verdict. An administrator must repair `unfit`; the other reasons can pass by themselves. */
 export type ScannerTrouble =
   | 'unreachable'
   | 'timed_out'
@@ -10,8 +10,8 @@ export type ScannerTrouble =
   | 'unfit';
 
 /**
- * clamd gave no clear answer. The message is for logs and administrators and holds nothing of a document; callers of the
- * service are told `scanner_unavailable` and no more.
+ * clamd gave no clear answer. The message is for logs and administrators and contains nothing of a document.
+ * Clients of the service only get `scanner_unavailable`.
  */
 export class ScannerFailure extends Error {
   readonly trouble: ScannerTrouble;

@@ -3,27 +3,28 @@ import { assert } from '../base/assert.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { ScannerFailure, type ScannerTrouble } from './scannerFailure.ts';
 
-/** Where clamd listens. */
+/** The address of clamd. */
 export type ClamdAddress = { path: string } | { host: string; port: number };
 
-/** A clamd that runs accepts at once, or is too far away. */
+/** Time-out to connect. A running clamd accepts at once. */
 const CONNECT_MS_MAX = 5_000;
-/** Far more than any answer of clamd has. */
+/** Far more than the length of any answer of clamd. */
 const ANSWER_BYTES_MAX = 4096;
-/** From here on a document waits for clamd to take its bytes. */
+/** With this many unsent bytes, a document waits for clamd. */
 const PENDING_BYTES_MAX = 256 * 1024;
 const END_OF_STREAM = Buffer.alloc(4);
 
 interface Expected {
   resolve(answer: string): void;
   reject(failure: ScannerFailure): void;
-  /** Set once nothing is missing for the answer. */
+  /** Set once clamd has everything that it needs for the answer. */
   timer?: NodeJS.Timeout;
 }
 
 /**
- * One connection to clamd in a session of its protocol (clamd(8): IDSESSION): commands are numbered from 1, answers carry
- * the number. Whatever does not fit ends the connection, and with it all that was expected of it.
+ * One connection to clamd, as a session of its protocol (clamd(8): IDSESSION). Commands are numbered from 1, and
+ * each answer carries its command's number. Any unexpected byte closes the connection and fails all pending
+ * answers.
  */
 export class ClamdSession {
   readonly #socket: Socket;
@@ -34,7 +35,7 @@ export class ClamdSession {
   #commands = 0;
   #received = '';
   #failure: ScannerFailure | undefined;
-  /** The stream under way: its number, and its answer. */
+  /** The current document: its command's number, and clamd's answer. */
   #stream: { id: number; answer: Promise<string> } | undefined;
 
   /** Use {@link openSession}. */
@@ -48,7 +49,7 @@ export class ClamdSession {
     socket.write('zIDSESSION\0');
   }
 
-  /** Resolves when the connection is of no use any more. */
+  /** Resolves when the connection can no longer be used. */
   get closed(): Promise<void> {
     return this.#closed.promise;
   }
@@ -57,7 +58,7 @@ export class ClamdSession {
     return this.#failure === undefined;
   }
 
-  /** The answer to VERSION, as it came. */
+  /** The answer to VERSION, unparsed. */
   version(): Promise<string> {
     this.#requireUse();
     this.#socket.write('zVERSION\0');
@@ -65,24 +66,24 @@ export class ClamdSession {
     return this.#answerTo(this.#commands, this.#timer());
   }
 
-  /** Begins a document; nothing else can be asked until it is ended. */
+  /** Begins a document. No other command can be sent until the document ends. */
   begin(): void {
     this.#requireUse();
     this.#socket.write('zINSTREAM\0');
     this.#commands += 1;
     const answer = this.#answerTo(this.#commands);
-    // A stream can fail while nobody waits for its answer; who asks later still learns of it.
+    // The answer can reject before anyone awaits it. A later `await` still gets the error.
     answer.catch(() => {});
     this.#stream = { id: this.#commands, answer };
   }
 
   /**
-   * Sends the next bytes of the document, which must not be changed afterwards. A promise means: enough for now, go on when
-   * it resolves; it rejects, and this throws, with ScannerFailure.
+   * Sends the next bytes of the document. The caller must not change them afterwards. When this returns a promise,
+   * the caller must wait for it before it sends more. Throws, and the promise rejects, with ScannerFailure.
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#requireUse();
-    // Without bytes it would be the end of the document.
+    // An empty piece would end the document.
     if (bytes.length === 0) return undefined;
     const length = Buffer.alloc(4);
     length.writeUInt32BE(bytes.length);
@@ -93,21 +94,21 @@ export class ClamdSession {
     return this.#socket.writableLength < PENDING_BYTES_MAX ? undefined : this.#waitForRoom();
   }
 
-  /** No bytes follow: clamd's answer, as it came. Rejects with ScannerFailure. */
+  /** Ends the document and returns clamd's answer, unparsed. Rejects with ScannerFailure. */
   async end(): Promise<string> {
     this.#requireUse();
     const { id, answer } = this.#stream ?? {};
     const expected = id === undefined ? undefined : this.#expected.get(id);
-    assert(answer && expected, 'a document is begun before it is ended');
+    assert(answer && expected, 'a document begins before it ends');
     this.#stream = undefined;
     expected.timer = this.#timer();
     this.#socket.write(END_OF_STREAM);
     return answer;
   }
 
-  /** Harmless when repeated. A document under way is forgotten by clamd. */
+  /** Can be called again. clamd drops an unfinished document. */
   close(): void {
-    this.#fail('closed', 'the connection was given up');
+    this.#fail('closed', 'the connection was closed here');
   }
 
   #requireUse(): void {
@@ -125,7 +126,7 @@ export class ClamdSession {
     return setTimeout(late, this.#timeoutMs);
   }
 
-  /** Answers end with a NUL, since commands began with `z`. */
+  /** Answers end with a NUL, since the commands begin with `z`. */
   #receive(text: string): void {
     const answers = (this.#received + text).split('\0');
     this.#received = answers.pop() ?? '';
@@ -149,25 +150,25 @@ export class ClamdSession {
     }
   }
 
-  /** An answer before the document's end is a refusal, or a lie. */
+  /** An answer before the document's end is a refusal or a false answer. */
   #refused(text: string): void {
     if (text.startsWith('INSTREAM size limit exceeded')) {
       const remedy = 'raise StreamMaxLength in clamd.conf, or lower limits.document_bytes_max';
-      this.#fail('size_limit', `clamd takes no document of this size: ${remedy}`);
+      this.#fail('size_limit', `clamd does not accept a document of this size: ${remedy}`);
     } else {
-      this.#fail('refused', 'clamd answered before it had the whole document; its log says why');
+      this.#fail('refused', 'clamd answered before it had the whole document; see the log of clamd');
     }
   }
 
   #garbled(): void {
-    this.#fail('garbled', 'what answers at scan.clamd does not speak the protocol of clamd');
+    this.#fail('garbled', 'the program that answers at scan.clamd does not speak the protocol of clamd');
   }
 
   #waitForRoom(): Promise<void> {
     if (this.#room) return this.#room.promise;
     const room = Promise.withResolvers<void>();
     this.#room = room;
-    const late = () => this.#fail('timed_out', `clamd took no bytes for ${this.#timeoutMs} ms`);
+    const late = () => this.#fail('timed_out', `clamd accepted no bytes for ${this.#timeoutMs} ms`);
     const timer = setTimeout(late, this.#timeoutMs);
     return room.promise.finally(() => clearTimeout(timer));
   }
@@ -191,14 +192,15 @@ export class ClamdSession {
   }
 }
 
-/** Connects, and begins a session. Rejects with ScannerFailure. */
+/** Connects to clamd and begins a session. Rejects with ScannerFailure. */
 export async function openSession(address: ClamdAddress, timeoutMs: number): Promise<ClamdSession> {
   return new ClamdSession(await openSocket(address, timeoutMs), timeoutMs);
 }
 
 /**
- * Whether clamd takes a document of this size as a stream (its `StreamMaxLength`). It judges a piece by its announced length,
- * so none of it is sent, and our end of the connection is closed for clamd to close its own: no time is measured.
+ * Whether clamd accepts a document of this size as a stream (its `StreamMaxLength`). clamd checks the announced
+ * length of a piece, so no content is sent. This side then closes its end of the connection, and waits until clamd
+ * closes the other: the result does not depend on a time-out.
  */
 export async function takesStreamOf(
   bytes: number,
@@ -218,14 +220,14 @@ export async function takesStreamOf(
     }
   } catch (cause) {
     const reason = systemReason(cause);
-    throw new ScannerFailure('closed', `clamd did not say how much it takes (${reason})`, { cause });
+    throw new ScannerFailure('closed', `clamd did not state its size limit (${reason})`, { cause });
   } finally {
     clearTimeout(timer);
     socket.destroy();
   }
   if (answer === '') return true;
   if (answer.startsWith('INSTREAM size limit exceeded')) return false;
-  throw new ScannerFailure('garbled', 'clamd did not say how much it takes');
+  throw new ScannerFailure('garbled', 'clamd did not state its size limit');
 }
 
 function openSocket(address: ClamdAddress, timeoutMs: number): Promise<Socket> {
