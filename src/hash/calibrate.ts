@@ -1,17 +1,17 @@
-/** Numbers of streams that are measured. Others use the kernel of the next one below. */
+/** The measured numbers of streams. Other numbers use the kernel of the next lower one. */
 export const WIDTHS = [1, 2, 4, 8, 16] as const;
 
-/** What of the add-on can be measured. */
+/** The functions of the add-on that calibration uses. */
 export interface Kernels {
-  /** Names of those that run on this processor; OpenSSL's own code comes first, where Node exports it. */
+  /** Names of the kernels that run on this processor. OpenSSL's code comes first, where Node.js exports it. */
   kernels(): string[];
-  /** Whether a kernel knows its known answers. Takes less than a millisecond. */
+  /** Whether a kernel gives the known answers. Takes less than a millisecond. */
   selfTest(kernel: string): boolean;
-  /** Megabytes per second of both digests over 1 to 16 streams: one slice of a tenth of a millisecond of processor time. */
+  /** Megabytes per second of both digests over 1 to 16 streams, from one slice of 0.1 ms of processor time. */
   measure(kernel: string, streams: number): number;
 }
 
-/** What a kernel makes of so many streams side by side, both digests, on one core; megabytes are 10⁶ bytes. */
+/** The speed of a kernel with `streams` parallel streams, both digests, on one core. A megabyte is 10⁶ bytes. */
 export interface KernelRate {
   streams: number;
   kernel: string;
@@ -19,20 +19,21 @@ export interface KernelRate {
 }
 
 export interface Calibration {
-  /** The fastest kernel of each width, in their order. */
+  /** The fastest kernel for each width, in the order of the widths. */
   chosen: KernelRate[];
-  /** All that was measured. */
+  /** All measurements. */
   rates: KernelRate[];
-  /** Kernels that do not know their known answers: this processor, hypervisor or compiler breaks them. */
+  /** Kernels that give wrong answers: this processor, hypervisor or compiler breaks them. */
   unsound: string[];
 }
 
-/** Enough for ten rounds on a slow core; all of it stays below 100 ms. */
+/** Enough for ten rounds on a slow core. The whole calibration stays below 100 ms. */
 const BUDGET_MS = 60;
 
 /**
- * Measures every kernel of this processor that knows its known answers, OpenSSL among them, and chooses: what a processor is good at is not
- * in its flags. The best of several short slices counts, so that noise does not decide. Throws when no kernel is sound.
+ * Measures every kernel that gives correct answers on this processor, OpenSSL included, and chooses the fastest.
+ * The processor's flags do not tell which kernel is fast. The best of several short slices counts, so that noise
+ * does not decide. Throws when no kernel is correct.
  */
 export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
   const endMs = performance.now() + budgetMs;
@@ -42,7 +43,7 @@ export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
   const [first, ...others] = sound;
   if (first === undefined)
     throw new Error(`the native hash kernels compute wrong digests: ${unsound.join(', ')}`);
-  // The first, OpenSSL, is measured even without time: it is good enough. Then those that ask most of a processor.
+  // The first kernel, OpenSSL, is measured even when no time is left: it is good enough. Then the most demanding kernels.
   const rates = slots([first, ...others.toReversed()]);
   for (let round = 0; round === 0 || performance.now() < endMs; round += 1) {
     for (const rate of rates) {

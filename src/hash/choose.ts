@@ -4,19 +4,19 @@ import type { Calibration } from './calibrate.ts';
 import type { EngineName } from './engine.ts';
 import { ADDON, calibrateAddon } from './native.ts';
 
-/** What an administrator may ask for; `auto` is the fastest engine that works here. */
+/** The values of `hash.engine`. `auto` is the fastest engine that works here. */
 export const ENGINE_CHOICES = ['auto', 'native', 'wasm'] as const;
 export type EngineChoice = (typeof ENGINE_CHOICES)[number];
 
 export interface ChosenEngine {
   engine: EngineName;
-  /** Of the native engine. */
+  /** Calibration of the native engine. */
   calibration?: Calibration;
 }
 
 /**
- * The one engine of all workers: `native`, calibrated, if the add-on loads and a kernel knows its known answers. Otherwise `auto` warns and
- * goes without, and `native` throws OperatorError.
+ * Chooses one engine for all workers: `native`, calibrated, if the add-on loads and a kernel gives correct answers.
+ * Otherwise `auto` logs a warning and uses WebAssembly, and `native` throws OperatorError.
  */
 export function chooseEngine(
   choice: EngineChoice,
@@ -30,7 +30,7 @@ export function chooseEngine(
     return { engine: 'native', calibration };
   } catch (err) {
     if (choice === 'native') throw unusable(err);
-    logger.warn({ err }, 'the native hash engine cannot be used: hashing with WebAssembly, slower');
+    logger.warn({ err }, 'the native hash engine cannot be used: WebAssembly hashes instead, more slowly');
     return { engine: 'wasm' };
   }
 }

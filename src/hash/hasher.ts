@@ -4,18 +4,19 @@ import type { Digests } from './lane.ts';
 /** Hashes one document. */
 export interface Hasher {
   /**
-   * Takes the next bytes, which must not be changed afterwards. A promise means: enough for now, go on when it resolves.
+   * Takes the next bytes. The caller must not change them afterwards. When this returns a promise, the caller
+   * must wait for it before it sends more.
    */
   update(chunk: Uint8Array): Promise<void> | undefined;
-  /** No bytes follow. Rejects when a task failed for good. */
+  /** Ends the document and returns its digests. Rejects when a task failed for good. */
   digest(): Promise<Digests>;
-  /** Forgets the document at once; harmless after {@link digest}. */
+  /** Drops the document at once. Has no effect after {@link digest}. */
   abort(): void;
 }
 
 /**
- * One document through two engines, at the pace of the slower. `digest` rejects with BrokenInvariant when they differ: one
- * of them is wrong, and has perhaps been wrong before.
+ * Hashes one document with two engines, at the pace of the slower one. `digest` rejects with BrokenInvariant when
+ * the digests differ: then one engine is wrong, and can have been wrong before.
  */
 export function crossChecked(native: Hasher, wasm: Hasher): Hasher {
   return {

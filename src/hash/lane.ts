@@ -1,21 +1,21 @@
 import type { Hashed } from './engine.ts';
 
-/** What is known of a document whose bytes have all been hashed: digests in lower-case hex, and the length. */
+/** The result for a document: digests in lower-case hex, and the length in bytes. */
 export interface Digests {
   sha256: string;
   sha512: string;
   bytes: number;
 }
 
-/** One document on its way through an engine: its bytes not yet hashed, and the hash state of those that are. */
+/** One document in an engine: the bytes that are not yet hashed, and the hash state of the others. */
 export class Lane {
   state: Uint8Array | undefined;
   pendingBytes = 0;
-  /** In the pool's queue, or part of a task under way: never both, so states follow each other. */
+  /** `queued` in the pool, or `busy` in a task: never both, so the states stay in order. */
   place: 'idle' | 'queued' | 'busy' = 'idle';
   ended = false;
   closed = false;
-  /** Whether nobody else has the chunks. */
+  /** Whether the chunks belong to the lane alone. */
   readonly owned: boolean;
   #bytes = 0;
   #chunks: Uint8Array[] = [];
@@ -24,7 +24,7 @@ export class Lane {
 
   constructor(owned: boolean) {
     this.owned = owned;
-    // A lane can fail while nobody waits for its digests; who asks later still learns of it.
+    // The digests can reject before anyone awaits them. A later `await` still gets the error.
     this.#digests.promise.catch(() => {});
   }
 
@@ -42,7 +42,7 @@ export class Lane {
     this.#bytes += chunk.length;
   }
 
-  /** Takes pending bytes, as many as there may be. Chunks stay whole, unless the first is too large by itself. */
+  /** Takes pending chunks of at most `bytesMax` bytes. Chunks stay whole, unless the first alone is too large. */
   take(bytesMax: number): Uint8Array[] {
     const taken: Uint8Array[] = [];
     let bytes = 0;
@@ -64,8 +64,8 @@ export class Lane {
   }
 
   /**
-   * Resolves when nothing is pending any more, or when nothing more will be taken. Not sooner: a crowded lane loses less at
-   * a time than the chunk that would take its place.
+   * Resolves when no bytes are pending, or when the lane is closed. Not sooner: in a crowded pool, a task takes
+   * less from a lane than the next chunk would add.
    */
   room(): Promise<void> {
     this.#room ??= Promise.withResolvers();
@@ -82,7 +82,7 @@ export class Lane {
     }
   }
 
-  /** Drops what is pending; whoever asks for the digests is told the error, unless they were known by now. */
+  /** Drops the pending bytes. The digests reject with the error, unless they are known already. */
   fail(error: unknown): void {
     this.#digests.reject(error);
     this.#drop();

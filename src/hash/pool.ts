@@ -8,41 +8,41 @@ import { type Digests, Lane } from './lane.ts';
 import { calibrateAddon, openNativeEngine } from './native.ts';
 import { openWasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
-/** From here on a document waits, and all of them together (then each keeps one chunk at most). */
+/** With more pending bytes than this, a document waits; with more in the pool, all wait (and each keeps one chunk at most). */
 const LANE_PENDING_BYTES_MAX = 256 * 1024;
 const POOL_PENDING_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface HashPool {
-  /** With `owned`, the chunks are the pool's alone, and are freed as soon as they are hashed, not when they are found to be garbage. */
+  /** With `owned`, the chunks belong to the pool alone. The pool frees their memory as soon as they are hashed. */
   hasher(owned?: boolean): Hasher;
-  /** What the pool has to do at this moment. */
+  /** The load of the pool at this moment. */
   readonly load: HashLoad;
-  /** Ends the engines; documents under way fail. */
+  /** Ends the engines. Documents under way fail. */
   close(): Promise<void>;
 }
 
 export interface HashLoad {
-  /** Documents that are hashed, or wait for more bytes. */
+  /** Documents in work, including those that wait for more bytes. */
   documents: number;
-  /** Bytes that no task has yet. */
+  /** Bytes that are not yet in a task. */
   pendingBytes: number;
-  /** Tasks under way or at hand, and how many there can be. */
+  /** Tasks in work or waiting in the engine, and their largest number. */
   tasks: number;
   tasksMax: number;
 }
 
 export interface HashPoolOptions extends WasmEngineOptions {
   engine: EngineName;
-  /** Of the native engine; made now if it is not given. */
+  /** Calibration of the native engine; measured now if it is not given. */
   calibration?: Calibration | undefined;
   /**
-   * The share of documents, 0 to 1, that the native engine and WebAssembly both hash; what they differ about has no digest.
-   * Default 0. Without the native engine there is nothing to compare.
+   * The share of documents, 0 to 1, that both the native engine and WebAssembly hash. A document with different
+   * digests fails. Default 0. Without the native engine there is nothing to compare.
    */
   crossCheckShare?: number;
 }
 
-/** Starts the threads and holds each engine to known answers, so that one which cannot work fails here and not in a queue. */
+/** Starts the threads and tests each engine with known answers, so that a broken engine fails here and not with a document. */
 export async function openHashPool(options: HashPoolOptions): Promise<HashPool> {
   const share = options.engine === 'native' ? (options.crossCheckShare ?? 0) : 0;
   const pool = new EnginePool(
@@ -50,7 +50,7 @@ export async function openHashPool(options: HashPoolOptions): Promise<HashPool> 
       ? openNativeEngine(options.workers, options.calibration ?? calibrateAddon())
       : openWasmEngine(options),
   );
-  // For the few documents that are compared.
+  // The second engine, for documents that both engines hash.
   const other = share > 0 ? new EnginePool(openWasmEngine({ ...options, workers: 1 })) : undefined;
   const close = async () => void (await Promise.all([pool.close(), other?.close()]));
   try {
@@ -60,7 +60,7 @@ export async function openHashPool(options: HashPoolOptions): Promise<HashPool> 
     throw new Error('the hash workers did not start', { cause: error });
   }
   return {
-    // At random, so that no order of documents can keep one kind of them from being checked.
+    // Chosen at random, so that no order of documents can exclude one kind from the check.
     hasher: (owned = false) =>
       other && Math.random() < share
         ? crossChecked(pool.hasher(false), other.hasher(false))
@@ -73,8 +73,8 @@ export async function openHashPool(options: HashPoolOptions): Promise<HashPool> 
 }
 
 /**
- * Every event-loop turn gathers what documents have ready into tasks for an engine. A task knows nothing of the ones before, so a slow
- * upload occupies no thread.
+ * In every turn of the event loop, the pool gathers the documents' pending bytes into tasks for the engine. Tasks
+ * are independent of each other, so a slow upload occupies no thread.
  */
 class EnginePool {
   readonly #engine: Engine;
@@ -112,20 +112,20 @@ class EnginePool {
     await Promise.all(Array.from({ length: this.#engine.tasksMax }, () => this.#probe()));
   }
 
-  /** Engines take different ways for a document that comes whole and for one in pieces: both are asked. */
+  /** Engines treat a document in one piece and one in several pieces differently. Both ways are tested. */
   async #probe(): Promise<void> {
     const text = Buffer.from('abc');
     const [begun] = await this.#engine.hash([{ chunks: [text.subarray(0, 1)], last: false }]);
-    assert(begun !== undefined && 'state' in begun, 'an engine gives states');
+    assert(begun !== undefined && 'state' in begun, 'an engine returns states');
     const answers = await this.#engine.hash([
       { state: begun.state, chunks: [text.subarray(1, 2), text.subarray(2)], last: true },
       { chunks: [text], last: true },
     ]);
     assert(answers.length === 2, 'an engine answers every piece');
     for (const answer of answers) {
-      assert('sha256' in answer, 'an engine gives digests');
-      assert(answer.sha256 === toHex(sha256(text)), 'the hash engine knows SHA-256');
-      assert(answer.sha512 === toHex(sha512(text)), 'the hash engine knows SHA-512');
+      assert('sha256' in answer, 'an engine returns digests');
+      assert(answer.sha256 === toHex(sha256(text)), 'the hash engine computes SHA-256');
+      assert(answer.sha512 === toHex(sha512(text)), 'the hash engine computes SHA-512');
     }
   }
 
@@ -162,7 +162,7 @@ class EnginePool {
     this.#schedule();
   }
 
-  /** After this turn's sockets have been read: what came in together is hashed together. */
+  /** Runs after all sockets of this turn are read, so that bytes that arrive together are hashed together. */
   #schedule(): void {
     if (this.#closed || this.#scheduled || this.#queue.length === 0 || this.#tasks === this.#engine.tasksMax)
       return;
@@ -180,8 +180,8 @@ class EnginePool {
   }
 
   /**
-   * An idle thread gets whatever there is, a busy one only what is worth a task: what comes in while it is busy becomes its
-   * next task. So small documents share tasks, and two large ones still keep two threads busy.
+   * An idle thread gets all pending bytes. A busy thread gets only a full task; bytes that arrive while it is busy
+   * become its next task. So small documents share tasks, and two large documents still keep two threads busy.
    */
   #tasksDue(): number {
     const { tasksMax, taskBytesMax } = this.#engine;
@@ -190,7 +190,7 @@ class EnginePool {
     return Math.min(tasksMax - this.#tasks, Math.max(atOnce, worthIt));
   }
 
-  /** Never rejects: what goes wrong is told to those whose documents they are. */
+  /** Never rejects: an error fails the documents of the task. */
   async #hash(lanesMax: number): Promise<void> {
     const { lanes, pieces } = this.#gather(lanesMax);
     if (lanes.length === 0) return;
@@ -211,7 +211,7 @@ class EnginePool {
     this.#schedule();
   }
 
-  /** Takes from the head of the queue, an equal share for each document. */
+  /** Takes documents from the head of the queue, with an equal share for each. */
   #gather(lanesMax: number): { lanes: Lane[]; pieces: Piece[] } {
     const lanes: Lane[] = [];
     const pieces: Piece[] = [];
@@ -242,8 +242,8 @@ class EnginePool {
 }
 
 /**
- * Gives memory back that nobody needs any more. Left to the garbage collector, chunks of uploads pile up until it marks the whole heap,
- * tens of times a second.
+ * Frees memory that is no longer needed. Without this, chunks of uploads pile up until the garbage collector marks
+ * the whole heap, tens of times a second.
  */
 function free({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

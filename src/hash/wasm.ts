@@ -2,13 +2,14 @@ import { hash } from 'node:crypto';
 import { createSHA256, createSHA512 } from 'hash-wasm';
 import type { Hashed, Piece } from './engine.ts';
 
-/** A {@link Piece} whose bytes lie in one place. */
+/** A {@link Piece} with its bytes in one buffer. */
 export type WasmPiece = Pick<Piece, 'state' | 'last'> & { bytes: Uint8Array };
 
 /**
- * Hashes one piece, in this thread. A document in one piece goes to OpenSSL, which is three times as fast but cannot give
- * its state away; one in several to hash-wasm. Its two hashers are reused for every piece; a state is the SHA-256
- * state followed by the SHA-512 state, each headed by hash-wasm's build id, so a state of another build is refused.
+ * Returns a function that hashes one piece, in this thread. A document in one piece goes to OpenSSL, which is three
+ * times as fast but cannot export its state. A document in several pieces goes to hash-wasm. Its two hashers are
+ * reused for every piece. A state is the SHA-256 state followed by the SHA-512 state. Each begins with hash-wasm's
+ * build id, so a state of another build is refused.
  */
 export async function openWasm(): Promise<(piece: WasmPiece) => Hashed> {
   const [sha256, sha512] = await Promise.all([createSHA256(), createSHA512()]);

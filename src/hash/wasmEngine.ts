@@ -7,21 +7,22 @@ import type { SlabPiece, WasmTask, WasmWorkerData } from './wasmWorker.ts';
 
 export interface WasmEngineOptions {
   workers: number;
-  /** Told of every lost worker and failed task. Tasks are repeated; this is for the log. */
+  /** Called for every lost worker and failed task, to log it. The engine repeats the task. */
   onTrouble: (error: unknown) => void;
-  /** A worker that does not answer a task within this time counts as lost. Default 10 s. */
+  /** A worker that does not answer a task within this time counts as lost; milliseconds, default 10 s. */
   taskTimeoutMs?: number;
-  /** The module the workers run, with the exports of `wasmWorker.ts`. */
+  /** The module that the workers run, with the exports of `wasmWorker.ts`. */
   worker?: URL;
 }
 
-/** About 3 ms of work, so nobody waits long behind a large document. */
+/** About 3 ms of work, so that no document waits long behind a large one. */
 const SLAB_BYTES = 512 * 1024;
 const ATTEMPTS_MAX = 3;
 
 /**
- * WebAssembly in worker threads. The bytes of a task are copied to a slab of shared memory. Workers keep nothing, so a task whose worker died is sent
- * again: its bytes are still in the slab, its states still in the message.
+ * WebAssembly in worker threads. The engine copies the bytes of a task to a slab of shared memory. Workers keep
+ * nothing, so the engine can send a task again after its worker died: the bytes are still in the slab, and the
+ * states in the message.
  */
 export function openWasmEngine(options: WasmEngineOptions): Engine {
   return new WasmEngine(options);
@@ -100,7 +101,7 @@ class WasmEngine implements Engine {
   }
 
   async #run(task: WasmTask): Promise<Hashed[]> {
-    // Piscina leaves a task waiting for ever when its worker's module no longer loads.
+    // Piscina never settles a task when the module of its worker no longer loads.
     const { promise: expired, reject } = Promise.withResolvers<never>();
     const lost = () => reject(new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`));
     const timer = setTimeout(lost, this.#taskTimeoutMs);

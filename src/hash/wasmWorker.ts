@@ -2,9 +2,9 @@ import { workerData } from 'node:worker_threads';
 import type { Hashed } from './engine.ts';
 import { openWasm } from './wasm.ts';
 
-/** Given to every worker at its start. */
+/** The data that every worker gets at its start. */
 export interface WasmWorkerData {
-  /** Where the engine puts the bytes of tasks, so that they are neither cloned nor lost with a worker. */
+  /** Shared memory for the bytes of tasks, so that the bytes are neither cloned nor lost with a worker. */
   slabs: SharedArrayBuffer[];
 }
 
@@ -14,7 +14,7 @@ export interface WasmTask {
   pieces: SlabPiece[];
 }
 
-/** A piece whose bytes lie in the slab. */
+/** A piece with its bytes in the slab. */
 export interface SlabPiece {
   state?: Uint8Array;
   offset: number;
@@ -25,7 +25,7 @@ export interface SlabPiece {
 const { slabs } = workerData as WasmWorkerData;
 const wasm = await openWasm();
 
-/** What a Piscina worker runs. Keeps nothing between tasks: any worker can do any task, and do it again. */
+/** The function that a Piscina worker runs. It keeps nothing between tasks: any worker can run any task, and run it again. */
 export function hash({ slab, pieces }: WasmTask): Hashed[] {
   const memory = slabs[slab];
   if (memory === undefined) throw new RangeError(`no slab ${slab}`);
