@@ -8,9 +8,9 @@ const SHA256_BYTES = 32;
 const BASE64_SHA256 = /^[A-Za-z0-9+/]{43}=$/;
 
 /**
- * The SHA-256 that a server gives for the whole of what is at a URL, lower-case hex: `Repr-Digest` (RFC 9530, section 3), else
- * the old `Digest` (RFC 3230), else what S3 keeps with an object. Undefined where none of them says it in a way that can be
- * read. `Content-Digest` is of the message, which in the answer to HEAD is empty.
+ * The SHA-256 that a server states for the whole document at a URL, lower-case hex: from `Repr-Digest` (RFC 9530,
+ * section 3), else from the old `Digest` (RFC 3230), else from the checksum of S3. Undefined when no header has a
+ * readable SHA-256. `Content-Digest` is not used: it covers the message, which is empty in the answer to HEAD.
  */
 export function representationSha256(headers: Headers): string | undefined {
   return reprDigest(headers) ?? oldDigest(headers) ?? s3Checksum(headers);
@@ -27,7 +27,7 @@ function reprDigest(headers: Headers): string | undefined {
   }
 }
 
-/** `SHA-256=<Base64>` among others; names of algorithms are case-insensitive (RFC 3230, section 4.1.1). */
+/** Finds `SHA-256=<Base64>` in the list. Names of algorithms are case-insensitive (RFC 3230, section 4.1.1). */
 function oldDigest(headers: Headers): string | undefined {
   for (const instance of headers.digest?.join(',').split(',') ?? []) {
     const equals = instance.indexOf('=');
@@ -37,7 +37,7 @@ function oldDigest(headers: Headers): string | undefined {
   return undefined;
 }
 
-/** Of an object uploaded in parts S3 has a checksum of checksums, which tells nothing of the bytes: it ends in `-<parts>`. */
+/** For an object uploaded in parts, S3 states a checksum of checksums, which is not the document's. It ends in `-<parts>`. */
 function s3Checksum(headers: Headers): string | undefined {
   if (headers['x-amz-checksum-type']?.some((type) => type.toUpperCase() !== 'FULL_OBJECT')) return undefined;
   const [checksum, ...others] = headers['x-amz-checksum-sha256'] ?? [];

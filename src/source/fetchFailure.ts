@@ -2,18 +2,18 @@ import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 import { NoAnswer, type NoAnswerReason } from '../net/noAnswer.ts';
 
-/** What a source may ask us to wait is believed up to here. */
+/** Longest wait that a source can ask for; seconds. */
 const RETRY_AFTER_SECONDS_MAX = 3600;
 
-/** Of the 4xx those that ask to be asked again; all 5xx may pass. */
+/** The 4xx statuses that can pass. Every 5xx can pass. */
 const PASSING_STATUSES = [408, 425, 429];
 
-/** The source cannot be fetched from, and asking it again will not change that. */
+/** The document cannot be fetched, and another attempt cannot succeed. */
 export function unfetchable(problem: string): ServiceError {
   return new ServiceError('source_unreachable', `source_url ${problem}.`, { parameter: 'source_url' });
 }
 
-/** The source cannot be fetched from at the moment: it may be asked again after so many seconds. */
+/** The document cannot be fetched at the moment. The client can try again after the given seconds. */
 export function unfetchableNow(
   problem: string,
   { cause, retryAfterSeconds = 1 }: Passing = {},
@@ -30,7 +30,7 @@ interface Passing {
   retryAfterSeconds?: number;
 }
 
-/** An answer that is not the document. */
+/** The error for an answer that is not the document. */
 export function badAnswer({ statusCode = 0, headers }: IncomingMessage): ServiceError {
   const problem = `answered with status ${statusCode}`;
   if (statusCode < 500 && !PASSING_STATUSES.includes(statusCode)) return unfetchable(problem);
@@ -39,28 +39,28 @@ export function badAnswer({ statusCode = 0, headers }: IncomingMessage): Service
 }
 
 const PROBLEMS: Readonly<Partial<Record<NoAnswerReason, string>>> = {
-  name_not_found: 'has a host whose name cannot be resolved',
-  tls_failed: 'has a server whose certificate is not trusted, or that speaks no TLS we know',
-  invalid_answer: 'has a server that does not answer as HTTP has it',
+  name_not_found: 'has a host name that cannot be resolved',
+  tls_failed: 'has a server whose certificate is not trusted, or whose TLS version is not supported',
+  invalid_answer: 'has a server that does not answer in valid HTTP',
 };
 
-/** Why there is no answer, which mostly may pass. The caller is told its kind, the log its reason. */
+/** The error for a missing answer, which mostly can pass. The client gets the kind of failure; the log has the reason. */
 export function unanswered(error: NoAnswer): ServiceError {
   if (error.reason === 'not_allowed') return notAllowed(error);
   if (error.reason === 'invalid_redirect') return unfetchable(error.message);
-  const problem = PROBLEMS[error.reason] ?? 'cannot be connected to, or broke the connection off';
+  const problem = PROBLEMS[error.reason] ?? 'cannot be reached, or closed the connection';
   return unfetchableNow(problem, { cause: error });
 }
 
 export function notAllowed(cause: unknown): ServiceError {
   return new ServiceError(
     'source_not_allowed',
-    'source_url, or where it redirects to, is nothing this service may fetch from. Upload the file, or ask the administrator to allow it.',
+    'source_url, or its redirect, is not a target that this service can fetch from. Upload the file, or ask the administrator to allow the target.',
     { parameter: 'source_url', cause },
   );
 }
 
-/** The short name of what went wrong: ours, or Node's code. Messages can quote URLs, so they are not logged. */
+/** The short name of a failure: our reason, or the code of Node.js. Messages can quote URLs, so the log has only this name. */
 export function shortNameOf(error: unknown): string {
   if (error instanceof NoAnswer) return error.reason;
   if (!(error instanceof Error)) return 'unknown';

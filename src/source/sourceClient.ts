@@ -7,13 +7,13 @@ import { badAnswer, unanswered, unfetchable, unfetchableNow } from './fetchFailu
 
 export interface SourceOptions {
   policy: Pick<TargetPolicy, 'guard'>;
-  /** For connecting and the head of the answer, all redirects included. */
+  /** Time-out for the connection and the head of the answer, all redirects included. */
   answerTimeoutMs: number;
-  /** PEM of the only certificate authorities to trust; default: Node's own. */
+  /** PEM of the only certificate authorities to trust; default: those of Node.js. */
   ca?: string | readonly string[] | undefined;
 }
 
-/** What a source says of its document without giving it away. */
+/** What the headers state of a document. */
 export interface Probe {
   /** Lower-case hex. */
   sha256?: string;
@@ -21,7 +21,7 @@ export interface Probe {
 }
 
 const REDIRECTS_MAX = 3;
-/** A server that answers HEAD so may well answer GET: a URL signed for GET alone is one. */
+/** A server that answers HEAD with these statuses can still answer GET, for example when the URL is signed for GET only. */
 const NO_HEAD = [403, 405, 501];
 
 const HEADERS = {
@@ -30,8 +30,8 @@ const HEADERS = {
 };
 
 /**
- * Reads documents where callers say they are. Connects only to what the policy allows, on every hop, and keeps no connection.
- * All its failures are ServiceErrors; those that may pass have a `retryAfterSeconds`.
+ * Fetches documents from the URLs that clients name. It connects only to targets that the policy allows, at every
+ * redirect, and keeps no connection. All failures are ServiceErrors; those that can pass have `retryAfterSeconds`.
  */
 export class SourceClient {
   readonly #answerTimeoutMs: number;
@@ -42,7 +42,7 @@ export class SourceClient {
     this.#client = new HttpClient({ policy, ca });
   }
 
-  /** Asks with HEAD. Nothing is known of a source that answers GET only. */
+  /** Sends HEAD. The result is empty for a source that answers GET only. */
   probe(url: string, signal: AbortSignal): Promise<Probe> {
     return this.#ask({ method: 'HEAD', url: new URL(url), signal }, async (answer) => {
       const { statusCode = 0, headersDistinct } = answer;
@@ -56,8 +56,8 @@ export class SourceClient {
   }
 
   /**
-   * Asks with GET; the body of the answer, which is the document, is there until `read` settles, and what that throws is thrown.
-   * Aborting `signal` also ends the body. Whoever reads it sees to its pace.
+   * Sends GET. The body of the answer is the document; it can be read until `read` settles. Throws what `read`
+   * throws. An abort of `signal` also ends the body. The reader of the body limits its time.
    */
   fetch<T>(url: string, signal: AbortSignal, read: (answer: IncomingMessage) => Promise<T>): Promise<T> {
     return this.#ask({ method: 'GET', url: new URL(url), signal, timed: 'head' }, (answer) => {
@@ -83,16 +83,16 @@ export class SourceClient {
   }
 }
 
-/** What the head of an answer says of the length of the body; node:http allows one value, a number, at most. */
+/** The Content-Length of an answer. node:http allows one value, a number, at most. */
 export function announcedBytes({ headers }: IncomingMessage): number | undefined {
   const length = headers['content-length'];
   return length === undefined ? undefined : Number(length);
 }
 
-/** The digest that was declared is of the document as it is, so no coding is undone here: none was asked for. */
+/** The request asks for no content coding, and the declared digest is that of the uncoded document. So a coded answer fails. */
 function requireUncoded({ headers }: IncomingMessage): void {
   const content = headers['content-encoding'] ?? 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
   if (content.trim().toLowerCase() === 'identity' && transfer.trim().toLowerCase() === 'chunked') return;
-  throw unfetchable('answers with an encoded document, though none was asked for');
+  throw unfetchable('answers with an encoded document, although the request allows none');
 }
