@@ -39,13 +39,13 @@ export interface Certificate {
   notAfter: number;
   /** DER SubjectPublicKeyInfo. */
   spki: Uint8Array;
-  /** undefined: of a kind, or so weak, that it is not trusted here. */
+  /** undefined when the key is of an unsupported type, or too weak. */
   publicKey: PublicKey | undefined;
-  /** What its issuer signed (DER TBSCertificate), how, and the signature; no scheme: an algorithm that is not trusted here. */
+  /** The signed part (DER TBSCertificate), the algorithm, and the signature. No scheme: the algorithm is not supported. */
   signedBytes: Uint8Array;
   scheme: SignatureScheme | undefined;
   signature: Uint8Array;
-  /** Content octets of the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), where they are. */
+  /** Content octets of the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), if present. */
   subjectKeyIdentifier: Uint8Array | undefined;
   authorityKeyIdentifier: Uint8Array | undefined;
   extensions: ReadonlyMap<string, Extension>;
@@ -60,12 +60,12 @@ interface Extension {
 /** Bits of KeyUsage (RFC 5280, section 4.2.1.3). */
 export const KEY_USAGE = { digitalSignature: 0, nonRepudiation: 1, keyCertSign: 5, cRLSign: 6 } as const;
 
-/** What is wrong with a certificate without `publicKey`. */
-export const UNTRUSTED_KEY = 'has a key of a kind, or so weak, that nothing here may rest on it';
+/** The fault of a certificate without `publicKey`. */
+export const UNTRUSTED_KEY = 'has a key that is too weak or of an unsupported type';
 
 const CERTIFICATE_BYTES_MAX = 16_384;
 
-/** Extensions that may be critical: those whose rules are applied, and policies, which restrict nothing where none is demanded. */
+/** Extensions that can be critical: those with rules applied here, and policies, which matter only when one is required. */
 const PROCESSED: readonly string[] = [
   OID.basicConstraints,
   OID.keyUsage,
@@ -73,7 +73,7 @@ const PROCESSED: readonly string[] = [
   OID.certificatePolicies,
 ];
 
-/** Of these an issuer that names purposes must name one. */
+/** If an issuer names purposes, one of these must be among them. */
 const PURPOSES_OF_ISSUERS: readonly string[] = [OID.timeStamping, OID.anyExtendedKeyUsage];
 
 /** Reads a certificate. Throws MalformedDer for anything but the DER of one. */
@@ -121,7 +121,7 @@ export function parseCertificate(der: Uint8Array): Certificate {
   };
 }
 
-/** 1 where it is left out; else one more than it says. */
+/** The version number: 1 by default, else the INTEGER plus one. */
 function readVersion(element: Element | undefined): number {
   if (element === undefined) return 1;
   const fields = new Fields(element, contextTag(0));
@@ -133,7 +133,7 @@ function readVersion(element: Element | undefined): number {
 function readValidity(element: Element): [number, number] {
   const [notBefore, notAfter, more] = new Fields(element).rest();
   if (notBefore === undefined || notAfter === undefined || more !== undefined)
-    throw new MalformedDer('a validity of other than two times');
+    throw new MalformedDer('a validity that does not have two times');
   return [readTime(notBefore), readTime(notAfter)];
 }
 
@@ -169,7 +169,7 @@ export function describeSubject({ name }: Certificate): string {
   return describeName(name);
 }
 
-/** Whether the issuer's name is that of `issuer`, and no key identifier speaks against it. Proves nothing. */
+/** Whether the issuer's name is that of `issuer`, and the key identifiers, if present, are equal. This is no proof. */
 export function namesAsIssuer(certificate: Certificate, issuer: Certificate): boolean {
   const { authorityKeyIdentifier: wanted } = certificate;
   const { subjectKeyIdentifier: found } = issuer;
@@ -179,12 +179,12 @@ export function namesAsIssuer(certificate: Certificate, issuer: Certificate): bo
   );
 }
 
-/** Whether it claims to be a root: whose word that is, only who trusts it can say. */
+/** Whether the certificate claims to be a root. Only a verifier can decide to trust it. */
 export function isSelfIssued(certificate: Certificate): boolean {
   return namesAsIssuer(certificate, certificate);
 }
 
-/** Whether the key of `issuer` signed it. */
+/** Whether the key of `issuer` signed the certificate. */
 export function isSignedBy(
   { scheme, signedBytes, signature }: Certificate,
   { publicKey }: Certificate,
@@ -199,21 +199,22 @@ export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number)
 }
 
 /**
- * Why the certificate may not issue ones for time-stamping, `below` intermediate ones between it and the end (RFC 5280, sections 4.2.1.3,
- * 4.2.1.9 and 4.2.1.12); undefined when it may. Throws MalformedDer.
+ * Why the certificate must not issue certificates for time-stamping, with `below` intermediate certificates between
+ * it and the end certificate (RFC 5280, sections 4.2.1.3, 4.2.1.9 and 4.2.1.12); undefined when it can. Throws
+ * MalformedDer.
  */
 export function issuingFault(certificate: Certificate, below: number): string | undefined {
   const constraints = certificate.extensions.get(OID.basicConstraints);
   if (constraints === undefined) return 'has no basic constraints';
   const fields = new Fields(parseDer(constraints.value));
   const ca = fields.takeIf(TAG.boolean);
-  if (ca === undefined || !readBoolean(ca)) return 'is no certificate authority';
+  if (ca === undefined || !readBoolean(ca)) return 'is not a certificate authority';
   const pathLength = fields.takeIf(TAG.integer);
   fields.end();
   if (pathLength !== undefined && readInteger(pathLength) < below)
-    return 'stands too high for its path length';
+    return 'has more certificates below it than its path length allows';
   const usage = keyUsage(certificate);
-  if (usage !== undefined && !usage.includes(KEY_USAGE.keyCertSign)) return 'may not sign certificates';
+  if (usage !== undefined && !usage.includes(KEY_USAGE.keyCertSign)) return 'must not sign certificates';
   const purposes = extendedKeyUsage(certificate);
   if (purposes !== undefined && !PURPOSES_OF_ISSUERS.some((purpose) => purposes.includes(purpose)))
     return 'is for other purposes than time-stamping';
@@ -221,8 +222,8 @@ export function issuingFault(certificate: Certificate, below: number): string | 
 }
 
 /**
- * Why the certificate is not one of a time-stamping unit: the extended key usage must be timeStamping, alone and critical
- * (RFC 3161, section 2.3). undefined when it is. Throws MalformedDer.
+ * Why the certificate is not that of a time-stamping unit: the extended key usage must be timeStamping only, and
+ * critical (RFC 3161, section 2.3). undefined when there is no fault. Throws MalformedDer.
  */
 export function timestampingFault(certificate: Certificate): string | undefined {
   const extension = certificate.extensions.get(OID.extKeyUsage);
@@ -255,7 +256,7 @@ function extendedKeyUsage(certificate: Certificate): string[] | undefined {
 function unprocessedExtension({ extensions }: Certificate): string | undefined {
   for (const [id, { critical }] of extensions) {
     if (critical && !PROCESSED.includes(id))
-      return `has the critical extension ${id}, which is not known here`;
+      return `has the critical extension ${id}, which is not supported`;
   }
   return undefined;
 }

@@ -11,17 +11,18 @@ import {
 import { MalformedDer } from './der.ts';
 
 /**
- * From the certificate to a root, both included; or why there is no such way: `untrusted` where nothing is wrong with any
- * certificate, but no trusted root stands above them.
+ * The chain from the certificate to a root, both included, or why there is none. `untrusted`: the certificates have
+ * no fault, but lead to no trusted root.
  */
 export type ChainResult = { chain: Certificate[] } | { fault: string; untrusted: boolean };
 
 const CHAIN_LENGTH_MAX = 8;
 
 /**
- * A way from `leaf` to one of the trusted `roots` through certificates of the `pool`, every one valid at `at`
- * (milliseconds since the epoch) and allowed to issue the next (RFC 5280, section 6.1). A root is trusted by its bytes:
- * its own signature proves nothing. Each certificate is tried once, so that a pool made on purpose costs no more than an honest one.
+ * Finds a chain from `leaf` to one of the trusted `roots` through certificates of the `pool`. Each certificate must
+ * be valid at `at` (milliseconds since the epoch), and each issuer must be allowed to issue (RFC 5280, section
+ * 6.1). A root is trusted by its bytes; its own signature proves nothing. Each certificate is tried once, so that a
+ * hostile pool costs no more than an honest one.
  */
 export function findChain(
   leaf: Certificate,
@@ -57,7 +58,7 @@ export function findChain(
   return { fault, untrusted: faults.length === 0 };
 }
 
-/** Why `issuer` cannot have issued `subject`, whatever names they have. */
+/** Why `issuer` cannot have issued `subject`, apart from their names. */
 function whyNot(issuer: Certificate, subject: Certificate, below: number): string | undefined {
   if (subject.scheme === undefined)
     return `${describeSubject(subject)} is signed with an algorithm that is not trusted`;
@@ -78,7 +79,7 @@ function isOneOf(list: readonly Certificate[], one: Certificate): boolean {
   return list.some(({ der }) => bytesEqual(der, one.der));
 }
 
-/** A time in words of RFC 3339, also one beyond what a Date can say. */
+/** A time as in RFC 3339; 'that time' for one outside the range of a Date. */
 function formatTime(epochMs: number): string {
   return Number.isFinite(epochMs) && Math.abs(epochMs) <= 8.64e15
     ? new Date(epochMs).toISOString()

@@ -30,34 +30,34 @@ import {
   signatureAlgorithm,
 } from './signatureAlgorithm.ts';
 
-/** A SignedData (RFC 5652, section 5) with its content inside and exactly one signer, who signed attributes. */
+/** A SignedData (RFC 5652, section 5) with encapsulated content and exactly one signer, with signed attributes. */
 export interface SignedData {
   contentType: string;
   content: Uint8Array;
-  /** DER of each certificate, in the order they are written. */
+  /** DER of each certificate, in the order of the encoding. */
   certificates: Uint8Array[];
   signer: SignerInfo;
 }
 
 export interface SignerInfo {
-  /** Whose signature it claims to be: DER Name and content octets of the serial number, or a subject key identifier. */
+  /** The claimed signer: DER Name and content octets of the serial number, or a subject key identifier. */
   id: { issuer: Uint8Array; serial: Uint8Array } | { subjectKeyIdentifier: Uint8Array };
-  /** undefined: an algorithm that is not used here. */
+  /** undefined when the algorithm is not supported. */
   digest: DigestName | undefined;
   scheme: SignatureScheme | undefined;
-  /** The attributes' values, by their types. */
+  /** The values of the attributes, by attribute type. */
   attributes: ReadonlyMap<string, readonly Element[]>;
-  /** What was signed: the attributes as a SET OF (section 5.4). */
+  /** The signed bytes: the attributes as a SET OF (section 5.4). */
   signedBytes: Uint8Array;
   signature: Uint8Array;
 }
 
-/** More than any authority sends: its own, its issuers, and theirs. */
+/** More certificates than any authority sends. */
 const CERTIFICATES_MAX = 16;
 
 /**
- * What the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4), among them the certificate's own digest
- * (RFC 5035, ESSCertIDv2 with SHA-256), which ties the signature to this very certificate.
+ * The bytes that the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4). They include the
+ * certificate's digest (RFC 5035, ESSCertIDv2 with SHA-256), which binds the signature to this certificate.
  */
 export function encodeSignedAttributes(
   contentType: string,
@@ -81,7 +81,7 @@ export function encodeSignedData(options: {
   signature: Uint8Array;
   algorithm: AuthorityAlgorithm;
   certificate: Certificate;
-  /** Those to send along, if any. */
+  /** The certificates to send along, if any. */
   certificates: readonly Certificate[];
 }): Uint8Array {
   const { contentType, content, signedAttributes, signature, algorithm, certificate, certificates } = options;
@@ -94,7 +94,7 @@ export function encodeSignedData(options: {
     octetString(signature),
   );
   const signedData = sequence(
-    // Version 3: the content is no plain data (section 5.1).
+    // Version 3: the content type is not id-data (section 5.1).
     integer(3),
     setOf([digestAlgorithm('sha256')]),
     sequence(oid(contentType), constructed(contextTag(0), [octetString(content)])),
@@ -109,7 +109,7 @@ export function encodeSignedData(options: {
   return encodeDer(sequence(oid(OID.signedData), constructed(contextTag(0), [signedData])));
 }
 
-/** Reads what {@link encodeSignedData} and other implementations write. Throws MalformedDer. */
+/** Reads a SignedData of {@link encodeSignedData} or of another implementation. Throws MalformedDer. */
 export function parseSignedData(der: Uint8Array): SignedData {
   const info = new Fields(parseDer(der));
   if (readOid(info.take(TAG.oid)) !== OID.signedData) throw new MalformedDer('not a SignedData');
@@ -126,7 +126,7 @@ export function parseSignedData(der: Uint8Array): SignedData {
   return { contentType, content, certificates, signer: readSignerInfo(signer) };
 }
 
-/** The value of an attribute that must be there once and has one value (RFC 5652, section 11). Throws MalformedDer. */
+/** The value of an attribute that must be present once, with one value (RFC 5652, section 11). Throws MalformedDer. */
 export function readAttribute({ attributes }: SignerInfo, type: string): Element {
   const [value, second] = attributes.get(type) ?? [];
   if (value === undefined || second !== undefined)
@@ -135,9 +135,9 @@ export function readAttribute({ attributes }: SignerInfo, type: string): Element
 }
 
 /**
- * The digest by which the signed attributes name the signer's certificate: SigningCertificateV2 (RFC 5035) or, where there
- * is none, SigningCertificate with SHA-1 (RFC 2634), which some authorities still send alone. RFC 5816 allows both.
- * undefined for a hash function that is not used here. Throws MalformedDer.
+ * The digest of the signer's certificate in the signed attributes: from SigningCertificateV2 (RFC 5035), or else
+ * from SigningCertificate with SHA-1 (RFC 2634), which some authorities still send alone. RFC 5816 allows both.
+ * undefined when the hash function is not supported. Throws MalformedDer.
  */
 export function readSigningCertificate(
   signer: SignerInfo,
@@ -159,7 +159,7 @@ function issuerAndSerial({ issuer, serial }: Certificate): Element {
   return sequence(parseDer(issuer), primitive(TAG.integer, serial));
 }
 
-/** SigningCertificateV2 of one ESSCertIDv2; SHA-256 is the default and in DER left out. */
+/** SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER leaves it out. */
 function signingCertificate({ der, issuer, serial }: Certificate): Element {
   const generalNames = sequence(constructed(contextTag(4), [parseDer(issuer)]));
   const essCertId = sequence(
@@ -177,7 +177,7 @@ function readEncapsulated(element: Element): { contentType: string; content: Uin
   return { contentType, content: contentOf(content) };
 }
 
-/** Attribute certificates and other formats (section 10.2.2) are passed over: nothing here asks for them. */
+/** Ignores attribute certificates and other formats (section 10.2.2), which are not needed here. */
 function readCertificates(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
   const choices = new Fields(element, contextTag(0)).rest();
@@ -200,7 +200,7 @@ function readSignerInfo(element: Element): SignerInfo {
     digest,
     scheme,
     attributes: readAttributes(attributes),
-    // In the order they were sent: some authorities do not sort, and signed what they sent.
+    // Keep the order of the encoding: some authorities do not sort the attributes, and sign the unsorted ones.
     signedBytes: encodeDer(constructed(TAG.set, attributes)),
     signature,
   };

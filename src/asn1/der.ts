@@ -2,7 +2,7 @@ import forge from 'node-forge/lib/asn1.js';
 import { bytesEqual, compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
 import { decodeOid, encodeOid } from './oid.ts';
 
-/** One element of DER (ITU-T X.690), opaque: made and read with the functions below. */
+/** One element of DER (ITU-T X.690). Opaque: only the functions below create and read it. */
 export interface Element {
   /** Bits 8 and 7 of the identifier octet. */
   tagClass: number;
@@ -13,7 +13,7 @@ export interface Element {
   value: string | Element[];
 }
 
-/** Identifier octets, as they stand in the encoding: class, "constructed", and tag number. */
+/** Identifier octets as in the encoding: class, "constructed", and tag number. */
 export const TAG = {
   boolean: 0x01,
   integer: 0x02,
@@ -31,11 +31,11 @@ export const TAG = {
   set: 0x31,
 } as const;
 
-/** `[n]` around elements (explicit, or implicit of a constructed type), and `[n]` in the place of a primitive type. */
+/** `[n]` around elements (explicit, or implicit for a constructed type), and `[n]` in place of a primitive type. */
 export const contextTag = (n: number): number => 0xa0 | n;
 export const primitiveTag = (n: number): number => 0x80 | n;
 
-/** The bytes are not what they should be. Thrown by readers in here and caught where a whole structure is read. */
+/** The bytes are not the expected DER. Readers of this folder throw it; the reader of the whole structure catches it. */
 export class MalformedDer extends Error {
   constructor(message: string) {
     super(message);
@@ -43,7 +43,7 @@ export class MalformedDer extends Error {
   }
 }
 
-/** More than any structure of this service nests; bounds the work a stranger's bytes can cause. */
+/** Deeper than any structure of this service. Limits the work for hostile bytes. */
 const DEPTH_MAX = 32;
 
 // Writing. node-forge holds content octets as binary strings.
@@ -57,12 +57,12 @@ export function constructed(tag: number, elements: readonly (Element | undefined
   return forge.create(tag & 0xc0, tag & 0x1f, true, present);
 }
 
-/** SEQUENCE of the elements that are there. */
+/** SEQUENCE of the elements that are not undefined. */
 export function sequence(...elements: (Element | undefined)[]): Element {
   return constructed(TAG.sequence, elements);
 }
 
-/** SET OF, or `[n] IMPLICIT SET OF`: in DER its elements ascend by their encodings (X.690, section 11.6). */
+/** SET OF, or `[n] IMPLICIT SET OF`. DER sorts the elements by their encodings (X.690, section 11.6). */
 export function setOf(elements: readonly Element[], tag: number = TAG.set): Element {
   const sorted = elements
     .map((element) => ({ element, der: encodeDer(element) }))
@@ -86,7 +86,7 @@ export function bitString(content: Uint8Array): Element {
   return primitive(TAG.bitString, concatBytes([new Uint8Array(1), content]));
 }
 
-/** A BIT STRING with named bits: bit 0 is the first, and trailing zeros go (X.690, section 11.2.2). */
+/** A BIT STRING with named bits: bit 0 is the first, and trailing zeros are removed (X.690, section 11.2.2). */
 export function namedBits(...bits: number[]): Element {
   const highest = Math.max(...bits);
   const content = new Uint8Array(2 + (highest >> 3));
@@ -105,7 +105,7 @@ export function encodeUnsigned(value: number): Uint8Array {
   return unsignedContent(fromHex(value.toString(16).padStart(14, '0')));
 }
 
-/** Content octets of the INTEGER that big-endian octets stand for: no leading zeros, but one before a sign bit. */
+/** Content octets of the INTEGER with these big-endian octets: no leading zeros, except one before a set sign bit. */
 export function unsignedContent(octets: Uint8Array): Uint8Array {
   const first = octets.findIndex((octet) => octet !== 0);
   const digits = first === -1 ? new Uint8Array(1) : octets.subarray(first);
@@ -118,7 +118,7 @@ export function generalizedTime(epochMs: number): Element {
     .toISOString()
     .replace(/[-:TZ]/g, '')
     .split('.');
-  // Three digits, whose zeros a number does not keep.
+  // Three digits; as a number they would lose leading zeros.
   const fractionText = Number(`0.${fraction}`).toString().slice(1);
   return primitive(TAG.generalizedTime, fromBinary(`${seconds}${fractionText}Z`));
 }
@@ -130,8 +130,8 @@ export function encodeDer(element: Element): Uint8Array {
 // Reading.
 
 /**
- * The one element that the bytes encode. Only DER is taken: whatever would be written otherwise than it was read is
- * refused, so that encoding a part of it again gives the part's very bytes. Throws MalformedDer.
+ * Parses the one element that the bytes encode. Accepts DER only: it encodes the element again and refuses any
+ * difference, so that a part that is encoded again has the same bytes. Throws MalformedDer.
  */
 export function parseDer(bytes: Uint8Array): Element {
   let element: Element;
@@ -157,7 +157,7 @@ export function parseTagged(bytes: Uint8Array, tag: number): Element {
 /** Throws MalformedDer for an element with another tag. */
 export function requireTag(element: Element, tag: number): Element {
   if (tagOf(element) === tag) return element;
-  throw new MalformedDer(`tag ${hexTag(tagOf(element))} in the place of ${hexTag(tag)}`);
+  throw new MalformedDer(`tag ${hexTag(tagOf(element))} in place of ${hexTag(tag)}`);
 }
 
 export function tagOf({ tagClass, type, constructed }: Element): number {
@@ -167,13 +167,13 @@ export function tagOf({ tagClass, type, constructed }: Element): number {
 /** Content octets of a primitive element. */
 export function contentOf(element: Element): Uint8Array {
   if (typeof element.value !== 'string')
-    throw new MalformedDer('a constructed value in the place of a primitive one');
+    throw new MalformedDer('a constructed value in place of a primitive one');
   return fromBinary(element.value);
 }
 
 export function readOid(element: Element): string {
   const dotted = decodeOid(contentOf(element));
-  if (dotted === undefined) throw new MalformedDer('an object identifier that is none');
+  if (dotted === undefined) throw new MalformedDer('an invalid object identifier');
   return dotted;
 }
 
@@ -220,12 +220,12 @@ export function readNamedBits(element: Element): number[] {
   );
 }
 
-/** Time of a certificate (RFC 5280, section 4.1.2.5), as milliseconds since the epoch. */
+/** A time in a certificate (RFC 5280, section 4.1.2.5), as milliseconds since the epoch. */
 export function readTime(element: Element): number {
   if (tagOf(element) === TAG.generalizedTime) return readGeneralizedTime(element);
   const text = toBinary(contentOf(element));
   if (tagOf(element) !== TAG.utcTime || !/^\d{12}Z$/.test(text)) {
-    throw new MalformedDer('a time of another form');
+    throw new MalformedDer('a time in another format');
   }
   const century = text < '5' ? '20' : '19';
   return readGeneralizedTime(primitive(TAG.generalizedTime, fromBinary(century + text)));
@@ -235,25 +235,24 @@ export function readTime(element: Element): number {
 export function readGeneralizedTime(element: Element): number {
   const text = toBinary(contentOf(element));
   const [, date, time, fraction = ''] = /^(\d{8})(\d{6})(?:\.(\d{1,9}))?Z$/.exec(text) ?? [];
-  if (date === undefined || time === undefined) throw new MalformedDer('a GeneralizedTime of another form');
+  if (date === undefined || time === undefined) throw new MalformedDer('a GeneralizedTime in another format');
   const iso = `${date.replace(/(....)(..)(..)/, '$1-$2-$3')}T${time.replace(/(..)(..)(..)/, '$1:$2:$3')}`;
   const epochMs = Date.parse(`${iso}.${fraction.slice(0, 3).padEnd(3, '0')}Z`);
-  // Date.parse lets the 30th of February pass for the 2nd of March.
+  // Date.parse reads the 30th of February as the 2nd of March.
   if (Number.isNaN(epochMs) || !new Date(epochMs).toISOString().startsWith(iso)) {
-    throw new MalformedDer('a GeneralizedTime that never was');
+    throw new MalformedDer('a GeneralizedTime of a date that does not exist');
   }
   return epochMs;
 }
 
-/** Takes the elements of a constructed value one after the other, each by its tag. Throws MalformedDer. */
+/** Takes the elements of a constructed value in order, each by its tag. Throws MalformedDer. */
 export class Fields {
   readonly #elements: readonly Element[];
   #next = 0;
 
   constructor(element: Element, tag: number = TAG.sequence) {
     const { value } = requireTag(element, tag);
-    if (typeof value === 'string')
-      throw new MalformedDer('a primitive value in the place of a constructed one');
+    if (typeof value === 'string') throw new MalformedDer('a primitive value in place of a constructed one');
     this.#elements = value;
   }
 
@@ -270,7 +269,7 @@ export class Fields {
     return found;
   }
 
-  /** Whatever comes next. */
+  /** Takes the next element, with any tag. */
   takeAny(): Element | undefined {
     const found = this.#elements[this.#next];
     this.#next += 1;
@@ -284,7 +283,7 @@ export class Fields {
   }
 
   end(): void {
-    if (this.#next < this.#elements.length) throw new MalformedDer('more elements than there can be');
+    if (this.#next < this.#elements.length) throw new MalformedDer('more elements than allowed');
   }
 }
 

@@ -2,14 +2,14 @@ import { toBinary, toHex } from '../base/bytes.ts';
 import { contentOf, type Element, Fields, readOid, TAG, tagOf } from './der.ts';
 import { OID } from './oid.ts';
 
-/** One attribute of a Name (X.501), for people: whether two names are the same, their DER decides. */
+/** One attribute of a Name (X.501), for display. To compare two names, compare their DER. */
 export interface NameAttribute {
   /** Dotted object identifier. */
   type: string;
   text: string;
 }
 
-/** RFC 4514, section 3, and what OpenSSL calls the rest. */
+/** Short names from RFC 4514, section 3; the others are those of OpenSSL. */
 const LABELS: Record<string, string> = {
   [OID.commonName]: 'CN',
   [OID.countryName]: 'C',
@@ -23,7 +23,7 @@ const LABELS: Record<string, string> = {
 
 const BMP_STRING = 0x1e;
 
-/** The attributes of a Name, in the order they are written. Throws MalformedDer. */
+/** The attributes of a Name, in the order of the encoding. Throws MalformedDer. */
 export function readName(element: Element): NameAttribute[] {
   return new Fields(element).rest().flatMap((relative) =>
     new Fields(relative, TAG.set).rest().map((attribute) => {
@@ -36,7 +36,7 @@ export function readName(element: Element): NameAttribute[] {
   );
 }
 
-/** In one line: commas and what cannot be printed are escaped. */
+/** The name in one line. Commas and unprintable characters are escaped. */
 export function describeName(name: readonly NameAttribute[]): string {
   if (name.length === 0) return '(no name)';
   return name.map(({ type, text }) => `${LABELS[type] ?? type}=${escaped(text)}`).join(', ');
@@ -48,7 +48,7 @@ function escaped(text: string): string {
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
 }
 
-/** A value of the string types; of any other, its octets. */
+/** The text of a string type; for any other type, its octets. */
 function readText(value: Element | undefined): string {
   if (value === undefined) return '';
   if (value.constructed) return '#';

@@ -25,7 +25,7 @@ import {
 import { OID } from './oid.ts';
 import { type AuthorityAlgorithm, signatureAlgorithm } from './signatureAlgorithm.ts';
 
-/** Whom a certificate names (X.520), as far as this service writes names. */
+/** The subject of a certificate (X.520), with the attributes that this service writes. */
 export interface DistinguishedName {
   /** Two capital letters (ISO 3166). */
   country?: string;
@@ -34,7 +34,7 @@ export interface DistinguishedName {
   commonName: string;
 }
 
-/** A public key and how its owner signs. */
+/** A public key and its signature algorithm. */
 export interface SigningKey {
   algorithm: AuthorityAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo. */
@@ -49,7 +49,7 @@ interface Validity {
   serial: Uint8Array;
 }
 
-/** What the root signs of itself: a certificate authority that issues end certificates only. */
+/** The part of a root certificate that the root signs: an authority that issues end certificates only. */
 export function encodeRootTbs(
   options: { subject: DistinguishedName; key: SigningKey } & Validity,
 ): Uint8Array {
@@ -72,7 +72,7 @@ export function encodeRootTbs(
   });
 }
 
-/** What an issuer signs for a time-stamping unit (RFC 3161, section 2.3). */
+/** The part of a time-stamping unit's certificate that the issuer signs (RFC 3161, section 2.3). */
 export function encodeTimestampingTbs(
   options: {
     subject: DistinguishedName;
@@ -96,7 +96,7 @@ export function encodeTimestampingTbs(
   });
 }
 
-/** What the holder of the key signs to ask a certificate authority for a time-stamping certificate (RFC 2986, section 4.1). */
+/** The part of a request for a time-stamping certificate that the key signs (RFC 2986, section 4.1). */
 export function encodeRequestInfo({
   subject,
   key,
@@ -108,7 +108,7 @@ export function encodeRequestInfo({
   return encodeDer(sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0))));
 }
 
-/** A certificate or a request: what was signed, how, and the signature. */
+/** A certificate or a request: the signed part, the algorithm, and the signature. */
 export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
   return encodeDer(sequence(parseDer(tbs), signatureAlgorithm(signer.algorithm), bitString(signature)));
 }

@@ -1,4 +1,4 @@
-/** The part of node-forge that is used: reading and writing DER. Its certificates and signatures are not. */
+/** The part of node-forge that this project uses: to read and write DER. It does not use its certificates and signatures. */
 declare module 'node-forge/lib/asn1.js' {
   namespace asn1 {
     interface Asn1 {
@@ -13,7 +13,7 @@ declare module 'node-forge/lib/asn1.js' {
   }
   const asn1: {
     create(tagClass: number, type: number, constructed: boolean, value: string | asn1.Asn1[]): asn1.Asn1;
-    /** Throws Error for what is no BER. */
+    /** Throws Error for bytes that are not BER. */
     fromDer(
       bytes: string,
       options: { strict: boolean; parseAllBytes: boolean; decodeBitStrings: boolean; maxDepth: number },

@@ -45,30 +45,30 @@ export const OID = {
   organizationIdentifier: '2.5.4.97',
 } as const;
 
-/** Longest object identifier that is read, in content octets. */
+/** Longest object identifier that readers accept, in content octets. */
 const CONTENT_BYTES_MAX = 64;
 
-/** Whether the text is an object identifier in dotted form: `2.25.` and a UUID as a number, for one. */
+/** Whether the text is an object identifier in dotted form, such as `2.25.` and a UUID as a number. */
 export function isOid(text: string): boolean {
   if (!/^(?:[01]\.(?:[1-3]?\d)|2\.(?:0|[1-9]\d{0,38}))(?:\.(?:0|[1-9]\d{0,38})){1,30}$/.test(text))
     return false;
   return encodeOid(text).length <= CONTENT_BYTES_MAX;
 }
 
-/** Content octets (X.690, section 8.19). Arcs may be of any size: node-forge stops at 32 bits, and `2.25` needs 128. */
+/** Content octets (X.690, section 8.19). Arcs can have any size: `2.25` needs 128 bits, and node-forge has only 32. */
 export function encodeOid(dotted: string): Uint8Array {
   const [root = 0n, second = 0n, ...arcs] = dotted.split('.').map(BigInt);
   return Uint8Array.from([root * 40n + second, ...arcs].flatMap(base128));
 }
 
-/** The dotted form; undefined for octets that are no object identifier. */
+/** The dotted form; undefined for an invalid object identifier. */
 export function decodeOid(content: Uint8Array): string | undefined {
   if (content.length === 0 || content.length > CONTENT_BYTES_MAX) return undefined;
   const numbers: bigint[] = [];
   let number = 0n;
   let begun = false;
   for (const octet of content) {
-    // A leading 0x80 would let one object identifier be spelt in many ways.
+    // With a leading 0x80, one object identifier could have many encodings.
     if (!begun && octet === 0x80) return undefined;
     number = (number << 7n) | BigInt(octet & 0x7f);
     begun = octet >= 0x80;

@@ -1,4 +1,4 @@
-/** What the labels of RFC 7468 stand for here. */
+/** The labels of RFC 7468 that this service writes. */
 export type PemLabel = 'CERTIFICATE' | 'CERTIFICATE REQUEST';
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/g;

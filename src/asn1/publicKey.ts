@@ -2,21 +2,22 @@ import { type Curve, isOnCurve, type PublicKey } from '../base/crypto.ts';
 import { type Element, Fields, parseDer, readOctets, readOid, readPositive, requireTag, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
-/** Curves that evidence may rest on, and the length of their uncompressed points. */
+/** The accepted curves, and the length of their uncompressed points in bytes. */
 const CURVES: Record<string, { curve: Curve; pointBytes: number }> = {
   [OID.secp256r1]: { curve: 'P-256', pointBytes: 65 },
   [OID.secp384r1]: { curve: 'P-384', pointBytes: 97 },
   [OID.secp521r1]: { curve: 'P-521', pointBytes: 133 },
 };
 
-/** Below, a key can be broken (ETSI TS 119 312); above, a stranger's key would cost a verifier seconds. */
+/** A shorter key can be broken (ETSI TS 119 312). A longer hostile key would cost a verifier seconds. */
 const RSA_BITS = { min: 2048, max: 8192 };
-/** OpenSSL's own bound for large keys; the exponent in use is 65537. */
+/** OpenSSL's own limit for large keys. The usual exponent is 65537. */
 const EXPONENT_BYTES_MAX = 8;
 
 /**
- * The key of a SubjectPublicKeyInfo: ECDSA with a named curve (RFC 5480) or RSA (RFC 3279, section 2.3.1). undefined for one
- * that nothing here may rest on: of another kind, too weak, or off its curve. Throws MalformedDer.
+ * The key of a SubjectPublicKeyInfo: ECDSA with a named curve (RFC 5480) or RSA (RFC 3279, section 2.3.1).
+ * undefined for a key of another type, for one that is too weak, and for a point that is not on its curve. Throws
+ * MalformedDer.
  */
 export function readPublicKey(spki: Element): PublicKey | undefined {
   const fields = new Fields(spki);
@@ -53,7 +54,7 @@ function readRsaKey(der: Uint8Array): PublicKey | undefined {
   return usable ? { type: 'rsa', modulus, exponent } : undefined;
 }
 
-/** Length of a number without leading zeros. */
+/** Length of a number in bits, without leading zeros. */
 export function modulusBits(octets: Uint8Array): number {
   return octets.length * 8 - Math.clz32(octets[0] ?? 0) + 24;
 }

@@ -6,11 +6,11 @@ export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const satisfies readonl
 
 export const DIGEST_BYTES: Record<DigestName, number> = { sha256: 32, sha384: 48, sha512: 64 };
 
-/** Keys this service signs tokens and certificates with: those stock tools can verify. Both sign over SHA-256. */
+/** The keys with which this service signs tokens and certificates. Stock tools can verify both; both sign over SHA-256. */
 export const AUTHORITY_ALGORITHMS = ['ecdsa-p256', 'rsa-3072'] as const;
 export type AuthorityAlgorithm = (typeof AUTHORITY_ALGORITHMS)[number];
 
-/** A signature algorithm as it is verified: ECDSA (RFC 5758) or RSA PKCS#1 v1.5 (RFC 5754). */
+/** A signature algorithm to verify: ECDSA (RFC 5758) or RSA PKCS#1 v1.5 (RFC 5754). */
 export interface SignatureScheme {
   keyType: 'ec' | 'rsa';
   digest: DigestName;
@@ -25,7 +25,7 @@ const SCHEMES: Record<string, SignatureScheme> = {
   [OID.sha512WithRSAEncryption]: { keyType: 'rsa', digest: 'sha512' },
 };
 
-/** AlgorithmIdentifier of a hash function, its parameters absent (RFC 5754, section 2). */
+/** AlgorithmIdentifier of a hash function, without parameters (RFC 5754, section 2). */
 export function digestAlgorithm(digest: DigestName): Element {
   return sequence(oid(OID[digest]));
 }
@@ -37,15 +37,15 @@ export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Element {
     : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
 }
 
-/** The hash function of an AlgorithmIdentifier; undefined for one that is not used here. Throws MalformedDer. */
+/** The hash function of an AlgorithmIdentifier; undefined when it is not supported. Throws MalformedDer. */
 export function readDigestAlgorithm(element: Element): DigestName | undefined {
   const found = readPlain(element);
   return DIGESTS.find((digest) => OID[digest] === found);
 }
 
 /**
- * The scheme of an AlgorithmIdentifier; undefined for one that is not used here. `rsaEncryption` leaves the hash function
- * to the digest algorithm beside it (RFC 5652, section 5.3). Throws MalformedDer.
+ * The scheme of an AlgorithmIdentifier; undefined when it is not supported. For `rsaEncryption`, the digest
+ * algorithm beside it names the hash function (RFC 5652, section 5.3). Throws MalformedDer.
  */
 export function readSignatureAlgorithm(element: Element, digest?: DigestName): SignatureScheme | undefined {
   const found = readPlain(element);
@@ -53,7 +53,7 @@ export function readSignatureAlgorithm(element: Element, digest?: DigestName): S
   return found === undefined ? undefined : SCHEMES[found];
 }
 
-/** Whether the signature is the key's. False, too, for a key of another type than the scheme. */
+/** Whether the signature is valid for the key. Also false when the key's type is not that of the scheme. */
 export function verifyScheme(
   { keyType, digest }: SignatureScheme,
   key: PublicKey,
@@ -63,7 +63,7 @@ export function verifyScheme(
   return key.type === keyType && verify(key, digest, message, signature);
 }
 
-/** The object identifier of an algorithm without parameters, or with NULL in their place. */
+/** The object identifier of an algorithm that has no parameters, or NULL. */
 function readPlain(element: Element): string | undefined {
   const fields = new Fields(element);
   const algorithm = readOid(fields.take(TAG.oid));

@@ -23,7 +23,7 @@ import {
 } from './der.ts';
 import { DIGEST_BYTES, digestAlgorithm, readDigestAlgorithm } from './signatureAlgorithm.ts';
 
-/** The hash of what is stamped (RFC 3161, section 2.4.1). */
+/** The hash of the data to stamp (RFC 3161, section 2.4.1). */
 export interface MessageImprint {
   algorithm: DigestName;
   digest: Uint8Array;
@@ -31,28 +31,28 @@ export interface MessageImprint {
 
 /** A TimeStampReq (RFC 3161, section 2.4.1). */
 export interface TimestampQuery {
-  /** undefined: a hash function that is not accepted here. */
+  /** undefined when the hash function is not accepted. */
   imprint: MessageImprint | undefined;
-  /** DER of the MessageImprint as it was asked for, to be answered with. */
+  /** DER of the MessageImprint in the query, to repeat in the answer. */
   imprintDer: Uint8Array;
   /** Dotted object identifier. */
   policy?: string;
   /** Content octets of the INTEGER. */
   nonce?: Uint8Array;
   certReq: boolean;
-  /** Whether the query asks for extensions, of which none is known. */
+  /** Whether the query asks for extensions. None is supported. */
   hasExtensions: boolean;
 }
 
-/** A TSTInfo (RFC 3161, section 2.4.2): what a token says. */
+/** A TSTInfo (RFC 3161, section 2.4.2): the statement of a token. */
 export interface TstInfo {
   policy: string;
   imprint: MessageImprint | undefined;
-  /** Content octets of the INTEGER: unique among the tokens of one authority, 160 bits at most. */
+  /** Content octets of the INTEGER, at most 160 bits. Unique among the tokens of one authority. */
   serial: Uint8Array;
   /** Milliseconds since the epoch. */
   genTime: number;
-  /** Milliseconds either way; undefined where the token does not say. */
+  /** Accuracy in milliseconds, plus or minus; undefined when the token does not state it. */
   accuracyMs?: number;
   nonce?: Uint8Array;
 }
@@ -62,7 +62,7 @@ const NONCE_BYTES_MAX = 64;
 /** RFC 3161, section 2.4.2. */
 const SERIAL_BYTES_MAX = 21;
 
-/** DER of a query. The nonce is content octets of an INTEGER. */
+/** DER of a query. `nonce` is the content octets of an INTEGER. */
 export function encodeQuery(query: {
   imprint: MessageImprint;
   policy?: string | undefined;
@@ -80,11 +80,11 @@ export function encodeQuery(query: {
   );
 }
 
-/** Reads a query. Throws MalformedDer; UnsupportedVersion for one of another version than 1. */
+/** Reads a query. Throws MalformedDer, and UnsupportedVersion when the version is not 1. */
 export function parseQuery(der: Uint8Array): TimestampQuery {
   const fields = new Fields(parseDer(der));
   if (readInteger(fields.take(TAG.integer)) !== 1)
-    throw new UnsupportedVersion('a query of another version than 1');
+    throw new UnsupportedVersion('a query of a version other than 1');
   const imprint = fields.take(TAG.sequence);
   const policy = fields.takeIf(TAG.oid);
   const nonce = readNonce(fields.takeIf(TAG.integer));
@@ -101,7 +101,7 @@ export function parseQuery(der: Uint8Array): TimestampQuery {
   };
 }
 
-/** The structure is of a version this program does not know. */
+/** The structure has a version that this program does not support. */
 export class UnsupportedVersion extends Error {
   constructor(message: string) {
     super(message);
@@ -109,7 +109,7 @@ export class UnsupportedVersion extends Error {
   }
 }
 
-/** DER of a TSTInfo: accuracy present, ordering left out, no extensions (ETSI EN 319 422, clause 5.2). */
+/** DER of a TSTInfo with accuracy, without ordering and extensions (ETSI EN 319 422, clause 5.2). */
 export function encodeTstInfo(info: {
   policy: string;
   imprintDer: Uint8Array;
@@ -131,11 +131,11 @@ export function encodeTstInfo(info: {
   );
 }
 
-/** Reads a TSTInfo of any authority. Throws MalformedDer, also for an extension that is critical, since none is known. */
+/** Reads a TSTInfo of any authority. Throws MalformedDer, also for a critical extension, since none is supported. */
 export function parseTstInfo(der: Uint8Array): TstInfo {
   const fields = new Fields(parseDer(der));
   if (readInteger(fields.take(TAG.integer)) !== 1)
-    throw new MalformedDer('a TSTInfo of another version than 1');
+    throw new MalformedDer('a TSTInfo of a version other than 1');
   const policy = readOid(fields.take(TAG.oid));
   const imprint = readImprint(fields.take(TAG.sequence));
   const serial = contentOf(fields.take(TAG.integer));
@@ -146,7 +146,7 @@ export function parseTstInfo(der: Uint8Array): TstInfo {
   const ordering = fields.takeIf(TAG.boolean);
   if (ordering !== undefined) readBoolean(ordering);
   const nonce = readNonce(fields.takeIf(TAG.integer));
-  // The authority's name is not believed: its certificate says who it is.
+  // The authority's name is ignored: the certificate identifies the authority.
   fields.takeIf(contextTag(0));
   refuseCritical(fields.takeIf(contextTag(1)));
   fields.end();
@@ -171,7 +171,7 @@ function readImprint(element: Element): MessageImprint | undefined {
   fields.end();
   if (algorithm === undefined) return undefined;
   if (digest.length !== DIGEST_BYTES[algorithm])
-    throw new MalformedDer(`not the length of a ${algorithm} digest`);
+    throw new MalformedDer(`a ${algorithm} digest of the wrong length`);
   return { algorithm, digest };
 }
 

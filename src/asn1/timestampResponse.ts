@@ -37,12 +37,12 @@ export const FAILURE_INFO = {
 } as const;
 export type FailureInfo = keyof typeof FAILURE_INFO;
 
-/** A TimeStampResp as a client reads it. */
+/** A TimeStampResp, as a client reads it. */
 export interface TimestampResponse {
   status: keyof typeof PKI_STATUS;
-  /** Those failures that have a name. */
+  /** The failures that have a name. */
   failures: FailureInfo[];
-  /** The authority's own words, shortened and without control characters. */
+  /** The authority's status text, shortened and without control characters. */
   text: string;
   /** DER of the token, present exactly when the status is `granted` or `grantedWithMods`. */
   token?: Uint8Array;
@@ -50,12 +50,12 @@ export interface TimestampResponse {
 
 const TEXT_CHARS_MAX = 200;
 
-/** DER of a response that grants. */
+/** DER of a response that grants the query. */
 export function encodeGranted(token: Uint8Array): Uint8Array {
   return encodeDer(sequence(sequence(integer(PKI_STATUS.granted)), parseDer(token)));
 }
 
-/** DER of a response that rejects, with one failure and a sentence for people. */
+/** DER of a response that rejects the query, with one failure and a text. */
 export function encodeRejection(failure: FailureInfo, text: string): Uint8Array {
   const freeText = sequence(primitive(TAG.utf8String, fromUtf8(text)));
   return encodeDer(
@@ -63,7 +63,7 @@ export function encodeRejection(failure: FailureInfo, text: string): Uint8Array 
   );
 }
 
-/** Reads any authority's response. Throws MalformedDer. */
+/** Reads the response of any authority. Throws MalformedDer. */
 export function parseResponse(der: Uint8Array): TimestampResponse {
   const fields = new Fields(parseDer(der));
   const info = new Fields(fields.take(TAG.sequence));
@@ -74,10 +74,9 @@ export function parseResponse(der: Uint8Array): TimestampResponse {
   const failInfo = info.takeIf(TAG.bitString);
   info.end();
   const status = nameOf(PKI_STATUS, number);
-  if (status === undefined) throw new MalformedDer('a status that does not exist');
+  if (status === undefined) throw new MalformedDer('an unknown status');
   const granted = status === 'granted' || status === 'grantedWithMods';
-  if (granted !== (token !== undefined))
-    throw new MalformedDer('a status that does not go with what was sent');
+  if (granted !== (token !== undefined)) throw new MalformedDer('a status that contradicts the token');
   const bits = failInfo === undefined ? [] : readNamedBits(failInfo);
   return {
     status,

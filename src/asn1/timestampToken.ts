@@ -20,17 +20,17 @@ import { OID } from './oid.ts';
 import { verifyScheme } from './signatureAlgorithm.ts';
 import { type MessageImprint, parseTstInfo, type TstInfo } from './timestampQuery.ts';
 
-/** A TimeStampToken (RFC 3161, section 2.4.2) as it was read, nothing of it verified. */
+/** A parsed TimeStampToken (RFC 3161, section 2.4.2), not verified. */
 export interface TimestampToken {
   info: TstInfo;
   signedData: SignedData;
 }
 
-/** What a token proves, once it is verified. */
+/** The facts that a verified token proves. */
 export interface VerifiedTimestamp {
   /** Milliseconds since the epoch. */
   genTime: number;
-  /** Milliseconds either way; undefined where the authority does not say. */
+  /** Accuracy in milliseconds, plus or minus; undefined when the authority does not state it. */
   accuracyMs?: number;
   /** Lower-case hex. */
   serial: string;
@@ -40,13 +40,13 @@ export interface VerifiedTimestamp {
   authority: string;
   /** DER, from the authority's certificate to the trusted root, both included. */
   chain: Uint8Array[];
-  /** When the first certificate of the chain ends; milliseconds since the epoch. */
+  /** When the first certificate of the chain expires; milliseconds since the epoch. */
   notAfter: number;
 }
 
 /**
- * What is wrong with a token. Two say nothing against it: `unsupported` may be the fault of this program, and `untrusted` that of
- * the verifier, who does not know the authority.
+ * The fault of a token. Two faults do not make the token invalid: `unsupported` can be a limit of this program, and
+ * `untrusted` means that the verifier does not know the authority.
  */
 export type TokenFault =
   | 'malformed'
@@ -64,37 +64,37 @@ export type TokenVerdict =
   | { outcome: 'bad'; fault: TokenFault; detail: string };
 
 export interface TokenVerification {
-  /** DER, as it came. */
+  /** DER, as received. */
   token: Uint8Array;
-  /** The digest of what must have been stamped. */
+  /** The expected digest of the stamped data. */
   messageImprint: MessageImprint;
-  /** Those the verifier trusts. */
+  /** The roots that the verifier trusts. */
   trustedRoots: readonly Certificate[];
-  /** DER of certificates that may stand between; the token may bring its own. */
+  /** DER of certificates that can be part of the chain; the token can contain others. */
   certificates?: readonly Uint8Array[];
-  /** When the certificates must be valid, milliseconds since the epoch; the token's own time if left out. */
+  /** When the certificates must be valid, milliseconds since the epoch; default: the token's own time. */
   at?: number;
-  /** Content octets of the INTEGER that was sent along. */
+  /** The nonce of the query: content octets of the INTEGER. */
   nonce?: Uint8Array;
-  /** The one policy that will do. */
+  /** The only accepted policy. */
   policy?: string;
 }
 
-/** No token this service takes is longer; most have 1 to 6 KiB. */
+/** Longest accepted token in bytes. Most have 1 to 6 KiB. */
 const TOKEN_BYTES_MAX = 65_536;
 
 /** Reads a token. Throws MalformedDer. */
 export function parseTimestampToken(der: Uint8Array): TimestampToken {
   if (der.length > TOKEN_BYTES_MAX) throw new MalformedDer('a token of more than 64 KiB');
   const signedData = parseSignedData(der);
-  if (signedData.contentType !== OID.tstInfo) throw new MalformedDer('its content is no TSTInfo');
+  if (signedData.contentType !== OID.tstInfo) throw new MalformedDer('its content is not a TSTInfo');
   return { signedData, info: parseTstInfo(signedData.content) };
 }
 
 /**
- * Verifies a token wholly: what it stamps, who signed it, that this certificate may, and that a trusted root stands behind it
- * (RFC 3161, section 2.2; RFC 5652, section 5.6; RFC 5816). Offline; revocation is not looked up. Never throws, whatever
- * the token and the certificates are.
+ * Verifies a token completely: the stamped digest, the signature, the purpose of the signer's certificate, and the
+ * chain to a trusted root (RFC 3161, section 2.2; RFC 5652, section 5.6; RFC 5816). Works offline and does not
+ * check revocation. Never throws, whatever the token and the certificates are.
  */
 export function verifyTimestampToken(input: TokenVerification): TokenVerdict {
   try {
@@ -141,7 +141,7 @@ function checkInfo(info: TstInfo, { messageImprint, nonce, policy }: TokenVerifi
   if (!isImprint(info.imprint, messageImprint)) {
     throw new Rejected(
       'imprint',
-      `stamps something else: its message imprint is not the ${messageImprint.algorithm} digest it should be`,
+      `stamps something else: its message imprint is not the expected ${messageImprint.algorithm} digest`,
     );
   }
   if (nonce !== undefined && !(info.nonce && bytesEqual(info.nonce, nonce))) {
@@ -155,7 +155,7 @@ function isImprint(found: MessageImprint | undefined, expected: MessageImprint):
   return found?.algorithm === expected.algorithm && bytesEqual(found.digest, expected.digest);
 }
 
-/** Certificates that cannot be read are left out: if one was needed, the chain breaks there. */
+/** Parses the certificates and skips unreadable ones. If the chain needs a skipped certificate, verification fails. */
 function readPool(ders: readonly Uint8Array[]): Certificate[] {
   return ders.flatMap((der) => {
     try {
@@ -167,14 +167,14 @@ function readPool(ders: readonly Uint8Array[]): Certificate[] {
   });
 }
 
-/** The one certificate the signed attributes name by its digest (RFC 5816, section 2.2.1); the signer's id must agree. */
+/** The certificate whose digest is in the signed attributes (RFC 5816, section 2.2.1). The signer's id must name it too. */
 function signerCertificate(signer: SignerInfo, pool: readonly Certificate[]): Certificate {
   const name = readSigningCertificate(signer);
   if (name === undefined)
-    throw new Rejected('unsupported', 'names its certificate by a hash that is not used here');
+    throw new Rejected('unsupported', 'names its certificate by a hash that is not supported');
   const found = pool.find(({ der }) => bytesEqual(digestOf(name.digest, der), name.hash));
   if (found === undefined)
-    throw new Rejected('certificate', 'its certificate is neither in it nor beside it');
+    throw new Rejected('certificate', 'its certificate is neither in the token nor beside it');
   if (!isNamedBy(signer.id, found))
     throw new Rejected('certificate', 'names two different certificates as its own');
   return found;
@@ -191,7 +191,7 @@ function isNamedBy(id: SignerInfo['id'], certificate: Certificate): boolean {
 function checkSignature({ content, contentType, signer }: SignedData, certificate: Certificate): void {
   const { digest, scheme, signedBytes, signature } = signer;
   if (digest === undefined || scheme === undefined) {
-    throw new Rejected('unsupported', 'signed with an algorithm that is not used here');
+    throw new Rejected('unsupported', 'signed with an algorithm that is not supported');
   }
   if (readOid(readAttribute(signer, OID.contentType)) !== contentType) {
     throw new Rejected('signature', 'the signature is over content of another type');
@@ -204,6 +204,6 @@ function checkSignature({ content, contentType, signer }: SignedData, certificat
   if (publicKey === undefined)
     throw new Rejected('certificate', `${describeSubject(certificate)} ${UNTRUSTED_KEY}`);
   if (!verifyScheme(scheme, publicKey, signedBytes, signature)) {
-    throw new Rejected('signature', 'the signature is not its certificate’s');
+    throw new Rejected('signature', 'the signature is not that of its certificate');
   }
 }

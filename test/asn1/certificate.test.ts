@@ -155,7 +155,7 @@ t.test('who may stand above a time-stamping certificate', async (t) => {
     ],
     ['for any purpose', strong, [CA, CERT_SIGN, purposes(OID.anyExtendedKeyUsage)], undefined],
     ['for another purpose', strong, [CA, CERT_SIGN, purposes(SERVER_AUTH)], /is for other purposes/],
-    ['with a key of 1024 bits', weak, [CA, CERT_SIGN], /so weak/],
+    ['with a key of 1024 bits', weak, [CA, CERT_SIGN], /too weak/],
     [
       'with another key identifier',
       strong,

@@ -73,7 +73,10 @@ for (const { name, digest, expected } of [
 
 t.test('a token without certificates needs them beside it', async (t) => {
   const { certificates, ...input } = verification('sigstage-no-certificate', 'sha256');
-  t.match(verifyTimestampToken(input), { fault: 'certificate', detail: /neither in it nor beside it/ });
+  t.match(verifyTimestampToken(input), {
+    fault: 'certificate',
+    detail: /neither in the token nor beside it/,
+  });
   t.match(verifyTimestampToken({ ...input, certificates: certificates ?? [] }), {
     outcome: 'good',
     timestamp: SIGSTORE,

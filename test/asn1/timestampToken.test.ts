@@ -163,7 +163,7 @@ t.test('the signature counts for the certificate it names, and no other of the s
   const swapped = await forge({ certificate: twin, named: pki.certificate });
   t.match(verifyTimestampToken({ ...good, token: swapped }), {
     fault: 'certificate',
-    detail: /neither in it/,
+    detail: /neither in the token/,
   });
   const both = await forge({ certificate: twin, named: pki.certificate, extra: [pki.certificate] });
   const serials = await forge({ named: twin, certificate: pki.certificate, extra: [twin] });
@@ -230,10 +230,10 @@ t.test('a chain leads only through those that may issue', async (t) => {
   const leafKey = softKey('ecdsa-p256');
   for (const [extensions, trusted, detail] of [
     [[CERT_SIGN], 'root', /has no basic constraints/],
-    [[NO_CA, CERT_SIGN], 'root', /is no certificate authority/],
+    [[NO_CA, CERT_SIGN], 'root', /is not a certificate authority/],
     [[CA, CERT_SIGN, extension('1.2.3.4', true, integer(1))], 'root', /critical extension 1\.2\.3\.4/],
     // The root allows no authority below itself.
-    [[CA, CERT_SIGN], 'root', /CN=Root stands too high for its path length/],
+    [[CA, CERT_SIGN], 'root', /CN=Root has more certificates below it than its path length allows/],
     [[CA, CERT_SIGN], 'itself', undefined],
   ] as const) {
     const issuer = await issue(...extensions);
