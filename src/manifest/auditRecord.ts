@@ -7,7 +7,7 @@ import { environmentId } from './manifest.ts';
 
 export const AUDIT_SCHEMA = 'pdfseal-audit/1';
 
-/** What is on record, by stable names: auditors search for them. */
+/** The recorded actions. The names are stable: auditors search for them. */
 export const ACTS = [
   'log.create',
   'key.issue',
@@ -39,19 +39,19 @@ export const ACTS = [
 ] as const;
 export type ActName = (typeof ACTS)[number];
 
-/** `begun`: a record that another one `concludes`; where none does, nobody knows how far the act came. */
+/** `begun`: a later record `concludes` the act. Without that record, the result of the act is unknown. */
 export const ACT_OUTCOMES = ['begun', 'done', 'failed'] as const;
 
 /**
- * Who acts, as the process that writes the record knows it. `uid`, `pid` and `login_uid` come from the kernel; the rest is
- * what the process was told.
+ * Who acts, as far as the process that writes the record knows. `uid`, `pid` and `login_uid` come from the kernel;
+ * the rest is what the process was told.
  */
 export interface Actor {
-  /** The way of the act: a command, the administration's socket, a request with an API key, or the daemon by itself. */
+  /** The channel of the act: a command, the administration socket, a request with an API key, or the daemon itself. */
   via: 'command' | 'administration' | 'api' | 'daemon';
   uid?: number;
   user?: string;
-  /** Who logged in, whatever was become since (proc(5), loginuid). */
+  /** The user who logged in, even after a change of user (proc(5), loginuid). */
   login_uid?: number;
   sudo_user?: string;
   host?: string;
@@ -61,42 +61,42 @@ export interface Actor {
   key?: string;
 }
 
-/** What an act is about: names, ids and digests; never keys, PINs, secrets, references of customers. */
+/** The objects of an act: names, ids and digests; never keys, PINs, secrets or customers' references. */
 export type ActObject = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** An act that is about to be put on record. */
+/** An act to record. */
 export interface Act {
   act: ActName;
   actor: Actor;
   object: ActObject;
   outcome: (typeof ACT_OUTCOMES)[number];
-  /** The number of the record that says it was begun. */
+  /** The number of the record with the outcome `begun`. */
   concludes?: number;
 }
 
-/** One act on record. Members are on the wire, so their names are; one that is unset is absent. */
+/** A recorded act. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
 export interface AuditRecord extends Act {
   schema: typeof AUDIT_SCHEMA;
-  /** From 1 on, without gaps. */
+  /** The number of the record: from 1, without gaps. */
   number: number;
   /** RFC 3339, UTC, milliseconds. */
   at: string;
   /** `env_<name>`. */
   environment: string;
-  /** SHA-256 of the record before this one, lower-case hex; absent from the first. */
+  /** SHA-256 of the previous record, lower-case hex; absent in the first record. */
   previous?: string;
 }
 
-/** Where a record stands in the trail. */
+/** The position of a record in the trail. */
 export interface AuditPlace {
   number: number;
-  /** The text of the record before; undefined for the first. */
+  /** The text of the previous record; undefined for the first. */
   previous: string | undefined;
   atMs: number;
   environment: string;
 }
 
-/** The canonical form (RFC 8785) of a record: the document that is sealed, byte for byte. */
+/** The canonical form (RFC 8785) of a record: exactly the bytes that are sealed. */
 export function encodeAuditRecord(act: Act, { number, previous, atMs, environment }: AuditPlace): string {
   const record: AuditRecord = {
     schema: AUDIT_SCHEMA,
@@ -114,7 +114,7 @@ export function auditDigest(text: string): string {
   return toHex(sha256(fromUtf8(text)));
 }
 
-/** What the manifest of a record's receipt calls it: so a receipt alone says which record there was. */
+/** The reference in the manifest of a record's receipt. So the receipt alone tells which record existed. */
 export function auditReference(number: number): string {
   return `audit/${number}`;
 }
@@ -153,7 +153,7 @@ const recordSchema = z.object({
     .exactOptional(),
 });
 
-/** Reads the text of a record; undefined for anything that {@link encodeAuditRecord} does not make. */
+/** Reads the text of a record; undefined for a text that {@link encodeAuditRecord} cannot write. */
 export function parseAuditRecord(text: string): AuditRecord | undefined {
   try {
     const value = parseUniqueJson(text);

@@ -3,8 +3,8 @@ import { assert } from '../base/assert.ts';
 import { fromUtf8 } from '../base/bytes.ts';
 
 /**
- * The canonical form of a JSON value as UTF-8 (RFC 8785). Throws an Error for what has none: a number that is not finite,
- * a string with a lone surrogate.
+ * The canonical form of a JSON value as UTF-8 (RFC 8785). Throws an Error for a number that is not finite and for a
+ * string with a lone surrogate, which have no canonical form.
  */
 export function encodeCanonical(value: unknown): Uint8Array {
   const text = canonicalize(value);
@@ -13,20 +13,20 @@ export function encodeCanonical(value: unknown): Uint8Array {
 }
 
 /**
- * Parses JSON in which no object names a member twice (I-JSON, RFC 7493, section 2.3, which RFC 8785 builds on): where
- * readers differ about which of the two counts, one of them would be shown something that is not sealed.
+ * Parses JSON in which no object names a member twice (I-JSON, RFC 7493, section 2.3, the base of RFC 8785).
+ * Readers differ about which of two equal members counts, so one reader would see a value that is not sealed.
  * Throws a SyntaxError.
  */
 export function parseUniqueJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // In JSON a colon outside of strings stands for one member: in the text, but not in the value, doubles count. Every string of
-  // it has an end; that this is not insisted on spares the search from ever going back.
+  // In JSON, each colon outside a string is one member. The text counts duplicates; the value does not. Every
+  // string has an end here; the pattern does not require it, so that the search never goes back.
   const written = text.match(/"(?:[^"\\]|\\.)*"?|:/g)?.filter((token) => token === ':').length ?? 0;
   if (written !== countMembers(value)) throw new SyntaxError('an object names a member twice');
   return value;
 }
 
-/** Members of all objects in the value. A list instead of recursion: depth is the writer's choice. */
+/** Counts the members of all objects in the value. Uses a list and not recursion, since the writer chooses the depth. */
 function countMembers(value: unknown): number {
   let count = 0;
   const open: unknown[] = [value];

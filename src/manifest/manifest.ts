@@ -5,7 +5,7 @@ import { encodeCanonical } from './jcs.ts';
 
 export const MANIFEST_SCHEMA = 'pdfseal-manifest/1';
 
-/** What is sealed. Members are on the wire, so their names are; one that is unset is absent. */
+/** The sealed statement. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
 export interface Manifest {
   schema: typeof MANIFEST_SCHEMA;
   job_id: string;
@@ -24,12 +24,12 @@ export interface Manifest {
   sealed_at: string;
 }
 
-/** How an environment is called on the wire (section 2.1 of the contract): `env_<name>`. */
+/** The name of an environment on the wire (section 2.1 of the contract): `env_<name>`. */
 export function environmentId(environment: string): string {
   return `env_${environment}`;
 }
 
-/** The manifest of a job that is sealed at `sealedAtMs`: the same three in, the same manifest out, for ever. */
+/** The manifest of a job that is sealed at `sealedAtMs`. The same arguments always give the same manifest. */
 export function manifestOf(job: ReceivedJob, environment: string, sealedAtMs: number): Manifest {
   const { document, scan, sealedDocument } = job.content;
   return {
@@ -52,17 +52,17 @@ export function manifestOf(job: ReceivedJob, environment: string, sealedAtMs: nu
   };
 }
 
-/** Exactly these members: what else an object may carry is not to be sealed. */
+/** Copies exactly these members. Other members of the object must not be sealed. */
 function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
   return { sha256, sha512, bytes };
 }
 
-/** Canonical form (RFC 8785) of a manifest, ours or a received one. Throws an Error where there is none. */
+/** Canonical form (RFC 8785) of a manifest, our own or a received one. Throws an Error when there is none. */
 export function encodeManifest(manifest: object): Uint8Array {
   return encodeCanonical(manifest);
 }
 
-/** The log's leaf data: SHA-512 of the canonical form, 64 bytes, which tells nothing about the document. */
+/** The log's leaf data: SHA-512 of the canonical form, 64 bytes. It reveals nothing about the document. */
 export function leafData(manifest: object): Uint8Array {
   return sha512(encodeManifest(manifest));
 }

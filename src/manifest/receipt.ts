@@ -10,7 +10,7 @@ import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKe
 import { encodeCanonical } from './jcs.ts';
 import { leafData, type Manifest, manifestOf } from './manifest.ts';
 
-/** The receipt of a sealed job (section 2.2 of the contract), its members in the order they are written. */
+/** The receipt of a sealed job (section 2.2 of the contract). The members have the order of the file. */
 export interface Receipt {
   job_id: string;
   algorithm: ReceiptAlgorithm;
@@ -23,10 +23,10 @@ export interface Receipt {
   evidence: Evidence;
 }
 
-/** The sealing schemes there are: how the log works, and what signed its checkpoint. */
+/** The sealing schemes: the type of the log, and the signature of its checkpoint. */
 export type ReceiptAlgorithm = `pdfseal-v1.${SignatureAlgorithm}`;
 
-/** What proves the manifest to be in the log, and since when. Binary values are Base64 (RFC 4648, section 4). */
+/** The proof that the manifest is in the log, and since when. Binary values are Base64 (RFC 4648, section 4). */
 export interface Evidence {
   log_origin: string;
   leaf_index: number;
@@ -36,7 +36,7 @@ export interface Evidence {
   /** A signed note (C2SP tlog-checkpoint). */
   checkpoint: string;
   timestamps: ReceiptTimestamp[];
-  /** DER; what the tokens' signatures chain up through. */
+  /** DER of the certificates in the chains of the tokens. */
   certificates: string[];
 }
 
@@ -46,7 +46,7 @@ export interface ReceiptTimestamp {
   token: string;
 }
 
-/** What a receipt is made of; all of it immutable, so that a receipt is the same bytes at every reading. */
+/** The parts of a receipt. They never change, so a receipt always has the same bytes. */
 export interface ReceiptParts {
   job: ReceivedJob;
   /** Name of the environment, without `env_`. */
@@ -64,12 +64,12 @@ export interface ReceiptParts {
   proof: readonly Uint8Array[];
 }
 
-/** `algorithm` of receipts whose checkpoint was first signed by such a key. */
+/** `algorithm` of receipts whose checkpoint has its first signature from such a key. */
 export function receiptAlgorithm(algorithm: SignatureAlgorithm): ReceiptAlgorithm {
   return `pdfseal-v1.${algorithm}`;
 }
 
-/** Puts the receipt together. Throws BrokenInvariant when the proof does not lead from this job to that checkpoint. */
+/** Builds the receipt. Throws BrokenInvariant when the proof does not lead from this job to the checkpoint. */
 export function assembleReceipt({ job, environment, batch, leafIndex, proof }: ReceiptParts): Receipt {
   const manifest = manifestOf(job, environment, batch.sealedAt);
   const checkpoint = parseCheckpoint(parseNote(batch.checkpoint)?.text ?? '');
@@ -79,7 +79,7 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
       verifyInclusion(leafIndex, batch.treeSize, leaf, proof, checkpoint.root),
     `the log does not hold ${job.id} as leaf ${leafIndex} of ${batch.treeSize}`,
   );
-  assert(isReceiptAlgorithm(batch.algorithm), `${batch.algorithm} is no sealing scheme`);
+  assert(isReceiptAlgorithm(batch.algorithm), `${batch.algorithm} is not a sealing scheme`);
   const receipt: Receipt = {
     job_id: job.id,
     algorithm: batch.algorithm,
@@ -103,17 +103,17 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
   return receipt;
 }
 
-/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws where there is none. */
+/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws when there is no canonical form. */
 export function receiptDigest(receipt: object): string {
   return toHex(sha512(encodeCanonical({ ...receipt, receipt_sha512: undefined })));
 }
 
-/** The receipt as it is served: indented for people, the same bytes every time. */
+/** The text of the receipt: indented for people, always the same bytes. */
 export function encodeReceipt(receipt: Receipt): string {
   return `${JSON.stringify(receipt, undefined, 2)}\n`;
 }
 
-/** Whether this version knows the sealing scheme. */
+/** Whether this version of the program supports the sealing scheme. */
 export function isReceiptAlgorithm(text: string): text is ReceiptAlgorithm {
   return SIGNATURE_ALGORITHMS.some((algorithm) => text === receiptAlgorithm(algorithm));
 }

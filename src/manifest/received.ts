@@ -10,13 +10,13 @@ const hex = (bytes: number) =>
 const count = z.int().min(0);
 const timestamp = z.iso.datetime({ precision: 3 });
 
-/** More than a receipt ever carries; they bound the work a stranger's receipt can cause. */
+/** More than any receipt has. The limits bound the work for a hostile receipt. */
 const TIMESTAMPS_MAX = 4;
 const CERTIFICATES_MAX = 32;
 
 const digests = z.looseObject({ sha256: hex(32), sha512: hex(64), bytes: count });
 
-/** What verifying reads of a manifest. More may be in it: it is sealed, so nobody but the service put it there. */
+/** The members of a manifest that verification reads. Others are allowed: only the service can write a sealed manifest. */
 const manifestSchema = z.looseObject({
   schema: z.literal(MANIFEST_SCHEMA),
   job_id: z.string(),
@@ -48,13 +48,13 @@ const receiptSchema = z.object({
   }),
 });
 
-/** What has to be there of a receipt, of whatever version, to tell its version. */
+/** The members that a receipt of any version must have to tell its version. */
 const versionSchema = z.looseObject({
   algorithm: z.string(),
   manifest: z.looseObject({ schema: z.string() }),
 });
 
-/** A receipt of which nothing is known but that it has the right shape. */
+/** A received receipt. Only its shape is checked. */
 export type ReceivedReceipt = z.infer<typeof receiptSchema>;
 
 export type ParsedReceipt =
@@ -62,7 +62,7 @@ export type ParsedReceipt =
   | { kind: 'malformed'; detail: string }
   | { kind: 'newer'; detail: string };
 
-/** Reads a receipt that comes from a stranger. Any input is safe. */
+/** Reads a receipt from an untrusted source. Any input is safe. */
 export function parseReceipt(received: unknown): ParsedReceipt {
   const value = snapshot(received);
   const version = versionSchema.safeParse(value);
@@ -74,19 +74,19 @@ export function parseReceipt(received: unknown): ParsedReceipt {
 
   const shape = receiptSchema.safeParse(value);
   if (!shape.success) return { kind: 'malformed', detail: describe(shape.error) };
-  // Leaf and digest are taken over what was received, not over what the schema made of it.
+  // Leaf and digest cover the received value, and not the output of the schema.
   const receipt = value as ReceivedReceipt;
   const digest = digestOf(receipt);
   if (digest === undefined) return { kind: 'malformed', detail: 'it has no canonical form (RFC 8785)' };
   return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
 }
 
-/** Text of a stranger made safe to print: quoted, shortened, on one line, control and formatting characters escaped. */
+/** Untrusted text in a printable form: quoted, shortened, on one line, with control and formatting characters escaped. */
 export function quote(text: string): string {
   return escaped(JSON.stringify(shortened(text, 80)));
 }
 
-/** Like {@link quote}, for a sentence with such text in it: without the quotes. */
+/** Like {@link quote} but without the quotes, for a sentence that contains untrusted text. */
 export function printable(sentence: string): string {
   return escaped(shortened(sentence, 300));
 }
@@ -99,7 +99,7 @@ function escaped(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
 }
 
-/** The data alone: an object with getters, or a proxy, could throw, or say one thing to one check and another to the next. */
+/** A plain copy of the data. An object with getters, or a proxy, could throw or give each check a different value. */
 function snapshot(value: unknown): unknown {
   try {
     return structuredClone(value);

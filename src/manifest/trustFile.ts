@@ -10,39 +10,39 @@ import { parseUniqueJson } from './jcs.ts';
 
 const TRUST_SCHEMA = 'pdfseal-trust/1';
 
-/** What a verifier trusts: exported once by the administrator, pinned by whoever verifies. */
+/** The trust of a verifier. The administrator exports it once; each verifier pins it. */
 export interface TrustFile {
-  /** Who may stamp; one authority may have several roots. */
+  /** The trusted time-stamp authorities. An authority can have several roots. */
   timestampAuthorities: TrustedAuthority[];
   logs: TrustedLog[];
 }
 
 export interface TrustedAuthority extends Validity {
-  /** How verdicts call it. */
+  /** The authority's name in verdicts. */
   name: string;
-  /** The certificate its tokens chain up to. */
+  /** The root of the authority's tokens. */
   root: Certificate;
 }
 
 export interface TrustedLog {
   origin: string;
-  /** The environment whose receipts this log may carry, as on the wire: `env_<name>`. */
+  /** The environment of this log's receipts, as on the wire: `env_<name>`. */
   environment: string;
-  /** In the order of time; no two of them overlap. */
+  /** In the order of time. They do not overlap. */
   epochs: TrustedEpoch[];
 }
 
-/** The rule for what was sealed within it. */
+/** The rule for receipts with a `sealed_at` in the epoch. */
 export interface TrustedEpoch extends Validity {
   notBefore: number;
-  /** Which of the keys must have signed a checkpoint. */
+  /** Which of the keys must sign a checkpoint. */
   quorum: QuorumPolicy;
-  /** Whether a receipt without a time-stamp is good. */
+  /** Whether a receipt without a time-stamp is accepted. */
   timestamps: 'required' | 'none';
   keys: LogKey[];
 }
 
-/** Milliseconds since the epoch of Unix, both inclusive; open where absent. */
+/** Milliseconds since the Unix epoch, both inclusive. An absent limit is open. */
 interface Validity {
   notBefore?: number;
   notAfter?: number;
@@ -81,7 +81,7 @@ const trustSchema = z.strictObject({
   logs: z.array(logSchema).min(1),
 });
 
-/** The epoch in which something was sealed `at`, milliseconds since the epoch of Unix. */
+/** The epoch of a receipt that was sealed `at`, milliseconds since the Unix epoch. */
 export function epochOf({ epochs }: TrustedLog, at: number): TrustedEpoch | undefined {
   return epochs.find((epoch) => isWithin(epoch, at));
 }
@@ -90,7 +90,7 @@ export function isWithin({ notBefore = -Infinity, notAfter = Infinity }: Validit
   return notBefore <= at && at <= notAfter;
 }
 
-/** Reads a trust file strictly. Throws OperatorError that names the member at fault. */
+/** Reads a trust file strictly. Throws an OperatorError that names the wrong member. */
 export function parseTrust(text: string): TrustFile {
   const parsed = trustSchema.safeParse(parseJson(text));
   if (!parsed.success) {
@@ -100,7 +100,7 @@ export function parseTrust(text: string): TrustFile {
   const { timestamp_authorities: authorities, logs } = parsed.data;
   const required = logs.some(({ epochs }) => epochs.some(({ timestamps }) => timestamps === 'required'));
   if (required && authorities.length === 0)
-    throw mistake('timestamps', 'required, but timestamp_authorities names nobody who could give one');
+    throw mistake('timestamps', 'required, but timestamp_authorities names no authority');
   requireDistinct(
     'logs',
     logs.map((log) => log.origin),
@@ -111,7 +111,7 @@ export function parseTrust(text: string): TrustFile {
   };
 }
 
-/** The trust file's text. Throws OperatorError for what {@link parseTrust} would refuse. */
+/** The text of the trust file. Throws OperatorError for content that {@link parseTrust} refuses. */
 export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
   const wire: z.infer<typeof trustSchema> = {
     schema: TRUST_SCHEMA,
@@ -130,7 +130,7 @@ function readAuthority({ name, root, ...validity }: z.infer<typeof authoritySche
     return { name, root: parseCertificate(der), ...readValidity(validity, name) };
   } catch (cause) {
     if (!(cause instanceof MalformedDer)) throw cause;
-    throw mistake(`root of ${name}`, `is no certificate: ${cause.message}`);
+    throw mistake(`root of ${name}`, `is not a certificate: ${cause.message}`);
   }
 }
 
@@ -154,7 +154,7 @@ function readEpoch(
 ): TrustedEpoch {
   const where = `epoch of ${origin} from ${validity.not_before}`;
   const trusted = keys.map((key) => readKey(origin, key));
-  // One key under two names would fill a quorum alone; two keys of one id could not be told apart in a note.
+  // One key with two names could meet a quorum alone. In a note, two keys with one id cannot be told apart.
   requireDistinct(
     `keys of ${origin}`,
     trusted.map((key) => toHex(noteKeyId(origin, key))),
@@ -224,7 +224,7 @@ function parseJson(text: string): unknown {
   try {
     return parseUniqueJson(text);
   } catch (cause) {
-    throw new OperatorError('trust file: it is not JSON, or an object in it names a member twice', { cause });
+    throw new OperatorError('trust file: not JSON, or an object has a member twice', { cause });
   }
 }
 

@@ -120,7 +120,7 @@ const refused: Record<string, [unknown, RegExp]> = {
   'time-stamps required of nobody': [{ ...wire, timestamp_authorities: [] }, /timestamps: required, but/],
   'an authority without a root': [withRoot(undefined), /timestamp_authorities\.0\.root/],
   'a root that is no Base64': [withRoot('-----BEGIN'), /root of acme: is not Base64/],
-  'a root that is no certificate': [withRoot('AA=='), /root of acme: is no certificate/],
+  'a root that is no certificate': [withRoot('AA=='), /root of acme: is not a certificate/],
   'an unknown member of an authority': [
     { ...wire, timestamp_authorities: [{ name: 'acme', root: '', until: '2030-01-01' }] },
     /until/,
