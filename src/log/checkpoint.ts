@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { HASH_BYTES } from './tiles.ts';
 
-/** What a log says of itself at one size (C2SP tlog-checkpoint, "Note text"). */
+/** The statement of a log about itself at one size (C2SP tlog-checkpoint, "Note text"). */
 export interface Checkpoint {
   /** Name of the log: the first line. */
   origin: string;
@@ -12,18 +12,18 @@ export interface Checkpoint {
   root: Uint8Array;
 }
 
-/** The note text to be signed: origin, tree size and root hash, a line each. */
+/** The note text to sign: origin, tree size and root hash, one line each. */
 export function encodeCheckpoint({ origin, treeSize, root }: Checkpoint): string {
   const text = `${origin}\n${treeSize}\n${toBase64(root)}\n`;
   assert(parseCheckpoint(text) !== undefined, `no checkpoint of "${origin}" at ${treeSize} can be written`);
   return text;
 }
 
-/** A checkpoint's text; extension lines are allowed and passed over. Undefined when malformed. Any input is safe. */
+/** Parses the text of a checkpoint. Ignores extension lines. Undefined when malformed. Any input is safe. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const [origin, size, rootBase64, ...rest] = text.split('\n');
   if (!origin || size === undefined || rootBase64 === undefined) return undefined;
-  // The final newline leaves one empty string; any other would be an empty line.
+  // The final newline gives one empty string. Any other empty string is an empty line.
   if (rest.pop() !== '' || rest.includes('')) return undefined;
   const treeSize = /^(0|[1-9][0-9]{0,15})$/.test(size) ? Number(size) : Number.NaN;
   const root = fromBase64(rootBase64);

@@ -3,44 +3,43 @@ import type { QuorumPolicy } from './quorum.ts';
 import type { LogKey } from './verifierKey.ts';
 
 /**
- * A time within which one set of keys signs the log by one rule. Epochs follow each other without a gap: one ends where the
- * next begins, and the last goes on. What is sealed belongs to the epoch its `sealed_at` is in, and its time-stamp is of the
- * same one.
+ * A period in which one set of keys signs the log under one rule. Epochs have no gaps: each ends when the next
+ * begins, and the last is open. A receipt belongs to the epoch of its `sealed_at`; so does its time-stamp.
  */
 export interface Epoch {
-  /** Milliseconds since the epoch of Unix. */
+  /** Milliseconds since the Unix epoch. */
   from: number;
-  /** In the order of the configuration when it was planned. */
+  /** In the order of the configuration at the time of planning. */
   keys: EpochKey[];
   quorum: QuorumPolicy;
   /** Whether each checkpoint is time-stamped. */
   timestamps: 'required' | 'none';
-  /** Who could stamp as far as was known when it was planned: name of the authority, Base64 DER of a root. */
+  /** The authorities that were known at the time of planning: name of the authority, Base64 DER of a root. */
   roots: { name: string; root: string }[];
 }
 
 export interface EpochKey extends LogKey {
-  /** `key_label` of the configured partition that holds the key, which is the label of that partition's first key. */
+  /** `key_label` of the configured partition with this key. It is the label of that partition's first key. */
   partition: string;
 }
 
-/** All epochs of a log, as of one of the changes to them. */
+/** All epochs of a log, as of one change. */
 export interface Epochs {
-  /** How often they were changed. */
+  /** The number of changes so far. */
   revision: number;
-  /** In the order of time, at least one. */
+  /** In the order of time. At least one. */
   list: readonly Epoch[];
 }
 
-/** An epoch, and when it is over: milliseconds since the epoch of Unix, exclusive, `Infinity` for the last. */
+/** An epoch and its end: milliseconds since the Unix epoch, exclusive; `Infinity` for the last. */
 export interface Term {
   epoch: Epoch;
   end: number;
-  /** Of the epochs it was taken from. */
+  /** `revision` of the epochs that this one comes from. */
   revision: number;
 }
 
-/** The epoch in force at a time; the first one for all that was before. */
+/** The epoch at a time; the first epoch for any earlier time. */
 export function termAt({ list, revision }: Epochs, at: number): Term {
   const index = Math.max(
     list.findLastIndex(({ from }) => from <= at),
@@ -51,7 +50,7 @@ export function termAt({ list, revision }: Epochs, at: number): Term {
   return { epoch, end: list[index + 1]?.from ?? Infinity, revision };
 }
 
-/** The epoch that begins when the one in force at that time ends. */
+/** The epoch that follows the one in force at a time. */
 export function comingAt({ list }: Epochs, at: number): Epoch | undefined {
   return list.slice(1).find(({ from }) => from > at);
 }

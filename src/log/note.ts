@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts';
 import { concatBytes, fromBase64, toBase64 } from '../base/bytes.ts';
 
-/** Most signature lines a note may have (the least a verifier must accept, C2SP signed-note, "Format"). */
+/** Most signature lines in a note (a verifier must accept at least this many, C2SP signed-note, "Format"). */
 export const NOTE_SIGNATURES_MAX = 16;
 
 /** Longest note, in UTF-16 code units: sixteen post-quantum signatures fit. */
@@ -12,18 +12,18 @@ const KEY_ID_BYTES = 4;
 export interface NoteSignature {
   /** Name of the key: not empty, no Unicode spaces, no plus. */
   name: string;
-  /** 4 bytes that tell keys of one name apart. */
+  /** 4 bytes that distinguish keys of one name. */
   keyId: Uint8Array;
   signature: Uint8Array;
 }
 
 export interface Note {
-  /** What is signed, as UTF-8, including its final newline. */
+  /** The signed text, including its final newline. The signature covers its UTF-8 bytes. */
   text: string;
   signatures: NoteSignature[];
 }
 
-/** Whether this can be the name of a key (C2SP signed-note, "Format"). */
+/** Whether the text is a valid name of a key (C2SP signed-note, "Format"). */
 export function isKeyName(name: string): boolean {
   return name.isWellFormed() && /^[^\p{White_Space}+]+$/u.test(name);
 }
@@ -42,7 +42,7 @@ export function encodeNote(text: string, signatures: readonly NoteSignature[]): 
   return note;
 }
 
-/** The parts of a note, nothing verified yet; undefined when it is not a well-formed one. Any input is safe. */
+/** Parses a note without verification; undefined when the note is malformed. Any input is safe. */
 export function parseNote(note: string): Note | undefined {
   if (note.length > NOTE_LENGTH_MAX || !note.isWellFormed() || hasControlCharacters(note)) return undefined;
   const border = note.lastIndexOf('\n\n');
@@ -63,6 +63,6 @@ function parseSignatureLine(line: string): NoteSignature | undefined {
 
 /** ASCII control characters other than newline, which C2SP signed-note forbids. */
 function hasControlCharacters(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
   return /[\x00-\x09\x0b-\x1f]/.test(text);
 }

@@ -3,10 +3,10 @@ import { bytesEqual } from '../base/bytes.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, tileWidth } from './tiles.ts';
 import { emptyRoot, merkleRoot, nodeHash } from './tree.ts';
 
-/** Longest proof that can exist for a tree of 2^63 leaves; more is hostile. */
+/** Longest possible proof for a tree of 2^63 leaves. A longer one is hostile. */
 export const PROOF_HASHES_MAX = 63;
 
-/** Leaves `start` (inclusive) to `end` (exclusive), where a split of RFC 6962, section 2.1 put the borders. */
+/** Leaves `start` (inclusive) to `end` (exclusive), with the borders of a split of RFC 6962, section 2.1. */
 interface Range {
   start: number;
   end: number;
@@ -45,7 +45,7 @@ export function consistencyProof(
     if (oldSize <= middle) end = middle;
     else start = middle;
   }
-  // When the old tree is itself a complete subtree here, the verifier starts from its root and needs no hash for it.
+  // When the old tree is a complete subtree here, the verifier starts from its root and needs no hash of it.
   if (start > 0) ranges.push({ start, end });
   return hashRanges(ranges.reverse(), newSize, readTile);
 }
@@ -76,7 +76,7 @@ export function verifyInclusion(
   return sn === 0 && bytesEqual(hash, root);
 }
 
-/** Whether the proof shows the old tree to be a prefix of the new one (RFC 9162, section 2.1.4.2). Any input is safe. */
+/** Whether the proof shows that the old tree is a prefix of the new one (RFC 9162, section 2.1.4.2). Any input is safe. */
 export function verifyConsistency(
   oldSize: number,
   newSize: number,
@@ -115,7 +115,7 @@ async function hashRanges(ranges: readonly Range[], size: number, readTile: Read
   return proof;
 }
 
-/** A range that is no complete subtree is a row of ever smaller ones, hashed together from the right. */
+/** A range that is not a complete subtree is a row of smaller and smaller subtrees. They are hashed from the right. */
 async function hashRange({ start, end }: Range, size: number, readTile: ReadTile): Promise<Uint8Array> {
   const width = largestPowerOfTwo(end - start);
   const left = await hashSubtree(start, width, size, readTile);
@@ -123,7 +123,7 @@ async function hashRange({ start, end }: Range, size: number, readTile: ReadTile
   return nodeHash(left, await hashRange({ start: start + width, end }, size, readTile));
 }
 
-/** Root of the complete subtree of `width` = 2^k leaves from `start`: 2^(k mod 8) neighbours in one tile. */
+/** Root of the complete subtree of `width` = 2^k leaves from `start`: the hash of 2^(k mod 8) neighbours in one tile. */
 async function hashSubtree(
   start: number,
   width: number,
@@ -158,7 +158,7 @@ function isPowerOfTwo(n: number): boolean {
   return largestPowerOfTwo(n) === n;
 }
 
-// Sizes reach beyond 32 bits, so no bit operators.
+// Sizes can exceed 32 bits, so bit operators cannot be used.
 function half(n: number): number {
   return Math.floor(n / 2);
 }

@@ -13,10 +13,10 @@ export interface Tile {
   hashes: Uint8Array;
 }
 
-/** Gives a stored tile as far as it is filled now, which may be further than the tree size asked about. */
+/** Returns a stored tile with all its present hashes. It can have more hashes than the requested tree size needs. */
 export type ReadTile = (level: number, index: number) => Promise<Uint8Array | undefined>;
 
-/** Names a resource of the log: a hash tile, or the bundle of the entries below a level 0 tile. */
+/** The name of a resource of the log: a hash tile, or the bundle of the entries below a level 0 tile. */
 export interface TilePath {
   level: number | 'entries';
   index: number;
@@ -32,7 +32,7 @@ export function levelWidth(level: number, size: number): number {
   return Math.floor(size / TILE_WIDTH ** level);
 }
 
-/** How many hashes of the tile a tree of `size` leaves has: 0 (it is not there yet) to 256 (full). */
+/** How many hashes of the tile a tree of `size` leaves has: 0 (no tile yet) to 256 (full). */
 export function tileWidth(level: number, index: number, size: number): number {
   return Math.max(0, Math.min(TILE_WIDTH, levelWidth(level, size) - index * TILE_WIDTH));
 }
@@ -45,7 +45,7 @@ export function tilePath({ level, index, width }: TilePath): string {
   return `tile/${level}/${name}${width < TILE_WIDTH ? `.p/${width}` : ''}`;
 }
 
-/** The resource that a path names; undefined for anything but the one canonical spelling. */
+/** Parses a path; undefined for anything but the canonical spelling. */
 export function parseTilePath(path: string): TilePath | undefined {
   const [, level, groups, width] = PATH_PATTERN.exec(path) ?? [];
   if (level === undefined || groups === undefined) return undefined;
@@ -57,7 +57,7 @@ export function parseTilePath(path: string): TilePath | undefined {
   return Number.isSafeInteger(parsed.index) && tilePath(parsed) === path ? parsed : undefined;
 }
 
-/** An entry bundle: each entry's data behind its length as a big-endian uint16 (C2SP tlog-tiles, "Log entries"). */
+/** An entry bundle: for each entry, its length as a big-endian uint16, then its data (C2SP tlog-tiles, "Log entries"). */
 export function encodeEntryBundle(entries: readonly Uint8Array[]): Uint8Array {
   return concatBytes(
     entries.flatMap((entry) => {

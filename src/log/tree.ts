@@ -4,9 +4,9 @@ import { sha256 } from '../base/crypto.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, type Tile } from './tiles.ts';
 
 /**
- * The right edge of the tree, all that appending needs: per level the hashes of the tile that is still filling.
- * `partial[l]` has floor(size / 256^l) mod 256 hashes of 32 bytes; levels above the last have none and are left out.
- * Immutable: {@link appendLeaves} returns a new one.
+ * The right edge of the tree: for each level, the hashes of the tile that is not yet full. To append, nothing else
+ * is needed. `partial[l]` has floor(size / 256^l) mod 256 hashes of 32 bytes; levels above the last have none and
+ * are left out. Immutable: {@link appendLeaves} returns a new edge.
  */
 export interface Edge {
   size: number;
@@ -18,7 +18,7 @@ export const emptyRoot: Uint8Array = sha256(new Uint8Array(0));
 
 const leafPrefix = Uint8Array.of(0x00);
 
-// One input block, reused: hashing is synchronous, and most of the time spent in this file.
+// One reused input block. Hashing is synchronous, and takes most of the time in this file.
 const nodeInput = new Uint8Array(1 + 2 * HASH_BYTES).fill(0x01);
 
 /** SHA-256(0x00 || data) (RFC 6962, section 2.1). */
@@ -34,8 +34,9 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
 }
 
 /**
- * Root over one or more concatenated hashes, each the root of an equally large complete subtree; only the last may
- * be smaller. Pairing row by row and carrying an odd last one up is the recursion of RFC 6962, section 2.1.
+ * Root over one or more concatenated hashes. Each is the root of a complete subtree of the same size; only the last
+ * can be smaller. Each row is paired, and an odd last hash moves up: this is the recursion of RFC 6962, section
+ * 2.1.
  */
 export function merkleRoot(hashes: Uint8Array): Uint8Array {
   const row = Uint8Array.from(hashes);
@@ -58,9 +59,9 @@ export function emptyEdge(): Edge {
 }
 
 /**
- * Reads the edge of a tree of `size` leaves. A stored tile may have grown beyond that size (its first hashes never
- * change); one that is missing or too short is damage. Whether the hashes are the right ones only {@link rootOf} against
- * a signed checkpoint can tell: the caller compares.
+ * Reads the edge of a tree of `size` leaves. A stored tile can be longer than this size needs (its first hashes
+ * never change); a missing or short tile is damage. This does not check the hashes: the caller must compare {@link
+ * rootOf} with a signed checkpoint.
  */
 export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> {
   assert(Number.isSafeInteger(size) && size >= 0, `${size} is not the size of a tree`);
@@ -74,13 +75,13 @@ export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> 
       tile !== undefined && tile.length >= bytes,
       `tile ${level}/${index} is shorter than tree size ${size} needs`,
     );
-    // A copy: a store may hand out memory that is only its own until the next read.
+    // Copy: the store can reuse its memory at the next read.
     partial.push(new Uint8Array(tile.subarray(0, bytes)));
   }
   return { size, partial };
 }
 
-/** Appends leaf hashes; gives the new edge and every tile that changed, full or partial, as it is now. */
+/** Appends leaf hashes. Returns the new edge, and every changed tile, full or partial, in its new state. */
 export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { edge: Edge; tiles: Tile[] } {
   const size = edge.size + leafHashes.length;
   assert(Number.isSafeInteger(size), 'the tree is full');
@@ -95,7 +96,7 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
     const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...added]);
     const changed = cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
     const full = changed.filter((tile) => tile.hashes.length === TILE_WIDTH * HASH_BYTES);
-    // A copy, so that the edge does not hold the memory of a whole batch.
+    // Copy, so that the edge does not keep the memory of a whole batch alive.
     partial[level] = new Uint8Array(row.subarray(full.length * TILE_WIDTH * HASH_BYTES));
     tiles.push(...changed);
     added = full.map((tile) => merkleRoot(tile.hashes));
@@ -114,7 +115,7 @@ function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
 
 /** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */
 export function rootOf(edge: Edge): Uint8Array {
-  // From the bottom up, what is unfinished below is the last and smaller subtree of the level above.
+  // From the bottom up: the unfinished part of a level is the last, smaller subtree of the level above.
   const root = edge.partial.reduce<Uint8Array>(
     (below, hashes) =>
       hashes.length + below.length === 0 ? below : merkleRoot(concatBytes([hashes, below])),

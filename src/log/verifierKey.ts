@@ -3,11 +3,11 @@ import { isOnCurve, type PublicKey, sha256, verify } from '../base/crypto.ts';
 import { isWeakPoint } from '../base/ed25519.ts';
 import { isKeyName } from './note.ts';
 
-/** Signature schemes a log key can have; the closed list behind the receipt's `algorithm`. */
+/** The signature schemes of log keys. The receipt's `algorithm` depends on this closed list. */
 export const SIGNATURE_ALGORITHMS = ['ed25519', 'ecdsa-p256'] as const;
 export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
 
-/** A key that may sign this log, and the HSM partition that holds it. */
+/** A key that can sign this log, and the HSM partition that holds it. */
 export interface LogKey {
   region: string;
   keyLabel: string;
@@ -21,10 +21,10 @@ export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel
   return `${region}/${keyLabel}`;
 }
 
-/** What it takes to verify: a {@link LogKey} wherever it is held. */
+/** The parts of a {@link LogKey} that verification needs. */
 export type PublicLogKey = Pick<LogKey, 'algorithm' | 'spki'>;
 
-/** A verifier key as it is written in text (C2SP signed-note, "Verifier keys"). */
+/** A verifier key as text (C2SP signed-note, "Verifier keys"). */
 export interface VerifierKey extends PublicLogKey {
   name: string;
 }
@@ -33,8 +33,9 @@ export interface VerifierKey extends PublicLogKey {
 const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = { ed25519: 0x01, 'ecdsa-p256': 0x02 };
 
 /**
- * What a SubjectPublicKeyInfo begins with (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), its length in
- * bytes, and where in it the point is. Only this one form counts: the same key spelt in two ways must not pass for two keys.
+ * The first bytes of a SubjectPublicKeyInfo (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), its
+ * length in bytes, and the offset of the point. Only this form is accepted: one key in two encodings must not count
+ * as two keys.
  */
 const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; pointAt: number }> = {
   ed25519: { prefix: '302a300506032b6570032100', bytes: 44, pointAt: 12 },
@@ -42,16 +43,16 @@ const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; po
 };
 
 /**
- * Whether the signature is the key's over the message: 64 bytes for Ed25519 (RFC 8032), DER of r and s over SHA-256 for
- * ECDSA. Any message and signature are safe; the key must be a valid one.
+ * Whether the key's signature over the message is valid: 64 bytes for Ed25519 (RFC 8032), DER of r and s over
+ * SHA-256 for ECDSA. Any message and signature are safe. The key must be valid.
  */
 export function verifySignature(key: PublicLogKey, message: Uint8Array, signature: Uint8Array): boolean {
   return verify(publicKeyOf(key.algorithm, spkiBytes(key)), 'sha256', message, signature);
 }
 
-/** The 4 bytes that name the key in a signature line (C2SP signed-note, "Signatures" and "Signature types"). */
+/** The 4 bytes that identify the key in a signature line (C2SP signed-note, "Signatures" and "Signature types"). */
 export function noteKeyId(origin: string, key: PublicLogKey): Uint8Array {
-  // Of an ECDSA key the SPKI alone is hashed, an exception the specification took over from its first users.
+  // For an ECDSA key, only the SPKI is hashed: the specification has this exception for its first users.
   const parts =
     key.algorithm === 'ecdsa-p256' ? [spkiBytes(key)] : [fromUtf8(`${origin}\n`), keyMaterial(key)];
   return sha256(concatBytes(parts)).subarray(0, 4);
@@ -62,7 +63,7 @@ export function encodeVkey(origin: string, key: PublicLogKey): string {
   return `${origin}+${toHex(noteKeyId(origin, key))}+${toBase64(keyMaterial(key))}`;
 }
 
-/** A verifier key with an id that fits and a public key that is valid; undefined for anything else. Any input is safe. */
+/** Parses a verifier key. Undefined unless the id matches and the public key is valid. Any input is safe. */
 export function parseVkey(text: string): VerifierKey | undefined {
   const [, name, keyId, base64] = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/u.exec(text) ?? [];
   const material = base64 === undefined ? undefined : fromBase64(base64);
