@@ -4,14 +4,14 @@ const ALGORITHM = 'aes-256-ctr';
 const KEY_BYTES = 32;
 const BLOCK_BYTES = 16;
 
-/** A key is for one file that is written once, so its counter may begin at 0. */
+/** Each key encrypts one file, which is written once. So the counter can begin at 0. */
 export function newKey(): Buffer {
   return randomBytes(KEY_BYTES);
 }
 
 /**
- * AES-256 in counter mode (NIST SP 800-38A, 6.5), from any byte of a file on: what enciphers deciphers too, and keeps
- * lengths. It hides and does not authenticate: whoever reads compares digests.
+ * AES-256 in counter mode (NIST SP 800-38A, 6.5), from any byte offset of a file. The same function encrypts and
+ * decrypts, and keeps the length. It does not authenticate: the reader must compare digests.
  */
 export class Keystream {
   readonly #cipher: ReturnType<typeof createCipheriv>;
@@ -23,7 +23,7 @@ export class Keystream {
     this.#cipher.update(Buffer.alloc(position % BLOCK_BYTES));
   }
 
-  /** The next bytes; a new buffer. */
+  /** Encrypts or decrypts the next bytes into a new buffer. */
   apply(data: Uint8Array): Buffer {
     return this.#cipher.update(data);
   }

@@ -14,31 +14,31 @@ import { requireDiskSpace, storageFull } from './storage.ts';
 import type { StripResult, StripTask } from './worker.ts';
 
 export interface CopiesOptions {
-  /** Folder of the copies; made if it is missing. */
+  /** Folder of the copies; created if it is missing. */
   path: string;
-  /** What is left free of its disk: the store needs room too. */
+  /** Bytes to leave free on its disk, which the store needs. */
   freeBytesMin: number;
-  /** Documents that are stripped at the same time; two at least. */
+  /** How many documents are stripped at the same time; at least two. */
   workers: number;
-  /** How long stripping a small document may take, milliseconds; left out, half a minute. */
+  /** Longest time to strip a small document, milliseconds; default: half a minute. */
   stripMsMax?: number;
 }
 
 const PROBE = '1 0 obj<</Type/Metadata>>stream\nXMP\nendstream endobj';
 const PROBED = `1 0 obj <<>>${' '.repeat(34)}endobj`;
 const READ_BYTES = 256 * 1024;
-/** Of a worker: what hostile documents may take before the worker is replaced. Ordinary ones need a tenth. */
+/** Memory limit of a worker. A hostile document that exceeds it ends the worker. Ordinary documents need a tenth. */
 const HEAP_MB_MAX = 512;
 
-/** Two at least: one client is not to hold all. */
+/** At least two, so that one client cannot occupy all. */
 const WORKERS_MIN = 2;
-/** How long stripping a document may take, and for each so many bytes of it a second more. Ordinary ones take a tenth. */
+/** Longest time to strip a document, plus one second for each of these blocks of bytes. Ordinary documents take a tenth. */
 const STRIP_MS_MAX = 30_000;
 const STRIP_BYTES_PER_SECOND_MIN = 4 * 2 ** 20;
-/** How long a create waits for a worker. */
+/** Longest time that a create waits for a worker. */
 const WORKER_WAIT_MS = 10_000;
 
-/** How long a create may be without an answer because a document of so many bytes is stripped. */
+/** Longest delay of a create's answer while a document of this size is stripped. */
 export function stripAnswerMsMax(bytes: number): number {
   return WORKER_WAIT_MS + stripMsMax(bytes);
 }
@@ -47,16 +47,16 @@ function stripMsMax(bytes: number, ofSmallMs = STRIP_MS_MAX): number {
   return ofSmallMs + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
 }
 
-/** For whom a document is stripped. */
+/** The user of a copy. */
 export interface Owner {
   clientId: string;
-  /** Aborted when nobody wants the copy any more. */
+  /** Aborted when the copy is no longer needed. */
   signal?: AbortSignal | undefined;
-  /** Whether a client waits for it: then it waits for a worker no longer than a client does. */
+  /** Whether a client waits for the copy. Then the wait for a worker has a limit. */
   isAwaited: boolean;
 }
 
-/** Opens the folder. Files in it that are not `known` are of documents that were never accepted: they are removed. */
+/** Opens the folder. Removes files that are not `known`: they belong to documents that were never accepted. */
 export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
   await mkdir(options.path, { recursive: true, mode: 0o700 });
   const usage = { files: 0, bytes: 0 };
@@ -76,8 +76,9 @@ export interface CopiesUsage {
 }
 
 /**
- * Copies of documents without XMP, each in a file of its own under a key of its own. The key is in memory until the job is
- * accepted, and then in the job's record: a crash before leaves noise, and once the key is gone so is the document.
+ * Copies of documents without XMP. Each has its own file and its own key. The key is in memory until the job is
+ * accepted, and then in the job's record. A crash before that leaves an unreadable file. When the key is deleted,
+ * so is the document.
  */
 export class Copies {
   readonly #options: CopiesOptions;
@@ -97,14 +98,14 @@ export class Copies {
       minThreads: 0,
       idleTimeout: Number.POSITIVE_INFINITY,
       maxThreads: workers,
-      // The default freezes a worker's event loop between tasks.
+      // The default blocks a worker's event loop between tasks.
       atomics: 'disabled',
       recordTiming: false,
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
     });
   }
 
-  /** Strips a document of which the result is known, so that a worker that cannot load fails here and not in a queue. */
+  /** Strips a document with a known result, so that a broken worker fails here and not with a client's document. */
   async probe(): Promise<void> {
     const spool = this.spool();
     await spool.update(Buffer.from(PROBE));
@@ -113,23 +114,23 @@ export class Copies {
     let stripped = '';
     for await (const chunk of readCiphered(file)) stripped += chunk;
     await this.remove(file.name);
-    assert(stripped === PROBED, 'the strip workers know a small document');
+    assert(stripped === PROBED, 'the strip workers give the known result');
   }
 
-  /** Documents that arrived in full, and are not removed yet. */
+  /** Complete documents that are not yet removed. */
   get usage(): Readonly<CopiesUsage> {
     return this.#usage;
   }
 
-  /** A new file for a document that is about to arrive. */
+  /** Creates a file for a document that is about to arrive. */
   spool(): Spool {
     return new Spool(this.#options.path, newName(), this.#options.freeBytesMin);
   }
 
   /**
-   * The document without XMP, on disk: the file itself, if it has none, or a copy that takes its place. Throws ServiceError:
-   * `metadata_not_strippable`, `storage_full`, and `too_many_requests` or `queue_full` when no worker is to be had in time; and
-   * the signal's reason. The file is then still there.
+   * Returns the document without XMP, on disk: the file itself if it has no XMP, else a copy that replaces it.
+   * Throws the signal's reason, or ServiceError: `metadata_not_strippable`, `storage_full`, and `too_many_requests`
+   * or `queue_full` when no worker becomes free in time. After an error, the file still exists.
    */
   async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
     this.#usage.files += 1;
@@ -156,7 +157,7 @@ export class Copies {
     }
   }
 
-  /** An aborted worker ends in the middle of whatever it does. One that was lost leaves its file behind. */
+  /** An aborted worker ends at any point of its work. A lost worker leaves its file behind. */
   async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
     const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
     const deadline = AbortSignal.timeout(ms);
@@ -168,17 +169,17 @@ export class Copies {
       await rm(task.targetPath, { force: true });
       signal?.throwIfAborted();
       if (deadline.aborted)
-        return { kind: 'refused', why: `looking through it takes more than ${ms / 1000} s` };
+        return { kind: 'refused', why: `the search for metadata takes more than ${ms / 1000} s` };
       throw new Error('a document could not be stripped', { cause });
     }
   }
 
-  /** The file of that name. */
+  /** The path of the file with this name. */
   file(name: string, key: Uint8Array, bytes: number): CipheredFile {
     return { name, path: join(this.#options.path, name), key: Buffer.from(key), bytes };
   }
 
-  /** One that is not there is removed already. */
+  /** A missing file is already removed. */
   async remove(name: string): Promise<void> {
     const path = join(this.#options.path, name);
     const size = await stat(path).then((found) => found.size, unlessMissing);
@@ -210,7 +211,7 @@ export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGe
       const { bytesRead, buffer } = await file.read(
         Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)),
       );
-      if (bytesRead === 0) throw new Error('a copy is shorter than it was written');
+      if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
       position += bytesRead;
       yield keystream.apply(buffer.subarray(0, bytesRead));
     }
@@ -219,7 +220,7 @@ export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGe
   }
 }
 
-/** The same, if they have this SHA-256: the last of them are held back until that is known. Throws an Error otherwise. */
+/** The bytes of a document with this SHA-256. The last bytes follow only when the digest matches; otherwise throws an Error. */
 export async function* readVerified(file: CipheredFile, sha256: string): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let last: Buffer | undefined;

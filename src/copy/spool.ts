@@ -4,19 +4,19 @@ import { join } from 'node:path';
 import { Keystream, newKey } from './cipher.ts';
 import { requireDiskSpace, storageFailure } from './storage.ts';
 
-/** A file with a document in it, enciphered; without its key it is noise. */
+/** An encrypted file with a document. Without the key, the file is unreadable. */
 export interface CipheredFile {
-  /** In its folder. */
+  /** File name in the folder. */
   name: string;
   path: string;
   key: Buffer;
   bytes: number;
 }
 
-/** Bytes not yet written, from which on the document waits. */
+/** With this many unwritten bytes, the document waits. */
 const PENDING_BYTES_MAX = 1 << 20;
 
-/** Writes a document to a file while it arrives. What is on disk at any time cannot be read by who has not the key. */
+/** Writes a document to a file while it arrives. At any time, the file can only be read with the key. */
 export class Spool {
   readonly #name: string;
   readonly #path: string;
@@ -30,7 +30,7 @@ export class Spool {
   #writing: Promise<void> | undefined;
   #failure: unknown;
 
-  /** Makes the file, which must not be there. So many bytes of its disk are left free. */
+  /** Creates the file, which must not exist. Leaves `freeBytesMin` bytes of the disk free. */
   constructor(folder: string, name: string, freeBytesMin: number) {
     this.#name = name;
     this.#path = join(folder, name);
@@ -39,7 +39,7 @@ export class Spool {
     this.#file.catch((error) => this.#fail(error));
   }
 
-  /** A promise means: enough for now, go on when it resolves. It rejects when the bytes cannot be written. */
+  /** When this returns a promise, the caller must wait for it before it writes more. It rejects when the bytes cannot be written. */
   update(bytes: Uint8Array): Promise<void> | undefined {
     this.#pending.push(this.#keystream.apply(bytes));
     this.#pendingBytes += bytes.length;
@@ -47,11 +47,11 @@ export class Spool {
     this.#writing ??= this.#writeAll();
     if (this.#pendingBytes < PENDING_BYTES_MAX && this.#failure === undefined) return undefined;
     const room = this.#written();
-    room.catch(() => {}); // told by end() too, to who does not wait for room
+    room.catch(() => {}); // end() reports the error too
     return room;
   }
 
-  /** Resolves when all of it is written and on disk. Throws ServiceError `storage_full`. */
+  /** Resolves when the whole document is on disk. Throws ServiceError `storage_full`. */
   async end(): Promise<CipheredFile> {
     await this.#written();
     const file = await this.#file;
@@ -65,7 +65,7 @@ export class Spool {
     return { name: this.#name, path: this.#path, key: this.#key, bytes: this.#bytes };
   }
 
-  /** Removes the file, whatever became of it. */
+  /** Removes the file in any state. */
   async discard(): Promise<void> {
     this.#failure ??= new Error('the document was abandoned');
     await this.#writing;

@@ -5,13 +5,13 @@ import { ServiceError } from '../base/errors.ts';
 const RETRY_AFTER_SECONDS = 60;
 const FULL = new Set(['ENOSPC', 'EDQUOT']);
 
-/** Throws ServiceError `storage_full` unless the disk of that file has so many bytes free. */
+/** Throws ServiceError `storage_full` unless the file's disk has this many bytes free. */
 export async function requireDiskSpace(path: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(path));
   if (bavail * bsize < bytes) throw storageFull();
 }
 
-/** What is thrown for an error of the file system: `storage_full`, or the error itself. */
+/** The error to throw for an error of the file system: `storage_full`, or the error itself. */
 export function storageFailure(error: unknown): unknown {
   return isStorageFull(error) ? storageFull(error) : error;
 }

@@ -6,7 +6,7 @@ import { applyEdits, findXmp } from '../pdf/xmp.ts';
 import { Keystream, newKey } from './cipher.ts';
 import { isStorageFull } from './storage.ts';
 
-/** A {@link CipheredFile}, as it comes through a message. */
+/** A {@link CipheredFile}, as a message carries it. */
 export interface TaskFile {
   path: string;
   key: Uint8Array;
@@ -15,26 +15,26 @@ export interface TaskFile {
 
 export interface StripTask {
   source: TaskFile;
-  /** Where the copy goes, if one is needed; must not be there. */
+  /** File for the copy, if one is needed. It must not exist. */
   targetPath: string;
 }
 
 export type StripResult =
-  | { kind: 'nothing' } // to strip: no copy was made
+  | { kind: 'nothing' } // to strip: there is no copy
   | { kind: 'copied'; key: Uint8Array }
   | { kind: 'refused'; why: string }
-  | { kind: 'full' }; // the disk is, said here because errors lose their codes on their way to the main thread
+  | { kind: 'full' }; // the disk is full; an error would lose its code on its way to the main thread
 
 const CHUNK_BYTES = 1 << 20;
 
-/** What a Piscina worker runs: makes a copy of a document without XMP, and looks through it again. */
+/** The function that a Piscina worker runs: makes a copy of a document without XMP, and searches the copy again. */
 export async function strip({ source, targetPath }: StripTask): Promise<StripResult> {
   try {
     const edits = await reading(source, findXmp);
     if (edits.length === 0) return { kind: 'nothing' };
     const key = await reading(source, (document) => copy(document, edits, targetPath));
     const left = await reading({ ...source, path: targetPath, key }, findXmp);
-    if (left.length > 0) throw new NotStrippable('its copy would not be without XMP');
+    if (left.length > 0) throw new NotStrippable('its copy would still have XMP');
     return { kind: 'copied', key };
   } catch (error) {
     rmSync(targetPath, { force: true });
@@ -53,7 +53,7 @@ async function reading<T>(
     const data = Buffer.allocUnsafe(Math.max(0, Math.min(length, bytes - position)));
     for (let filled = 0; filled < data.length; ) {
       const count = readSync(file, data, filled, data.length - filled, position + filled);
-      if (count === 0) throw new Error('a document is shorter than it was written');
+      if (count === 0) throw new Error('a document is shorter than when it was written');
       filled += count;
     }
     return new Keystream(key, position).apply(data);
@@ -65,7 +65,7 @@ async function reading<T>(
   }
 }
 
-/** Under a key of its own: two texts under one keystream would tell what differs between them. */
+/** The copy has its own key: two texts under one keystream would reveal their differences. */
 function copy(document: ByteSource, edits: Edit[], path: string): Uint8Array {
   const key = newKey();
   const keystream = new Keystream(key);
