@@ -89,10 +89,7 @@ t.test('it fits each screen, light and dark', async (t) => {
   ] as const) {
     await page.emulate(width, scheme);
     for (const path of files.keys()) {
-      await page.evaluate(`location.href = ${JSON.stringify(url(path))}`);
-      await page.until(
-        `location.href === ${JSON.stringify(url(path))} && document.readyState === 'complete'`,
-      );
+      await page.navigate(url(path));
       t.ok(await page.evaluate(`document.documentElement.scrollWidth <= innerWidth`), `${path}: ${width}`);
       t.equal((await page.evaluate(`${brightness} > 128`)) as boolean, scheme === 'light', path);
       const contents = `getComputedStyle(document.querySelector('nav')).display`;

@@ -56,6 +56,10 @@ export class BrowserPage {
     const { sessionId } = await this.#send('Target.attachToTarget', { targetId, flatten: true });
     this.#sessionId = sessionId;
     for (const domain of ['Page', 'Runtime', 'Log', 'Network']) await this.#send(`${domain}.enable`);
+    await this.navigate(url);
+  }
+
+  async navigate(url: string): Promise<void> {
     await this.#send('Page.navigate', { url });
     await this.until(`location.href === ${JSON.stringify(url)} && document.readyState === 'complete'`);
   }
@@ -70,8 +74,12 @@ export class BrowserPage {
     return result?.value;
   }
 
+  /** A page that is being left has no answer yet. */
   async until(expression: string): Promise<void> {
-    while ((await this.evaluate(expression)) !== true) await sleep(POLL_MS);
+    const whileLeaving = (error: Error) => {
+      if (!error.message.includes('navigated')) throw error;
+    };
+    while ((await this.evaluate(expression).catch(whileLeaving)) !== true) await sleep(POLL_MS);
   }
 
   /** Chooses a file, as a person would. */
