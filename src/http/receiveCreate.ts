@@ -78,7 +78,8 @@ export function receiverOfDocument(ctx: RequestContext): Receive {
   if (mediaType === 'application/json') return receiveReference;
   return (ctx, options, onPurpose) => {
     const fields = new FormFields(onPurpose);
-    const receive = (owner: Owner) => receiveForm(ctx.req, fields, options.intake, owner);
+    const receive = (owner: Owner) =>
+      receiveForm(ctx.req, fields, options.intake, owner, () => askForBody(ctx));
     return receiveUpload(ctx, options, receive, () => fields.finish());
   };
 }
@@ -131,11 +132,7 @@ async function receiveUpload(
   const leave = slots.take(clientId);
   const gone = goneSignal(ctx);
   try {
-    const receiving = receive({ clientId, signal: gone.signal, isAwaited: true });
-    // Faults in the head of the request have thrown by now, before the body is requested.
-    await Promise.race([receiving, undefined]);
-    askForBody(ctx);
-    const upload = await receiving;
+    const upload = await receive({ clientId, signal: gone.signal, isAwaited: true });
     // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
     await discardOnFailure(upload, () => callerOf(ctx).confirm());
     const { sha256 } = upload.content.document;
@@ -163,6 +160,7 @@ function receiverOfPdf(request: CreateRequest): Receive {
     const { intake } = options;
     const receive = (owner: Owner) =>
       receiveBody(ctx.req, 'body', intake, owner, () => {
+        askForBody(ctx);
         const copies = request.preserveMetadata ? undefined : intake.copies;
         const document = new DocumentPass({ ...intake, copies }, 'body');
         return {
@@ -188,9 +186,13 @@ export async function receiveForm(
   fields: FormFields,
   options: IntakeOptions,
   owner: Owner,
+  onOpen?: () => void,
 ): Promise<ReceivedDocument> {
   const boundary = boundaryOf(req.headers['content-type']);
-  return receiveBody(req, 'file', options, owner, () => new UploadedForm(boundary, fields, options, owner));
+  return receiveBody(req, 'file', options, owner, () => {
+    onOpen?.();
+    return new UploadedForm(boundary, fields, options, owner);
+  });
 }
 
 /** Consumes the bytes of a body. It owns every chunk that it gets. */
@@ -202,7 +204,7 @@ interface BodyTaker {
   abort(): void;
 }
 
-/** Reads a body no faster than `taker` consumes it. After a throw the request stays paused. */
+/** Reads a body no faster than its taker consumes it. `open` is called once the head has no fault. After a throw the request stays paused. */
 async function receiveBody(
   req: IncomingMessage,
   field: DocumentField,
