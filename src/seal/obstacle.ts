@@ -3,7 +3,7 @@ import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
 const RETRY_AFTER_SECONDS = 2;
 
-/** The answer while as many jobs wait as may. */
+/** The answer while the queue is full. */
 export function queueFull(): ServiceError {
   const message = 'Too many jobs wait to be sealed. Repeat the request later.';
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });

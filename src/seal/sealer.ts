@@ -225,17 +225,14 @@ export class Sealer {
   async #draft(pending: Sealable[]): Promise<{ draft: Draft; term: Term }> {
     const { clock, store, signing } = this.#options;
     for (const one of pending) one.phase = 'sealing';
-    const jobs = pending.map(({ job }) => job);
     // The log's time never goes back, even if the clock does.
     const sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
     const term = await signing.term(sealedAt);
+    const jobs = pending.map(({ job }) => job);
     return { draft: draftBatch(store.identity, this.#edge, jobs, sealedAt), term };
   }
 
-  /**
-   * Every healthy partition signs the checkpoint, then an authority stamps it. Undefined if signatures or
-   * time-stamp are not available, or not within the epoch: then the jobs stay in the queue.
-   */
+  /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the jobs stay queued. */
   async #evidence(draft: Draft, term: Term): Promise<Evidence | undefined> {
     const { signing, store, timestamping, logger } = this.#options;
     try {

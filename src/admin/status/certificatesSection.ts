@@ -71,7 +71,7 @@ function presentTlsCertificate(certificate: TlsCertificate, now: number): Presen
 export const CERTIFICATE_METRICS: StatusMetric<PresentedCertificate[]>[] = [
   {
     name: 'pdfseal_certificate_not_after_timestamp_seconds',
-    help: 'When a certificate of TLS, or one that time-stamps rest on, ends; 0 for one that is missing',
+    help: 'When a TLS certificate or a certificate for time-stamps expires; 0 for a missing one',
     labelNames: ['authority', 'role', 'subject'],
     samples: (certificates) =>
       certificates.map(({ authority, role, subject = '', not_after }) => ({

@@ -72,7 +72,7 @@ export const TIMESTAMP_METRICS: StatusMetric<PresentedTimestamps | undefined>[] 
   ),
   {
     name: 'pdfseal_clock_error_bound_seconds',
-    help: 'Most by which the clock can be wrong; absent where its source does not say',
+    help: 'Largest possible error of the clock; absent if its source does not report one',
     samples: (timestamps) => {
       const boundMs = timestamps?.clock.error_bound_ms;
       return one(boundMs === undefined ? undefined : boundMs / 1000);
