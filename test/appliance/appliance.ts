@@ -97,7 +97,7 @@ t.test('the journal has every line with its priority, its id and what to search 
   const explained = machine.must(
     `journalctl --namespace=pdfseald -x -u pdfseald@production MESSAGE_ID=${EVENTS.started}`,
   );
-  t.match(explained, 'It answers requests.');
+  t.match(explained, 'The daemon answers requests.');
 });
 
 t.test('nobody may more than he has to', (t) => tryPrivileges(t, site));

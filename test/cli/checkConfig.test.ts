@@ -59,7 +59,7 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
         edit(sandbox, (text) => text.replace('[log]', `client_ca_file = "${file}"\n[log]`));
         return undo;
       },
-      says: /✗ TLS pair: .*clients\.pem holds no certificate/,
+      says: /✗ TLS pair: .*clients\.pem has no certificate/,
     },
     {
       name: 'a port that another program has',
