@@ -112,6 +112,11 @@ t.test('metrics, drills and who may ask for them', async (t) => {
   const client = await Client.connect(sandbox.url, apiKey);
   const post = (path: string) => askAdmin(sandbox, path, 'POST');
   await until('the first canary', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
+  await until('the record of the start is sealed', async () => {
+    const { log } = await statusOf(sandbox);
+    const list = await sandbox.pdfseal(['audit', 'list', '--json', '--config', sandbox.configFile]);
+    return log.tree_size > list.stdout.split('\n').filter((line) => line.includes('"number"')).length;
+  });
 
   await t.test('metrics follow what happens', async (t) => {
     const answer = await askAdmin(sandbox, '/metrics');
