@@ -102,7 +102,7 @@ const partition = table({
 });
 
 function partitions(expected: string, min: number) {
-  const [header] = /\[\[.*\]\]/.exec(expected) ?? [];
+  const [header] = /\[\[[\w.]+\]\]/.exec(expected) ?? [];
   return z
     .array(partition, { error: expected })
     .min(min, { error: `${expected}, at least one` })

@@ -15,7 +15,8 @@ import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
 export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
 export const jobId = z.string().regex(JOB_ID_PATTERN);
 const { visibility, purpose, customer_reference, document_sha256 } = fieldSchemas;
-const hex = (bits: number) => z.string().regex(new RegExp(`^[0-9a-f]{${bits / 4}}$`));
+const HEX = { 128: /^[0-9a-f]{32}$/, 256: /^[0-9a-f]{64}$/, 512: /^[0-9a-f]{128}$/ };
+const hex = (bits: keyof typeof HEX) => z.string().regex(HEX[bits]);
 const base64 = z.string().meta({ contentEncoding: 'base64' });
 const environment = z
   .string()

@@ -3,6 +3,8 @@ import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from './id.ts';
 import { JOB_MODES, VISIBILITIES } from './job.ts';
 
+const HEX_DIGEST = { 256: /^[0-9A-Fa-f]{64}$/, 512: /^[0-9A-Fa-f]{128}$/ };
+
 const IDEMPOTENCY_KEY_DEMAND = 'must be 8 to 128 visible ASCII characters.';
 
 /**
@@ -115,10 +117,7 @@ function hasCharacters(text: string, charactersMax: number): boolean {
 /** A digest of the document, in lower case. */
 function hexDigest(bits: 256 | 512) {
   const demand = `must be the SHA-${bits} of the document: exactly ${bits / 4} hexadecimal characters.`;
-  return z
-    .string(demand)
-    .regex(new RegExp(`^[0-9A-Fa-f]{${bits / 4}}$`), demand)
-    .toLowerCase();
+  return z.string(demand).regex(HEX_DIGEST[bits], demand).toLowerCase();
 }
 
 function byteCount() {

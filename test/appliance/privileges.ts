@@ -11,8 +11,9 @@ export async function tryPrivileges(t: Test, site: Installation): Promise<void> 
     await until('an administrator watches', () => machine.run('pgrep -f status.--watch').status === 0);
     const listeners = () => machine.must('cat /proc/net/tcp /proc/net/tcp6 | grep -c " 0A "');
     const before = listeners();
-    const all = ENVIRONMENTS.flatMap((environment) => pids(`pdfseal-${environment}`));
-    t.ok(all.length >= 7, `two daemons, their signers, and pdfseal: ${all.length} processes`);
+    const processes = () => ENVIRONMENTS.flatMap((environment) => pids(`pdfseal-${environment}`));
+    await until('there are two daemons, their signers, and pdfseal', () => processes().length >= 7);
+    const all = processes();
     for (const pid of all) machine.must(`kill -USR1 ${pid} && sleep 0.5`);
     t.equal(listeners(), before);
     for (const pid of all) machine.must(`kill -0 ${pid}`);
@@ -106,7 +107,7 @@ export async function tryPrivileges(t: Test, site: Installation): Promise<void> 
     t.equal(journal(''), '');
     t.match(
       machine.must('journalctl --namespace=+pdfseald -u pdfseald@production'),
-      /Started.*pdfseald, sealing/,
+      /Started.*PDF sealing service pdfseald/,
     );
     t.match(
       machine.must('systemctl status --no-pager -n 5 pdfseald@production || true'),
