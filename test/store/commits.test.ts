@@ -3,7 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type Change, Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
+import { lmdbStore } from '../../src/store/lmdb/lmdbStore.ts';
 import { Child } from './child.ts';
+import { billing, identity, START_MS, sampleJob } from './samples.ts';
 
 function open(t: Test) {
   const path = join(t.testdir(), 'store');
@@ -79,11 +81,29 @@ t.test('a commit that does not end is given up, and nothing is served after it',
   await holder.line('holding');
   const commits = new Commits(databases, { commitMsMax: 200 });
   const third = put('c');
+  const whole = { schema: 1, ...identity };
+  const store = lmdbStore(databases, whole, { clock: () => START_MS, monotonicMs: () => 0, backlogMax: 1 });
   const stuck = commits.write({ changes: [put('a')] });
   const behind = sleep(50).then(() => commits.write({ changes: [put('b')] }));
   const unknown = { name: 'UnknownOutcome', cause: { message: 'a commit took more than 0.2 s' } };
   await Promise.all([t.rejects(stuck, unknown), t.rejects(behind, unknown)]);
   await t.rejects(commits.write({ changes: [third] }), unknown);
-  t.throws(() => databases.jobs, unknown);
+  await t.rejects(store.jobs.accept(sampleJob()), unknown);
+  const reads: Record<string, () => Promise<unknown>> = {
+    'a job': () => store.jobs.get(sampleJob().id),
+    'jobs that wait': () => store.jobs.waiting(1),
+    'a page without jobs': () => store.jobs.list({ viewer: billing, limit: 1 }),
+    quotas: () => store.jobs.quotaCounts(),
+    'a sweep of quotas': () => store.jobs.sweepQuotas(START_MS, 1),
+    copies: async () => store.copies.all()[Symbol.asyncIterator]().next(),
+    'the head': () => store.log.head(),
+    leaves: () => store.log.leaves(0, 1),
+    'a tile': () => store.log.tile(0, 0),
+    epochs: () => store.epochs.newest(),
+    credentials: () => store.credentials.all(),
+    endpoints: () => store.webhooks.endpoints.all(),
+    records: () => store.trail.entries(0, 1),
+  };
+  for (const [what, read] of Object.entries(reads)) await t.rejects(read(), unknown, what);
   await holder.kill();
 });

@@ -24,14 +24,13 @@ export const LOOKUP_KEY_BYTES = GENERATION_BYTES + SCOPE_KEY_BYTES;
 const ID_SKEW_MS = 3_600_000;
 
 export class Postings {
-  readonly #scopes: Database;
-  readonly #lookups: Database;
+  readonly #databases: Databases;
   #generation: number;
   #entries: number;
 
-  constructor({ scopes, lookups }: Databases) {
-    this.#scopes = scopes;
-    this.#lookups = lookups;
+  constructor(databases: Databases) {
+    const { lookups } = databases;
+    this.#databases = databases;
     this.#generation = newestGeneration(lookups);
     this.#entries = lookups.getKeysCount({ start: generationKey(this.#generation) });
   }
@@ -39,8 +38,8 @@ export class Postings {
   /** The entries under which a new job is found later. */
   changesFor(job: Job, key: Uint8Array): Change[] {
     return [
-      ...scopeEntries(job, key).map((entry) => posting(this.#scopes, entry)),
-      ...lookupEntries(job, key).map((entry) => posting(this.#lookups, this.place(entry))),
+      ...scopeEntries(job, key).map((entry) => posting(this.#databases.scopes, entry)),
+      ...lookupEntries(job, key).map((entry) => posting(this.#databases.lookups, this.place(entry))),
     ];
   }
 
@@ -70,14 +69,14 @@ export class Postings {
     const lookup = lookupIn(query);
     const scopes = scopesFor(query.viewer);
     if (lookup === undefined) {
-      return scopes.map((scope) => ({ database: this.#scopes, prefix: termKey(...scope) }));
+      return scopes.map((scope) => ({ database: this.#databases.scopes, prefix: termKey(...scope) }));
     }
     const terms = scopes.map((scope) => termKey(...scope, ...lookup));
-    const generations = Array.from({ length: newestGeneration(this.#lookups) + 1 }, (_, n) =>
+    const generations = Array.from({ length: newestGeneration(this.#databases.lookups) + 1 }, (_, n) =>
       generationKey(n),
     );
     return generations.flatMap((generation) =>
-      terms.map((term) => ({ database: this.#lookups, prefix: Buffer.concat([generation, term]) })),
+      terms.map((term) => ({ database: this.#databases.lookups, prefix: Buffer.concat([generation, term]) })),
     );
   }
 

@@ -2,7 +2,7 @@ import { toHex } from '../../base/bytes.ts';
 import type { QuotaWindow } from '../../job/job.ts';
 import type { QuotaCount } from '../store.ts';
 import type { Change } from './commits.ts';
-import type { Database, Databases } from './databases.ts';
+import type { Databases } from './databases.ts';
 import { quotaKey, timeKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
@@ -12,12 +12,12 @@ export function encodeCount({ clientId, name, startsAt, endsAt, jobs }: QuotaCou
 
 /** Counts of jobs by quota and window; each is written together with the job it counts. */
 export class QuotaCounts {
-  readonly #database: Database;
+  readonly #databases: Databases;
   /** The counts once all writes under way are on disk. */
   readonly #coming = new Map<string, number>();
 
-  constructor({ quotas }: Databases) {
-    this.#database = quotas;
+  constructor(databases: Databases) {
+    this.#databases = databases;
   }
 
   /** The change that counts one job more or less. Write it at once: writes must reach the disk in the order of their counts. */
@@ -26,23 +26,25 @@ export class QuotaCounts {
     const name = toHex(key);
     const jobs = Math.max(0, (this.#coming.get(name) ?? this.#stored(key)) + by);
     this.#coming.set(name, jobs);
-    return { database: this.#database, key, value: encodeCount({ clientId, ...window, jobs }) };
+    return { database: this.#databases.quotas, key, value: encodeCount({ clientId, ...window, jobs }) };
   }
 
   all(): QuotaCount[] {
-    return Array.from(this.#database.getRange({}), ({ value }) => parseRecord<QuotaCount>(value, 'a quota'));
+    return Array.from(this.#databases.quotas.getRange({}), ({ value }) =>
+      parseRecord<QuotaCount>(value, 'a quota'),
+    );
   }
 
   /** The changes that remove counts of windows that ended before `epochMs`, at most the oldest `limit` of them. */
   ended(epochMs: number, limit: number): Change[] {
-    return Array.from(this.#database.getKeys({ end: timeKey(epochMs), limit }), (key) => {
+    return Array.from(this.#databases.quotas.getKeys({ end: timeKey(epochMs), limit }), (key) => {
       this.#coming.delete(toHex(key));
-      return { database: this.#database, key };
+      return { database: this.#databases.quotas, key };
     });
   }
 
   #stored(key: Uint8Array): number {
-    const bytes = this.#database.getBinary(key);
+    const bytes = this.#databases.quotas.getBinary(key);
     return bytes === undefined ? 0 : parseRecord<QuotaCount>(bytes, 'a quota').jobs;
   }
 }
