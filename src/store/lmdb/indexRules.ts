@@ -90,7 +90,7 @@ const PAGE_LEAVES = 4096;
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
 function* tiles(view: IndexView): Iterable<Expected[]> {
   const { databases } = view;
-  yield* view.each('tiles', (key) => {
+  yield* view.eachKey('tiles', (key) => {
     const tile = parseTileKey(key);
     return tile && tileWidth(tile.level, tile.index, logSize(databases)) > 0 ? [] : [[key, undefined]];
   });
@@ -130,7 +130,7 @@ function* outcomes(view: IndexView): Iterable<Expected[]> {
 
 /** A source URL is kept as long as the document may still be fetched. */
 function* sources(view: IndexView): Iterable<Expected[]> {
-  yield* view.each('sources', (key) => {
+  yield* view.eachKey('sources', (key) => {
     const job = view.job(key);
     const hasContent = job === undefined || isReceived(job) || view.databases.contents.doesExist(key);
     return hasContent || view.get('outcomes', key) !== undefined ? [[key, undefined]] : [];
@@ -141,13 +141,13 @@ function* sources(view: IndexView): Iterable<Expected[]> {
 function* waiting(view: IndexView): Iterable<Expected[]> {
   const isUnfinished = (key: Uint8Array) =>
     view.get('outcomes', key) === undefined && view.databases.jobs.doesExist(key);
-  yield* view.each('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
+  yield* view.eachKey('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
   yield* view.each('idempotency', (entryKey, value) => {
     const entry = readable<IdempotencyEntry>(value);
     const key = entry && jobKey(entry.jobId);
     return key && isUnfinished(key) ? [[key, expiryKey(entry.acceptedAt, entryKey)]] : [];
   });
-  yield* view.each('jobs', (key) => {
+  yield* view.eachKey('jobs', (key) => {
     if (!isUnfinished(key)) return [];
     const releaseKey = view.get('waiting', key) ?? NOTHING;
     return [[key, isHarmless(view, releaseKey, parseJobKey(key)) ? releaseKey : NOTHING]];
@@ -165,19 +165,19 @@ function isHarmless(view: IndexView, releaseKey: Uint8Array, jobId: string): boo
 
 /** Every job is in the list of each circle that may see it. */
 function* scopes(view: IndexView): Iterable<Expected[]> {
-  yield* view.each('scopes', (key) => {
+  yield* view.eachKey('scopes', (key) => {
     if (key.length !== SCOPE_KEY_BYTES) return [[key, undefined]];
     const own = entriesOf(view, jobKeyAtEnd(key), scopeEntries);
     return own.some((entry) => entry.equals(key)) ? [] : [[key, undefined]];
   });
-  yield* view.each('jobs', (key) => entriesOf(view, key, scopeEntries).map((entry) => [entry, NOTHING]));
+  yield* view.eachKey('jobs', (key) => entriesOf(view, key, scopeEntries).map((entry) => [entry, NOTHING]));
 }
 
 /** Every job is found by its document and its reference, in whichever generation. */
 function* lookups(view: IndexView): Iterable<Expected[]> {
   const { databases } = view;
   const last = () => generationsMax(databases.jobs.getStats().entryCount ?? 0);
-  yield* view.each('lookups', (key) => {
+  yield* view.eachKey('lookups', (key) => {
     if (key.length !== LOOKUP_KEY_BYTES) return [[key, undefined]];
     const { generation, lookup } = parseLookup(key);
     const own = generation > last() ? [] : entriesOf(view, jobKeyAtEnd(lookup), lookupEntries);
@@ -196,7 +196,7 @@ function* lookups(view: IndexView): Iterable<Expected[]> {
     }
     return postings.place(lookup);
   };
-  yield* view.each('jobs', (key) =>
+  yield* view.eachKey('jobs', (key) =>
     entriesOf(view, key, lookupEntries).map((lookup) => [keyOf(lookup), NOTHING]),
   );
 }
@@ -211,7 +211,7 @@ function* outwards(start: number, last: number): Iterable<number> {
 
 /** Every idempotency entry has its time, by which it is swept. A key that was used again has two until the first is swept. */
 function* expiry(view: IndexView): Iterable<Expected[]> {
-  yield* view.each('expiry', (key) => {
+  yield* view.eachKey('expiry', (key) => {
     if (key.length !== EXPIRY_KEY_BYTES) return [[key, undefined]];
     const { acceptedAtMs, idempotency } = parseExpiryKey(key);
     const entry = readable<IdempotencyEntry>(view.get('idempotency', idempotency));

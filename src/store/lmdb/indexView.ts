@@ -62,6 +62,11 @@ export class IndexView {
     }
   }
 
+  /** Like {@link each}, for what a key alone tells. */
+  *eachKey(name: DatabaseName, tell: (key: Buffer) => Expected[]): Iterable<Expected[]> {
+    for (const keys of this.pages(name)) yield keys.flatMap(tell);
+  }
+
   /** As it was when it was accepted. */
   job(key: Uint8Array): Job | undefined {
     const bytes = this.databases.jobs.getBinary(key);
