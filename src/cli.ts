@@ -67,12 +67,12 @@ async function mistyped(
   const before = said.splice(0);
   for (const command of withSubcommands(program)) {
     for (const option of command.options) option.mandatory = false;
-    command.action(() => {
-      said.splice(0, said.length, ...before);
-      throw missing;
-    });
+    command.action(() => {});
   }
-  return program.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
+  const found: unknown = await program.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
+  if (found instanceof CommanderError && found.code !== 'commander.error') return found;
+  said.splice(0, said.length, ...before);
+  return missing;
 }
 
 /** The shebang takes the first node in PATH. An old one would fail later, with a message that nobody understands. */

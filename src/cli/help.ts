@@ -34,6 +34,12 @@ function addFormerOption(command: Command, old: string, now: string): void {
   former.attributeName = () => current.attributeName();
   if (current.parseArg !== undefined) former.argParser(current.parseArg);
   command.addOption(former);
+  const given = new Set<string>();
+  for (const option of [current, former]) {
+    command.on(`option:${option.name()}`, () => {
+      if (given.add(option.name()).size > 1) command.error(`error: ${old} is now ${name}: name one of them`);
+    });
+  }
   let isTold = false;
   command.on(`option:${former.name()}`, () => {
     for (const flag of flags) command.setOptionValue(flag.slice('--'.length), true);

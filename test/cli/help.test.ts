@@ -95,6 +95,7 @@ t.test('old names of options go on working, and say what they are called now', a
     const parsed = async (...options: string[]) => {
       const command = commandAt(await programFor(words), words);
       if (command === undefined) throw new Error(path);
+      command.exitOverride().configureOutput({ writeErr: () => {} });
       for (const option of command.options) option.mandatory = false;
       for (const argument of command.registeredArguments) argument.argOptional();
       command.action(() => {});
@@ -108,6 +109,9 @@ t.test('old names of options go on working, and say what they are called now', a
     t.strictSame(before.values, after.values, `${path} ${old}`);
     t.equal(before.told, `pdfseal: ${old} is now ${now}; both work\n`);
     t.equal(after.told, '');
+    const both = { message: `error: ${old} is now ${name}: name one of them` };
+    await t.rejects(parsed(old, value, name, value), both);
+    await t.rejects(parsed(name, value, old, value), both);
     const help = commandAt(program, words)?.helpInformation() ?? '';
     t.match(help, `${name} `);
     t.notMatch(help, `${old} `, 'help knows the new name only');

@@ -49,7 +49,8 @@ interface StatusOptions {
 
 async function showStatus({ config: files, watch, json }: StatusOptions): Promise<void> {
   if (watch === undefined) return show(await lookAt(files), json);
-  // The exit status is that of the last look.
+  // The exit status is that of the last look. Before the first one, nothing is known to be ready.
+  process.exitCode = EXIT.failed;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
   for (;;) {
     const looks = await lookAt(files);

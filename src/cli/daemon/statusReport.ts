@@ -30,8 +30,8 @@ export function render(looks: readonly Look[], now: number, size: ScreenSize = {
 interface Line {
   mark: Mark;
   text: string;
-  /** Whether it is shown where there is no room for all. */
-  isUrgent: boolean;
+  /** Where there is no room for all lines, those of the highest rank go first. */
+  rank: number;
 }
 
 function renderOne(look: Look, now: number): Line[] {
@@ -41,13 +41,14 @@ function renderOne(look: Look, now: number): Line[] {
   const width = Math.max(...rows.map(({ name }) => name.length));
   const head = `pdfseald ${status.version}  ${status.environment}  process ${status.pid}  up ${describeSeconds(status.uptime_seconds)}`;
   const { mark, text } = state(status);
-  return [{ mark, text: `${text}  ${head}`, isUrgent: true }, ...rows.flatMap((row) => linesOf(row, width))];
+  return [{ mark, text: `${text}  ${head}`, rank: 0 }, ...rows.flatMap((row) => linesOf(row, width))];
 }
 
 function linesOf({ mark, name, text, remedy }: Row, width: number): Line[] {
-  const line = { mark, text: `${name.padEnd(width)}  ${text}`, isUrgent: mark === 'bad' };
+  const rank = ['bad', 'warning', 'good', 'plain'].indexOf(mark);
+  const line = { mark, text: `${name.padEnd(width)}  ${text}`, rank };
   if (remedy === undefined || remedy === '') return [line];
-  return [line, { mark: 'plain', text: `${' '.repeat(width)}  → ${remedy}`, isUrgent: true }];
+  return [line, { mark: 'plain', text: `${' '.repeat(width)}  → ${remedy}`, rank }];
 }
 
 function state({ ready, draining }: AdminStatus): { mark: Mark; text: string } {
@@ -57,8 +58,8 @@ function state({ ready, draining }: AdminStatus): { mark: Mark; text: string } {
 
 function failureLines({ message, remedy }: CommandFailure, file: string): Line[] {
   return [
-    { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, isUrgent: true },
-    { mark: 'plain', text: `  → ${remedy}`, isUrgent: true },
+    { mark: 'bad', text: message.startsWith(file) ? message : `${file}: ${message}`, rank: 0 },
+    { mark: 'plain', text: `  → ${remedy}`, rank: 0 },
   ];
 }
 
@@ -77,14 +78,21 @@ function renderLine(look: Look, now: number): Line[] {
   ];
   const unwell = rowsOf(status, trouble, now).filter(({ mark }) => mark === 'bad' || mark === 'warning');
   return [
-    { mark: state(status).mark, text: summary.join('  '), isUrgent: true },
+    { mark: state(status).mark, text: summary.join('  '), rank: 0 },
     ...unwell.flatMap((row) => linesOf({ ...row, name: `  ${row.name.trim()}` }, 0)),
   ];
 }
 
-/** Cuts lines at the right edge. Where they are too many, only the urgent ones are left. */
+/** Cuts lines at the right edge. Where they are too many, the least needed go, a problem never before what is well. */
 function fit(lines: readonly Line[], { columns = Infinity, rows = Infinity }: ScreenSize): string[] {
-  const shown = lines.length <= rows ? lines : lines.filter(({ isUrgent }) => isUrgent).slice(0, rows);
+  const shown = [...lines];
+  while (shown.length > Math.max(1, rows)) {
+    const highest = Math.max(...shown.map(({ rank }) => rank));
+    shown.splice(
+      shown.findLastIndex(({ rank }) => rank === highest),
+      1,
+    );
+  }
   return shown.map(({ mark, text }) => {
     const characters = [...escapeControls(text)];
     const width = columns - 2;

@@ -35,7 +35,7 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
 }
 
 /** The same rule for every certificate, also for those of the API. */
-export function judgeUrgency(
+function judgeUrgency(
   urgency: Urgency,
   { check, detail, remedy }: Record<'check' | 'detail' | 'remedy', string>,
 ): Diagnosis {
@@ -45,7 +45,7 @@ export function judgeUrgency(
 }
 
 /** The part of the configuration that TLS of the API depends on. */
-export interface TlsConfig {
+interface TlsConfig {
   readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
 }
 
