@@ -16,7 +16,7 @@ async function quickstart(): Promise<void> {
   const interrupted = new Promise<void>((interrupt) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupt());
   });
-  const sandbox = await openSandbox({ code: 'dist', stamped: true });
+  const sandbox = await openSandbox({ code: 'dist', stamped: true, fresh: true });
   try {
     say('A sandbox: a SoftHSM token with a log key, an empty log, a config file', sandbox.configFile);
     await sandbox.start();

@@ -76,6 +76,7 @@ async function leaveOneWaiting(sandbox: Sandbox, client: Client, told: Told): Pr
 const [out] = process.argv.slice(2);
 if (out === undefined) throw new Error('name the file to write');
 const sandbox = await openSandbox({
+  fresh: true,
   regions: ['eu', 'us'],
   stamped: true,
   head: 'compliance_mode = true',

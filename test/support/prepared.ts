@@ -1,7 +1,7 @@
 /**
  * Folders that take a second to make and no time to copy: tokens with a key, installations as `pdfseal init` leaves them. The
  * first test that wants one makes it, every other one gets a copy. They are kept between runs, for as long as the sources are
- * the same and for a day at most, because what is in them carries a date.
+ * the same and for the rest of the day, because what is in them carries a date.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,6 +15,14 @@ const AGE_MS_MAX = 86_400_000;
 
 /** Of each kind there are so many, with other keys, and a test that makes two gets two that know nothing of each other. */
 const VARIANTS = 4;
+
+/** Beside `src`: what the compiled program was made of, and what lays out a folder. */
+const OTHER_SOURCES = [
+  'package-lock.json',
+  'tsconfig.build.json',
+  'dist/.compiled',
+  ...['prepared', 'sandbox', 'partitions'].map((name) => `test/support/${name}.ts`),
+];
 
 const taken = new Map<string, number>();
 let sources: string | undefined;
@@ -55,10 +63,10 @@ function removeOld(path: string): void {
 /** Changes with every file that has a say in what is made. */
 function sourcesDigest(): string {
   const names = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
-  const paths = [...names.sort().map((name) => `src/${name}`), 'package-lock.json'];
-  return digest(
-    paths.map((path) => [path, statSync(join(ROOT, path)).mtimeMs, statSync(join(ROOT, path)).size]).join(),
-  );
+  const paths = [...names.sort().map((name) => `src/${name}`), ...OTHER_SOURCES];
+  const statOf = (path: string) => statSync(join(ROOT, path), { throwIfNoEntry: false });
+  const today = new Date().toISOString().slice(0, 10);
+  return digest([today, ...paths.map((path) => [path, statOf(path)?.mtimeMs, statOf(path)?.size])].join());
 }
 
 function digest(text: string): string {

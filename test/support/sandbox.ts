@@ -30,6 +30,8 @@ import { makeToken, type TokenNames, tokenIn } from './partitions.ts';
 import { copyPrepared } from './prepared.ts';
 
 export interface SandboxOptions {
+  /** Makes keys, PIN and store anew, and keeps no copy of them: for a sandbox that is not a test's. */
+  fresh?: true;
   /** One SoftHSM partition for each; default `['local']`. */
   regions?: string[];
   quorum?: number;
@@ -180,7 +182,7 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
   const { init = true, equip, parent = tmpdir() } = options;
   const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
   try {
-    if (init && equip === undefined) return await copyInitialized(dir, options);
+    if (init && equip === undefined && !options.fresh) return await copyInitialized(dir, options);
     const sandbox = await layOut(dir, options, (names) => (equip ?? asItIs)(makeToken(dir, names)));
     if (init) await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
     return sandbox;
