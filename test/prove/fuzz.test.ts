@@ -62,6 +62,7 @@ t.test('texts', async (t) => {
       { numRuns: RUNS },
     ),
   );
+  t.equal(verify(receipt), 'good', 'and it still can be');
 });
 
 t.test('values, with a receipt_sha512 that fits', async (t) => {
@@ -84,6 +85,7 @@ t.test('values, with a receipt_sha512 that fits', async (t) => {
       { numRuns: RUNS },
     ),
   );
+  t.equal(verify(receipt), 'good', 'and it still can be');
 });
 
 function splice(old: string, at: number, drop: number, put: string): string {
