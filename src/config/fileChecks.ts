@@ -93,7 +93,8 @@ export function credentialFile(name: string, environment: string): string {
   return join(credentialsDirectory() ?? `/run/credentials/pdfseald@${environment}.service`, name);
 }
 
-const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END (?:TRUSTED )?CERTIFICATE-----/g;
+const CERTIFICATE =
+  /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
 function whyUnusable({ file, hasCertificates }: NamedFile): string | undefined {
   try {

@@ -32,7 +32,7 @@ export interface HttpRequest {
 /** The certificate authorities to trust for TLS, as a table of the config file names them. */
 export interface TrustedAuthorities {
   /** PEM file. Without it, the authorities of Node.js are trusted. */
-  caFile?: string;
+  caFile?: string | undefined;
   /** Also trust the authorities of Node.js, besides those of `caFile`. */
   publicCas: boolean;
 }

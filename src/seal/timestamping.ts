@@ -5,6 +5,7 @@ import { toBase64 } from '../base/bytes.ts';
 import { openPartitions, type PartitionOptions } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
+import { readAuthorities } from '../net/httpClient.ts';
 import type { BatchTimestamp } from '../store/store.ts';
 import { type BuiltInAuthority, openAuthority, type UnitStatus } from '../tsa/builtInAuthority.ts';
 import { readInstalled } from '../tsa/installed.ts';
@@ -153,6 +154,6 @@ function openRemote(
     timeoutMs,
     roots,
     ...(policy !== undefined && { policy }),
-    ...(tlsCaFile !== undefined && { ca: readFileSync(tlsCaFile, 'utf8') }),
+    ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
   });
 }

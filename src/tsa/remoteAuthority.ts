@@ -17,8 +17,8 @@ export interface RemoteAuthorityOptions {
   intermediates?: readonly Uint8Array[];
   /** Dotted object identifier of the policy to ask for. */
   policy?: string;
-  /** PEM of the certificate authorities to trust for TLS, instead of the system's. */
-  ca?: string;
+  /** PEM of the certificate authorities to trust for TLS. Default: the authorities that come with Node.js. */
+  ca?: string | readonly string[] | undefined;
 }
 
 /** Longest response that the client reads: a token of 64 KiB and its wrapping. */
