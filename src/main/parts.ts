@@ -1,4 +1,4 @@
-/** Opens the parts of the daemon that the configuration can turn off. */
+/** Opens the parts of the daemon that take more than their options from the configuration. */
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';

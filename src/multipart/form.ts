@@ -77,7 +77,9 @@ export class FormParser {
   #delimiterIn(bytes: Buffer, at: number): number {
     const { length } = this.#delimiter;
     let start = bytes.indexOf(this.#quick, at);
-    while (start !== -1 && !bytes.subarray(start, start + length).equals(this.#delimiter)) {
+    const isOther = (from: number) =>
+      bytes.compare(this.#delimiter, 0, length, from, Math.min(from + length, bytes.length)) !== 0;
+    while (start !== -1 && isOther(start)) {
       start = bytes.indexOf(this.#quick, start + 1);
     }
     return start;

@@ -1,6 +1,6 @@
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
-import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
+import { duplicateField, invalidField, missingField, unknownField } from '../job/fieldValues.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 import {
@@ -49,10 +49,7 @@ export function readEndpointFields(
   }
   const read = Object.entries(body).map(([name, value]) => {
     const known = names.find((one) => one === name);
-    if (known === undefined) {
-      const message = `${quoteName(name)} is not a field of this request. Remove it, or correct it to one of: ${names.join(', ')}.`;
-      throw new ServiceError('unknown_parameter', message);
-    }
+    if (known === undefined) throw unknownField(name, names);
     return [known, READERS[known](value, policy)];
   });
   return Object.fromEntries(read);
@@ -60,9 +57,7 @@ export function readEndpointFields(
 
 /** A new endpoint of that client; throws ServiceError `missing_parameter` without a URL. */
 export function newEndpoint(clientId: string, { url, ...fields }: EndpointFields, now: number): NewEndpoint {
-  if (url === undefined) {
-    throw new ServiceError('missing_parameter', 'url is required. Add it.', { parameter: 'url' });
-  }
+  if (url === undefined) throw missingField('url');
   const { events = [...WEBHOOK_EVENTS], description, secret = newSecret() } = fields;
   return {
     id: `we_${newUuid()}`,
