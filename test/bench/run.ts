@@ -16,11 +16,13 @@ import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
   --full       5 million receipts in the full store; without it 500,000
   --only       one of the parts; the others stay in results.json as they were. Those of hash go to processors/, a file for each kind
+  --documents  sizes for the part http, in bytes; then, and with --connections, results.json is left alone
+  --connections  numbers of connections for the part http
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
@@ -123,6 +125,8 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     full: { type: 'boolean', default: false },
     only: { type: 'string' },
+    documents: { type: 'string' },
+    connections: { type: 'string' },
     entries: { type: 'string' },
     rounds: { type: 'string', default: '5' },
     dir: { type: 'string', default: '/var/tmp' },
@@ -138,6 +142,9 @@ const entries = Number(values.entries ?? (values.full ? 5_000_000 : 500_000));
 const plan = values.quick
   ? makePlan(1, 300, [1, 16], Number(values.entries ?? 20_000))
   : makePlan(Number(values.rounds), 2000, [1, 16, 64], entries);
+if (values.documents !== undefined) plan.http.documentBytes = values.documents.split(',').map(Number);
+if (values.connections !== undefined) plan.http.connections = values.connections.split(',').map(Number);
+const isPartial = values.quick || values.documents !== undefined || values.connections !== undefined;
 const workspace = new Workspace(values.dir);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.once(signal, () => workspace.close().finally(() => process.exit(1)));
@@ -147,7 +154,7 @@ try {
   console.log(renderResults(results));
   const { hash, ...others } = results;
   if (!values.quick && hash !== undefined) keepHash(hash);
-  if (!values.quick && values.only !== 'hash') {
+  if (!isPartial && values.only !== 'hash') {
     const before = earlier();
     const merged = { ...before, ...others, rounds: { ...before.rounds, ...others.rounds } };
     writeFileSync(RESULTS, `${JSON.stringify(merged, undefined, 2)}\n`);

@@ -27,14 +27,14 @@ const UNLIMITED = '[clients.bench.rate]\nrequests = "unlimited"\n';
 const NODE_FLAGS = ['--max-semi-space-size=16'];
 
 /**
- * The whole daemon, as an administrator would run it: compiled, hash workers as by default, a line per request on standard
- * output. That goes nowhere: the bench, busy enough, should not have to read it.
+ * The whole daemon, as an administrator would run it: compiled, hash workers as by default, time-stamps of the built-in authority, a
+ * line per request on standard output. That goes nowhere: the bench, busy enough, should not have to read it.
  */
 export async function startDaemon(
   workspace: Workspace,
   options: SandboxOptions,
 ): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'>> {
-  const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, ...options });
+  const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, stamped: true, ...options });
   const apiKey = await sandbox.issueKey('bench');
   const main = join(import.meta.dirname, '../../dist/main.js');
   const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', sandbox.configFile], {
