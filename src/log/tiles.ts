@@ -1,9 +1,10 @@
 import { assert } from '../base/assert.ts';
 import { concatBytes } from '../base/bytes.ts';
 
-/** Bytes of a SHA-256 hash, and hashes in a full tile (C2SP tlog-tiles: height 8). */
+/** Bytes of a SHA-256 hash; height of a tile, and hashes in a full one (C2SP tlog-tiles). */
 export const HASH_BYTES = 32;
-export const TILE_WIDTH = 256;
+export const TILE_HEIGHT = 8;
+export const TILE_WIDTH = 2 ** TILE_HEIGHT;
 
 /** A hash tile of height 8 (C2SP tlog-tiles): at level 0 leaf hashes, above it the roots of full tiles below. */
 export interface Tile {

@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts';
 import { concatBytes } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, type Tile } from './tiles.ts';
+import { HASH_BYTES, levelWidth, type ReadTile, TILE_HEIGHT, TILE_WIDTH, type Tile } from './tiles.ts';
 
 /**
  * The right edge of the tree: for each level, the hashes of the tile that is not yet full. To append, nothing else
@@ -11,6 +11,11 @@ import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, type Tile } from './
 export interface Edge {
   size: number;
   partial: readonly Uint8Array[];
+  /**
+   * Roots of the complete subtrees, the largest first: one for each bit that is set in `size`. They follow from
+   * `partial`, and are kept so that a leaf costs two hashes on average, however large the tree is.
+   */
+  peaks: readonly Uint8Array[];
 }
 
 /** Root of the tree without leaves: SHA-256 of nothing (RFC 6962, section 2.1). */
@@ -51,11 +56,11 @@ export function merkleRoot(hashes: Uint8Array): Uint8Array {
     if (width % 2 === 1) row.copyWithin(pairs * HASH_BYTES, (width - 1) * HASH_BYTES, width * HASH_BYTES);
     width = pairs + (width % 2);
   }
-  return row.subarray(0, HASH_BYTES);
+  return row.slice(0, HASH_BYTES);
 }
 
 export function emptyEdge(): Edge {
-  return { size: 0, partial: [] };
+  return { size: 0, partial: [], peaks: [] };
 }
 
 /**
@@ -78,7 +83,19 @@ export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> 
     // Copy: the store can reuse its memory at the next read.
     partial.push(new Uint8Array(tile.subarray(0, bytes)));
   }
-  return { size, partial };
+  return { size, partial, peaks: partial.toReversed().flatMap(peaksOf) };
+}
+
+/** The roots of the complete subtrees over a level's hashes, the largest first. */
+function peaksOf(hashes: Uint8Array): Uint8Array[] {
+  const peaks: Uint8Array[] = [];
+  for (let width = TILE_WIDTH / 2, at = 0; at < hashes.length; width /= 2) {
+    const end = at + width * HASH_BYTES;
+    if (end > hashes.length) continue;
+    peaks.push(merkleRoot(hashes.subarray(at, end)));
+    at = end;
+  }
+  return peaks;
 }
 
 /** Appends leaf hashes. Returns the new edge, and every changed tile, full or partial, in its new state. */
@@ -89,19 +106,38 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
     leafHashes.every((hash) => hash.length === HASH_BYTES),
     'a leaf hash has 32 bytes',
   );
+  const { peaks, added } = join(edge, leafHashes);
   const partial = [...edge.partial];
-  const tiles: Tile[] = [];
-  let added: readonly Uint8Array[] = leafHashes;
-  for (let level = 0; added.length > 0; level++) {
-    const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...added]);
-    const changed = cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
-    const full = changed.filter((tile) => tile.hashes.length === TILE_WIDTH * HASH_BYTES);
+  const tiles = added.flatMap((hashes, level) => {
+    const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...hashes]);
     // Copy, so that the edge does not keep the memory of a whole batch alive.
-    partial[level] = new Uint8Array(row.subarray(full.length * TILE_WIDTH * HASH_BYTES));
-    tiles.push(...changed);
-    added = full.map((tile) => merkleRoot(tile.hashes));
+    partial[level] = new Uint8Array(row.subarray(row.length - (row.length % (TILE_WIDTH * HASH_BYTES))));
+    return cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
+  });
+  return { edge: { size, partial, peaks }, tiles };
+}
+
+/** Joins each leaf with the complete subtrees before it. `added`: the new hashes of each level of tiles. */
+function join(edge: Edge, leafHashes: readonly Uint8Array[]): { peaks: Uint8Array[]; added: Uint8Array[][] } {
+  const peaks = [...edge.peaks];
+  const added: Uint8Array[][] = [];
+  for (const [i, leaf] of leafHashes.entries()) {
+    let hash = leaf;
+    let height = 0;
+    for (let before = edge.size + i; ; before = Math.floor(before / 2)) {
+      if (height % TILE_HEIGHT === 0) {
+        added[height / TILE_HEIGHT] ??= [];
+        added[height / TILE_HEIGHT]?.push(hash);
+      }
+      // The bit is set where a complete subtree of this height stands before the leaf.
+      const left = before % 2 === 1 ? peaks.pop() : undefined;
+      if (left === undefined) break;
+      hash = nodeHash(left, hash);
+      height += 1;
+    }
+    peaks.push(hash);
   }
-  return { edge: { size, partial }, tiles };
+  return { peaks, added };
 }
 
 function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
@@ -114,12 +150,7 @@ function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
 }
 
 /** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */
-export function rootOf(edge: Edge): Uint8Array {
-  // From the bottom up: the unfinished part of a level is the last, smaller subtree of the level above.
-  const root = edge.partial.reduce<Uint8Array>(
-    (below, hashes) =>
-      hashes.length + below.length === 0 ? below : merkleRoot(concatBytes([hashes, below])),
-    new Uint8Array(0),
-  );
-  return root.length === 0 ? emptyRoot : root;
+export function rootOf({ peaks }: Edge): Uint8Array {
+  // From the smallest: what is joined so far is the last, smaller subtree beside the next peak.
+  return peaks.length === 0 ? emptyRoot : peaks.reduceRight((below, peak) => nodeHash(peak, below));
 }
