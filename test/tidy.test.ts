@@ -1,4 +1,5 @@
 /** Holds the shape of the source tree, as the code map in docs/develop.md describes it. */
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -195,6 +196,13 @@ t.test('what tests leave to chance comes from a seed that is printed', async (t)
       /^import [^;]*\b(randomBytes|randomInt|randomUUID|getRandomValues)\b[^;]* from 'node:crypto'/m;
     t.notMatch(text, chance, `${path} takes randomBytes of support/seed.ts`);
   }
+});
+
+t.test('a process that a test starts has the environment that the test gives it', async (t) => {
+  const program = 'process.stdout.write(JSON.stringify([process.env, process.execArgv]))';
+  const env = { LANG: 'C.UTF-8' };
+  const printed = execFileSync(process.execPath, ['--eval', program], { env, encoding: 'utf8' });
+  t.strictSame(JSON.parse(printed), [env, ['--eval', program]]);
 });
 
 /** What runs by itself, and whose promise nobody is given: the call in a callback of a timer or an event, or after `void`. */
