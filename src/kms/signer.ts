@@ -8,7 +8,8 @@ import { Worker } from 'node:worker_threads';
 import { asPkcs11Error } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
-import { HsmToken, type TokenKey } from './token.ts';
+import { HsmToken } from './token.ts';
+import type { TokenKey } from './tokenKey.ts';
 
 let token: HsmToken | undefined;
 let key: TokenKey | undefined;

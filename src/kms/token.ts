@@ -1,25 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
-import { sha256 } from '../base/crypto.ts';
-import {
-  algorithmOfCurve,
-  EC_PARAMS,
-  EDWARDS25519_BY_NAME,
-  encodeEcdsaSignature,
-  encodeRsaSpki,
-  encodeSpki,
-} from './encoding.ts';
+import { algorithmOfCurve, EC_PARAMS, EDWARDS25519_BY_NAME, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
-import type { KeyProtection, TokenAccess, TokenOptions } from './protocol.ts';
+import type { TokenAccess, TokenOptions } from './protocol.ts';
 import { isPinRefusal, SignerFailure } from './signerFailure.ts';
+import { AFTER_LOGIN, HISTORY, PROTECTION, readAttribute, TokenKey, unmetBy } from './tokenKey.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
 const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
-const CKM_EDDSA = 0x1057;
 const CKR_CURVE_NOT_SUPPORTED = 0x140;
 
 /** The answers of tokens that do not accept CKA_EC_PARAMS. */
@@ -40,13 +32,6 @@ const GENERATION: Record<KeyAlgorithm, number> = {
   'ecdsa-p256': pkcs11.CKM_EC_KEY_PAIR_GEN,
   'rsa-3072': pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN,
 };
-/** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
-const SIGNING: Record<KeyAlgorithm, number> = {
-  ed25519: CKM_EDDSA,
-  'ecdsa-p256': pkcs11.CKM_ECDSA,
-  'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
-};
-
 /**
  * The parameters of a new key, in every form that tokens accept: tokens that know Ed25519 by name do not know its object identifier.
  * CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number.
@@ -64,25 +49,6 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> 
     ],
   ],
 };
-
-/** Longer than any signature of these algorithms. */
-const SIGNATURE_BYTES_MAX = 512;
-
-/** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
-const AFTER_LOGIN: [name: string, type: number, value: boolean] = ['CKA_PRIVATE', pkcs11.CKA_PRIVATE, true];
-/** The attributes that a new private key must have afterwards (PKCS#11 2.40, section 4.9). */
-const PROTECTION: (typeof AFTER_LOGIN)[] = [
-  ['CKA_TOKEN', pkcs11.CKA_TOKEN, true],
-  AFTER_LOGIN,
-  ['CKA_SENSITIVE', pkcs11.CKA_SENSITIVE, true],
-  ['CKA_EXTRACTABLE', pkcs11.CKA_EXTRACTABLE, false],
-  ['CKA_SIGN', pkcs11.CKA_SIGN, true],
-];
-const HISTORY: typeof PROTECTION = [
-  ['CKA_ALWAYS_SENSITIVE', pkcs11.CKA_ALWAYS_SENSITIVE, true],
-  ['CKA_NEVER_EXTRACTABLE', pkcs11.CKA_NEVER_EXTRACTABLE, true],
-  ['CKA_LOCAL', pkcs11.CKA_LOCAL, true],
-];
 
 /**
  * One token through one session, its user logged in or about to be: PKCS#11 allows one operation per session, and every
@@ -282,65 +248,6 @@ export class HsmToken {
       { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
     ];
   }
-}
-
-/** A private key on a token, by its handle, and the public key that goes by the same label. */
-export class TokenKey {
-  readonly publicKey: TokenPublicKey;
-  readonly #module: pkcs11.PKCS11;
-  readonly #session: Buffer;
-  readonly #handle: Buffer;
-  readonly #protection: typeof PROTECTION;
-
-  constructor(
-    module: pkcs11.PKCS11,
-    session: Buffer,
-    halves: { privateKey: Buffer; publicKey: TokenPublicKey },
-    protection: typeof PROTECTION,
-  ) {
-    this.#module = module;
-    this.#session = session;
-    this.#handle = halves.privateKey;
-    this.publicKey = halves.publicKey;
-    this.#protection = protection;
-  }
-
-  /** What the token says of the private key. */
-  inspect(): KeyProtection {
-    const unmet = (expected: typeof PROTECTION) =>
-      unmetBy(this.#handle, expected, this.#module, this.#session);
-    return { exposures: unmet(this.#protection), wasAlwaysInside: unmet(HISTORY).length === 0 };
-  }
-
-  /**
-   * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
-   * the parent does that.
-   */
-  sign(message: Uint8Array): Uint8Array {
-    const { algorithm } = this.publicKey;
-    const mechanism = { mechanism: SIGNING[algorithm] };
-    const input = Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message);
-    this.#module.C_SignInit(this.#session, mechanism, this.#handle);
-    const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
-    return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
-  }
-}
-
-function readAttribute(object: Buffer, type: number, module: pkcs11.PKCS11, session: Buffer): Buffer {
-  const [attribute] = module.C_GetAttributeValue(session, object, [{ type }]);
-  return attribute?.value ?? Buffer.alloc(0);
-}
-
-/** The attributes of the object that differ from those expected, with their actual values. */
-function unmetBy(
-  object: Buffer,
-  expected: typeof PROTECTION,
-  module: pkcs11.PKCS11,
-  session: Buffer,
-): string[] {
-  return expected
-    .filter(([, type, value]) => (readAttribute(object, type, module, session)[0] === 1) !== value)
-    .map(([name, , value]) => `${name} = ${!value}`);
 }
 
 /** A small CK_ULONG, in the byte order of every machine this runs on. */

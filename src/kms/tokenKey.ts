@@ -1,0 +1,97 @@
+import pkcs11 from 'pkcs11js';
+import { sha256 } from '../base/crypto.ts';
+import { encodeEcdsaSignature } from './encoding.ts';
+import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
+import type { KeyProtection } from './protocol.ts';
+
+/** PKCS#11 3.0, section 2.3.5; pkcs11js knows the names of version 2.30 only. */
+const CKM_EDDSA = 0x1057;
+
+/** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
+const SIGNING: Record<KeyAlgorithm, number> = {
+  ed25519: CKM_EDDSA,
+  'ecdsa-p256': pkcs11.CKM_ECDSA,
+  'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
+};
+
+/** Longer than any signature of these algorithms. */
+const SIGNATURE_BYTES_MAX = 512;
+
+/** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
+export const AFTER_LOGIN: [name: string, type: number, value: boolean] = [
+  'CKA_PRIVATE',
+  pkcs11.CKA_PRIVATE,
+  true,
+];
+/** The attributes that a new private key must have afterwards (PKCS#11 2.40, section 4.9). */
+export const PROTECTION: (typeof AFTER_LOGIN)[] = [
+  ['CKA_TOKEN', pkcs11.CKA_TOKEN, true],
+  AFTER_LOGIN,
+  ['CKA_SENSITIVE', pkcs11.CKA_SENSITIVE, true],
+  ['CKA_EXTRACTABLE', pkcs11.CKA_EXTRACTABLE, false],
+  ['CKA_SIGN', pkcs11.CKA_SIGN, true],
+];
+export const HISTORY: typeof PROTECTION = [
+  ['CKA_ALWAYS_SENSITIVE', pkcs11.CKA_ALWAYS_SENSITIVE, true],
+  ['CKA_NEVER_EXTRACTABLE', pkcs11.CKA_NEVER_EXTRACTABLE, true],
+  ['CKA_LOCAL', pkcs11.CKA_LOCAL, true],
+];
+
+/** A private key on a token, by its handle, and the public key that goes by the same label. */
+export class TokenKey {
+  readonly publicKey: TokenPublicKey;
+  readonly #module: pkcs11.PKCS11;
+  readonly #session: Buffer;
+  readonly #handle: Buffer;
+  readonly #protection: typeof PROTECTION;
+
+  constructor(
+    module: pkcs11.PKCS11,
+    session: Buffer,
+    halves: { privateKey: Buffer; publicKey: TokenPublicKey },
+    protection: typeof PROTECTION,
+  ) {
+    this.#module = module;
+    this.#session = session;
+    this.#handle = halves.privateKey;
+    this.publicKey = halves.publicKey;
+    this.#protection = protection;
+  }
+
+  /** What the token says of the private key. */
+  inspect(): KeyProtection {
+    const unmet = (expected: typeof PROTECTION) =>
+      unmetBy(this.#handle, expected, this.#module, this.#session);
+    return { exposures: unmet(this.#protection), wasAlwaysInside: unmet(HISTORY).length === 0 };
+  }
+
+  /**
+   * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
+   * the parent does that.
+   */
+  sign(message: Uint8Array): Uint8Array {
+    const { algorithm } = this.publicKey;
+    const mechanism = { mechanism: SIGNING[algorithm] };
+    const input = Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message);
+    this.#module.C_SignInit(this.#session, mechanism, this.#handle);
+    const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
+    return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
+  }
+}
+
+export function readAttribute(object: Buffer, type: number, module: pkcs11.PKCS11, session: Buffer): Buffer {
+  const [attribute] = module.C_GetAttributeValue(session, object, [{ type }]);
+  return attribute?.value ?? Buffer.alloc(0);
+}
+
+/** The attributes of the object that differ from those expected, with their actual values. */
+export function unmetBy(
+  object: Buffer,
+  expected: typeof PROTECTION,
+  module: pkcs11.PKCS11,
+  session: Buffer,
+): string[] {
+  return expected
+    .filter(([, type, value]) => (readAttribute(object, type, module, session)[0] === 1) !== value)
+    .map(([name, , value]) => `${name} = ${!value}`);
+}
