@@ -278,6 +278,9 @@ export const configSchema = table({
       'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"',
       parseQuorum,
     ).prefault(1),
+    sessions: wholeNumber('how many signatures each key may have under way at the same time', 1, 64).prefault(
+      2,
+    ),
     signTimeoutMs: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
     partitions: partitions('one [[kms.partitions]] table for each partition', 1),
   }),

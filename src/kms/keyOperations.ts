@@ -85,9 +85,9 @@ async function withSigner<Result>(
   access: TokenAccess,
   use: (signer: SignerProcess) => Promise<Result>,
 ): Promise<Result> {
-  const signer = new SignerProcess(options, options.region, () => {});
+  const signer = new SignerProcess(options, options.region, 1, () => {});
   try {
-    await signer.ask({ kind: 'connect', token: options, access }, START_TIMEOUT_MS);
+    await signer.ask({ kind: 'connect', token: options, access, sessions: 1 }, START_TIMEOUT_MS);
     await logInOnce(options, () => signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS));
     return await use(signer);
   } catch (cause) {

@@ -14,8 +14,14 @@ export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
   return isBare ? new pkcs11.Pkcs11Error(error.message) : undefined;
 }
 
-/** The vendor's library, loaded and initialised. Throws SignerFailure `module_unusable`, or of what the library refuses. */
-export function loadModule({ module: path, environment = {} }: TokenOptions): pkcs11.PKCS11 {
+/**
+ * The vendor's library, loaded and initialised: for calls from several threads at the same time, if it can do that. Throws
+ * SignerFailure `module_unusable`, or of what the library refuses.
+ */
+export function loadModule(
+  { module: path, environment = {} }: TokenOptions,
+  threads: boolean,
+): { module: pkcs11.PKCS11; allowsThreads: boolean } {
   const module = new pkcs11.PKCS11();
   try {
     module.load(path);
@@ -26,13 +32,24 @@ export function loadModule({ module: path, environment = {} }: TokenOptions): pk
     );
   }
   try {
-    module.C_Initialize();
+    return { module, allowsThreads: initialize(module, threads) };
   } catch (error) {
     const refusal = asPkcs11Error(error);
     if (refusal === undefined) throw error;
     throw new SignerFailure(refusal.message, `the module refuses to start: ${describeSettings(environment)}`);
   }
-  return module;
+}
+
+/** Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it has none. */
+function initialize(module: pkcs11.PKCS11, threads: boolean): boolean {
+  try {
+    if (threads) module.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK });
+  } catch (error) {
+    if (asPkcs11Error(error)?.code !== pkcs11.CKR_CANT_LOCK) throw error;
+    threads = false;
+  }
+  if (!threads) module.C_Initialize();
+  return threads;
 }
 
 /** A module that finds its own files missing says no more than CKR_GENERAL_ERROR: they are what its variables name. */

@@ -6,18 +6,22 @@ import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.t
 import { logInOnce } from './pinAttempts.ts';
 import { pinFileVersion } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
-import type { TokenOptions } from './protocol.ts';
+import type { OpenedSessions, TokenOptions } from './protocol.ts';
+import { SessionQueue } from './sessionQueue.ts';
 import {
   isPinRefusal,
+  logState,
   type PartitionState,
   SignerFailure,
-  signerRemedy,
   stateAfter,
   toSignerFailure,
 } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
-export interface PartitionTimes {
+export interface PartitionSettings {
+  /** Signatures that may be under way at the same time, if the token allows so many sessions. */
+  sessions: number;
+  /** From the moment when a message has a session. */
   signTimeoutMs: number;
   /** Each step of a start: loading the module and finding the token, logging in, finding the key. */
   startTimeoutMs: number;
@@ -37,6 +41,10 @@ export interface PartitionStatus {
   signatures: number;
   /** Children started to replace another. */
   restarts: number;
+  /** Sessions that the newest child has opened; 0 before the first. */
+  sessions: number;
+  /** By what the token refused more of them, a return value of PKCS#11. */
+  sessionsRefused?: string;
   /** Process id of the child, while there is one. */
   pid?: number;
 }
@@ -72,7 +80,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   readonly #verify: VerifySignature;
   readonly #token: TokenOptions;
-  readonly #times: PartitionTimes;
+  readonly #settings: PartitionSettings;
   readonly #logger: Logger;
   readonly #observer: PartitionObserver;
   readonly #closing = new AbortController();
@@ -92,8 +100,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #lastUseAtMs = 0;
   /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
   #signer: SignerProcess | undefined;
-  /** End of the queue: the token signs one message at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
+  #opened: OpenedSessions = { sessions: 0 };
+  /** Each session signs one message at a time. */
+  readonly #queue = new SessionQueue();
 
   /** While it is out of service on purpose: when its child is gone, and when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
@@ -101,14 +110,14 @@ export class Partition<Key extends HeldKey = HeldKey> {
   constructor(
     key: Key,
     token: TokenOptions,
-    times: PartitionTimes,
+    settings: PartitionSettings,
     logger: Logger,
     observer: PartitionObserver,
   ) {
     this.key = key;
     this.#verify = verifierOf(key);
     this.#token = token;
-    this.#times = times;
+    this.#settings = settings;
     this.#logger = logger.child({ partition: kmsKeyId(key) });
     this.#observer = observer;
     this.started = this.#started.promise;
@@ -119,8 +128,14 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return this.#state === 'ready';
   }
 
+  /** How many messages it signs at the same time; 0 before it was ready for the first time. */
+  get sessions(): number {
+    return this.#opened.sessions;
+  }
+
   status(): PartitionStatus {
     const pid = this.#signer?.pid;
+    const { sessions, refusal } = this.#opened;
     return {
       region: this.key.region,
       keyLabel: this.key.keyLabel,
@@ -129,13 +144,15 @@ export class Partition<Key extends HeldKey = HeldKey> {
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       signatures: this.#signatures,
       restarts: Math.max(this.#starts - 1, 0),
+      sessions,
+      ...(refusal !== undefined && { sessionsRefused: refusal }),
       ...(pid !== undefined && { pid }),
     };
   }
 
   /** A verified signature over `message`, or undefined if this partition cannot give one. Never rejects. */
   async sign(message: Uint8Array): Promise<Uint8Array | undefined> {
-    const signature = await this.#queue(message);
+    const signature = await this.#queue.take(() => this.#signNow(message));
     if (signature !== undefined) {
       this.#signatures += 1;
       this.#backoffMs = BACKOFF_MS_MIN;
@@ -148,9 +165,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
    * it is ready then; `mayLeave` is asked last, and may throw. Resolves when the child is gone.
    */
   withdraw(mayLeave: () => void): Promise<boolean> {
-    const turn = this.#turn.then(() => this.#leave(mayLeave));
-    this.#turn = turn.catch(() => {});
-    return turn;
+    return this.#queue.take(() => this.#leave(mayLeave), { isAlone: true });
   }
 
   async #leave(mayLeave: () => void): Promise<boolean> {
@@ -192,13 +207,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   /** One child from its start to its end. Resolves, when the process is gone, to what ended it. */
   async #serve(): Promise<SignerFailure> {
-    const signer = new SignerProcess(this.#token, this.key.region, (output) => {
+    const signer = new SignerProcess(this.#token, this.key.region, this.#settings.sessions, (output) => {
       this.#logger.warn({ output }, 'signer output');
     });
     this.#signer = signer;
     this.#starts += 1;
     this.#startedAtMs = performance.now();
-    const probing = setInterval(() => void this.#probeIfIdle(), this.#times.probeIntervalMs);
+    const probing = setInterval(() => void this.#probeIfIdle(), this.#settings.probeIntervalMs);
     try {
       await this.#open(signer);
       this.#goodStartMs = performance.now() - this.#startedAtMs;
@@ -224,7 +239,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
    * that hangs would go on hanging after the token's return.
    */
   #stepTimeoutMs(): number {
-    const { startTimeoutMs } = this.#times;
+    const { startTimeoutMs } = this.#settings;
     if (this.#starts % PATIENT_START_EVERY === 1) return startTimeoutMs;
     return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, HANG_MS_MIN), startTimeoutMs);
   }
@@ -232,9 +247,12 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
   async #open(signer: SignerProcess): Promise<void> {
     const timeoutMs = this.#stepTimeoutMs();
-    await signer.ask({ kind: 'connect', token: this.#token, access: 'read' }, timeoutMs);
+    const { sessions } = this.#settings;
+    this.#noteSessions(
+      await signer.ask({ kind: 'connect', token: this.#token, access: 'read', sessions }, timeoutMs),
+    );
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
-    await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#times.startTimeoutMs));
+    await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs));
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
       throw new SignerFailure(
@@ -242,7 +260,20 @@ export class Partition<Key extends HeldKey = HeldKey> {
         `the token presents another ${found.algorithm} key than the log knows`,
       );
     }
-    await this.#signVerified(signer, probeMessage(), Math.min(timeoutMs, this.#times.signTimeoutMs));
+    const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
+    // At the same time, so that each session proves itself.
+    const probes = Array.from({ length: this.#opened.sessions }, probeMessage);
+    await Promise.all(probes.map((probe) => this.#signVerified(signer, probe, signTimeoutMs)));
+  }
+
+  /** Says once that the token allows fewer sessions than wanted: works on with those. */
+  #noteSessions(opened: OpenedSessions): void {
+    const isNews = opened.sessions !== this.#opened.sessions;
+    this.#opened = opened;
+    this.#queue.width = opened.sessions;
+    if (opened.refusal === undefined || !isNews) return;
+    const fields = { sessions: opened.sessions, wanted: this.#settings.sessions, code: opened.refusal };
+    this.#logger.warn(fields, 'HSM partition has fewer sessions than kms.sessions');
   }
 
   async #signVerified(signer: SignerProcess, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
@@ -254,18 +285,12 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return signature;
   }
 
-  #queue(message: Uint8Array): Promise<Uint8Array | undefined> {
-    const turn = this.#turn.then(() => this.#signNow(message));
-    this.#turn = turn;
-    return turn;
-  }
-
   async #signNow(message: Uint8Array): Promise<Uint8Array | undefined> {
     const signer = this.#signer;
     if (signer === undefined || !this.ready) return undefined;
     try {
       const askedAtMs = performance.now();
-      const signature = await this.#signVerified(signer, message, this.#times.signTimeoutMs);
+      const signature = await this.#signVerified(signer, message, this.#settings.signTimeoutMs);
       this.#observer.signed(performance.now() - askedAtMs);
       return signature;
     } catch (error) {
@@ -281,7 +306,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Never rejects: a failure ends the child. */
   async #probeIfIdle(): Promise<void> {
     const idleMs = performance.now() - this.#lastUseAtMs;
-    if (this.ready && idleMs >= this.#times.probeIntervalMs) await this.#queue(probeMessage());
+    if (!this.ready || idleMs < this.#settings.probeIntervalMs) return;
+    await this.#queue.take(() => this.#signNow(probeMessage()));
   }
 
   async #pause(failure: SignerFailure): Promise<void> {
@@ -314,20 +340,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#state = state;
     if (failure !== undefined) this.#lastError = failure.code;
     if (unchanged) return;
-    const remedy = failure && signerRemedy(failure);
-    const record = { state, code: failure?.code, detail: failure?.detail, remedy };
-    if (state === 'ready') this.#logger.info({ event: 'partition_back', state }, 'HSM partition ready');
-    else if (failure === undefined) this.#logger.info({ state }, `HSM partition ${state}`);
-    else if (remedy === undefined && state === 'unavailable')
-      this.#logger.warn(
-        { event: 'partition_lost', ...record },
-        'HSM partition unavailable, its signer is replaced',
-      );
-    else
-      this.#logger.error(
-        { event: 'partition_useless', ...record },
-        'HSM partition is of no use until somebody mends it',
-      );
+    logState(this.#logger, state, failure);
     this.#observer.changed();
   }
 }

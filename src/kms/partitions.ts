@@ -4,7 +4,7 @@ import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
-import { Partition, type PartitionStatus, type PartitionTimes } from './partition.ts';
+import { Partition, type PartitionSettings, type PartitionStatus } from './partition.ts';
 import type { TokenOptions } from './protocol.ts';
 import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts';
 
@@ -30,13 +30,13 @@ export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgor
 }
 
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
-  extends Partial<Omit<PartitionTimes, 'signTimeoutMs'>> {
+  extends Pick<PartitionSettings, 'sessions' | 'signTimeoutMs'>,
+    Partial<Omit<PartitionSettings, 'sessions' | 'signTimeoutMs'>> {
   partitions: PartitionOptions[];
   /** Each partition must present the key of its region and key label. */
   keys: HeldKey<Algorithm>[];
   /** Which partitions must sign for a signature to count. */
   quorum: QuorumPolicy;
-  signTimeoutMs: number;
   logger: Logger;
   /** Told of every verified signature, probes too, and how long the token took; must not throw. */
   onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
@@ -80,11 +80,12 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
 
 /** The running partitions that hold one of the keys, and new ones for the other keys. */
 function startMembers<Algorithm extends KeyAlgorithm>(
-  { partitions, keys, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
+  { partitions, keys, sessions, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
   running: readonly Partition<HeldKey<Algorithm>>[],
   changes: EventEmitter,
 ): Partition<HeldKey<Algorithm>>[] {
-  const times = {
+  const settings = {
+    sessions,
     signTimeoutMs,
     startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
     probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
@@ -93,7 +94,7 @@ function startMembers<Algorithm extends KeyAlgorithm>(
   return pairs.map(
     ({ token, key }) =>
       running.find((member) => isSameKey(member.key, key)) ??
-      new Partition(key, token, times, logger, {
+      new Partition(key, token, settings, logger, {
         changed: () => changes.emit('change'),
         signed: (durationMs) => options.onSigned?.(key, durationMs),
       }),
@@ -161,6 +162,12 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
       this.#quorum,
       ready.map(({ key }) => key),
     );
+  }
+
+  /** How many messages every ready partition signs at the same time: as many as the least of them; 1 while none is ready. */
+  get sessions(): number {
+    const ready = this.#members.filter((member) => member.ready);
+    return ready.length === 0 ? 1 : Math.min(...ready.map(({ sessions }) => sessions));
   }
 
   /** Resolves as soon as {@link canSign}, or when the signal aborts. Never rejects. */

@@ -30,8 +30,8 @@ export type TokenAccess = 'read' | 'write';
  * Logging in is a step of its own because it must not be repeated lightly.
  */
 export type SignerRequest =
-  /** Loads the module and finds the token. */
-  | { kind: 'connect'; token: TokenOptions; access: TokenAccess }
+  /** Loads the module, finds the token and opens so many sessions, or as many as the token allows. */
+  | { kind: 'connect'; token: TokenOptions; access: TokenAccess; sessions: number }
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
@@ -39,11 +39,20 @@ export type SignerRequest =
   | { kind: 'inspectKey' }
   /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
+  /** At most as many at the same time as there are sessions; answered in the order in which they end. */
   | { kind: 'sign'; message: Uint8Array }
+  /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };
 
+/** The sessions of a child: at least one. */
+export interface OpenedSessions {
+  sessions: number;
+  /** Return value of PKCS#11 (`CKR_…`) by which the token refused more sessions; absent if it gave all. */
+  refusal?: string;
+}
+
 export interface SignerAnswers {
-  connect: undefined;
+  connect: OpenedSessions;
   logIn: undefined;
   findKey: TokenPublicKey;
   generateKey: TokenPublicKey;

@@ -1,7 +1,7 @@
 /**
  * The program of a partition's child process: one PKCS#11 module, one token, one key. A vendor's module may hang, leak or
- * crash here; the parent then kills this process and starts another. It answers one request at a time, in order, because
- * every PKCS#11 call blocks.
+ * crash here; the parent then kills this process and starts another. Signatures in several sessions are answered as they end;
+ * every other PKCS#11 call blocks.
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -13,12 +13,14 @@ import type { TokenKey } from './tokenKey.ts';
 
 let token: HsmToken | undefined;
 let key: TokenKey | undefined;
+/** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
+const signing = new Set<Promise<unknown>>();
 
-function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
+async function answer(request: SignerRequest): Promise<SignerAnswers[keyof SignerAnswers]> {
   switch (request.kind) {
     case 'connect':
-      token = HsmToken.open(request.token, request.access);
-      return undefined;
+      token = HsmToken.open(request.token, request.access, request.sessions);
+      return token.opened;
     case 'logIn':
       opened(token).logIn();
       return undefined;
@@ -36,6 +38,7 @@ function answer(request: SignerRequest): SignerAnswers[keyof SignerAnswers] {
     case 'sign':
       return opened(key).sign(request.message);
     case 'close':
+      await Promise.all(signing);
       token?.close();
       return undefined;
   }
@@ -47,12 +50,30 @@ function opened<T>(thing: T | undefined): T {
   return thing;
 }
 
-function replyTo(id: number, request: SignerRequest): SignerReply {
+/** Never rejects. */
+async function replyTo(id: number, request: SignerRequest): Promise<SignerReply> {
   try {
-    return { id, answer: answer(request) };
+    return { id, answer: await answer(request) };
   } catch (error) {
     return { id, failure: describe(error) };
   }
+}
+
+/** Never rejects. */
+async function serve({ id, ...request }: SignerRequest & { id: number }): Promise<void> {
+  const replied = replyTo(id, request);
+  if (request.kind === 'sign') signing.add(replied);
+  const reply = await replied;
+  signing.delete(replied);
+  process.send?.(reply, () => {
+    if (request.kind === 'close') process.exit(0);
+  });
+}
+
+/** If a signature hangs, so would the exit, and the lifeline ends this process. Never rejects. */
+async function leave(): Promise<void> {
+  await Promise.all(signing);
+  process.exit(0);
 }
 
 function describe(error: unknown): { code: string; detail: string; pinFileVersion?: string | undefined } {
@@ -73,10 +94,5 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 
 new Worker(new URL(`./lifeline${extname(import.meta.url)}`, import.meta.url)).unref();
 
-process.on('disconnect', () => process.exit(0));
-process.on('message', ({ id, ...request }: SignerRequest & { id: number }) => {
-  const reply = replyTo(id, request);
-  process.send?.(reply, () => {
-    if (request.kind === 'close') process.exit(0);
-  });
-});
+process.on('disconnect', () => void leave());
+process.on('message', (request: SignerRequest & { id: number }) => void serve(request));

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { TokenOptions } from './protocol.ts';
 
 /**
@@ -89,6 +90,21 @@ const PIN_REMEDY =
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
   return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
+}
+
+/** One line for a change of a partition; an alarm where only an administrator can mend it. */
+export function logState(logger: Logger, state: PartitionState, failure?: SignerFailure): void {
+  const remedy = failure && signerRemedy(failure);
+  const record = { state, code: failure?.code, detail: failure?.detail, remedy };
+  if (state === 'ready') logger.info({ event: 'partition_back', state }, 'HSM partition ready');
+  else if (failure === undefined) logger.info({ state }, `HSM partition ${state}`);
+  else if (remedy === undefined && state === 'unavailable')
+    logger.warn({ event: 'partition_lost', ...record }, 'HSM partition unavailable, its signer is replaced');
+  else
+    logger.error(
+      { event: 'partition_useless', ...record },
+      'HSM partition is of no use until somebody mends it',
+    );
 }
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';

@@ -38,11 +38,13 @@ export class SignerProcess {
   #lost = Promise.withResolvers<SignerFailure>();
   #failure: SignerFailure | undefined;
 
-  constructor(token: TokenOptions, region: string, onOutput: (line: string) => void) {
+  /** For signatures in so many sessions at the same time. */
+  constructor(token: TokenOptions, region: string, sessions: number, onOutput: (line: string) => void) {
     this.lost = this.#lost.promise;
     // The arguments are for `ps`. The fifth descriptor is the lifeline (lifeline.ts).
     this.#child = fork(PROGRAM, [region, token.keyLabel], {
-      env: { ...BASE_ENVIRONMENT, ...token.environment },
+      // Each session that signs keeps a thread of the pool waiting.
+      env: { ...BASE_ENVIRONMENT, UV_THREADPOOL_SIZE: String(sessions), ...token.environment },
       // Or SIGUSR1 would open an inspector in the process that knows the PIN.
       execArgv: ['--disable-sigusr1'],
       serialization: 'advanced',

@@ -5,9 +5,9 @@ import { algorithmOfCurve, EC_PARAMS, EDWARDS25519_BY_NAME, encodeRsaSpki, encod
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
-import type { TokenAccess, TokenOptions } from './protocol.ts';
+import type { OpenedSessions, TokenAccess, TokenOptions } from './protocol.ts';
 import { isPinRefusal, SignerFailure } from './signerFailure.ts';
-import { AFTER_LOGIN, HISTORY, PROTECTION, readAttribute, TokenKey, unmetBy } from './tokenKey.ts';
+import { AFTER_LOGIN, attributeOf, HISTORY, PROTECTION, TokenKey, unmetBy } from './tokenKey.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
@@ -51,12 +51,14 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> 
 };
 
 /**
- * One token through one session, its user logged in or about to be: PKCS#11 allows one operation per session, and every
- * call here blocks. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
+ * One token, its user logged in or about to be, and the sessions to sign in: PKCS#11 allows one operation per session. Every call
+ * here blocks, in the first session. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
  */
 export class HsmToken {
+  readonly opened: OpenedSessions;
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
+  readonly #sessions: readonly [Buffer, ...Buffer[]];
   readonly #keyLabel: string;
   readonly #pinFile: string;
   readonly #pinSource: string;
@@ -65,25 +67,38 @@ export class HsmToken {
 
   private constructor(
     module: pkcs11.PKCS11,
-    session: Buffer,
+    sessions: readonly [Buffer, ...Buffer[]],
+    refusal: string | undefined,
     hasLogin: boolean,
     { keyLabel, pinFile, pinSource = pinFile }: TokenOptions,
   ) {
+    this.opened = { sessions: sessions.length, ...(refusal !== undefined && { refusal }) };
     this.#module = module;
-    this.#session = session;
+    this.#session = sessions[0];
+    this.#sessions = sessions;
     this.#keyLabel = keyLabel;
     this.#pinFile = pinFile;
     this.#pinSource = pinSource;
     this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
-  /** Loads the module, finds the token and opens the session, without a PIN. Writable only to make keys. */
-  static open(options: TokenOptions, access: TokenAccess): HsmToken {
-    const module = loadModule(options);
+  /** Loads the module, finds the token and opens the sessions, without a PIN. Writable only to make keys. */
+  static open(options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
+    const { module, allowsThreads } = loadModule(options, sessionsWanted > 1);
     const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
-    const session = module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
-    return new HsmToken(module, session, hasLogin, options);
+    const open = () => module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
+    const sessions: [Buffer, ...Buffer[]] = [open()];
+    let refusal = allowsThreads || sessionsWanted === 1 ? undefined : 'CKR_CANT_LOCK';
+    while (refusal === undefined && sessions.length < sessionsWanted) {
+      try {
+        sessions.push(open());
+      } catch (error) {
+        refusal = asPkcs11Error(error)?.message;
+        if (refusal === undefined) throw error;
+      }
+    }
+    return new HsmToken(module, sessions, refusal, hasLogin, options);
   }
 
   /** One attempt at the PIN. */
@@ -107,7 +122,7 @@ export class HsmToken {
     const privateKey = this.#findOne('private', pkcs11.CKO_PRIVATE_KEY);
     const publicKey = this.#findOne('public', pkcs11.CKO_PUBLIC_KEY);
     const halves = { privateKey, publicKey: this.#readPublicKey(publicKey) };
-    return new TokenKey(this.#module, this.#session, halves, this.#protection);
+    return new TokenKey(this.#module, this.#sessions, halves, this.#protection);
   }
 
   /** Makes a key pair that cannot leave the token, and checks that the token reports it so. */
@@ -138,7 +153,7 @@ export class HsmToken {
 
   close(): void {
     this.#module.C_Logout(this.#session);
-    this.#module.C_CloseSession(this.#session);
+    for (const session of this.#sessions) this.#module.C_CloseSession(session);
     this.#module.C_Finalize();
   }
 
@@ -223,7 +238,7 @@ export class HsmToken {
   }
 
   #attribute(object: Buffer, type: number): Buffer {
-    return readAttribute(object, type, this.#module, this.#session);
+    return attributeOf(object, type, this.#module, this.#session);
   }
 
   #publicTemplate(algorithm: KeyAlgorithm): pkcs11.Template {

@@ -3,6 +3,7 @@ import { sha256 } from '../base/crypto.ts';
 import { encodeEcdsaSignature } from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import type { KeyProtection } from './protocol.ts';
+import { SignerFailure } from './signerFailure.ts';
 
 /** PKCS#11 3.0, section 2.3.5; pkcs11js knows the names of version 2.30 only. */
 const CKM_EDDSA = 0x1057;
@@ -37,22 +38,33 @@ export const HISTORY: typeof PROTECTION = [
   ['CKA_LOCAL', pkcs11.CKA_LOCAL, true],
 ];
 
+/** A session, and what it signs: the binding keeps no reference to the bytes that its thread reads. */
+interface SigningSession {
+  handle: Buffer;
+  input?: Buffer;
+}
+
 /** A private key on a token, by its handle, and the public key that goes by the same label. */
 export class TokenKey {
   readonly publicKey: TokenPublicKey;
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
+  readonly #isOnlySession: boolean;
+  /** The session that has rested longest signs next, so that none is unused for long. */
+  readonly #idle: SigningSession[];
   readonly #handle: Buffer;
   readonly #protection: typeof PROTECTION;
 
   constructor(
     module: pkcs11.PKCS11,
-    session: Buffer,
+    sessions: readonly [Buffer, ...Buffer[]],
     halves: { privateKey: Buffer; publicKey: TokenPublicKey },
     protection: typeof PROTECTION,
   ) {
     this.#module = module;
-    this.#session = session;
+    this.#session = sessions[0];
+    this.#isOnlySession = sessions.length === 1;
+    this.#idle = sessions.map((handle) => ({ handle }));
     this.#handle = halves.privateKey;
     this.publicKey = halves.publicKey;
     this.#protection = protection;
@@ -67,19 +79,30 @@ export class TokenKey {
 
   /**
    * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
-   * the parent does that.
+   * the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the token.
    */
-  sign(message: Uint8Array): Uint8Array {
-    const { algorithm } = this.publicKey;
-    const mechanism = { mechanism: SIGNING[algorithm] };
-    const input = Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message);
-    this.#module.C_SignInit(this.#session, mechanism, this.#handle);
-    const raw = this.#module.C_Sign(this.#session, input, Buffer.alloc(SIGNATURE_BYTES_MAX));
-    return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
+  async sign(message: Uint8Array): Promise<Uint8Array> {
+    const session = this.#idle.shift();
+    if (session === undefined) throw new SignerFailure('signer_error', 'all sessions are in use');
+    try {
+      const { algorithm } = this.publicKey;
+      const [input, output] = [
+        Buffer.from(algorithm === 'ecdsa-p256' ? sha256(message) : message),
+        Buffer.alloc(SIGNATURE_BYTES_MAX),
+      ];
+      session.input = input;
+      this.#module.C_SignInit(session.handle, { mechanism: SIGNING[algorithm] }, this.#handle);
+      const raw = this.#isOnlySession
+        ? this.#module.C_Sign(session.handle, input, output)
+        : await this.#module.C_SignAsync(session.handle, input, output);
+      return algorithm === 'ecdsa-p256' ? encodeEcdsaSignature(raw) : raw;
+    } finally {
+      this.#idle.push(session);
+    }
   }
 }
 
-export function readAttribute(object: Buffer, type: number, module: pkcs11.PKCS11, session: Buffer): Buffer {
+export function attributeOf(object: Buffer, type: number, module: pkcs11.PKCS11, session: Buffer): Buffer {
   const [attribute] = module.C_GetAttributeValue(session, object, [{ type }]);
   return attribute?.value ?? Buffer.alloc(0);
 }
@@ -92,6 +115,6 @@ export function unmetBy(
   session: Buffer,
 ): string[] {
   return expected
-    .filter(([, type, value]) => (readAttribute(object, type, module, session)[0] === 1) !== value)
+    .filter(([, type, value]) => (attributeOf(object, type, module, session)[0] === 1) !== value)
     .map(([name, , value]) => `${name} = ${!value}`);
 }

@@ -56,6 +56,7 @@ export async function openTimestampingOf(
     ...timestamp,
     clock,
     certificatesDir,
+    sessions: kms.sessions,
     signTimeoutMs: kms.signTimeoutMs,
     logger,
   };

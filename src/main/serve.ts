@@ -99,6 +99,7 @@ export async function serve(config: Config): Promise<void> {
     await openSigning({
       store,
       partitions: config.kms.partitions,
+      sessions: config.kms.sessions,
       signTimeoutMs: config.kms.signTimeoutMs,
       clock: time.date,
       logger,

@@ -102,6 +102,11 @@ export class Signing {
     return this.#current.partitions.canSign();
   }
 
+  /** See {@link Partitions.sessions}. */
+  get sessions(): number {
+    return this.#current.partitions.sessions;
+  }
+
   /** Resolves as soon as {@link canSign}, when another epoch begins, or when the signal aborts. Never rejects. */
   recovered(signal: AbortSignal): Promise<void> {
     const over = new AbortController();

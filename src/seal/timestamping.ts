@@ -34,6 +34,8 @@ export interface TimestampingOptions {
   certificatesDir: string;
   policy: string;
   clock: TrustedClock;
+  /** Of each key of the built-in authority, and the time-out of its signatures: see PartitionSettings. */
+  sessions: number;
   signTimeoutMs: number;
   logger: Logger;
 }
@@ -124,7 +126,7 @@ export async function openTimestamping(
 const BUILT_IN = 'built-in';
 
 async function openBuiltIn(
-  { keys, certificatesDir, policy, signTimeoutMs, clock, logger }: TimestampingOptions,
+  { keys, certificatesDir, policy, sessions, signTimeoutMs, clock, logger }: TimestampingOptions,
   adopt: (close: () => Promise<void>) => void,
 ): Promise<BuiltInAuthority> {
   const installed = keys.map((token) => readInstalled(certificatesDir, token));
@@ -132,6 +134,7 @@ async function openBuiltIn(
     partitions: [...keys],
     keys: installed.map(({ key }) => key),
     quorum: { needed: 1 },
+    sessions,
     signTimeoutMs,
     logger,
   });

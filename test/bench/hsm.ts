@@ -60,8 +60,8 @@ const [BEFORE_MS, STRUCK_MS, RETURN_MS] = [500, 1250, 2000];
 const EVENT_MS = BEFORE_MS + STRUCK_MS + RETURN_MS;
 
 /**
- * What the HSM's pace and its failures cost clients: seals per second where each signature takes 70 ms in the one session
- * there is, and latencies while one of three partitions is lost. Every request must end in a seal.
+ * What the HSM's pace and its failures cost clients: seals per second where each signature takes 70 ms, and latencies
+ * while one of three partitions is lost. Every request must end in a seal.
  */
 export async function benchHsm(
   plan: HsmPlan,
@@ -152,7 +152,7 @@ const EVENT_COLUMNS = ['one of three', 'quorum', 'seals/s', 'p50 ms', 'p99 ms', 
 
 export function renderHsm({ delays, events }: HsmReport): string {
   return [
-    `A slow HSM: ${DELAY_MS} ms for each signature, one session. No seal is quicker than its signature, so n connections`,
+    `A slow HSM: ${DELAY_MS} ms for each signature. No seal is quicker than its signature, so n connections`,
     `that wait for their answers get n / ${DELAY_MS} ms at most: the last column, and what it is to the prompt rate.`,
     table(DELAY_COLUMNS, delays.flatMap(delayRows)),
     '',

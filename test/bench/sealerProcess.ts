@@ -38,6 +38,7 @@ const onFatal = (error: unknown) => {
 const signing = await openSigning({
   store,
   partitions: JSON.parse(partitionsJson) as PartitionOptions[],
+  sessions: 2,
   signTimeoutMs: 5000,
   clock: systemClock,
   logger,

@@ -206,6 +206,14 @@ t.test('where there is no room, what is not well stays, and what to do about it'
     ...status,
     ready: false,
     environment: 'env_\u001b[2Jevil',
+    partitions: {
+      ...status.partitions,
+      members: status.partitions.members.map((member) => ({
+        ...member,
+        sessions: 1,
+        sessions_refused: 'CKR_SESSION_COUNT',
+      })),
+    },
     parts: status.parts.map((part) =>
       part.name === 'store' ? { ...part, ready: false, detail: 'nothing left', remedy: 'make room' } : part,
     ),
@@ -219,4 +227,5 @@ t.test('where there is no room, what is not well stays, and what to do about it'
   t.match(shown.join('\n'), /✗ NOT READY {2}pdfseald .*\n[\s\S]*✗ store +nothing left\n +→ make room/);
   t.notMatch(render(looks, Date.now()).join(''), `${ESC}[2J`, 'no text moves the cursor');
   t.match(render(looks, Date.now()).join('\n'), /! config +another content/);
+  t.match(render(looks, Date.now()).join('\n'), /eu\/\S+ .*, only 1 session \(CKR_SESSION_COUNT\)/);
 });

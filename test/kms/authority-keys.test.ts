@@ -89,6 +89,7 @@ t.test('each partition of an authority signs by itself', async (t) => {
     partitions: [rsa, item(site.tokens, 1)],
     keys: [key, { ...item(site.keys, 1), algorithm: 'ecdsa-p256' as const }],
     quorum: { needed: 1 },
+    sessions: 2,
     signTimeoutMs: 60_000,
     logger: site.logger,
   });

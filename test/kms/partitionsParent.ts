@@ -7,6 +7,7 @@ const partitions = await openPartitions({
   partitions: [token],
   keys: [key],
   quorum: { needed: 1 },
+  sessions: 2,
   signTimeoutMs: 60_000,
   logger: pino({ level: 'silent' }),
 });

@@ -67,6 +67,7 @@ async function makeHouse(t: Test) {
         certificatesDir,
         policy: POLICY,
         clock,
+        sessions: 2,
         signTimeoutMs: 60_000,
         logger: LOGGER,
         ...options,

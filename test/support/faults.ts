@@ -12,27 +12,31 @@ import { findModule } from './partitions.ts';
 import { changePin, hangModule, takeToken } from './tamper.ts';
 
 /**
- * What goes wrong in the module: it crashes in C_Sign, gives signatures with flipped bits, has no session left, or takes
- * so many milliseconds longer for each signature or login.
+ * What goes wrong in the module: it crashes in C_Sign, gives signatures with flipped bits, has no session left or only so many
+ * for a process, lets the second of each two signatures overtake the first or fail beside it, or takes so many milliseconds
+ * longer for each signature or login.
  */
 export type ModuleFault =
   | 'crash'
   | 'garbage'
   | 'sessions'
+  | { sessions: number }
+  | { overtaken: 'by a signature' | 'by a failure' }
   | { signDelayMs: number }
   | { loginDelayMs: number }
   | Peculiarity;
 
 /**
  * What is no fault but how some devices are: Ed25519 is known by its name only, CKA_ID cannot be set, both halves of a pair
- * are one object, there is no log-in (so nothing is private), another slot holds a card of others. `not-private` is a fault: a
- * token with a log-in whose key is there without one.
+ * are one object, there is no log-in (so nothing is private), another slot holds a card of others, the module has no locks.
+ * `not-private` is a fault: a token with a log-in whose key is there without one.
  */
 export type Peculiarity =
   | 'named-curve'
   | 'fixed-id'
   | 'one-object'
   | 'no-login'
+  | 'no-locks'
   | 'not-private'
   | 'foreign-card';
 
@@ -68,6 +72,8 @@ export function setFault(partition: PartitionOptions, fault: ModuleFault | undef
 
 function faultText(fault: ModuleFault | undefined): string {
   if (typeof fault !== 'object') return fault ?? 'none';
+  if ('sessions' in fault) return `sessions ${fault.sessions}`;
+  if ('overtaken' in fault) return `overtake ${Number(fault.overtaken === 'by a failure')}`;
   return 'signDelayMs' in fault ? `sign-delay ${fault.signDelayMs}` : `login-delay ${fault.loginDelayMs}`;
 }
 
@@ -79,7 +85,7 @@ export function refusedLogins(partition: PartitionOptions): number {
 /** How often the module played the fault. */
 export function faultsPlayed(
   partition: PartitionOptions,
-  fault: 'crash' | 'garbage' | 'sessions' | Peculiarity,
+  fault: 'crash' | 'garbage' | 'sessions' | 'overtake' | Peculiarity,
 ): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }

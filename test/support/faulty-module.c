@@ -1,11 +1,12 @@
 /*
  * A PKCS#11 module that is SoftHSM until told otherwise. In the folder $FAULTY_DIR, the file `fault` says what goes wrong
- * from the next call on, and `calls` gets a line for each login and each fault played. Compiled by faults.ts, which
- * defines REAL_MODULE.
+ * from the next call on, and `calls` gets a line for each login and each fault played. Holds no lock, so signatures in several
+ * sessions go wrong independently of each other. Compiled by faults.ts, which defines REAL_MODULE.
  */
 #include <dlfcn.h>
 #include <limits.h>
 #include <pkcs11.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,14 +45,30 @@ static void sleep_ms(unsigned long ms) {
   nanosleep(&pause, NULL);
 }
 
+/* Some modules have no locks, and say so to those who would call from several threads. */
+static CK_RV initialize(CK_VOID_PTR arguments) {
+  unsigned long value;
+  CK_C_INITIALIZE_ARGS *given = arguments;
+  if (given && given->flags & CKF_OS_LOCKING_OK && told("no-locks", &value)) {
+    record("no-locks", 0);
+    return CKR_CANT_LOCK;
+  }
+  return real->C_Initialize(arguments);
+}
+
+/* Sessions that this process has opened: the number after the fault is how many it gets. */
+static atomic_ulong sessions_open;
+
 static CK_RV open_session(CK_SLOT_ID slot, CK_FLAGS flags, CK_VOID_PTR application, CK_NOTIFY notify,
                           CK_SESSION_HANDLE_PTR session) {
   unsigned long value;
-  if (told("sessions", &value)) {
-    record("sessions", 0);
+  if (told("sessions", &value) && sessions_open >= value) {
+    record("sessions", value);
     return CKR_SESSION_COUNT;
   }
-  return real->C_OpenSession(slot, flags, application, notify, session);
+  CK_RV result = real->C_OpenSession(slot, flags, application, notify, session);
+  if (result == CKR_OK) sessions_open += 1;
+  return result;
 }
 
 static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR pin, CK_ULONG pin_bytes) {
@@ -62,6 +79,20 @@ static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR
   return result;
 }
 
+/*
+ * Of each two signatures the first one waits until the second one has ended, so they must be under way at the same time. With a
+ * number after the fault, the second one fails instead, and the first one waits for ever.
+ */
+static atomic_ulong overtakers_begun, overtakers_ended;
+
+static CK_RV overtake(unsigned long fails) {
+  unsigned long turn = ++overtakers_begun;
+  int is_second = turn % 2 == 0;
+  record("overtake", turn);
+  while (!is_second && (fails || overtakers_ended < turn)) sleep_ms(1);
+  return is_second && fails ? CKR_DEVICE_ERROR : CKR_OK;
+}
+
 static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_bytes, CK_BYTE_PTR signature,
                   CK_ULONG_PTR signature_bytes) {
   unsigned long value;
@@ -70,11 +101,14 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
     record("crash", 0);
     *(volatile int *)NULL = 0;
   }
+  int overtakes = told("overtake", &value);
+  if (overtakes && overtake(value) != CKR_OK) return CKR_DEVICE_ERROR;
   CK_RV result = real->C_Sign(session, data, data_bytes, signature, signature_bytes);
   if (result == CKR_OK && signature && told("garbage", &value)) {
     record("garbage", 0);
     for (CK_ULONG n = 0; n < *signature_bytes; n++) signature[n] ^= 0x5a;
   }
+  if (overtakes) overtakers_ended += 1;
   return result;
 }
 
@@ -181,6 +215,7 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
     if (!get || get(&real) != CKR_OK) return CKR_GENERAL_ERROR;
     faulty = *real;
     faulty.C_GetFunctionList = C_GetFunctionList;
+    faulty.C_Initialize = initialize;
     faulty.C_OpenSession = open_session;
     faulty.C_Login = login;
     faulty.C_Sign = sign;

@@ -96,6 +96,9 @@ export const MESSAGE = Buffer.from('seal.example.com/test/2026\n1\nq83vEjRWeJA=\
 /** For waits that end by themselves. */
 export const NEVER = new AbortController().signal;
 
+/** As configured by default, with a time-out that no busy machine reaches. */
+export const SETTINGS = { sessions: 2, signTimeoutMs: 60_000 };
+
 export interface Site {
   tokens: PartitionOptions[];
   keys: LogKey[];
@@ -123,14 +126,14 @@ export async function makeSite(t: Test, ...algorithms: SignatureAlgorithm[]): Pr
   const tokens = made.map(({ token }) => token);
   const keys = made.map(({ key }) => key);
   const open = async (options: Partial<PartitionsOptions> = {}) => {
-    const defaults = { partitions: tokens, keys, quorum: { needed: 1 }, signTimeoutMs: 60_000, logger };
+    const defaults = { ...SETTINGS, partitions: tokens, keys, quorum: { needed: 1 }, logger };
     const partitions = await openPartitions({ ...defaults, ...options });
     t.teardown(() => partitions.close());
     return partitions;
   };
   const openSigningOn = async (store: Store, options: Partial<SigningOptions> = {}) => {
     const onFatal = (error: unknown) => t.fail(String(error));
-    const defaults = { store, partitions: tokens, signTimeoutMs: 60_000, clock: Date.now, logger, onFatal };
+    const defaults = { ...SETTINGS, store, partitions: tokens, clock: Date.now, logger, onFatal };
     const signing = await openSigning({ ...defaults, ...options });
     t.teardown(() => signing.close());
     return signing;

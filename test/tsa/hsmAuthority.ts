@@ -44,6 +44,7 @@ export async function openHsmAuthority(
     partitions: [unitToken],
     keys: [key],
     quorum: { needed: 1 },
+    sessions: 2,
     signTimeoutMs,
     logger: SILENT,
   });

@@ -27,6 +27,10 @@ export const partitionSchema = z.object({
   last_error: z.string().exactOptional(),
   signatures: count,
   restarts: count,
+  sessions: count.describe(
+    'Signatures it gives at the same time: `kms.sessions`, or fewer if the token refuses more.',
+  ),
+  sessions_refused: z.string().exactOptional().describe('How the token refused more sessions: `CKR_…`.'),
   pid: z.int().exactOptional(),
   returns_at: time.exactOptional().describe('When one that was withdrawn is put back by itself.'),
 });
@@ -62,7 +66,7 @@ export function presentPartitions(
 }
 
 function presentPartition(status: PartitionStatus, drills: Pick<Drills, 'returnsAt'>): PresentedPartition {
-  const { region, keyLabel, since, lastError, ...others } = status;
+  const { region, keyLabel, since, lastError, sessionsRefused, ...others } = status;
   const name = kmsKeyId({ region, keyLabel });
   const returnsAt = drills.returnsAt(name);
   return {
@@ -70,6 +74,7 @@ function presentPartition(status: PartitionStatus, drills: Pick<Drills, 'returns
     since: toRfc3339(since),
     ...others,
     ...(lastError !== undefined && { last_error: lastError }),
+    ...(sessionsRefused !== undefined && { sessions_refused: sessionsRefused }),
     ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
   };
 }

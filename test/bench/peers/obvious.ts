@@ -23,7 +23,7 @@ const [folder = '', token = ''] = process.argv.slice(2);
 const uploadDir = join(folder, 'uploads');
 await mkdir(uploadDir);
 const options = JSON.parse(token);
-const hsm = HsmToken.open(options, 'write');
+const hsm = HsmToken.open(options, 'write', 1);
 hsm.logIn();
 const key = hsm.generateKey('ed25519');
 const authority = await openTimestamps();
@@ -43,12 +43,12 @@ async function digestsOf(path: string): Promise<{ sha256: string; sha512: string
 async function openTimestamps() {
   const module = join(folder, 'timestamp.so');
   await copyFile(options.module, module);
-  const stamping = HsmToken.open({ ...options, module, keyLabel: 'obvious-timestamp' }, 'write');
+  const stamping = HsmToken.open({ ...options, module, keyLabel: 'obvious-timestamp' }, 'write', 1);
   stamping.logIn();
   const stampKey = stamping.generateKey('ecdsa-p256');
   const inUse: KeyInUse = {
     key: stampKey.publicKey as KeyInUse['key'] & { algorithm: AuthorityAlgorithm },
-    sign: async (message) => stampKey.sign(message),
+    sign: (message) => stampKey.sign(message),
   };
   const [notBefore, notAfter] = [Date.now() - 60_000, Date.now() + 86_400_000];
   const root = await issueRoot({ subject: { commonName: 'Obvious' }, notBefore, notAfter }, inUse);
@@ -76,7 +76,7 @@ app.use(async (ctx) => {
     phase: 'completed',
     ...(await digestsOf(filepath)),
   };
-  const signature = key.sign(Buffer.from(JSON.stringify(job)));
+  const signature = await key.sign(Buffer.from(JSON.stringify(job)));
   const digest = createHash('sha512').update(signature).digest();
   const token = await authority.answerQuery(
     encodeQuery({ imprint: { algorithm: 'sha512', digest }, certReq: true }),

@@ -1,0 +1,167 @@
+import t, { type Test } from 'tap';
+import type { PartitionsOptions } from '../../src/kms/partitions.ts';
+import { SessionQueue } from '../../src/kms/sessionQueue.ts';
+import { verifySignature } from '../../src/log/verifierKey.ts';
+import {
+  behindFaulty,
+  buildFaultyModule,
+  faultsPlayed,
+  type ModuleFault,
+  setFault,
+} from '../support/faults.ts';
+import { allReady, isAlive, item, MESSAGE, makeSite, pidOf, statesOf } from '../support/partitions.ts';
+import { until } from '../support/until.ts';
+
+/** One partition behind the module with faults. */
+async function makeFaultySite(t: Test, algorithm: 'ed25519' | 'ecdsa-p256' = 'ed25519') {
+  const site = await makeSite(t, algorithm);
+  const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
+  const open = async (fault?: ModuleFault, options: Partial<PartitionsOptions> = {}) => {
+    setFault(token, fault);
+    return site.open({ partitions: [token], ...options });
+  };
+  return { site, token, key: item(site.keys, 0), open };
+}
+
+for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
+  t.test(
+    `two ${algorithm} signatures are under way at the same time, and the second may be first`,
+    async (t) => {
+      const { token, key, open } = await makeFaultySite(t, algorithm);
+      const partitions = await open();
+      t.equal(partitions.sessions, 2);
+      setFault(token, { overtaken: 'by a signature' });
+      const signer = item(partitions.signers, 0);
+      const ended: number[] = [];
+      // An odd one at the end would wait for ever.
+      const messages = Array.from({ length: 10 }, (_, index) => Buffer.from(`message ${index}`));
+      const signatures = await Promise.all(
+        messages.map(async (message, index) => {
+          const signature = await signer.sign(message);
+          ended.push(index);
+          return signature;
+        }),
+      );
+      t.strictSame(ended, [1, 0, 3, 2, 5, 4, 7, 6, 9, 8]);
+      t.ok(
+        messages.every((message, index) =>
+          verifySignature(key, message, signatures[index] ?? new Uint8Array()),
+        ),
+      );
+      t.equal(faultsPlayed(token, 'overtake'), 10);
+      t.match(partitions.status(), [{ state: 'ready', sessions: 2, signatures: 10, restarts: 0 }]);
+      t.notOk('sessionsRefused' in item(partitions.status(), 0));
+    },
+  );
+}
+
+t.test('a failure of one of two under way ends both, and the child', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open();
+  const pid = pidOf(partitions);
+  setFault(token, { overtaken: 'by a failure' });
+  const signer = item(partitions.signers, 0);
+  t.strictSame(await Promise.all([signer.sign(MESSAGE), signer.sign(MESSAGE)]), [undefined, undefined]);
+  setFault(token, undefined);
+  await until('the child gone', () => !isAlive(pid));
+  await allReady(partitions);
+  t.match(partitions.status(), [{ lastError: 'CKR_DEVICE_ERROR', restarts: 1, sessions: 2 }]);
+  t.ok(await signer.sign(MESSAGE));
+});
+
+for (const { fault, code, refused } of [
+  { fault: { sessions: 1 }, code: 'CKR_SESSION_COUNT', refused: 'sessions' },
+  { fault: 'no-locks', code: 'CKR_CANT_LOCK', refused: 'no-locks' },
+] as const) {
+  t.test(`a token with one session only works on with it (${code})`, async (t) => {
+    const { site, token, open } = await makeFaultySite(t);
+    const partitions = await open(fault);
+    t.equal(partitions.sessions, 1);
+    const signer = item(partitions.signers, 0);
+    const many = await Promise.all(Array.from({ length: 5 }, () => signer.sign(MESSAGE)));
+    t.ok(many.every((signature) => signature !== undefined));
+    process.kill(pidOf(partitions), 'SIGKILL');
+    await until('another child', () => faultsPlayed(token, refused) === 2);
+    await allReady(partitions);
+    t.match(partitions.status(), [{ sessions: 1, sessionsRefused: code }]);
+    const told = new RegExp(`"level":40[^\\n]*"sessions":1,"wanted":2,"code":"${code}"`, 'g');
+    t.equal(site.log().match(told)?.length, 1, 'said once');
+  });
+}
+
+t.test('one session is all that is asked for, if configured so', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open({ sessions: 1 }, { sessions: 1 });
+  t.equal(faultsPlayed(token, 'sessions'), 0);
+  t.match(partitions.status(), [{ state: 'ready', sessions: 1, sessionsRefused: undefined }]);
+  setFault(token, { signDelayMs: 300 });
+  const [first, second] = [
+    item(partitions.signers, 0).sign(MESSAGE),
+    item(partitions.signers, 0).sign(MESSAGE),
+  ];
+  await partitions.withdraw('region-0', { belowQuorum: true });
+  t.ok((await first) && (await second), 'both are signed before the child goes');
+});
+
+t.test('the time-out counts from when a message has a session', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open(undefined, { signTimeoutMs: 4000 });
+  setFault(token, { signDelayMs: 1500 });
+  const signer = item(partitions.signers, 0);
+  const many = await Promise.all(Array.from({ length: 6 }, () => signer.sign(MESSAGE)));
+  t.ok(
+    many.every((signature) => signature !== undefined),
+    'the last ones wait for longer than that',
+  );
+  t.match(partitions.status(), [{ restarts: 0 }]);
+});
+
+t.test('a withdrawal waits for all that is under way', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open();
+  setFault(token, { overtaken: 'by a signature' });
+  const signer = item(partitions.signers, 0);
+  const before = Array.from({ length: 4 }, () => signer.sign(MESSAGE));
+  const withdrawal = partitions.withdraw('region-0', { belowQuorum: true });
+  const after = signer.sign(MESSAGE);
+  await withdrawal;
+  t.ok((await Promise.all(before)).every((signature) => signature !== undefined));
+  t.equal(await after, undefined, 'what comes later is not signed');
+  t.strictSame(statesOf(partitions), ['withdrawn']);
+  t.equal(partitions.sessions, 1, 'nobody is ready');
+  setFault(token, undefined);
+  await partitions.restore('region-0');
+  await allReady(partitions);
+  t.ok(await signer.sign(MESSAGE));
+});
+
+t.test('the queue: in order, up to the width, and alone', async (t) => {
+  const queue = new SessionQueue();
+  queue.width = 2;
+  const running = new Set<string>();
+  const seen: string[] = [];
+  const ends = new Map<string, () => void>();
+  const take = (name: string, isAlone = false) =>
+    queue.take(
+      async () => {
+        running.add(name);
+        seen.push([...running].join(''));
+        await new Promise<void>((end) => ends.set(name, end));
+        running.delete(name);
+      },
+      { isAlone },
+    );
+  const end = async (name: string) => {
+    await until(name, () => ends.has(name));
+    ends.get(name)?.();
+  };
+  const all = [take('a'), take('b'), take('c'), take('D', true), take('e'), take('f')];
+  for (const name of ['b', 'c', 'a', 'D', 'f', 'e']) await end(name);
+  await Promise.all(all);
+  t.strictSame(seen, ['a', 'ab', 'ac', 'D', 'e', 'ef']);
+  await t.rejects(
+    queue.take(() => Promise.reject(new Error('of the task'))),
+    { message: 'of the task' },
+  );
+  t.equal(await queue.take(async () => 'next', { isAlone: true }), 'next');
+});
