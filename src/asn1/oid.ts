@@ -1,3 +1,6 @@
+import { fromBinary, toBinary } from '../base/bytes.ts';
+import { remember } from '../base/remember.ts';
+
 /** Object identifiers, by the names their standards give them. */
 export const OID = {
   sha256: '2.16.840.1.101.3.4.2.1',
@@ -55,19 +58,25 @@ export function isOid(text: string): boolean {
   return encodeOid(text).length <= CONTENT_BYTES_MAX;
 }
 
-/** Content octets (X.690, section 8.19). Arcs can have any size: `2.25` needs 128 bits, and node-forge has only 32. */
-export function encodeOid(dotted: string): Uint8Array {
+/** More than the object identifiers of all structures of this service. */
+const REMEMBERED_MAX = 256;
+
+/** Content octets (X.690, section 8.19). Arcs can have any size: `2.25` needs 128 bits. */
+export const encodeOid: (dotted: string) => Uint8Array = remember(REMEMBERED_MAX, (dotted) => {
   const [root = 0n, second = 0n, ...arcs] = dotted.split('.').map(BigInt);
   return Uint8Array.from([root * 40n + second, ...arcs].flatMap(base128));
-}
+});
 
 /** The dotted form; undefined for an invalid object identifier. */
 export function decodeOid(content: Uint8Array): string | undefined {
-  if (content.length === 0 || content.length > CONTENT_BYTES_MAX) return undefined;
+  return content.length > CONTENT_BYTES_MAX ? undefined : decode(toBinary(content));
+}
+
+const decode = remember(REMEMBERED_MAX, (binary) => {
   const numbers: bigint[] = [];
   let number = 0n;
   let begun = false;
-  for (const octet of content) {
+  for (const octet of fromBinary(binary)) {
     // With a leading 0x80, one object identifier could have many encodings.
     if (!begun && octet === 0x80) return undefined;
     number = (number << 7n) | BigInt(octet & 0x7f);
@@ -80,7 +89,7 @@ export function decodeOid(content: Uint8Array): string | undefined {
   if (begun || first === undefined) return undefined;
   const root = first < 80n ? first / 40n : 2n;
   return [root, first - root * 40n, ...arcs].join('.');
-}
+});
 
 function base128(number: bigint): number[] {
   const octets = [Number(number & 0x7fn)];

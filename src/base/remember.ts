@@ -1,0 +1,20 @@
+/**
+ * Remembers what a pure function made of its newest keys: of `max` at least, and of twice as many at most. The key
+ * must hold everything that the result depends on. All callers share a result, so nobody may change it; an undefined
+ * one is not remembered.
+ */
+export function remember<Value>(max: number, make: (key: string) => Value): (key: string) => Value {
+  let newest = new Map<string, Value>();
+  let older = new Map<string, Value>();
+  return (key) => {
+    const found = newest.get(key);
+    if (found !== undefined) return found;
+    const value = older.get(key) ?? make(key);
+    if (newest.size >= max) {
+      older = newest;
+      newest = new Map();
+    }
+    newest.set(key, value);
+    return value;
+  };
+}
