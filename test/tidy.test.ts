@@ -161,7 +161,6 @@ t.test('what verifies offline needs nothing of Node in a browser', async (t) => 
     '@noble/hashes/legacy.js',
     '@noble/hashes/sha2.js',
     'canonicalize',
-    'node-forge/lib/asn1.js',
     'zod',
   ]);
   for (const [from, to] of Object.entries(BROWSER)) {

@@ -4,7 +4,6 @@ import {
   contentOf,
   contextTag,
   type Element,
-  encodeDer,
   Fields,
   MalformedDer,
   parseDer,
@@ -26,29 +25,29 @@ import { readSignatureAlgorithm, type SignatureScheme, verifyScheme } from './si
 
 /** A certificate (RFC 5280). */
 export interface Certificate {
-  der: Uint8Array;
+  readonly der: Uint8Array;
   /** DER of the Name. */
-  subject: Uint8Array;
-  issuer: Uint8Array;
+  readonly subject: Uint8Array;
+  readonly issuer: Uint8Array;
   /** The subject, for people. */
-  name: readonly NameAttribute[];
+  readonly name: readonly NameAttribute[];
   /** Content octets of the serial number. */
-  serial: Uint8Array;
+  readonly serial: Uint8Array;
   /** Milliseconds since the epoch, both inclusive. */
-  notBefore: number;
-  notAfter: number;
+  readonly notBefore: number;
+  readonly notAfter: number;
   /** DER SubjectPublicKeyInfo. */
-  spki: Uint8Array;
+  readonly spki: Uint8Array;
   /** undefined when the key is of an unsupported type, or too weak. */
-  publicKey: PublicKey | undefined;
+  readonly publicKey: PublicKey | undefined;
   /** The signed part (DER TBSCertificate), the algorithm, and the signature. No scheme: the algorithm is not supported. */
-  signedBytes: Uint8Array;
-  scheme: SignatureScheme | undefined;
-  signature: Uint8Array;
+  readonly signedBytes: Uint8Array;
+  readonly scheme: SignatureScheme | undefined;
+  readonly signature: Uint8Array;
   /** Content octets of the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), if present. */
-  subjectKeyIdentifier: Uint8Array | undefined;
-  authorityKeyIdentifier: Uint8Array | undefined;
-  extensions: ReadonlyMap<string, Extension>;
+  readonly subjectKeyIdentifier: Uint8Array | undefined;
+  readonly authorityKeyIdentifier: Uint8Array | undefined;
+  readonly extensions: ReadonlyMap<string, Extension>;
 }
 
 interface Extension {
@@ -77,8 +76,10 @@ const PROCESSED: readonly string[] = [
 const PURPOSES_OF_ISSUERS: readonly string[] = [OID.timeStamping, OID.anyExtendedKeyUsage];
 
 /** Reads a certificate. Throws MalformedDer for anything but the DER of one. */
-export function parseCertificate(der: Uint8Array): Certificate {
-  if (der.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
+export function parseCertificate(bytes: Uint8Array): Certificate {
+  if (bytes.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
+  // Copy: the parts are views of it.
+  const der = concatBytes([bytes]);
   const outer = new Fields(parseDer(der));
   const tbs = outer.take(TAG.sequence);
   const algorithm = outer.take(TAG.sequence);
@@ -98,21 +99,21 @@ export function parseCertificate(der: Uint8Array): Certificate {
   const extensions = readExtensions(fields.takeIf(contextTag(3)));
   fields.end();
   // Only the inner one is signed (RFC 5280, section 4.1.1.2).
-  if (!bytesEqual(encodeDer(algorithm), encodeDer(innerAlgorithm)))
+  if (!bytesEqual(algorithm.der, innerAlgorithm.der))
     throw new MalformedDer('two different signature algorithms');
   if (extensions.size > 0 && version !== 3) throw new MalformedDer(`extensions in version ${version}`);
   readName(issuer);
   return {
-    der: concatBytes([der]),
-    subject: encodeDer(subject),
-    issuer: encodeDer(issuer),
+    der,
+    subject: subject.der,
+    issuer: issuer.der,
     name: readName(subject),
     serial,
     notBefore,
     notAfter,
-    spki: encodeDer(spki),
+    spki: spki.der,
     publicKey: readPublicKey(spki),
-    signedBytes: encodeDer(tbs),
+    signedBytes: tbs.der,
     scheme: readSignatureAlgorithm(algorithm),
     signature,
     subjectKeyIdentifier: readSubjectKeyIdentifier(extensions),

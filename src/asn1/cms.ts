@@ -5,7 +5,6 @@ import {
   contentOf,
   contextTag,
   type Element,
-  encodeDer,
   Fields,
   integer,
   MalformedDer,
@@ -16,6 +15,7 @@ import {
   primitiveTag,
   readInteger,
   readOid,
+  retagged,
   sequence,
   setOf,
   TAG,
@@ -64,13 +64,11 @@ export function encodeSignedAttributes(
   content: Uint8Array,
   certificate: Certificate,
 ): Uint8Array {
-  return encodeDer(
-    setOf([
-      attribute(OID.contentType, oid(contentType)),
-      attribute(OID.messageDigest, octetString(sha256(content))),
-      attribute(OID.signingCertificateV2, signingCertificate(certificate)),
-    ]),
-  );
+  return setOf([
+    attribute(OID.contentType, oid(contentType)),
+    attribute(OID.messageDigest, octetString(sha256(content))),
+    attribute(OID.signingCertificateV2, signingCertificate(certificate)),
+  ]);
 }
 
 /** ContentInfo of a SignedData of one signer. `signature` is over {@link encodeSignedAttributes}. */
@@ -89,7 +87,7 @@ export function encodeSignedData(options: {
     integer(1),
     issuerAndSerial(certificate),
     digestAlgorithm('sha256'),
-    constructed(contextTag(0), new Fields(parseDer(signedAttributes), TAG.set).rest()),
+    retagged(contextTag(0), signedAttributes),
     signatureAlgorithm(algorithm),
     octetString(signature),
   );
@@ -101,12 +99,12 @@ export function encodeSignedData(options: {
     certificates.length === 0
       ? undefined
       : setOf(
-          certificates.map(({ der }) => parseDer(der)),
+          certificates.map(({ der }) => der),
           contextTag(0),
         ),
     setOf([signerInfo]),
   );
-  return encodeDer(sequence(oid(OID.signedData), constructed(contextTag(0), [signedData])));
+  return sequence(oid(OID.signedData), constructed(contextTag(0), [signedData]));
 }
 
 /** Reads a SignedData of {@link encodeSignedData} or of another implementation. Throws MalformedDer. */
@@ -151,17 +149,17 @@ export function readSigningCertificate(
   return digest && { digest, hash: contentOf(id.take(TAG.octetString)) };
 }
 
-function attribute(type: string, value: Element): Element {
+function attribute(type: string, value: Uint8Array): Uint8Array {
   return sequence(oid(type), setOf([value]));
 }
 
-function issuerAndSerial({ issuer, serial }: Certificate): Element {
-  return sequence(parseDer(issuer), primitive(TAG.integer, serial));
+function issuerAndSerial({ issuer, serial }: Certificate): Uint8Array {
+  return sequence(issuer, primitive(TAG.integer, serial));
 }
 
 /** SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER leaves it out. */
-function signingCertificate({ der, issuer, serial }: Certificate): Element {
-  const generalNames = sequence(constructed(contextTag(4), [parseDer(issuer)]));
+function signingCertificate({ der, issuer, serial }: Certificate): Uint8Array {
+  const generalNames = sequence(constructed(contextTag(4), [issuer]));
   const essCertId = sequence(
     octetString(sha256(der)),
     sequence(generalNames, primitive(TAG.integer, serial)),
@@ -182,7 +180,7 @@ function readCertificates(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
   const choices = new Fields(element, contextTag(0)).rest();
   if (choices.length > CERTIFICATES_MAX) throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
-  return choices.filter(({ tagClass }) => tagClass === 0).map(encodeDer);
+  return choices.filter(({ tag }) => tag === TAG.sequence).map(({ der }) => der);
 }
 
 function readSignerInfo(element: Element): SignerInfo {
@@ -190,7 +188,7 @@ function readSignerInfo(element: Element): SignerInfo {
   readInteger(fields.take(TAG.integer));
   const id = readSignerId(fields);
   const digest = readDigestAlgorithm(fields.take(TAG.sequence));
-  const attributes = new Fields(fields.take(contextTag(0)), contextTag(0)).rest();
+  const attributes = fields.take(contextTag(0));
   const scheme = readSignatureAlgorithm(fields.take(TAG.sequence), digest);
   const signature = contentOf(fields.take(TAG.octetString));
   fields.takeIf(contextTag(1));
@@ -199,9 +197,9 @@ function readSignerInfo(element: Element): SignerInfo {
     id,
     digest,
     scheme,
-    attributes: readAttributes(attributes),
+    attributes: readAttributes(new Fields(attributes, contextTag(0)).rest()),
     // Keep the order of the encoding: some authorities do not sort the attributes, and sign the unsorted ones.
-    signedBytes: encodeDer(constructed(TAG.set, attributes)),
+    signedBytes: retagged(TAG.set, attributes.der),
     signature,
   };
 }
@@ -210,7 +208,7 @@ function readSignerId(fields: Fields): SignerInfo['id'] {
   const keyIdentifier = fields.takeIf(primitiveTag(0));
   if (keyIdentifier !== undefined) return { subjectKeyIdentifier: contentOf(keyIdentifier) };
   const names = new Fields(fields.take(TAG.sequence));
-  const issuer = encodeDer(names.take(TAG.sequence));
+  const issuer = names.take(TAG.sequence).der;
   const serial = contentOf(names.take(TAG.integer));
   names.end();
   return { issuer, serial };

@@ -1,17 +1,5 @@
-import forge from 'node-forge/lib/asn1.js';
-import { bytesEqual, compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
+import { compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
 import { decodeOid, encodeOid } from './oid.ts';
-
-/** One element of DER (ITU-T X.690). Opaque: only the functions below create and read it. */
-export interface Element {
-  /** Bits 8 and 7 of the identifier octet. */
-  tagClass: number;
-  /** Bits 5 to 1 of the identifier octet. */
-  type: number;
-  constructed: boolean;
-  /** Content octets as a binary string, or the elements of a constructed value. */
-  value: string | Element[];
-}
 
 /** Identifier octets as in the encoding: class, "constructed", and tag number. */
 export const TAG = {
@@ -35,6 +23,9 @@ export const TAG = {
 export const contextTag = (n: number): number => 0xa0 | n;
 export const primitiveTag = (n: number): number => 0x80 | n;
 
+/** Bit 6 of the identifier octet. */
+const CONSTRUCTED = 0x20;
+
 /** The bytes are not the expected DER. Readers of this folder throw it; the reader of the whole structure catches it. */
 export class MalformedDer extends Error {
   constructor(message: string) {
@@ -43,51 +34,56 @@ export class MalformedDer extends Error {
   }
 }
 
-/** Deeper than any structure of this service. Limits the work for hostile bytes. */
-const DEPTH_MAX = 32;
+// Writing: each function returns the DER of one element (ITU-T X.690).
 
-// Writing. node-forge holds content octets as binary strings.
-
-export function primitive(tag: number, content: Uint8Array): Element {
-  return forge.create(tag & 0xc0, tag & 0x1f, false, toBinary(content));
+export function primitive(tag: number, content: Uint8Array): Uint8Array {
+  return concatBytes([header(tag, content.length), content]);
 }
 
-export function constructed(tag: number, elements: readonly (Element | undefined)[]): Element {
+export function constructed(tag: number, elements: readonly (Uint8Array | undefined)[]): Uint8Array {
   const present = elements.filter((element) => element !== undefined);
-  return forge.create(tag & 0xc0, tag & 0x1f, true, present);
+  const length = present.reduce((sum, element) => sum + element.length, 0);
+  return concatBytes([header(tag, length), ...present]);
+}
+
+/** Identifier and length octets: the length in the fewest octets (X.690, section 10.1). */
+function header(tag: number, length: number): Uint8Array {
+  if (length < 0x80) return Uint8Array.of(tag, length);
+  const octets: number[] = [];
+  for (let rest = length; rest > 0; rest = Math.floor(rest / 256)) octets.unshift(rest % 256);
+  return Uint8Array.of(tag, 0x80 | octets.length, ...octets);
+}
+
+/** The element with another tag. */
+export function retagged(tag: number, element: Uint8Array): Uint8Array {
+  return concatBytes([Uint8Array.of(tag), element.subarray(1)]);
 }
 
 /** SEQUENCE of the elements that are not undefined. */
-export function sequence(...elements: (Element | undefined)[]): Element {
+export function sequence(...elements: (Uint8Array | undefined)[]): Uint8Array {
   return constructed(TAG.sequence, elements);
 }
 
 /** SET OF, or `[n] IMPLICIT SET OF`. DER sorts the elements by their encodings (X.690, section 11.6). */
-export function setOf(elements: readonly Element[], tag: number = TAG.set): Element {
-  const sorted = elements
-    .map((element) => ({ element, der: encodeDer(element) }))
-    .sort((a, b) => compareBytes(a.der, b.der));
-  return constructed(
-    tag,
-    sorted.map(({ element }) => element),
-  );
+export function setOf(elements: readonly Uint8Array[], tag: number = TAG.set): Uint8Array {
+  return constructed(tag, elements.toSorted(compareBytes));
 }
 
-export function oid(dotted: string): Element {
+export function oid(dotted: string): Uint8Array {
   return primitive(TAG.oid, encodeOid(dotted));
 }
 
-export function octetString(content: Uint8Array): Element {
+export function octetString(content: Uint8Array): Uint8Array {
   return primitive(TAG.octetString, content);
 }
 
 /** A BIT STRING of whole octets. */
-export function bitString(content: Uint8Array): Element {
+export function bitString(content: Uint8Array): Uint8Array {
   return primitive(TAG.bitString, concatBytes([new Uint8Array(1), content]));
 }
 
 /** A BIT STRING with named bits: bit 0 is the first, and trailing zeros are removed (X.690, section 11.2.2). */
-export function namedBits(...bits: number[]): Element {
+export function namedBits(...bits: number[]): Uint8Array {
   const highest = Math.max(...bits);
   const content = new Uint8Array(2 + (highest >> 3));
   content[0] = 7 - (highest & 7);
@@ -96,7 +92,7 @@ export function namedBits(...bits: number[]): Element {
 }
 
 /** INTEGER of a number from 0 to 2^53 - 1. */
-export function integer(value: number): Element {
+export function integer(value: number): Uint8Array {
   return primitive(TAG.integer, encodeUnsigned(value));
 }
 
@@ -113,39 +109,89 @@ export function unsignedContent(octets: Uint8Array): Uint8Array {
 }
 
 /** GeneralizedTime in UTC with milliseconds, without trailing zeros (RFC 3161, section 2.4.2). */
-export function generalizedTime(epochMs: number): Element {
-  const [seconds = '', fraction = ''] = new Date(epochMs)
-    .toISOString()
-    .replace(/[-:TZ]/g, '')
-    .split('.');
-  // Three digits; as a number they would lose leading zeros.
-  const fractionText = Number(`0.${fraction}`).toString().slice(1);
-  return primitive(TAG.generalizedTime, fromBinary(`${seconds}${fractionText}Z`));
-}
-
-export function encodeDer(element: Element): Uint8Array {
-  return fromBinary(forge.toDer(element).getBytes());
+export function generalizedTime(epochMs: number): Uint8Array {
+  const digits = new Date(epochMs).toISOString().replace(/[-:TZ]/g, '');
+  return primitive(TAG.generalizedTime, fromBinary(`${digits.replace(/\.?0+$/, '')}Z`));
 }
 
 // Reading.
 
-/**
- * Parses the one element that the bytes encode. Accepts DER only: it encodes the element again and refuses any
- * difference, so that a part that is encoded again has the same bytes. Throws MalformedDer.
- */
-export function parseDer(bytes: Uint8Array): Element {
-  let element: Element;
-  try {
-    element = forge.fromDer(toBinary(bytes), {
-      strict: true,
-      parseAllBytes: true,
-      decodeBitStrings: false,
-      maxDepth: DEPTH_MAX,
-    });
-  } catch (cause) {
-    throw new MalformedDer(`not DER: ${(cause as Error).message}`);
+/** Deeper than any structure of this service. Limits the work for hostile bytes. */
+const DEPTH_MAX = 32;
+
+/** One element of DER: a view of the bytes that it was read from. {@link parseDer} makes it. */
+export class Element {
+  /** The identifier octet. */
+  readonly tag: number;
+  /** The elements of a constructed value; undefined for a primitive one. */
+  readonly elements: readonly Element[] | undefined;
+  /** Where the element ends in the bytes. */
+  readonly end: number;
+  readonly #bytes: Uint8Array;
+  readonly #start: number;
+  readonly #contentAt: number;
+
+  /**
+   * Reads the element at `start`, which must end at `limit` or before, and all within it. Only tags of one octet: no
+   * structure of this service has others. Throws MalformedDer.
+   */
+  constructor(bytes: Uint8Array, start: number, limit: number, depth: number) {
+    const tag = bytes[start];
+    if (tag === undefined || (tag & 0x1f) === 0x1f) throw new MalformedDer('not DER: no tag of one octet');
+    if (depth === DEPTH_MAX) throw new MalformedDer('not DER: too many levels');
+    const first = bytes[start + 1] ?? 0x80;
+    const contentAt = start + 2 + (first < 0x80 ? 0 : first & 0x7f);
+    const length = first < 0x80 ? first : readLength(bytes, start + 2, contentAt);
+    const end = contentAt + length;
+    if (end > limit) throw new MalformedDer('not DER: an element that is cut off');
+    if (tag === TAG.integer && length > 1) requireShortest(bytes, contentAt);
+    this.tag = tag;
+    this.end = end;
+    this.#bytes = bytes;
+    this.#start = start;
+    this.#contentAt = contentAt;
+    if ((tag & CONSTRUCTED) === 0) return;
+    const elements: Element[] = [];
+    for (let at = contentAt; at < end; ) {
+      const element = new Element(bytes, at, end, depth + 1);
+      elements.push(element);
+      at = element.end;
+    }
+    this.elements = elements;
   }
-  if (!bytesEqual(encodeDer(element), bytes)) throw new MalformedDer('BER, but not DER');
+
+  /** Identifier, length and content octets. */
+  get der(): Uint8Array {
+    return this.#bytes.subarray(this.#start, this.end);
+  }
+
+  /** Content octets. */
+  get content(): Uint8Array {
+    return this.#bytes.subarray(this.#contentAt, this.end);
+  }
+}
+
+/** The length in these octets, which must be the shortest form of a length above 127 (X.690, section 10.1). */
+function readLength(bytes: Uint8Array, start: number, end: number): number {
+  // None: the indefinite form of BER.
+  if (end === start || end > start + 4 || end > bytes.length)
+    throw new MalformedDer('not DER: no valid length');
+  let length = 0;
+  for (let at = start; at < end; at++) length = length * 256 + (bytes[at] ?? 0);
+  if (length < 0x80 || bytes[start] === 0) throw new MalformedDer('BER, but not DER');
+  return length;
+}
+
+/** An INTEGER of several octets has none that its value does not need (X.690, section 8.3.2). */
+function requireShortest(bytes: Uint8Array, contentAt: number): void {
+  const spare = (bytes[contentAt + 1] ?? 0) < 0x80 ? 0 : 0xff;
+  if (bytes[contentAt] === spare) throw new MalformedDer('BER, but not DER');
+}
+
+/** Parses the one element that the bytes encode, and all within it. Accepts DER only. Throws MalformedDer. */
+export function parseDer(bytes: Uint8Array): Element {
+  const element = new Element(bytes, 0, bytes.length, 0);
+  if (element.end < bytes.length) throw new MalformedDer('not DER: something after the element');
   return element;
 }
 
@@ -156,19 +202,15 @@ export function parseTagged(bytes: Uint8Array, tag: number): Element {
 
 /** Throws MalformedDer for an element with another tag. */
 export function requireTag(element: Element, tag: number): Element {
-  if (tagOf(element) === tag) return element;
-  throw new MalformedDer(`tag ${hexTag(tagOf(element))} in place of ${hexTag(tag)}`);
-}
-
-export function tagOf({ tagClass, type, constructed }: Element): number {
-  return tagClass | type | (constructed ? 0x20 : 0);
+  if (element.tag === tag) return element;
+  throw new MalformedDer(`tag ${hexTag(element.tag)} in place of ${hexTag(tag)}`);
 }
 
 /** Content octets of a primitive element. */
 export function contentOf(element: Element): Uint8Array {
-  if (typeof element.value !== 'string')
+  if (element.elements !== undefined)
     throw new MalformedDer('a constructed value in place of a primitive one');
-  return fromBinary(element.value);
+  return element.content;
 }
 
 export function readOid(element: Element): string {
@@ -222,21 +264,25 @@ export function readNamedBits(element: Element): number[] {
 
 /** A time in a certificate (RFC 5280, section 4.1.2.5), as milliseconds since the epoch. */
 export function readTime(element: Element): number {
-  if (tagOf(element) === TAG.generalizedTime) return readGeneralizedTime(element);
+  if (element.tag === TAG.generalizedTime) return readGeneralizedTime(element);
   const text = toBinary(contentOf(element));
-  if (tagOf(element) !== TAG.utcTime || !/^\d{12}Z$/.test(text)) {
+  if (element.tag !== TAG.utcTime || !/^\d{12}Z$/.test(text)) {
     throw new MalformedDer('a time in another format');
   }
-  const century = text < '5' ? '20' : '19';
-  return readGeneralizedTime(primitive(TAG.generalizedTime, fromBinary(century + text)));
+  return parseTime((text < '5' ? '20' : '19') + text);
 }
 
 /** GeneralizedTime in UTC, seconds present (RFC 3161, section 2.4.2), as milliseconds since the epoch, rounded down. */
 export function readGeneralizedTime(element: Element): number {
-  const text = toBinary(contentOf(element));
-  const [, date, time, fraction = ''] = /^(\d{8})(\d{6})(?:\.(\d{1,9}))?Z$/.exec(text) ?? [];
-  if (date === undefined || time === undefined) throw new MalformedDer('a GeneralizedTime in another format');
-  const iso = `${date.replace(/(....)(..)(..)/, '$1-$2-$3')}T${time.replace(/(..)(..)(..)/, '$1:$2:$3')}`;
+  return parseTime(toBinary(contentOf(element)));
+}
+
+const TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?Z$/;
+
+function parseTime(text: string): number {
+  const [, year, month, day, hours, minutes, seconds, fraction = ''] = TIME.exec(text) ?? [];
+  if (year === undefined) throw new MalformedDer('a GeneralizedTime in another format');
+  const iso = `${year}-${month}-${day}T${hours}:${minutes}:${seconds}`;
   const epochMs = Date.parse(`${iso}.${fraction.slice(0, 3).padEnd(3, '0')}Z`);
   // Date.parse reads the 30th of February as the 2nd of March.
   if (Number.isNaN(epochMs) || !new Date(epochMs).toISOString().startsWith(iso)) {
@@ -251,9 +297,9 @@ export class Fields {
   #next = 0;
 
   constructor(element: Element, tag: number = TAG.sequence) {
-    const { value } = requireTag(element, tag);
-    if (typeof value === 'string') throw new MalformedDer('a primitive value in place of a constructed one');
-    this.#elements = value;
+    const { elements } = requireTag(element, tag);
+    if (elements === undefined) throw new MalformedDer('a primitive value in place of a constructed one');
+    this.#elements = elements;
   }
 
   take(tag: number): Element {
@@ -264,7 +310,7 @@ export class Fields {
 
   takeIf(tag: number): Element | undefined {
     const found = this.#elements[this.#next];
-    if (found === undefined || tagOf(found) !== tag) return undefined;
+    if (found === undefined || found.tag !== tag) return undefined;
     this.#next += 1;
     return found;
   }

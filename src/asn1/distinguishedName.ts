@@ -1,5 +1,5 @@
 import { toBinary, toHex } from '../base/bytes.ts';
-import { contentOf, type Element, Fields, readOid, TAG, tagOf } from './der.ts';
+import { contentOf, type Element, Fields, MalformedDer, readOid, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
 /** One attribute of a Name (X.501), for display. To compare two names, compare their DER. */
@@ -51,12 +51,13 @@ function escaped(text: string): string {
 /** The text of a string type; for any other type, its octets. */
 function readText(value: Element | undefined): string {
   if (value === undefined) return '';
-  if (value.constructed) return '#';
+  if (value.elements !== undefined) return '#';
   const content = contentOf(value);
-  switch (tagOf(value)) {
+  switch (value.tag) {
     case TAG.utf8String:
       return new TextDecoder().decode(content);
     case BMP_STRING:
+      if (content.length % 2 === 1) throw new MalformedDer('a BMPString with half a character');
       return new TextDecoder('utf-16be').decode(content);
     case TAG.printableString:
     case TAG.ia5String:

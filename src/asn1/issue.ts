@@ -1,13 +1,12 @@
-import { fromBase64, fromUtf8 } from '../base/bytes.ts';
+import forge from 'node-forge/lib/asn1.js';
+import { assert } from '../base/assert.ts';
+import { fromBase64, fromUtf8, toBinary } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { type Certificate, KEY_USAGE } from './certificate.ts';
 import {
   bitString,
   constructed,
-  contentOf,
   contextTag,
-  type Element,
-  encodeDer,
   Fields,
   generalizedTime,
   integer,
@@ -17,6 +16,7 @@ import {
   parseDer,
   primitive,
   primitiveTag,
+  readOctets,
   sequence,
   setOf,
   TAG,
@@ -86,7 +86,7 @@ export function encodeTimestampingTbs(
   return encodeTbs({
     ...options,
     signer: issuerKey,
-    issuer: parseDer(issuer.subject),
+    issuer: issuer.subject,
     subject: encodeName(subject),
     extensions: [
       ...timestampingExtensions(),
@@ -105,50 +105,65 @@ export function encodeRequestInfo({
   key: SigningKey;
 }): Uint8Array {
   const wanted = sequence(oid(OID.extensionRequest), setOf([sequence(...timestampingExtensions())]));
-  return encodeDer(sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0))));
+  return sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0)));
 }
 
-/** A certificate or a request: the signed part, the algorithm, and the signature. */
+/**
+ * A certificate or a request: the signed part, the algorithm, and the signature. It is relied on for years, so
+ * another implementation reads it back: what only this program can read is never given out.
+ */
 export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
-  return encodeDer(sequence(parseDer(tbs), signatureAlgorithm(signer.algorithm), bitString(signature)));
+  const signed = sequence(tbs, signatureAlgorithm(signer.algorithm), bitString(signature));
+  const binary = toBinary(signed);
+  const read = forge.fromDer(binary, {
+    strict: true,
+    parseAllBytes: true,
+    decodeBitStrings: false,
+    maxDepth: 32,
+  });
+  assert(forge.toDer(read).getBytes() === binary, 'what was signed is not DER to another reader');
+  return signed;
 }
 
 function encodeTbs(
   options: {
     key: SigningKey;
     signer: SigningKey;
-    issuer: Element;
-    subject: Element;
-    extensions: Element[];
+    issuer: Uint8Array;
+    subject: Uint8Array;
+    extensions: Uint8Array[];
   } & Validity,
 ): Uint8Array {
-  return encodeDer(
-    sequence(
-      constructed(contextTag(0), [integer(2)]),
-      primitive(TAG.integer, unsignedContent(options.serial)),
-      signatureAlgorithm(options.signer.algorithm),
-      options.issuer,
-      sequence(encodeTime(options.notBefore), encodeTime(options.notAfter)),
-      options.subject,
-      spkiOf(options.key),
-      constructed(contextTag(3), [sequence(...options.extensions)]),
-    ),
+  return sequence(
+    constructed(contextTag(0), [integer(2)]),
+    primitive(TAG.integer, unsignedContent(options.serial)),
+    signatureAlgorithm(options.signer.algorithm),
+    options.issuer,
+    sequence(encodeTime(options.notBefore), encodeTime(options.notAfter)),
+    options.subject,
+    spkiOf(options.key),
+    constructed(contextTag(3), [sequence(...options.extensions)]),
   );
 }
 
-function timestampingExtensions(): Element[] {
+function timestampingExtensions(): Uint8Array[] {
   return [
     extension(OID.keyUsage, true, namedBits(KEY_USAGE.digitalSignature)),
     extension(OID.extKeyUsage, true, sequence(oid(OID.timeStamping))),
   ];
 }
 
-function extension(id: string, critical: boolean, value: Element): Element {
+function extension(id: string, critical: boolean, value: Uint8Array): Uint8Array {
   const flag = critical ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined;
-  return sequence(oid(id), flag, octetString(encodeDer(value)));
+  return sequence(oid(id), flag, octetString(value));
 }
 
-function encodeName({ country, organization, organizationalUnit, commonName }: DistinguishedName): Element {
+function encodeName({
+  country,
+  organization,
+  organizationalUnit,
+  commonName,
+}: DistinguishedName): Uint8Array {
   const part = (type: string, value: string | undefined, tag: number = TAG.utf8String) =>
     value === undefined ? [] : [setOf([sequence(oid(type), primitive(tag, fromUtf8(value)))])];
   return sequence(
@@ -160,19 +175,18 @@ function encodeName({ country, organization, organizationalUnit, commonName }: D
 }
 
 /** UTCTime through 2049, GeneralizedTime from 2050 on (RFC 5280, section 4.1.2.5). */
-function encodeTime(epochMs: number): Element {
+function encodeTime(epochMs: number): Uint8Array {
   if (new Date(epochMs).getUTCFullYear() >= 2050) return generalizedTime(epochMs);
-  return primitive(TAG.utcTime, contentOf(generalizedTime(epochMs)).subarray(2));
+  return primitive(TAG.utcTime, parseDer(generalizedTime(epochMs)).content.subarray(2));
 }
 
-function spkiOf({ spki }: SigningKey): Element {
-  return parseDer(fromBase64(spki) ?? new Uint8Array(0));
+function spkiOf({ spki }: SigningKey): Uint8Array {
+  return parseDer(fromBase64(spki) ?? new Uint8Array(0)).der;
 }
 
 /** The first 160 bits of the SHA-256 of the public key (RFC 7093, section 2, method 1). */
 function keyIdentifier(key: SigningKey): Uint8Array {
-  const fields = new Fields(spkiOf(key));
+  const fields = new Fields(parseDer(spkiOf(key)));
   fields.take(TAG.sequence);
-  const publicKey = contentOf(fields.take(TAG.bitString)).subarray(1);
-  return sha256(publicKey).subarray(0, 20);
+  return sha256(readOctets(fields.take(TAG.bitString))).subarray(0, 20);
 }

@@ -1,4 +1,4 @@
-/** The part of node-forge that this project uses: to read and write DER. It does not use its certificates and signatures. */
+/** The part of node-forge that this project uses, as a second reader of DER. It does not use its certificates and signatures. */
 declare module 'node-forge/lib/asn1.js' {
   namespace asn1 {
     interface Asn1 {

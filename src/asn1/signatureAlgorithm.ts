@@ -1,5 +1,5 @@
 import { type DigestName, type PublicKey, verify } from '../base/crypto.ts';
-import { contentOf, type Element, Fields, oid, primitive, readOid, sequence, TAG } from './der.ts';
+import { type Element, Fields, oid, primitive, readOid, sequence, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
 export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const satisfies readonly DigestName[];
@@ -26,12 +26,12 @@ const SCHEMES: Record<string, SignatureScheme> = {
 };
 
 /** AlgorithmIdentifier of a hash function, without parameters (RFC 5754, section 2). */
-export function digestAlgorithm(digest: DigestName): Element {
+export function digestAlgorithm(digest: DigestName): Uint8Array {
   return sequence(oid(OID[digest]));
 }
 
 /** AlgorithmIdentifier of this service's own signatures. */
-export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Element {
+export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Uint8Array {
   return algorithm === 'ecdsa-p256'
     ? sequence(oid(OID.ecdsaWithSHA256))
     : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
@@ -69,15 +69,6 @@ function readPlain(element: Element): string | undefined {
   const algorithm = readOid(fields.take(TAG.oid));
   const parameters = fields.takeAny();
   fields.end();
-  const none = parameters === undefined || isNull(parameters);
+  const none = parameters === undefined || (parameters.tag === TAG.null && parameters.content.length === 0);
   return none ? algorithm : undefined;
-}
-
-function isNull(element: Element): boolean {
-  return (
-    element.tagClass === 0 &&
-    element.type === TAG.null &&
-    !element.constructed &&
-    contentOf(element).length === 0
-  );
 }

@@ -3,7 +3,6 @@ import {
   contentOf,
   contextTag,
   type Element,
-  encodeDer,
   encodeUnsigned,
   Fields,
   generalizedTime,
@@ -69,14 +68,12 @@ export function encodeQuery(query: {
   nonce?: Uint8Array;
   certReq: boolean;
 }): Uint8Array {
-  return encodeDer(
-    sequence(
-      integer(1),
-      encodeImprint(query.imprint),
-      query.policy === undefined ? undefined : oid(query.policy),
-      query.nonce && primitive(TAG.integer, query.nonce),
-      query.certReq ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined,
-    ),
+  return sequence(
+    integer(1),
+    encodeImprint(query.imprint),
+    query.policy === undefined ? undefined : oid(query.policy),
+    query.nonce && primitive(TAG.integer, query.nonce),
+    query.certReq ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined,
   );
 }
 
@@ -93,7 +90,7 @@ export function parseQuery(der: Uint8Array): TimestampQuery {
   fields.end();
   return {
     imprint: readImprint(imprint),
-    imprintDer: encodeDer(imprint),
+    imprintDer: imprint.der,
     ...(policy && { policy: readOid(policy) }),
     ...(nonce && { nonce }),
     certReq: certReq !== undefined && readBoolean(certReq),
@@ -118,16 +115,14 @@ export function encodeTstInfo(info: {
   accuracyMs: number;
   nonce?: Uint8Array | undefined;
 }): Uint8Array {
-  return encodeDer(
-    sequence(
-      integer(1),
-      oid(info.policy),
-      parseDer(info.imprintDer),
-      primitive(TAG.integer, info.serial),
-      generalizedTime(info.genTime),
-      encodeAccuracy(info.accuracyMs),
-      info.nonce && primitive(TAG.integer, info.nonce),
-    ),
+  return sequence(
+    integer(1),
+    oid(info.policy),
+    info.imprintDer,
+    primitive(TAG.integer, info.serial),
+    generalizedTime(info.genTime),
+    encodeAccuracy(info.accuracyMs),
+    info.nonce && primitive(TAG.integer, info.nonce),
   );
 }
 
@@ -160,7 +155,7 @@ export function parseTstInfo(der: Uint8Array): TstInfo {
   };
 }
 
-function encodeImprint({ algorithm, digest }: MessageImprint): Element {
+function encodeImprint({ algorithm, digest }: MessageImprint): Uint8Array {
   return sequence(digestAlgorithm(algorithm), octetString(digest));
 }
 
@@ -183,7 +178,7 @@ function readNonce(element: Element | undefined): Uint8Array | undefined {
 }
 
 /** Accuracy ::= SEQUENCE { seconds INTEGER OPTIONAL, millis [0] INTEGER (1..999) OPTIONAL, micros [1] … } */
-function encodeAccuracy(accuracyMs: number): Element {
+function encodeAccuracy(accuracyMs: number): Uint8Array {
   const seconds = Math.floor(accuracyMs / 1000);
   const millis = accuracyMs % 1000;
   return sequence(

@@ -1,7 +1,6 @@
 import { fromUtf8 } from '../base/bytes.ts';
 import {
   contentOf,
-  encodeDer,
   Fields,
   integer,
   MalformedDer,
@@ -52,15 +51,13 @@ const TEXT_CHARS_MAX = 200;
 
 /** DER of a response that grants the query. */
 export function encodeGranted(token: Uint8Array): Uint8Array {
-  return encodeDer(sequence(sequence(integer(PKI_STATUS.granted)), parseDer(token)));
+  return sequence(sequence(integer(PKI_STATUS.granted)), token);
 }
 
 /** DER of a response that rejects the query, with one failure and a text. */
 export function encodeRejection(failure: FailureInfo, text: string): Uint8Array {
   const freeText = sequence(primitive(TAG.utf8String, fromUtf8(text)));
-  return encodeDer(
-    sequence(sequence(integer(PKI_STATUS.rejection), freeText, namedBits(FAILURE_INFO[failure]))),
-  );
+  return sequence(sequence(integer(PKI_STATUS.rejection), freeText, namedBits(FAILURE_INFO[failure])));
 }
 
 /** Reads the response of any authority. Throws MalformedDer. */
@@ -82,7 +79,7 @@ export function parseResponse(der: Uint8Array): TimestampResponse {
     status,
     failures: bits.map((bit) => nameOf(FAILURE_INFO, bit)).filter((name) => name !== undefined),
     text: text === undefined ? '' : readFreeText(new Fields(text)),
-    ...(token && { token: encodeDer(token) }),
+    ...(token && { token: token.der }),
   };
 }
 

@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
+import forge from 'node-forge/lib/asn1.js';
 import t from 'tap';
 import {
+  constructed,
   contentOf,
-  encodeDer,
+  type Element,
   Fields,
   generalizedTime,
   integer,
@@ -22,7 +25,8 @@ import {
 import { bytesEqual, toBinary, toHex } from '../../src/base/bytes.ts';
 import { fc } from '../support/seed.ts';
 
-const hexOf = (element: Parameters<typeof encodeDer>[0]) => toHex(encodeDer(element));
+/** The element that {@link parseDer} reads in what was written. */
+const reread = (tag: number, content: Uint8Array) => parseDer(primitive(tag, content));
 
 t.test('BER that is not DER is refused, and so is everything else', async (t) => {
   const refused: [what: string, hex: string][] = [
@@ -34,6 +38,11 @@ t.test('BER that is not DER is refused, and so is everything else', async (t) =>
     ['length in more bytes than needed', '308103020105'],
     ['leading zeros in the length', '04820003616263'],
     ['a padded integer', '02020005'],
+    ['a padded integer below zero', '0202ff85'],
+    ['a tag of several octets', '5f8101020000'],
+    ['a tag of several octets, read as one', '1f0100'],
+    ['an element that ends after its parent', '3003040200'],
+    ['a header that ends after its parent', '300204820000'],
     ['a length of 127 bytes', `04ff${'00'.repeat(127)}`],
     ['a length beyond 32 bits', '0485ffffffffff00'],
     ['deeper than 32', nested(40)],
@@ -48,17 +57,74 @@ function nested(depth: number): string {
   return der.toString('hex');
 }
 
+/** The element, written anew from its parts. */
+function rewritten({ tag, elements, content }: Element): Uint8Array {
+  return elements === undefined ? primitive(tag, content) : constructed(tag, elements.map(rewritten));
+}
+
+/** What is parsed, or undefined if it is malformed. Throws for any other error. */
+function parsed(bytes: Uint8Array): Element | undefined {
+  try {
+    return parseDer(bytes);
+  } catch (error) {
+    if (error instanceof MalformedDer) return undefined;
+    throw error;
+  }
+}
+
 t.test('whatever is read is written as it was, and any bytes are safe', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
-      try {
-        return bytesEqual(encodeDer(parseDer(bytes)), bytes);
-      } catch (error) {
-        return error instanceof MalformedDer;
-      }
+      const element = parsed(bytes);
+      return element === undefined || bytesEqual(rewritten(element), bytes);
     }),
     { numRuns: 20_000 },
   );
+});
+
+/** Whether node-forge reads the bytes and writes them the same. */
+function isDerToForge(bytes: Uint8Array): boolean {
+  const binary = toBinary(bytes);
+  const options = { strict: true, parseAllBytes: true, decodeBitStrings: false, maxDepth: 32 };
+  try {
+    return forge.toDer(forge.fromDer(binary, options)).getBytes() === binary;
+  } catch {
+    return false;
+  }
+}
+
+/** node-forge takes a tag of several octets for one of one octet; it finds INTEGER and BMPString in every class. */
+function isReadOtherwise({ tag, elements, content }: Element): boolean {
+  if (elements !== undefined) return elements.some(isReadOtherwise);
+  const [first = 0, second = 0] = content;
+  const isPadded = content.length > 1 && first === (second < 0x80 ? 0 : 0xff);
+  return ((tag & 0x1f) === 0x02 && isPadded) || ((tag & 0x1f) === 0x1e && content.length % 2 === 1);
+}
+
+t.test('what is DER is so for node-forge too', async (t) => {
+  const names = ['identrust.tsr', 'local.tsr', 'local.tsq', 'sigstage-sha512.tsr'];
+  const originals = names.map((name) =>
+    readFileSync(new URL(`../vectors/timestamp/${name}`, import.meta.url)),
+  );
+  const change = fc.tuple(fc.nat(9000), fc.nat(255), fc.constantFrom('set', 'cut', 'insert'));
+  let accepted = 0;
+  fc.assert(
+    fc.property(fc.constantFrom(...originals), fc.array(change, { maxLength: 2 }), (original, changes) => {
+      const octets = [...original];
+      for (const [at, value, kind] of changes) {
+        octets.splice(at % octets.length, kind === 'insert' ? 0 : 1, ...(kind === 'cut' ? [] : [value]));
+      }
+      const bytes = Uint8Array.from(octets);
+      const element = parsed(bytes);
+      if (element !== undefined) accepted += 1;
+      if ((element !== undefined) === isDerToForge(bytes)) return true;
+      return element === undefined
+        ? octets.some((octet) => (octet & 0x1f) === 0x1f)
+        : isReadOtherwise(element);
+    }),
+    { numRuns: 3000 },
+  );
+  t.ok(accepted > 300, `${accepted} are DER`);
 });
 
 t.test('integers', async (t) => {
@@ -69,7 +135,7 @@ t.test('integers', async (t) => {
     [256, '02020100'],
     [2 ** 31 - 1, '02047fffffff'],
   ] as const) {
-    t.equal(hexOf(integer(value)), hex);
+    t.equal(toHex(integer(value)), hex);
     t.equal(readInteger(parseDer(Buffer.from(hex, 'hex'))), value);
   }
   t.equal(toHex(unsignedContent(Buffer.from('0000ff', 'hex'))), '00ff');
@@ -80,10 +146,10 @@ t.test('integers', async (t) => {
 });
 
 t.test('booleans, of which DER has two', async (t) => {
-  t.ok(readBoolean(primitive(TAG.boolean, Buffer.from([0xff]))));
-  t.notOk(readBoolean(primitive(TAG.boolean, Buffer.from([0]))));
+  t.ok(readBoolean(reread(TAG.boolean, Buffer.from([0xff]))));
+  t.notOk(readBoolean(reread(TAG.boolean, Buffer.from([0]))));
   for (const content of [[], [1], [0xff, 0xff]]) {
-    t.throws(() => readBoolean(primitive(TAG.boolean, Buffer.from(content))), MalformedDer);
+    t.throws(() => readBoolean(reread(TAG.boolean, Buffer.from(content))), MalformedDer);
   }
 });
 
@@ -95,7 +161,7 @@ t.test('named bits, without trailing zeros', async (t) => {
     [[14], '0303010002'],
     [[25], '03050600000040'],
   ] as const) {
-    t.equal(hexOf(namedBits(...bits)), hex);
+    t.equal(toHex(namedBits(...bits)), hex);
     t.strictSame(readNamedBits(parseDer(Buffer.from(hex, 'hex'))), bits);
   }
   for (const hex of ['0300', '030108'])
@@ -108,11 +174,11 @@ t.test('times: milliseconds without trailing zeros', async (t) => {
     ['2026-03-04T05:06:07.100Z', '20260304050607.1Z'],
     ['2026-12-31T23:59:59.000Z', '20261231235959Z'],
   ] as const) {
-    const element = generalizedTime(Date.parse(iso));
+    const element = parseDer(generalizedTime(Date.parse(iso)));
     t.equal(toBinary(contentOf(element)), text);
     t.equal(readGeneralizedTime(element), Date.parse(iso));
   }
-  const read = (text: string) => readGeneralizedTime(primitive(TAG.generalizedTime, Buffer.from(text)));
+  const read = (text: string) => readGeneralizedTime(reread(TAG.generalizedTime, Buffer.from(text)));
   t.equal(read('20260304050607.0089999Z'), Date.parse('2026-03-04T05:06:07.008Z'), 'rounded down');
   for (const text of [
     '20260230000000Z',
@@ -130,11 +196,11 @@ t.test('times: milliseconds without trailing zeros', async (t) => {
 
 t.test('the elements of a set ascend', async (t) => {
   const set = setOf([octetString(Buffer.from('b')), integer(7), octetString(Buffer.from('a')), sequence()]);
-  t.equal(hexOf(set), '310b0201070401610401623000');
+  t.equal(toHex(set), '310b0201070401610401623000');
 });
 
 t.test('fields are taken one by one, and none may be left', async (t) => {
-  const element = sequence(integer(1), octetString(Buffer.from('x')));
+  const element = parseDer(sequence(integer(1), octetString(Buffer.from('x'))));
   const fields = new Fields(element);
   t.equal(fields.takeIf(TAG.octetString), undefined);
   t.equal(readInteger(fields.take(TAG.integer)), 1);
@@ -142,6 +208,6 @@ t.test('fields are taken one by one, and none may be left', async (t) => {
   t.throws(() => fields.take(TAG.integer), MalformedDer);
   t.equal(fields.rest().length, 1);
   fields.end();
-  t.throws(() => new Fields(integer(1)), MalformedDer);
+  t.throws(() => new Fields(parseDer(integer(1))), MalformedDer);
   t.throws(() => contentOf(element), MalformedDer);
 });

@@ -109,7 +109,7 @@ t.test('certificates are judged at the time of the stamp, or at another', async 
 });
 
 t.test('the query and the token share a nonce', async (t) => {
-  const { nonce, imprint, policy, certReq, hasExtensions } = parseQuery(read('local.tsq'));
+  const { nonce, imprint, policy, certReq, hasExtensions } = parseQuery(Uint8Array.from(read('local.tsq')));
   t.same(imprint, { algorithm: 'sha512', digest: digestOf('sha512', HELLO) });
   t.strictSame(
     { policy, certReq, hasExtensions },

@@ -2,7 +2,6 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import t from 'tap';
 import {
   bitString,
-  encodeDer,
   MalformedDer,
   oid,
   parseDer,
@@ -33,13 +32,11 @@ t.test('keys that evidence may rest on', async (t) => {
 const ec = spkiOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }));
 const point = ec.subarray(-65);
 const ecKey = (curve: string, encoded: Uint8Array) =>
-  encodeDer(sequence(sequence(oid(OID.ecPublicKey), oid(curve)), bitString(encoded)));
+  sequence(sequence(oid(OID.ecPublicKey), oid(curve)), bitString(encoded));
 const number = (octets: Uint8Array) => primitive(TAG.integer, unsignedContent(octets));
 const rsaKey = (modulus: Uint8Array, exponent: Uint8Array) => {
-  const key = encodeDer(sequence(number(modulus), number(exponent)));
-  return encodeDer(
-    sequence(sequence(oid(OID.rsaEncryption), primitive(TAG.null, Buffer.alloc(0))), bitString(key)),
-  );
+  const key = sequence(number(modulus), number(exponent));
+  return sequence(sequence(oid(OID.rsaEncryption), primitive(TAG.null, Buffer.alloc(0))), bitString(key));
 };
 const odd = (octets: number) => Buffer.alloc(octets, 0xff);
 const F4 = Buffer.from([1, 0, 1]);
@@ -80,14 +77,14 @@ t.test('and those that it may not rest on', async (t) => {
 t.test('what is no key at all', async (t) => {
   const negative = primitive(TAG.integer, odd(256));
   const rsa = (...fields: Parameters<typeof sequence>) =>
-    encodeDer(sequence(sequence(oid(OID.rsaEncryption)), bitString(encodeDer(sequence(...fields)))));
+    sequence(sequence(oid(OID.rsaEncryption)), bitString(sequence(...fields)));
   for (const [what, spki] of [
     ['a negative modulus', rsa(negative, number(F4))],
     ['a zero', rsa(number(odd(256)), number(Buffer.alloc(1)))],
     ['three numbers', rsa(number(odd(256)), number(F4), number(F4))],
     ['one number', rsa(number(odd(256)))],
     ['seven bits over', Buffer.from(ec).fill(7, 25, 26)],
-    ['nothing', encodeDer(sequence())],
+    ['nothing', sequence()],
   ] as const) {
     t.throws(() => read(spki), MalformedDer, what);
   }

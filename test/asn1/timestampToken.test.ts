@@ -4,14 +4,11 @@ import { encodeSignedAttributes, encodeSignedData, parseSignedData } from '../..
 import {
   constructed,
   contextTag,
-  type Element,
-  encodeDer,
   integer,
   MalformedDer,
   namedBits,
   octetString,
   oid,
-  parseDer,
   primitive,
   sequence,
   TAG,
@@ -39,6 +36,7 @@ import {
   POLICY,
   softKey,
 } from '../support/authority.ts';
+import { partsOf } from '../support/der.ts';
 import { fc } from '../support/seed.ts';
 
 const pki = await makePki();
@@ -95,22 +93,21 @@ async function forge(
   });
 }
 
-function holds(whole: Element, part: Element): boolean {
-  return toHex(encodeDer(whole)).includes(toHex(encodeDer(part)));
+function holds(whole: Uint8Array, part: Uint8Array): boolean {
+  return toHex(whole).includes(toHex(part));
 }
 
 /** A certificate for the unit's key with exactly these extensions, issued by the root. */
-async function issue(...extensions: Element[]): Promise<Certificate> {
+async function issue(...extensions: Uint8Array[]): Promise<Certificate> {
   const list = constructed(contextTag(3), [sequence(...extensions)]);
-  const fields = parseDer(pki.certificate.der).value as Element[];
-  const tbs = fields[0]?.value as Element[];
-  const changed = encodeDer(sequence(...tbs.slice(0, 7), ...(extensions.length === 0 ? [] : [list])));
+  const [tbs = new Uint8Array(0)] = partsOf(pki.certificate.der);
+  const changed = sequence(...partsOf(tbs).slice(0, 7), ...(extensions.length === 0 ? [] : [list]));
   return parseCertificate(encodeSigned(changed, pki.rootKey.key, await pki.rootKey.sign(changed)));
 }
 
-function extension(id: string, critical: boolean, value: Element): Element {
+function extension(id: string, critical: boolean, value: Uint8Array): Uint8Array {
   const flag = critical ? primitive(TAG.boolean, Buffer.from([0xff])) : undefined;
-  return sequence(oid(id), flag, octetString(encodeDer(value)));
+  return sequence(oid(id), flag, octetString(value));
 }
 
 const TIME_STAMPING = extension(OID.extKeyUsage, true, sequence(oid(OID.timeStamping)));
@@ -178,16 +175,16 @@ t.test('the signature counts for the certificate it names, and no other of the s
 });
 
 t.test('signed attributes: each that matters exactly once, and true', async (t) => {
-  const without = (type: string) => (der: Uint8Array) => {
-    const set = parseDer(der);
-    const kept = (set.value as Element[]).filter((one) => !holds(one, oid(type)));
-    return encodeDer({ ...set, value: kept });
-  };
-  const twice = (type: string) => (der: Uint8Array) => {
-    const set = parseDer(der);
-    const doubled = (set.value as Element[]).flatMap((one) => (holds(one, oid(type)) ? [one, one] : [one]));
-    return encodeDer({ ...set, value: doubled });
-  };
+  const without = (type: string) => (der: Uint8Array) =>
+    constructed(
+      TAG.set,
+      partsOf(der).filter((one) => !holds(one, oid(type))),
+    );
+  const twice = (type: string) => (der: Uint8Array) =>
+    constructed(
+      TAG.set,
+      partsOf(der).flatMap((one) => (holds(one, oid(type)) ? [one, one] : [one])),
+    );
   for (const type of [OID.contentType, OID.messageDigest, OID.signingCertificateV2]) {
     for (const attributes of [without(type), twice(type)]) {
       t.match(
@@ -217,7 +214,7 @@ t.test('certificates count only while they are valid', async (t) => {
   ] as const) {
     const { policy, serial, imprint } = parseTstInfo(parseSignedData(token).content);
     if (imprint === undefined) throw new Error('no imprint');
-    const imprintDer = encodeDer(sequence(sequence(oid(OID.sha512)), octetString(imprint.digest)));
+    const imprintDer = sequence(sequence(oid(OID.sha512)), octetString(imprint.digest));
     const content = encodeTstInfo({ policy, serial, imprintDer, genTime: time, accuracyMs: 5 });
     t.match(verifyTimestampToken({ ...good, token: await forge({ content }) }), { outcome }, what);
   }
@@ -256,21 +253,21 @@ t.test('a chain leads only through those that may issue', async (t) => {
 });
 
 t.test('structures that go wrong in one place', async (t) => {
-  const info = parseDer(parseSignedData(token).content).value as Element[];
-  const replaced = (index: number, element: Element) => encodeDer(sequence(...info.with(index, element)));
+  const info = partsOf(parseSignedData(token).content);
+  const replaced = (index: number, element: Uint8Array) => sequence(...info.with(index, element));
   const extensions = (critical: boolean) =>
     constructed(contextTag(1), [extension('1.2.3.4', critical, integer(1))]);
   for (const [what, content] of [
     ['version 2', replaced(0, integer(2))],
-    ['no policy', encodeDer(sequence(...info.toSpliced(1, 1)))],
+    ['no policy', sequence(...info.toSpliced(1, 1))],
     ['serial of 22 octets', replaced(3, primitive(TAG.integer, Buffer.alloc(22, 1)))],
     ['a time of the day only', replaced(4, primitive(TAG.generalizedTime, Buffer.from('120000Z')))],
-    ['critical extension', encodeDer(sequence(...info, extensions(true)))],
-    ['something at the end', encodeDer(sequence(...info, integer(1)))],
+    ['critical extension', sequence(...info, extensions(true))],
+    ['something at the end', sequence(...info, integer(1))],
   ] as const) {
     t.match(verifyTimestampToken({ ...good, token: await forge({ content }) }), { fault: 'malformed' }, what);
   }
-  const content = encodeDer(sequence(...info, extensions(false)));
+  const content = sequence(...info, extensions(false));
   t.match(verifyTimestampToken({ ...good, token: await forge({ content }) }), { outcome: 'good' });
   t.match(verifyTimestampToken({ ...good, token: Buffer.alloc(70_000) }), {
     fault: 'malformed',
