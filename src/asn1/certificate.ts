@@ -1,5 +1,6 @@
-import { bytesEqual, concatBytes } from '../base/bytes.ts';
+import { bytesEqual, fromBinary, toBinary } from '../base/bytes.ts';
 import type { PublicKey } from '../base/crypto.ts';
+import { remember } from '../base/remember.ts';
 import {
   contentOf,
   contextTag,
@@ -75,11 +76,18 @@ const PROCESSED: readonly string[] = [
 /** If an issuer names purposes, one of these must be among them. */
 const PURPOSES_OF_ISSUERS: readonly string[] = [OID.timeStamping, OID.anyExtendedKeyUsage];
 
+/** A chain has three or so, and an authority uses one chain for years. */
+const REMEMBERED_MAX = 64;
+
 /** Reads a certificate. Throws MalformedDer for anything but the DER of one. */
-export function parseCertificate(bytes: Uint8Array): Certificate {
-  if (bytes.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
-  // Copy: the parts are views of it.
-  const der = concatBytes([bytes]);
+export function parseCertificate(der: Uint8Array): Certificate {
+  if (der.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
+  return parse(toBinary(der));
+}
+
+/** The same bytes are the same object each time, so that what follows from a certificate can be kept with it. */
+const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
+  const der = fromBinary(binary);
   const outer = new Fields(parseDer(der));
   const tbs = outer.take(TAG.sequence);
   const algorithm = outer.take(TAG.sequence);
@@ -120,7 +128,7 @@ export function parseCertificate(bytes: Uint8Array): Certificate {
     authorityKeyIdentifier: readAuthorityKeyIdentifier(extensions),
     extensions,
   };
-}
+});
 
 /** The version number: 1 by default, else the INTEGER plus one. */
 function readVersion(element: Element | undefined): number {
@@ -185,14 +193,21 @@ export function isSelfIssued(certificate: Certificate): boolean {
   return namesAsIssuer(certificate, certificate);
 }
 
+/** Whether the key of the issuer signed the certificate, by certificate and issuer. That never changes. */
+const verdicts = new WeakMap<Certificate, WeakMap<Certificate, boolean>>();
+
 /** Whether the key of `issuer` signed the certificate. */
-export function isSignedBy(
-  { scheme, signedBytes, signature }: Certificate,
-  { publicKey }: Certificate,
-): boolean {
-  return (
-    scheme !== undefined && publicKey !== undefined && verifyScheme(scheme, publicKey, signedBytes, signature)
-  );
+export function isSignedBy(certificate: Certificate, issuer: Certificate): boolean {
+  const known = verdicts.get(certificate) ?? new WeakMap<Certificate, boolean>();
+  const { scheme, signedBytes, signature } = certificate;
+  const { publicKey } = issuer;
+  const verdict =
+    known.get(issuer) ??
+    (scheme !== undefined &&
+      publicKey !== undefined &&
+      verifyScheme(scheme, publicKey, signedBytes, signature));
+  verdicts.set(certificate, known.set(issuer, verdict));
+  return verdict;
 }
 
 export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number): boolean {
