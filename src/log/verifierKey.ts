@@ -1,6 +1,7 @@
 import { concatBytes, fromBase64, fromHex, fromUtf8, toBase64, toHex } from '../base/bytes.ts';
 import { isOnCurve, type PublicKey, sha256, verify } from '../base/crypto.ts';
 import { isWeakPoint } from '../base/ed25519.ts';
+import { remember } from '../base/remember.ts';
 import { isKeyName } from './note.ts';
 
 /** The signature schemes of log keys. The receipt's `algorithm` depends on this closed list. */
@@ -47,15 +48,37 @@ const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; po
  * SHA-256 for ECDSA. Any message and signature are safe. The key must be valid.
  */
 export function verifySignature(key: PublicLogKey, message: Uint8Array, signature: Uint8Array): boolean {
-  return verify(publicKeyOf(key.algorithm, spkiBytes(key)), 'sha256', message, signature);
+  return verify(known(key).publicKey, 'sha256', message, signature);
 }
 
 /** The 4 bytes that identify the key in a signature line (C2SP signed-note, "Signatures" and "Signature types"). */
 export function noteKeyId(origin: string, key: PublicLogKey): Uint8Array {
-  // For an ECDSA key, only the SPKI is hashed: the specification has this exception for its first users.
-  const parts =
-    key.algorithm === 'ecdsa-p256' ? [spkiBytes(key)] : [fromUtf8(`${origin}\n`), keyMaterial(key)];
-  return sha256(concatBytes(parts)).subarray(0, 4);
+  return known(key).idIn(origin);
+}
+
+/** As many keys as a log has in many epochs, and the few logs that know a key. */
+const REMEMBERED = { keys: 64, origins: 8 };
+
+function known({ algorithm, spki }: PublicLogKey) {
+  return KNOWN[algorithm](spki);
+}
+
+const KNOWN = { ed25519: keysOf('ed25519'), 'ecdsa-p256': keysOf('ecdsa-p256') };
+
+/** What follows from a key, by the Base64 of its SPKI. The same key is the same object each time, so it is imported once. */
+function keysOf(algorithm: SignatureAlgorithm) {
+  return remember(REMEMBERED.keys, (spki) => {
+    const bytes = spkiBytes({ spki });
+    return {
+      publicKey: publicKeyOf(algorithm, bytes),
+      idIn: remember(REMEMBERED.origins, (origin) => {
+        // For an ECDSA key, only the SPKI is hashed: the specification has this exception for its first users.
+        const parts =
+          algorithm === 'ecdsa-p256' ? [bytes] : [fromUtf8(`${origin}\n`), keyMaterial({ algorithm, spki })];
+        return sha256(concatBytes(parts)).subarray(0, 4);
+      }),
+    };
+  });
 }
 
 /** `<origin>+<key id>+<type and key>` (C2SP signed-note, "Verifier keys"). */
@@ -99,6 +122,6 @@ function publicKeyOf(algorithm: SignatureAlgorithm, spki: Uint8Array): PublicKey
   return algorithm === 'ed25519' ? { type: 'ed25519', point } : { type: 'ec', curve: 'P-256', point };
 }
 
-function spkiBytes({ spki }: PublicLogKey): Uint8Array {
+function spkiBytes({ spki }: Pick<PublicLogKey, 'spki'>): Uint8Array {
   return fromBase64(spki) ?? new Uint8Array(0);
 }
