@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { unsignedContent } from '../asn1/der.ts';
+import { randomIdBytes } from '../base/random.ts';
 
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 12;
@@ -15,6 +15,6 @@ const RANDOM_BYTES = 12;
 export function newSerial(epochMs: number): Uint8Array {
   const octets = Buffer.alloc(TIME_BYTES + RANDOM_BYTES);
   octets.writeUIntBE(epochMs, 0, TIME_BYTES);
-  randomBytes(RANDOM_BYTES).copy(octets, TIME_BYTES);
+  randomIdBytes(RANDOM_BYTES).copy(octets, TIME_BYTES);
   return unsignedContent(octets);
 }

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import type { Certificate } from '../asn1/certificate.ts';
 import { MalformedDer, unsignedContent } from '../asn1/der.ts';
 import { encodeQuery } from '../asn1/timestampQuery.ts';
 import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { toRfc3339 } from '../base/clock.ts';
+import { randomIdBytes } from '../base/random.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
@@ -45,7 +45,7 @@ export async function requestStamp(
   clock: Pick<TrustedClock, 'now' | 'accuracyMs'>,
   signal?: AbortSignal,
 ): Promise<Stamp> {
-  const nonce = unsignedContent(randomBytes(NONCE_BYTES));
+  const nonce = unsignedContent(randomIdBytes(NONCE_BYTES));
   const { policy } = authority;
   const imprint = { algorithm: 'sha512', digest } as const;
   const askedAt = clock.now();
