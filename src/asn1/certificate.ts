@@ -1,6 +1,6 @@
 import { bytesEqual, fromBinary, toBinary } from '../base/bytes.ts';
 import type { PublicKey } from '../base/crypto.ts';
-import { remember } from '../base/remember.ts';
+import { remember, rememberEach } from '../base/remember.ts';
 import {
   contentOf,
   contextTag,
@@ -174,9 +174,9 @@ function readAuthorityKeyIdentifier(extensions: Certificate['extensions']): Uint
 }
 
 /** The subject in one line, for people. */
-export function describeSubject({ name }: Certificate): string {
-  return describeName(name);
-}
+export const describeSubject: (certificate: Certificate) => string = rememberEach(({ name }) =>
+  describeName(name),
+);
 
 /** Whether the issuer's name is that of `issuer`, and the key identifiers, if present, are equal. This is no proof. */
 export function namesAsIssuer(certificate: Certificate, issuer: Certificate): boolean {
@@ -193,22 +193,19 @@ export function isSelfIssued(certificate: Certificate): boolean {
   return namesAsIssuer(certificate, certificate);
 }
 
-/** Whether the key of the issuer signed the certificate, by certificate and issuer. That never changes. */
-const verdicts = new WeakMap<Certificate, WeakMap<Certificate, boolean>>();
-
 /** Whether the key of `issuer` signed the certificate. */
 export function isSignedBy(certificate: Certificate, issuer: Certificate): boolean {
-  const known = verdicts.get(certificate) ?? new WeakMap<Certificate, boolean>();
-  const { scheme, signedBytes, signature } = certificate;
-  const { publicKey } = issuer;
-  const verdict =
-    known.get(issuer) ??
-    (scheme !== undefined &&
-      publicKey !== undefined &&
-      verifyScheme(scheme, publicKey, signedBytes, signature));
-  verdicts.set(certificate, known.set(issuer, verdict));
-  return verdict;
+  return signatureCheckOf(certificate)(issuer);
 }
+
+const signatureCheckOf = rememberEach(({ scheme, signedBytes, signature }: Certificate) =>
+  rememberEach(
+    ({ publicKey }: Certificate) =>
+      scheme !== undefined &&
+      publicKey !== undefined &&
+      verifyScheme(scheme, publicKey, signedBytes, signature),
+  ),
+);
 
 export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number): boolean {
   return notBefore <= epochMs && epochMs <= notAfter;
@@ -220,15 +217,10 @@ export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number)
  * MalformedDer.
  */
 export function issuingFault(certificate: Certificate, below: number): string | undefined {
-  const constraints = certificate.extensions.get(OID.basicConstraints);
+  const constraints = basicConstraints(certificate);
   if (constraints === undefined) return 'has no basic constraints';
-  const fields = new Fields(parseDer(constraints.value));
-  const ca = fields.takeIf(TAG.boolean);
-  if (ca === undefined || !readBoolean(ca)) return 'is not a certificate authority';
-  const pathLength = fields.takeIf(TAG.integer);
-  fields.end();
-  if (pathLength !== undefined && readInteger(pathLength) < below)
-    return 'has more certificates below it than its path length allows';
+  if (!constraints.isAuthority) return 'is not a certificate authority';
+  if (constraints.pathLength < below) return 'has more certificates below it than its path length allows';
   const usage = keyUsage(certificate);
   if (usage !== undefined && !usage.includes(KEY_USAGE.keyCertSign)) return 'must not sign certificates';
   const purposes = extendedKeyUsage(certificate);
@@ -257,16 +249,27 @@ export function timestampingFault(certificate: Certificate): string | undefined 
   return unprocessedExtension(certificate);
 }
 
-function keyUsage(certificate: Certificate): number[] | undefined {
-  const extension = certificate.extensions.get(OID.keyUsage);
-  return extension && readNamedBits(parseTagged(extension.value, TAG.bitString));
-}
+const basicConstraints = rememberEach(({ extensions }: Certificate) => {
+  const extension = extensions.get(OID.basicConstraints);
+  if (extension === undefined) return undefined;
+  const fields = new Fields(parseDer(extension.value));
+  const ca = fields.takeIf(TAG.boolean);
+  if (ca === undefined || !readBoolean(ca)) return { isAuthority: false, pathLength: 0 };
+  const pathLength = fields.takeIf(TAG.integer);
+  fields.end();
+  return { isAuthority: true, pathLength: pathLength === undefined ? Infinity : readInteger(pathLength) };
+});
 
-function extendedKeyUsage(certificate: Certificate): string[] | undefined {
-  const extension = certificate.extensions.get(OID.extKeyUsage);
+const keyUsage = rememberEach(({ extensions }: Certificate) => {
+  const extension = extensions.get(OID.keyUsage);
+  return extension && readNamedBits(parseTagged(extension.value, TAG.bitString));
+});
+
+const extendedKeyUsage = rememberEach(({ extensions }: Certificate) => {
+  const extension = extensions.get(OID.extKeyUsage);
   const purposes = extension && new Fields(parseDer(extension.value)).rest();
   return purposes?.map((purpose) => readOid(requireTag(purpose, TAG.oid)));
-}
+});
 
 /** RFC 5280, section 4.2: a critical extension that is not processed makes the certificate unusable. */
 function unprocessedExtension({ extensions }: Certificate): string | undefined {

@@ -1,4 +1,5 @@
 import { type DigestName, sha256 } from '../base/crypto.ts';
+import { rememberEach } from '../base/remember.ts';
 import type { Certificate } from './certificate.ts';
 import {
   constructed,
@@ -67,7 +68,7 @@ export function encodeSignedAttributes(
   return setOf([
     attribute(OID.contentType, oid(contentType)),
     attribute(OID.messageDigest, octetString(sha256(content))),
-    attribute(OID.signingCertificateV2, signingCertificate(certificate)),
+    signingCertificate(certificate),
   ]);
 }
 
@@ -153,19 +154,19 @@ function attribute(type: string, value: Uint8Array): Uint8Array {
   return sequence(oid(type), setOf([value]));
 }
 
-function issuerAndSerial({ issuer, serial }: Certificate): Uint8Array {
-  return sequence(issuer, primitive(TAG.integer, serial));
-}
+const issuerAndSerial = rememberEach(({ issuer, serial }: Certificate) =>
+  sequence(issuer, primitive(TAG.integer, serial)),
+);
 
-/** SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER leaves it out. */
-function signingCertificate({ der, issuer, serial }: Certificate): Uint8Array {
+/** Attribute SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER leaves it out. */
+const signingCertificate = rememberEach(({ der, issuer, serial }: Certificate) => {
   const generalNames = sequence(constructed(contextTag(4), [issuer]));
   const essCertId = sequence(
     octetString(sha256(der)),
     sequence(generalNames, primitive(TAG.integer, serial)),
   );
-  return sequence(sequence(essCertId));
-}
+  return attribute(OID.signingCertificateV2, sequence(sequence(essCertId)));
+});
 
 function readEncapsulated(element: Element): { contentType: string; content: Uint8Array } {
   const fields = new Fields(element);

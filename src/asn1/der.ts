@@ -1,5 +1,6 @@
 import { compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
-import { decodeOid, encodeOid } from './oid.ts';
+import { remember } from '../base/remember.ts';
+import { decodeOid, encodeOid, OIDS_MAX } from './oid.ts';
 
 /** Identifier octets as in the encoding: class, "constructed", and tag number. */
 export const TAG = {
@@ -15,6 +16,7 @@ export const TAG = {
   ia5String: 0x16,
   utcTime: 0x17,
   generalizedTime: 0x18,
+  bmpString: 0x1e,
   sequence: 0x30,
   set: 0x31,
 } as const;
@@ -69,9 +71,9 @@ export function setOf(elements: readonly Uint8Array[], tag: number = TAG.set): U
   return constructed(tag, elements.toSorted(compareBytes));
 }
 
-export function oid(dotted: string): Uint8Array {
-  return primitive(TAG.oid, encodeOid(dotted));
-}
+export const oid: (dotted: string) => Uint8Array = remember(OIDS_MAX, (dotted) =>
+  primitive(TAG.oid, encodeOid(dotted)),
+);
 
 export function octetString(content: Uint8Array): Uint8Array {
   return primitive(TAG.octetString, content);
@@ -145,6 +147,7 @@ export class Element {
     const end = contentAt + length;
     if (end > limit) throw new MalformedDer('not DER: an element that is cut off');
     if (tag === TAG.integer && length > 1) requireShortest(bytes, contentAt);
+    if (tag === TAG.bmpString && length % 2 === 1) throw new MalformedDer('not DER: half a character');
     this.tag = tag;
     this.end = end;
     this.#bytes = bytes;

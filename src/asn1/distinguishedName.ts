@@ -1,5 +1,5 @@
 import { toBinary, toHex } from '../base/bytes.ts';
-import { contentOf, type Element, Fields, MalformedDer, readOid, TAG } from './der.ts';
+import { contentOf, type Element, Fields, readOid, TAG } from './der.ts';
 import { OID } from './oid.ts';
 
 /** One attribute of a Name (X.501), for display. To compare two names, compare their DER. */
@@ -20,8 +20,6 @@ const LABELS: Record<string, string> = {
   [OID.serialNumber]: 'serialNumber',
   [OID.organizationIdentifier]: 'organizationIdentifier',
 };
-
-const BMP_STRING = 0x1e;
 
 /** The attributes of a Name, in the order of the encoding. Throws MalformedDer. */
 export function readName(element: Element): NameAttribute[] {
@@ -56,8 +54,7 @@ function readText(value: Element | undefined): string {
   switch (value.tag) {
     case TAG.utf8String:
       return new TextDecoder().decode(content);
-    case BMP_STRING:
-      if (content.length % 2 === 1) throw new MalformedDer('a BMPString with half a character');
+    case TAG.bmpString:
       return new TextDecoder('utf-16be').decode(content);
     case TAG.printableString:
     case TAG.ia5String:

@@ -48,6 +48,9 @@ export const OID = {
   organizationIdentifier: '2.5.4.97',
 } as const;
 
+/** More than all structures of this service have. */
+export const OIDS_MAX = 256;
+
 /** Longest object identifier that readers accept, in content octets. */
 const CONTENT_BYTES_MAX = 64;
 
@@ -58,21 +61,18 @@ export function isOid(text: string): boolean {
   return encodeOid(text).length <= CONTENT_BYTES_MAX;
 }
 
-/** More than the object identifiers of all structures of this service. */
-const REMEMBERED_MAX = 256;
-
 /** Content octets (X.690, section 8.19). Arcs can have any size: `2.25` needs 128 bits. */
-export const encodeOid: (dotted: string) => Uint8Array = remember(REMEMBERED_MAX, (dotted) => {
+export function encodeOid(dotted: string): Uint8Array {
   const [root = 0n, second = 0n, ...arcs] = dotted.split('.').map(BigInt);
   return Uint8Array.from([root * 40n + second, ...arcs].flatMap(base128));
-});
+}
 
 /** The dotted form; undefined for an invalid object identifier. */
 export function decodeOid(content: Uint8Array): string | undefined {
   return content.length > CONTENT_BYTES_MAX ? undefined : decode(toBinary(content));
 }
 
-const decode = remember(REMEMBERED_MAX, (binary) => {
+const decode = remember(OIDS_MAX, (binary) => {
   const numbers: bigint[] = [];
   let number = 0n;
   let begun = false;

@@ -50,5 +50,5 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 }
 
 function view(data: Uint8Array): Buffer {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  return Buffer.isBuffer(data) ? data : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -1,5 +1,6 @@
 import * as node from 'node:crypto';
 import { isWeakPoint } from './ed25519.ts';
+import { rememberEach } from './remember.ts';
 
 // A browser's bundle uses `crypto.browser.ts` instead of this file (package.json, "browser").
 
@@ -68,14 +69,8 @@ export function isOnCurve(key: PublicKey): boolean {
   }
 }
 
-/** Importing a key costs as much as verifying with it, and a root's key is used again and again. */
-const keyObjects = new WeakMap<PublicKey, node.KeyObject>();
-
-function keyObject(key: PublicKey): node.KeyObject {
-  const object = keyObjects.get(key) ?? node.createPublicKey({ key: toJwk(key), format: 'jwk' });
-  keyObjects.set(key, object);
-  return object;
-}
+/** Importing a key costs as much as verifying with it, and the same few keys are used again and again. */
+const keyObject = rememberEach((key: PublicKey) => node.createPublicKey({ key: toJwk(key), format: 'jwk' }));
 
 function toJwk(key: PublicKey): node.JsonWebKey {
   const base64url = (data: Uint8Array) => Buffer.from(data).toString('base64url');

@@ -18,3 +18,13 @@ export function remember<Value>(max: number, make: (key: string) => Value): (key
     return value;
   };
 }
+
+/** Remembers what a pure function made of an object that nobody changes, for as long as the object is in use. */
+export function rememberEach<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const made = new WeakMap<Key, { value: Value }>();
+  return (key) => {
+    const found = made.get(key) ?? { value: make(key) };
+    made.set(key, found);
+    return found.value;
+  };
+}

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { remember } from '../../src/base/remember.ts';
+import { remember, rememberEach } from '../../src/base/remember.ts';
 
 t.test('the newest keys are remembered, and no more than twice as many', async (t) => {
   const made: string[] = [];
@@ -33,4 +33,17 @@ t.test('what throws, and what is undefined, is made anew', async (t) => {
     else for (let n = 0; n < 2; n++) t.equal(call(), undefined);
   }
   t.equal(calls, 4);
+});
+
+t.test('an object has its result made once, and another of the same content its own', async (t) => {
+  let calls = 0;
+  const made = rememberEach((_: object) => {
+    calls += 1;
+    return undefined;
+  });
+  const key = {};
+  for (let n = 0; n < 3; n++) t.equal(made(key), undefined);
+  t.equal(calls, 1, 'undefined counts');
+  made({});
+  t.equal(calls, 2);
 });
