@@ -104,6 +104,7 @@ export function receivedDigests(request: DigestCreateRequest): ReceivedCreate {
 
 /** A field in the query must not be ignored: with `?mode=blocking` ignored, the job would be asynchronous. */
 export function refuseQuery({ querystring }: RequestContext): void {
+  if (querystring === '') return;
   const [name] = new URLSearchParams(querystring).keys();
   if (name === undefined) return;
   const shown = JSON.stringify(name.slice(0, 64));
@@ -130,27 +131,35 @@ async function receiveUpload(
   intake.scanner?.admit();
   const { clientId } = callerOf(ctx).viewer;
   const leave = slots.take(clientId);
-  const gone = goneSignal(ctx);
+  let gone: AbortSignal | undefined;
+  const owner = {
+    clientId,
+    // Few uploads last long enough to need it.
+    get signal() {
+      gone ??= goneSignal(ctx);
+      return gone;
+    },
+    isAwaited: true,
+  };
   try {
-    const upload = await receive({ clientId, signal: gone.signal, isAwaited: true });
+    const upload = await receive(owner);
     // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
     await discardOnFailure(upload, () => callerOf(ctx).confirm());
     const { sha256 } = upload.content.document;
     return { source: 'upload', request: request(), documentSha256: sha256, upload };
   } finally {
     leave();
-    gone.release();
   }
 }
 
 /** Aborted when the client closes the connection, because then nobody waits for the answer. */
-function goneSignal({ res }: RequestContext): { signal: AbortSignal; release(): void } {
+function goneSignal({ res }: RequestContext): AbortSignal {
   const gone = new AbortController();
   const leave = () =>
     gone.abort(new ServiceError('incomplete_body', 'The connection ended before the request was answered.'));
-  res.once('close', leave);
   if (res.closed) leave();
-  return { signal: gone.signal, release: () => res.off('close', leave) };
+  else res.once('close', leave);
+  return gone.signal;
 }
 
 /** For a body that is the document itself: the fields of the create are known beforehand. */
@@ -209,7 +218,7 @@ async function receiveBody(
   req: IncomingMessage,
   field: DocumentField,
   options: IntakeOptions,
-  { signal }: Owner,
+  owner: Owner,
   open: () => BodyTaker,
 ): Promise<ReceivedDocument> {
   const { documentBytesMax, bodyIdleTimeoutMs, bodyBytesPerSecondMin } = options;
@@ -225,7 +234,7 @@ async function receiveBody(
     await body.read((chunk) => {
       const room = taker.write(chunk);
       if (room !== undefined) body.hold(room);
-    }, signal);
+    }, owner);
     return await taker.finish();
   } catch (error) {
     taker.abort();

@@ -9,6 +9,11 @@ export interface Patience {
   bytesPerSecondMin?: number;
 }
 
+/** What may end the wait for a body. The signal is asked for only if there is something to wait for. */
+export interface Stoppable {
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Reads a request's body at the pace of its consumer, and fails when the sender is too slow. */
 export class IncomingBody {
   readonly #req: IncomingMessage;
@@ -17,6 +22,7 @@ export class IncomingBody {
   readonly #outcome = Promise.withResolvers<void>();
   #idle: NodeJS.Timeout | undefined;
   #holds = 0;
+  #isWhole = false;
   #ended = false;
   /** Bytes since the pace was last checked, and the time of that check, moved on by the time of all holds. */
   #bytes = 0;
@@ -34,14 +40,21 @@ export class IncomingBody {
    * ServiceError: `body_timeout` when nothing, or too little, arrives within the idle time, `incomplete_body` when
    * the client disconnects. After a rejection the request stays paused; it is neither drained nor destroyed.
    */
-  async read(take: (chunk: Buffer) => void, signal?: AbortSignal): Promise<void> {
+  async read(take: (chunk: Buffer) => void, stop: Stoppable = {}): Promise<void> {
     const req = this.#req;
+    // A small body often arrives together with its head: then there is nobody to wait for.
+    const whole: Buffer | null = req.complete ? req.read() : null;
+    if (whole !== null) {
+      this.#pass(whole, take);
+      if (!this.#ended) this.#end();
+      if (this.#ended) return this.#outcome.promise;
+    }
+    const { signal } = stop;
     const idle = setTimeout(() => this.#expire(idle), this.#idleTimeoutMs);
     this.#idle = idle;
     const pace = setInterval(() => this.#requirePace(), this.#idleTimeoutMs);
     const onData = (chunk: Buffer) => {
       idle.refresh();
-      this.#bytes += chunk.length;
       this.#pass(chunk, take);
     };
     const onEnd = () => this.#end();
@@ -82,6 +95,7 @@ export class IncomingBody {
 
   #pass(chunk: Buffer, take: (chunk: Buffer) => void): void {
     if (this.#ended) return;
+    this.#bytes += chunk.length;
     try {
       take(chunk);
     } catch (error) {
@@ -94,17 +108,22 @@ export class IncomingBody {
     if (this.#holds > 0) return;
     this.#since += performance.now() - this.#heldAt;
     this.#idle?.refresh();
-    if (!this.#ended) this.#req.resume();
+    if (this.#ended) return;
+    if (this.#isWhole) this.#end();
+    else this.#req.resume();
   }
 
+  /** The last byte came. Its holds can still fail. */
   #end(): void {
+    this.#isWhole = true;
+    if (this.#holds > 0) return;
     this.#ended = true;
     this.#outcome.resolve();
   }
 
   /** Also runs after a complete body: then there is no error. */
   #lose(): void {
-    if (this.#ended) return;
+    if (this.#isWhole) return;
     this.fail(new ServiceError('incomplete_body', 'The body ended before its announced end. Send it again.'));
   }
 

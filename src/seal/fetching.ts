@@ -190,7 +190,7 @@ export class Fetching {
       await body.read((chunk) => {
         const room = pass.write(chunk);
         if (room !== undefined) body.hold(room);
-      }, this.#stop.signal);
+      }, this.#stop);
       pass.end();
       await pass.verdict();
       this.#options.sealer.hashing(job.id);
