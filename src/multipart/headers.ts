@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { ServiceError } from '../base/errors.ts';
 
 /** The content of the headers of a part (RFC 7578, section 4). */
@@ -24,8 +25,6 @@ const HEADERS_MAX = 16;
 const PLAIN_TEXT = parseParameters('text/plain');
 /** Matches most text, which then needs no decoding. */
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** The boundary of a multipart/form-data body. Throws ServiceError `malformed_multipart`. */
 export function boundaryOf(contentType: string | undefined): string {
@@ -59,12 +58,8 @@ export function parsePartHeaders(block: string): Part {
 }
 
 /** Decodes bytes that must be UTF-8; undefined if they are not. Nothing is replaced or dropped, not even a BOM. */
-export function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(bytes);
-  } catch {
-    return undefined;
-  }
+export function decodeUtf8(bytes: Buffer): string | undefined {
+  return isUtf8(bytes) ? bytes.toString() : undefined;
 }
 
 export function malformed(why: string): ServiceError {
