@@ -1,11 +1,11 @@
-import { type List, serializeList } from 'structured-headers';
+import { fromUtf8, toBase64 } from '../base/bytes.ts';
 import type { Slots } from '../base/slots.ts';
 import { Allowance } from '../limits/allowance.ts';
 import type { Limits, Standing } from '../limits/limits.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
-/** Names of the policies in the headers. The partition key of a quota is its own name. */
-const POLICIES = { rate: 'client', quota: 'purpose' } as const;
+/** Names of the policies in the headers, as Strings of RFC 9651. The partition key of a quota is its own name. */
+const POLICIES = { rate: '"client"', quota: '"purpose"' } as const;
 
 /**
  * Sets `RateLimit-Policy` and `RateLimit` of an answer (draft-ietf-httpapi-ratelimit-headers-11), if a policy applies. The partition
@@ -13,17 +13,20 @@ const POLICIES = { rate: 'client', quota: 'purpose' } as const;
  */
 export function setRateLimit(ctx: RequestContext, standings: Standing[]): void {
   if (standings.length === 0) return;
-  const policies = standings.map((one) => itemOf(one, { q: one.limit, w: Math.ceil(one.windowMs / 1000) }));
-  const remainders = standings.map((one) =>
-    itemOf(one, { r: one.remaining, t: Math.ceil(one.resetMs / 1000) }),
-  );
-  ctx.set('RateLimit-Policy', serializeList(policies));
-  ctx.set('RateLimit', serializeList(remainders));
+  const policies = standings.map((one) => {
+    const seconds = Math.ceil(one.windowMs / 1000);
+    return `${POLICIES[one.kind]};q=${one.limit};w=${seconds}${partitionOf(one)}`;
+  });
+  const remainders = standings.map((one) => {
+    const seconds = Math.ceil(one.resetMs / 1000);
+    return `${POLICIES[one.kind]};r=${one.remaining};t=${seconds}${partitionOf(one)}`;
+  });
+  ctx.res.setHeader('RateLimit-Policy', policies.join(', '));
+  ctx.res.setHeader('RateLimit', remainders.join(', '));
 }
 
-function itemOf({ kind, name }: Standing, numbers: Record<string, number>): List[number] {
-  const partition = name === undefined ? {} : { pk: Buffer.from(name) };
-  return [POLICIES[kind], new Map(Object.entries({ ...numbers, ...partition }))];
+function partitionOf({ name }: Standing): string {
+  return name === undefined ? '' : `;pk=:${toBase64(fromUtf8(name))}:`;
 }
 
 /** Counts a request that creates no job against the rate of its client. */

@@ -71,6 +71,7 @@ export class PolicyBook {
 
   /** Every job of this client takes one of these quotas. None if there are purposes without limit. */
   inescapable(clientId: string): NamedQuota[] {
+    if (this.quota(clientId, undefined) === undefined) return [];
     const quotas = this.#all(clientId);
     return quotas.every((quota) => quota !== undefined) ? quotas : [];
   }
