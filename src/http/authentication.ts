@@ -15,6 +15,7 @@ export interface AuthOptions {
   onAccepted?(socket: Socket): void;
 }
 
+const BEARER_TOKEN = /^bearer +([^ ].*)$/is;
 const CHALLENGE = 'Bearer realm="pdfseald"';
 
 /**
@@ -58,9 +59,8 @@ async function requireLive(ctx: RequestContext, keyHash: string, options: AuthOp
 
 function bearerToken(ctx: RequestContext): string {
   const headers = ctx.req.headersDistinct.authorization ?? [];
-  const [scheme, ...rest] = headers[0]?.trim().split(' ') ?? [];
-  const token = rest.join(' ').replace(/^ +/, '');
-  if (headers.length === 1 && scheme?.toLowerCase() === 'bearer' && token) return token;
+  const [, token] = BEARER_TOKEN.exec(headers[0]?.trim() ?? '') ?? [];
+  if (headers.length === 1 && token !== undefined) return token;
   if (headers.length > 1) throw refused(ctx);
   ctx.set('WWW-Authenticate', CHALLENGE);
   throw new ServiceError(

@@ -117,13 +117,13 @@ export class ConnectionLimits {
     if (connection === undefined) return;
     connection.underWay += 1;
     this.#note(connection);
-    // Node sets its own time-out in an earlier listener, so this one replaces it.
-    res.once('finish', () => {
-      if (!connection.isKnown) req.socket.setTimeout(STRANGER_KEEP_ALIVE_MS);
-    });
+    const { socket } = req;
+    // Node sets its own time-out before this event, so this one replaces it.
     res.once('close', () => {
       connection.underWay -= 1;
-      if (!connection.socket.destroyed) this.#note(connection);
+      if (connection.socket.destroyed) return;
+      if (!connection.isKnown) socket.setTimeout(STRANGER_KEEP_ALIVE_MS);
+      this.#note(connection);
     });
   }
 

@@ -24,15 +24,13 @@ export interface AnsweredRequest {
 export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest) => void): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
-    const { req, state } = ctx;
+    const { req, res, state } = ctx;
     state.requestId = newRequestId();
     state.traceId = traceIdOf(req.headersDistinct.traceparent);
-    ctx.set({
-      'X-Request-Id': state.requestId,
-      'Seal-Trace-Id': state.traceId,
-      'X-Content-Type-Options': 'nosniff',
-      'Cache-Control': 'no-store',
-    });
+    res.setHeader('X-Request-Id', state.requestId);
+    res.setHeader('Seal-Trace-Id', state.traceId);
+    res.setHeader('X-Content-Type-Options', 'nosniff');
+    res.setHeader('Cache-Control', 'no-store');
     await next();
     const durationMs = performance.now() - startedAt;
     // The pattern, never the URL: the URL can contain a customer's reference.
