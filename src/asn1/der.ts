@@ -146,8 +146,10 @@ export class Element {
     const length = first < 0x80 ? first : readLength(bytes, start + 2, contentAt);
     const end = contentAt + length;
     if (end > limit) throw new MalformedDer('not DER: an element that is cut off');
-    if (tag === TAG.integer && length > 1) requireShortest(bytes, contentAt);
-    if (tag === TAG.bmpString && length % 2 === 1) throw new MalformedDer('not DER: half a character');
+    // Whatever its class: an implicit tag can hide the type.
+    const type = tag & 0x3f;
+    if (type === TAG.integer && length > 1) requireShortest(bytes, contentAt);
+    if (type === TAG.bmpString && length % 2 === 1) throw new MalformedDer('not DER: half a character');
     this.tag = tag;
     this.end = end;
     this.#bytes = bytes;
