@@ -107,7 +107,7 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
   const verify = verifierOf(key);
   const sign = async (message: Uint8Array) => {
     const signature = await signer.ask({ kind: 'sign', message }, START_TIMEOUT_MS);
-    if (await verify(message, signature)) return signature;
+    if (verify(message, signature)) return signature;
     throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
   };
   await sign(probeMessage());

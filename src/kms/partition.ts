@@ -278,7 +278,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #signVerified(signer: SignerProcess, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     const signature = await signer.ask({ kind: 'sign', message }, timeoutMs);
-    if (!(await this.#verify(message, signature))) {
+    if (!this.#verify(message, signature)) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
     this.#lastUseAtMs = performance.now();
