@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { Router } from '@koa/router';
-import Koa from 'koa';
+import Koa, { type Next } from 'koa';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
@@ -99,7 +99,7 @@ export function createApp(parts: AppParts): App {
     max: parts.connectionsMax,
     perAddressMax: parts.connectionsPerAddressMax,
   });
-  const router = routesOf(parts, connections);
+  const { router, literals } = routesOf(parts, connections);
   const koa = new Koa<RequestState>();
   // Only a connection that broke during an answer causes this event. The log line of the request records it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
@@ -108,6 +108,7 @@ export function createApp(parts: AppParts): App {
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
   koa.use(soundTarget);
+  koa.use(takeLiteral(literals));
   koa.use(router.routes());
   koa.use(refuseUnrouted(router, 'See /v1/openapi.json.'));
   return { handle: koa.callback(), lifecycle, log, connections };
@@ -118,8 +119,14 @@ type ApiRouter = Router<RequestState>;
 /** Maximum number of changes to webhook endpoints that wait for the disk at once: each change takes its own flush. */
 const WEBHOOK_CHANGES_MAX = 32;
 
+interface Routes {
+  router: ApiRouter;
+  /** The routes whose paths have no parameters, by method and path. */
+  literals: Map<string, Middleware[]>;
+}
+
 /** Routes every operation of `openapi.json` to its path, for the callers with access. */
-function routesOf(parts: AppParts, connections: ConnectionLimits): ApiRouter {
+function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   const { store, organizations, time, logPublic } = parts;
   const auth: AuthOptions = {
     store,
@@ -133,12 +140,26 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): ApiRouter {
     return [access === 'log' ? requireKey(auth) : requireKey(auth, access)];
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
+  const literals: Routes['literals'] = new Map();
   const handlers = { ...jobHandlers(parts), ...webhookHandlers(parts), ...publicHandlers(parts) };
   for (const [id, { method, path, access }] of Object.entries(OPERATIONS)) {
     const handler = handlers[id as OperationId];
-    if (handler !== undefined) router[method](`/v1${routePath(path)}`, ...guardOf(access), ...handler);
+    if (handler === undefined) continue;
+    const route = [...guardOf(access), ...handler];
+    router[method](`/v1${routePath(path)}`, ...route);
+    if (!path.includes('{')) literals.set(`${method.toUpperCase()} /v1${path}`, route);
   }
-  return router;
+  return { router, literals };
+}
+
+/** Most requests create a job, at a path without parameters: they need no search through the patterns of all routes. */
+function takeLiteral(literals: Routes['literals']): Middleware {
+  return (ctx, next) => {
+    const route = literals.get(`${ctx.method} ${ctx.path}`);
+    if (route === undefined) return next();
+    ctx.routerPath = ctx.path;
+    return route.reduceRight<Next>((later, one) => () => one(ctx, later), next)();
+  };
 }
 
 /** A path of the table as a route pattern. `{path}` matches the rest of a path, slashes included. */
