@@ -1,4 +1,4 @@
-import { compareBytes, concatBytes, fromBinary, fromHex, toBinary } from '../base/bytes.ts';
+import { compareBytes, concatBytes, fromBinary, toBinary } from '../base/bytes.ts';
 import { remember } from '../base/remember.ts';
 import { decodeOid, encodeOid, OIDS_MAX } from './oid.ts';
 
@@ -51,9 +51,15 @@ export function constructed(tag: number, elements: readonly (Uint8Array | undefi
 /** Identifier and length octets: the length in the fewest octets (X.690, section 10.1). */
 function header(tag: number, length: number): Uint8Array {
   if (length < 0x80) return Uint8Array.of(tag, length);
-  const octets: number[] = [];
-  for (let rest = length; rest > 0; rest = Math.floor(rest / 256)) octets.unshift(rest % 256);
+  const octets = octetsOf(length);
   return Uint8Array.of(tag, 0x80 | octets.length, ...octets);
+}
+
+/** Big-endian, without leading zeros. */
+function octetsOf(value: number): number[] {
+  const octets: number[] = [];
+  for (let rest = value; rest > 0; rest = Math.floor(rest / 256)) octets.unshift(rest % 256);
+  return octets;
 }
 
 /** The element with another tag. */
@@ -100,7 +106,7 @@ export function integer(value: number): Uint8Array {
 
 /** Content octets of the INTEGER of a number from 0 to 2^53 - 1. */
 export function encodeUnsigned(value: number): Uint8Array {
-  return unsignedContent(fromHex(value.toString(16).padStart(14, '0')));
+  return unsignedContent(Uint8Array.from(octetsOf(value)));
 }
 
 /** Content octets of the INTEGER with these big-endian octets: no leading zeros, except one before a set sign bit. */
@@ -287,10 +293,10 @@ const TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?Z$/;
 function parseTime(text: string): number {
   const [, year, month, day, hours, minutes, seconds, fraction = ''] = TIME.exec(text) ?? [];
   if (year === undefined) throw new MalformedDer('a GeneralizedTime in another format');
-  const iso = `${year}-${month}-${day}T${hours}:${minutes}:${seconds}`;
-  const epochMs = Date.parse(`${iso}.${fraction.slice(0, 3).padEnd(3, '0')}Z`);
-  // Date.parse reads the 30th of February as the 2nd of March.
-  if (Number.isNaN(epochMs) || !new Date(epochMs).toISOString().startsWith(iso)) {
+  const millis = fraction.slice(0, 3).padEnd(3, '0');
+  const epochMs = Date.parse(`${year}-${month}-${day}T${hours}:${minutes}:${seconds}.${millis}Z`);
+  // Date.parse reads the 30th of February as the 2nd of March, and 24:00 as the next day; NaN has no date.
+  if (new Date(epochMs).getUTCDate() !== Number(day)) {
     throw new MalformedDer('a GeneralizedTime of a date that does not exist');
   }
   return epochMs;
