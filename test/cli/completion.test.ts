@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { SCRIPTS } from '../../src/cli/completion/scripts.ts';
 import { VISIBILITIES } from '../../src/job/job.ts';
+import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-const CLI = join(import.meta.dirname, '../../src/cli.ts');
+const CLI = await programFile('cli', 'src');
 
 const sandbox = await openSandbox({ regions: ['eu', 'us'], init: false });
 t.teardown(() => sandbox.close());

@@ -8,8 +8,9 @@ import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts'
 import { programFor, wholeProgram } from '../../src/cli/program.ts';
 import { commandFailure } from '../../src/cli/report.ts';
 import { pageAt } from '../support/manual.ts';
+import { programFile } from '../support/programs.ts';
 
-const CLI = join(import.meta.dirname, '../../src/cli.ts');
+const CLI = await programFile('cli', 'src');
 
 function pdfseal(...args: string[]) {
   return spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8' });

@@ -12,10 +12,11 @@ import { commandFailure } from '../../src/cli/report.ts';
 import { type Config, loadConfig } from '../../src/config/config.ts';
 import { acquireLock } from '../../src/store/lock.ts';
 import { askAdmin } from '../support/admin.ts';
+import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-const CLI = join(import.meta.dirname, '../../src/cli.ts');
+const CLI = await programFile('cli', 'src');
 
 const sandbox = await openSandbox({ regions: ['eu', 'us'] });
 t.teardown(() => sandbox.close());

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { pdfOf } from '../support/app.ts';
+import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { openSource, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
@@ -101,7 +101,7 @@ t.test('many documents, with the real daemon', async (t) => {
 
   await t.test('a folder of uploads, interrupted, goes on where it was', async (t) => {
     const names = fill('uploads', 60, 200_000);
-    const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+    const cli = await programFile('cli', 'src');
     const child = spawn(process.execPath, [cli, 'submit', 'uploads', '--parallel', '2', ...target], {
       cwd: dir,
       env: { ...env, PATH: process.env.PATH },

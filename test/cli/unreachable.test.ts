@@ -8,7 +8,6 @@ import type { AddressInfo, Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { ApiClient, ConnectionFailure, type Reach } from '../../src/cli/client/apiClient.ts';
 import { Unreachable } from '../../src/cli/client/lastingFault.ts';
@@ -16,8 +15,9 @@ import { askAdministration } from '../../src/cli/daemon/adminClient.ts';
 import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
 import { HOSTILITIES, hostilityOf, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { NEVER } from '../support/partitions.ts';
+import { programFile } from '../support/programs.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const CLI = await programFile('cli', 'src');
 const GET = { method: 'GET', path: '/openapi.json' } as const;
 
 const dir = mkdtempSync(join(t.testdir(), 'tls-'));

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
+import { programFile } from '../support/programs.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
-const CLI = join(import.meta.dirname, '../../src/cli.ts');
+const CLI = await programFile('cli', 'src');
 const ORIGIN = 'seal.example.com/test/2026';
 const DOCUMENT = '%PDF-1.7 of a test %%EOF';
 /** Without its metadata, say. */

@@ -6,9 +6,6 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { until } from './until.ts';
 
-/** `src` is the TypeScript as it is, `dist` what `npm run build` made of it. */
-export type Code = 'src' | 'dist';
-
 /** Only what processes need to run: no key, no proxy and no configuration of whoever started the tests. */
 export const ENVIRONMENT = {
   PATH: process.env.PATH ?? '/usr/bin:/bin',
@@ -17,11 +14,6 @@ export const ENVIRONMENT = {
   // Hundreds of processes are started from the same sources: half of their time went into reading those.
   NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url)),
 };
-
-/** The file of a program. */
-export function programFile(name: 'main' | 'cli', code: Code): string {
-  return fileURLToPath(new URL(`../../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`, import.meta.url));
-}
 
 const LOG_LINES_MAX = 10_000;
 

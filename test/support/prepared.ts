@@ -1,6 +1,6 @@
 /**
- * Folders that take a second to make and no time to copy: tokens with a key, installations as `pdfseal init` leaves them. The
- * first test that wants one makes it, every other one gets a copy. They are kept between runs, for as long as the sources are
+ * Folders that take a second to make and no time to copy: tokens with a key, installations as `pdfseal init` leaves them, the
+ * programs in one file each. The first test that wants one makes it. They are kept between runs, for as long as the sources are
  * the same and for the rest of the day, because what is in them carries a date.
  */
 import { execFileSync } from 'node:child_process';
@@ -21,7 +21,7 @@ const OTHER_SOURCES = [
   'package-lock.json',
   'tsconfig.build.json',
   'dist/.compiled',
-  ...['prepared', 'sandbox', 'partitions'].map((name) => `test/support/${name}.ts`),
+  ...['prepared', 'programs', 'sandbox', 'partitions'].map((name) => `test/support/${name}.ts`),
 ];
 
 const taken = new Map<string, number>();
@@ -35,10 +35,15 @@ export async function copyPrepared(
 ): Promise<void> {
   const variant = (taken.get(kind) ?? 0) % VARIANTS;
   taken.set(kind, variant + 1);
+  execFileSync('cp', ['-a', `${await prepared(`${kind} ${variant}`, make)}/.`, into]);
+}
+
+/** A folder of this kind for all tests, which they only read. */
+export async function prepared(kind: string, make: (dir: string) => Promise<void>): Promise<string> {
   sources ??= sourcesDigest();
-  const path = join(SHELF, `${digest(`${sources}\n${kind}`)}-${variant}`);
+  const path = join(SHELF, digest(`${sources}\n${kind}`));
   if (!existsSync(path)) await prepare(path, make);
-  execFileSync('cp', ['-a', `${path}/.`, into]);
+  return path;
 }
 
 async function prepare(path: string, make: (dir: string) => Promise<void>): Promise<void> {

@@ -24,10 +24,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import { type Code, collect, Daemon, ENVIRONMENT, programFile } from './daemon.ts';
+import { collect, Daemon, ENVIRONMENT } from './daemon.ts';
 import { freePort } from './freePort.ts';
 import { makeToken, type TokenNames, tokenIn } from './partitions.ts';
 import { copyPrepared } from './prepared.ts';
+import { type Code, programFile } from './programs.ts';
 
 export interface SandboxOptions {
   /** Makes keys, PIN and store anew, and keeps no copy of them: for a sandbox that is not a test's. */
@@ -48,7 +49,7 @@ export interface SandboxOptions {
   stamped?: boolean;
   /** Lines of TOML for the table `clock`; default: it is believed as it is. */
   clock?: string;
-  /** `src` (default) runs the TypeScript as it is, `dist` what `npm run build` made of it. */
+  /** Default `src`; see {@link programFile}. */
   code?: Code;
   /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
   equip?: (partition: PartitionOptions) => PartitionOptions;
@@ -113,7 +114,8 @@ export class Sandbox {
    * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
    */
   async start({ stdout, env = {} }: { stdout?: number; env?: Record<string, string> } = {}): Promise<Daemon> {
-    const child = spawn(process.execPath, [programFile('main', this.#code), '--config', this.configFile], {
+    const program = await programFile('main', this.#code);
+    const child = spawn(process.execPath, [program, '--config', this.configFile], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
@@ -133,7 +135,7 @@ export class Sandbox {
   }
 
   async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd, input }: RunOptions): Promise<RunResult> {
-    const child = spawn(process.execPath, [programFile(name, this.#code), ...args], {
+    const child = spawn(process.execPath, [await programFile(name, this.#code), ...args], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
       ...(cwd !== undefined && { cwd }),

@@ -1,0 +1,53 @@
+/** The programs that tests start. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { prepared } from './prepared.ts';
+
+/** `src` is the TypeScript of now, one file instead of hundreds; `dist` is what `npm run build` made of it. */
+export type Code = 'src' | 'dist';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The file of a program. */
+export async function programFile(name: 'main' | 'cli', code: Code): Promise<string> {
+  if (code === 'dist') return join(ROOT, `dist/${name}.js`);
+  return join(await prepared('programs', bundlePrograms), `${name}.js`);
+}
+
+/**
+ * A command ran for half of its time to find, read and link some 300 modules, and the tests run hundreds of commands. What a program
+ * finds by its own address (add-ons, signers, workers, package.json) it finds beside the sources.
+ */
+async function bundlePrograms(dir: string): Promise<void> {
+  const { build } = await import('esbuild');
+  await build({
+    entryPoints: ['cli', 'main'].map((name) => join(ROOT, `src/${name}.ts`)),
+    outdir: dir,
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    format: 'esm',
+    target: `node${process.versions.node}`,
+    keepNames: true,
+    logLevel: 'error',
+    // Add-ons, and what starts threads.
+    external: ['lmdb', 'pino', 'piscina'],
+    banner: {
+      js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
+    },
+    plugins: [
+      {
+        name: 'own address',
+        setup: ({ onLoad }) =>
+          onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
+            contents: (await readFile(path, 'utf8')).replaceAll(
+              'import.meta.url',
+              `'${pathToFileURL(path).href}'`,
+            ),
+            loader: 'ts',
+          })),
+      },
+    ],
+  });
+}
