@@ -51,7 +51,8 @@ export class Client {
 
   /** `baseUrl` is without `/v1`. */
   static async connect(baseUrl: string, apiKey?: string): Promise<Client> {
-    const response = await fetch(`${baseUrl}/v1/openapi.json`);
+    // The server soon closes the connection of a caller without a key: a later request must not meet it closing.
+    const response = await fetch(`${baseUrl}/v1/openapi.json`, { headers: { Connection: 'close' } });
     const check = new ApiCheck((await response.json()) as ApiDescription);
     return new Client(baseUrl, check, apiKey);
   }
