@@ -39,8 +39,8 @@ export interface Store {
 export interface JobStore {
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and `acceptance`. Throws BrokenInvariant and writes
-   * nothing when the job is in the store already, when it has both content and a source URL or neither, or when another job holds its
-   * idempotency key.
+   * nothing when the job is in the store already, when it has both content and a source URL or neither, or when another job that did
+   * not fail holds its idempotency key.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
@@ -51,11 +51,10 @@ export interface JobStore {
   receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void>;
 
   /**
-   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; the source URL is removed. With `releaseKey` the
-   * create counts as never made: the idempotency entry goes too, and the quota counts one job less. Throws BrokenInvariant and writes
-   * nothing when the job is unknown or has an outcome.
+   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; the source URL is removed. Throws BrokenInvariant
+   * and writes nothing when the job is unknown or has an outcome.
    */
-  fail(jobId: string, failure: Failure, options?: { releaseKey?: boolean }): Promise<void>;
+  fail(jobId: string, failure: Failure): Promise<void>;
 
   get(jobId: string): Promise<JobRecord | undefined>;
 
@@ -105,9 +104,10 @@ export interface CopyStore {
 /** The transparency log. */
 export interface LogStore {
   /**
-   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, and what the webhook endpoints of their clients
-   * are to be told. Throws BrokenInvariant and writes nothing when the log's size is not `batch.firstLeaf`, or when a job in the batch is
-   * unknown, has no content, or has an outcome. Returns false and writes nothing when the epochs were changed since
+   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, what the webhook endpoints of their clients
+   * are to be told, and, of jobs that are not in the store yet, all that {@link JobStore.accept} writes. Throws BrokenInvariant and
+   * writes nothing when the log's size is not `batch.firstLeaf`, when a job in the batch is unknown, has no content, or has an outcome,
+   * or when a new one could not be accepted. Returns false and writes nothing when the epochs were changed since
    * `batch.epochsRevision`: the rule under which the batch was drafted may be out of force.
    */
   commit(batch: SealedBatch): Promise<boolean>;
@@ -242,6 +242,14 @@ export interface Leaf {
 /** A leaf that is about to be written, and whose job it is of: that client may be waiting to be told. */
 export interface SealedLeaf extends Leaf {
   clientId: string;
+  /** The job, if it is not in the store yet: it becomes durable with its leaf. */
+  newJob?: NewJob | undefined;
+}
+
+/** A job that is not in the store yet. */
+export interface NewJob {
+  job: Job;
+  acceptance: Acceptance;
 }
 
 export interface SealedBatch extends Batch {

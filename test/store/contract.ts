@@ -8,7 +8,14 @@ import {
   type ReceivedJob,
   VISIBILITIES,
 } from '../../src/job/job.ts';
-import { type JobQuery, maySee, type Store, type Viewer } from '../../src/store/store.ts';
+import {
+  type JobQuery,
+  maySee,
+  type NewJob,
+  type SealedLeaf,
+  type Store,
+  type Viewer,
+} from '../../src/store/store.ts';
 import { fc } from '../support/seed.ts';
 import { quotas } from './quotaContract.ts';
 import {
@@ -523,7 +530,10 @@ async function mending(t: Test, makeStore: MakeStore): Promise<void> {
     const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS } as const;
     const [first, second] = accepted.map(({ id }) => id) as [string, string];
     await store.jobs.fail(first, failure);
-    await store.jobs.fail(second, failure, { releaseKey: true });
+    await store.jobs.fail(second, failure);
+    const again = sampleJob({ quota });
+    const { key } = sampleEntry(accepted[1] as Job);
+    await store.jobs.accept(again, { idempotency: sampleEntry(again, { key }) });
     const url = sampleUrlJob();
     await store.jobs.accept(url, { sourceUrl: 'https://a.example/' });
     await store.jobs.receive(url.id, sampleContent());
@@ -534,8 +544,8 @@ async function mending(t: Test, makeStore: MakeStore): Promise<void> {
 
     const opened = await reopen();
     t.equal(await opened.indexes.repair({ onMended: t.fail, isGood: async () => true }), true);
-    t.match(await opened.jobs.quotaCounts(), [{ jobs: 699 }]);
-    t.equal(await opened.jobs.waitingCount(), 699);
+    t.match(await opened.jobs.quotaCounts(), [{ jobs: 701 }]);
+    t.equal(await opened.jobs.waitingCount(), 700);
     t.match(await (await reopen()).jobs.get(first), { outcome: { failure } });
   });
 }
@@ -613,6 +623,58 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await store.jobs.waitingCount(), 0);
   });
 
+  t.test('a new job becomes durable with its leaf, with all that accepting it writes', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS);
+    const endpoint = sampleEndpoint();
+    await store.webhooks.endpoints.add(endpoint, 5, null);
+    const quota = { name: 'default', startsAt: START_MS - 5, endsAt: START_MS + HOUR_MS };
+    const [stored, added] = [sampleJob({ quota }), sampleJob({ quota, customerReference: 'of the new one' })];
+    await store.jobs.accept(stored);
+    const newJob = { job: added, acceptance: { idempotency: sampleEntry(added) } };
+    const batch = sampleBatch(0, [stored, added]);
+    const committed = store.log.commit({ ...batch, leaves: withNewJob(batch.leaves, newJob) });
+    t.equal(await store.jobs.get(added.id), undefined, 'nothing of it is seen before');
+    t.equal(await committed, true);
+    for await (const opened of thenReopened(store, reopen)) {
+      t.same(await opened.jobs.get(added.id), { job: added, outcome: { kind: 'sealed', leafIndex: 1 } });
+      t.same(await opened.jobs.idempotency(sampleEntry(added)), sampleEntry(added));
+      t.match(await opened.jobs.quotaCounts(), [{ jobs: 2 }]);
+      t.equal(await opened.jobs.waitingCount(), 0);
+      const { clientId, organization } = added;
+      const viewer = { clientId, organization, partnerOf: [] };
+      const found = await opened.jobs.list({ viewer, limit: 5, customerReference: 'of the new one' });
+      t.same(
+        found.records.map(({ job }) => job.id),
+        [added.id],
+      );
+      t.equal((await opened.webhooks.outbox.pending(endpoint.id, { limit: 5 })).length, 2);
+      t.same(await collected(opened.indexes.check()), []);
+    }
+  });
+
+  t.test('a new job that is in the store already, or whose key is taken, is in no batch', async (t) => {
+    const { store } = await makeStore(t, () => START_MS);
+    const [stored, other] = [sampleJob(), sampleJob()];
+    await store.jobs.accept(stored, { idempotency: sampleEntry(stored) });
+    const { key } = sampleEntry(stored);
+    const refused = [
+      { job: stored, acceptance: {} },
+      { job: other, acceptance: { idempotency: sampleEntry(other, { key }) } },
+    ];
+    for (const newJob of refused) {
+      const batch = sampleBatch(0, [newJob.job]);
+      const leaves = withNewJob(batch.leaves, newJob);
+      await t.rejects(store.log.commit({ ...batch, leaves }), BrokenInvariant);
+    }
+    const batch = sampleBatch(0, [other]);
+    const leaves = withNewJob(batch.leaves, { job: other, acceptance: {} });
+    await store.epochs.change([epoch, { ...epoch, from: START_MS + HOUR_MS }], 0, null);
+    t.equal(await store.log.commit({ ...batch, leaves }), false, 'the epochs changed');
+    t.equal(await store.jobs.get(other.id), undefined);
+    t.equal(await store.log.commit({ ...batch, leaves, epochsRevision: 1 }), true);
+    t.match(await store.jobs.get(other.id), { outcome: { kind: 'sealed' } });
+  });
+
   t.test('of two batches that begin alike, one is committed', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(4);
@@ -628,22 +690,28 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
   });
 }
 
+function withNewJob(leaves: readonly SealedLeaf[], newJob: NewJob): SealedLeaf[] {
+  return leaves.map((leaf) => (leaf.jobId === newJob.job.id ? { ...leaf, newJob } : leaf));
+}
+
 async function failing(t: Test, makeStore: MakeStore): Promise<void> {
   const failure = { code: 'kms_partition_unavailable', message: 'gave up', failedAt: START_MS + 1 } as const;
 
-  t.test('a failed job keeps its key, or frees it', async (t) => {
+  t.test('a failed job keeps its key until another job takes it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
-    const [kept, freed] = [sampleJob(), sampleJob()];
-    await Promise.all([kept, freed].map((job) => store.jobs.accept(job, { idempotency: sampleEntry(job) })));
-    await store.jobs.fail(kept.id, failure);
-    await store.jobs.fail(freed.id, failure, { releaseKey: true });
+    const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
+    const entryOf = (job: Job) => sampleEntry(job, { key: 'the-same-key' });
+    await store.jobs.accept(first, { idempotency: entryOf(first) });
+    await store.jobs.fail(first.id, failure);
     for await (const opened of thenReopened(store, reopen)) {
-      t.same(await opened.jobs.get(kept.id), { job: kept, outcome: { kind: 'failed', failure } });
-      t.same(await opened.jobs.get(freed.id), { job: freed, outcome: { kind: 'failed', failure } });
-      t.same(await opened.jobs.idempotency(sampleEntry(kept)), sampleEntry(kept));
-      t.equal(await opened.jobs.idempotency(sampleEntry(freed)), undefined);
+      t.same(await opened.jobs.get(first.id), { job: first, outcome: { kind: 'failed', failure } });
+      t.same(await opened.jobs.idempotency(entryOf(first)), entryOf(first));
       t.equal(await opened.jobs.waitingCount(), 0);
     }
+    const opened = await reopen();
+    await opened.jobs.accept(second, { idempotency: entryOf(second) });
+    t.same(await opened.jobs.idempotency(entryOf(second)), entryOf(second));
+    await t.rejects(opened.jobs.accept(third, { idempotency: entryOf(third) }), BrokenInvariant);
   });
 
   t.test('a job ends once', async (t) => {
@@ -663,16 +731,6 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
     await t.rejects(store.jobs.fail(failed.id, failure), BrokenInvariant);
     await t.rejects(store.jobs.fail(sampleJob().id, failure), BrokenInvariant);
     t.same((await store.jobs.get(sealed.id))?.outcome, { kind: 'sealed', leafIndex: 0 });
-  });
-
-  t.test('a freed key can be taken again', async (t) => {
-    const { store } = await makeStore(t, () => START_MS);
-    const [first, second] = [sampleJob(), sampleJob()];
-    await store.jobs.accept(first, { idempotency: sampleEntry(first, { key: 'the-same-key' }) });
-    await store.jobs.fail(first.id, failure, { releaseKey: true });
-    const entry = sampleEntry(second, { key: 'the-same-key' });
-    await store.jobs.accept(second, { idempotency: entry });
-    t.same(await store.jobs.idempotency(entry), entry);
   });
 }
 

@@ -112,7 +112,7 @@ export async function makeWholeStore(path: string): Promise<void> {
   }
   const failure = { code: 'kms_partition_unavailable', message: 'gone', failedAt: SEALED_AT } as const;
   await store.jobs.fail(failed.id, failure);
-  await store.jobs.fail(released.id, failure, { releaseKey: true });
+  await store.jobs.fail(released.id, failure);
   await deliver(store);
   await store.close();
 }

@@ -31,7 +31,7 @@ const NAMES = [
   'sources', // job → the URL its document comes from; may hold secrets, and is gone once the content is there or the job failed
   'copies', // job → StoredCopy: the key of a copy without metadata, and so the copy, until its time is over
   'outcomes', // job → how it ended; a job without one waits
-  'waiting', // job → expiry key of its idempotency entry, or nothing
+  'waiting', // job → nothing: it is in the store and has no outcome
   'scopes', // scope, job → nothing: who may see it
   'lookups', // generation, scope and value, job → nothing: who may find it by what
   'idempotency', // key → IdempotencyEntry

@@ -25,28 +25,25 @@ export class IdempotencyEntries {
   }
 
   /**
-   * Runs the write that takes the key, given the changes that take it and the key for {@link release}. Throws
-   * BrokenInvariant when another job has the key or is about to.
+   * The changes that take the key; call `written` once they are written. Throws BrokenInvariant when another job has the key or is about
+   * to, unless that job failed.
    */
-  async take<T>(
+  take(
     entry: IdempotencyEntry,
-    write: (changes: Change[], releaseKey: Buffer) => Promise<T>,
-  ): Promise<T> {
+    hasFailed: (jobId: string) => boolean,
+  ): { changes: Change[]; written: () => void } {
     const key = idempotencyKey(entry);
     const claim = toHex(key);
-    assert(!this.#claimed.has(claim) && this.get(entry) === undefined, 'the idempotency key is taken');
+    const earlier = this.get(entry);
+    const isFree = earlier === undefined || hasFailed(earlier.jobId);
+    assert(!this.#claimed.has(claim) && isFree, 'the idempotency key is taken');
     this.#claimed.add(claim);
-    try {
-      const releaseKey = expiryKey(entry.acceptedAt, key);
-      const { idempotency, expiry } = this.#databases;
-      const changes = [
-        { database: idempotency, key, value: encodeRecord(entry) },
-        { database: expiry, key: releaseKey, value: NOTHING },
-      ];
-      return await write(changes, releaseKey);
-    } finally {
-      this.#claimed.delete(claim);
-    }
+    const { idempotency, expiry } = this.#databases;
+    const changes = [
+      { database: idempotency, key, value: encodeRecord(entry) },
+      { database: expiry, key: expiryKey(entry.acceptedAt, key), value: NOTHING },
+    ];
+    return { changes, written: () => this.#claimed.delete(claim) };
   }
 
   /** The job of the entry at that key; undefined when the entry is gone. */
@@ -54,19 +51,17 @@ export class IdempotencyEntries {
     return this.#stored(key)?.jobId;
   }
 
-  /** The changes that free the key again; an entry that another job has taken meanwhile stays. */
-  release(releaseKey: Uint8Array): Change[] {
-    const { acceptedAtMs, idempotency: key } = parseExpiryKey(releaseKey);
-    const changes: Change[] = [{ database: this.#databases.expiry, key: releaseKey }];
-    const isOurs = this.#stored(key)?.acceptedAt === acceptedAtMs && !this.#claimed.has(toHex(key));
-    if (isOurs) changes.push({ database: this.#databases.idempotency, key });
-    return changes;
-  }
-
   /** The changes that remove entries accepted before that service time, at most the oldest `limit` of them. */
   *expired(before: number, limit: number): Iterable<Change[]> {
     const range = { end: timeKey(before), limit };
-    for (const key of this.#databases.expiry.getKeys(range)) yield this.release(key);
+    for (const expired of this.#databases.expiry.getKeys(range)) {
+      const { acceptedAtMs, idempotency: key } = parseExpiryKey(expired);
+      const changes: Change[] = [{ database: this.#databases.expiry, key: expired }];
+      // Another job can have taken the key meanwhile.
+      const isOurs = this.#stored(key)?.acceptedAt === acceptedAtMs && !this.#claimed.has(toHex(key));
+      if (isOurs) changes.push({ database: this.#databases.idempotency, key });
+      yield changes;
+    }
   }
 
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {

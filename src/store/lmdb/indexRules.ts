@@ -21,7 +21,6 @@ import {
   endOfWindow,
   expiryKey,
   JOB_KEY_BYTES,
-  jobKey,
   jobKeyAt,
   NOTHING,
   parseCounterKey,
@@ -137,30 +136,14 @@ function* sources(view: IndexView): Iterable<Expected[]> {
   });
 }
 
-/** A job waits exactly as long as it has no outcome, and knows the idempotency entry to remove when its create fails. */
+/** A job waits exactly as long as it has no outcome. Earlier versions gave the entry a value, which nothing reads. */
 function* waiting(view: IndexView): Iterable<Expected[]> {
   const isUnfinished = (key: Uint8Array) =>
     view.get('outcomes', key) === undefined && view.databases.jobs.doesExist(key);
   yield* view.eachKey('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
-  yield* view.each('idempotency', (entryKey, value) => {
-    const entry = readable<IdempotencyEntry>(value);
-    const key = entry && jobKey(entry.jobId);
-    return key && isUnfinished(key) ? [[key, expiryKey(entry.acceptedAt, entryKey)]] : [];
-  });
-  yield* view.eachKey('jobs', (key) => {
-    if (!isUnfinished(key)) return [];
-    const releaseKey = view.get('waiting', key) ?? NOTHING;
-    return [[key, isHarmless(view, releaseKey, parseJobKey(key)) ? releaseKey : NOTHING]];
-  });
-}
-
-/** Whether failing the job would remove no entry of another job. Its own may be swept already, and the key taken by another job. */
-function isHarmless(view: IndexView, releaseKey: Uint8Array, jobId: string): boolean {
-  if (releaseKey.length === 0) return true;
-  if (releaseKey.length !== EXPIRY_KEY_BYTES) return false;
-  const { acceptedAtMs, idempotency } = parseExpiryKey(releaseKey);
-  const entry = readable<IdempotencyEntry>(view.get('idempotency', idempotency));
-  return entry === undefined || entry.jobId === jobId || entry.acceptedAt !== acceptedAtMs;
+  yield* view.eachKey('jobs', (key) =>
+    isUnfinished(key) ? [[key, view.get('waiting', key) ?? NOTHING]] : [],
+  );
 }
 
 /** Every job is in the list of each circle that may see it. */
@@ -226,10 +209,10 @@ function* expiry(view: IndexView): Iterable<Expected[]> {
 
 /** A job older than this was written at the time its id tells; milliseconds. */
 const SETTLED_MS = 600_000;
-/** The create of a job counted minutes ago can be released during the count; then the rule counts again. */
+/** A job can be committed long after its id was made, during the count; then the rule counts again. */
 const COUNTS_MAX = 3;
 
-/** The count of a window is that of its jobs whose create was not released. Windows that are long over go with the sweep. */
+/** The count of a window is that of its jobs, without those that earlier versions released. Windows that are long over go with the sweep. */
 function* quotas(view: IndexView): Iterable<Expected[]> {
   const { jobs, quotas, outcomes } = view.databases;
   const isOver = (endsAt: number) => endsAt < view.now - QUOTA_RETENTION_MS;

@@ -17,7 +17,9 @@ import {
   type JobReference,
   type JobStore,
   maySee,
+  type NewJob,
   type QuotaCount,
+  type SealedLeaf,
   type StoredCopy,
 } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
@@ -65,39 +67,55 @@ export class JobRecords implements JobStore {
     this.#postings = new Postings(databases);
   }
 
-  async accept(job: Job, { idempotency, sourceUrl, copy }: Acceptance = {}): Promise<void> {
+  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
+    const { jobs } = this.#databases;
+    const { key, changes, written } = this.#adding({ job, acceptance });
+    try {
+      const write = { unless: [{ database: jobs, key }], changes: [...changes, this.#waits(key)] };
+      assert(await this.#commits.write(write), `job ${job.id} is in the store already`);
+    } finally {
+      written();
+    }
+  }
+
+  /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then call `written`. */
+  #adding({ job, acceptance }: NewJob): { key: Buffer; changes: Change[]; written: () => void } {
+    const { idempotency, sourceUrl, copy } = acceptance;
     const hasEither = isReceived(job) !== (sourceUrl !== undefined);
     assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
     assertCopied(job.id, job.content, copy);
-    const { jobs, sources } = this.#databases;
+    const { sources } = this.#databases;
     const key = ownKey(job.id);
-    const write = async (entry: Change[], releaseKey: Buffer) => {
-      const changes = [...this.changesFor(job, releaseKey), ...entry];
-      if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
-      if (copy !== undefined) changes.push(this.#beside.copies.change(job.id, copy));
-      const isNew = await this.#commits.write({ unless: [{ database: jobs, key }], changes });
-      assert(isNew, `job ${job.id} is in the store already`);
-    };
-    if (idempotency === undefined) await write([], NOTHING);
-    else await this.#beside.idempotency.take(idempotency, write);
+    const taken = idempotency && this.#beside.idempotency.take(idempotency, (id) => this.#hasFailed(id));
+    const changes = [...this.#recordOf(job, key), ...(taken?.changes ?? [])];
+    if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
+    if (copy !== undefined) changes.push(this.#beside.copies.change(job.id, copy));
+    return { key, changes, written: () => taken?.written() };
   }
 
-  /** The changes that make a job wait for its outcome. `releaseKey`: of its idempotency entry, or nothing. */
-  changesFor(job: Job, releaseKey: Buffer): Change[] {
-    const { jobs, waiting } = this.#databases;
+  /** The changes that add a job that nothing else is written with, and make it wait for its outcome. */
+  changesFor(job: Job): Change[] {
     const key = ownKey(job.id);
+    return [...this.#recordOf(job, key), this.#waits(key)];
+  }
+
+  /** A job, its place in the lists, and its quota. */
+  #recordOf(job: Job, key: Buffer): Change[] {
     return [
-      { database: jobs, key, value: encodeJob(job) },
-      { database: waiting, key, value: releaseKey },
+      { database: this.#databases.jobs, key, value: encodeJob(job) },
       ...this.#postings.changesFor(job, key),
-      ...(job.quota ? [this.#beside.quotas.change(job.clientId, job.quota, 1)] : []),
+      ...(job.quota ? [this.#beside.quotas.count(job.clientId, job.quota)] : []),
     ];
+  }
+
+  #waits(key: Buffer): Change {
+    return { database: this.#databases.waiting, key, value: NOTHING };
   }
 
   async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
     assertCopied(jobId, content, copy);
     const happened = await this.#commits.inTurn(async () => {
-      const { key } = this.#unfinished(jobId);
+      const key = this.#unfinished(jobId);
       const { contents, sources } = this.#databases;
       assert(sources.doesExist(key), `job ${jobId} has its content already`);
       const changes: Change[] = [
@@ -110,38 +128,47 @@ export class JobRecords implements JobStore {
     assert(happened, `the content of ${jobId} was written by another process`);
   }
 
-  async fail(jobId: string, failure: Failure, { releaseKey = false } = {}): Promise<void> {
+  async fail(jobId: string, failure: Failure): Promise<void> {
     const happened = await this.#commits.inTurn(async () => {
-      const { key, expiry } = this.#unfinished(jobId);
+      const key = this.#unfinished(jobId);
       const { outcomes, waiting, sources } = this.#databases;
       const job = this.#job(key);
       assert(job, `job ${jobId} waits but is not in the store`);
-      const { clientId, quota } = job;
+      const { clientId } = job;
       const changes: Change[] = [
-        { database: outcomes, key, value: encodeFailed(failure, releaseKey) },
+        { database: outcomes, key, value: encodeFailed(failure) },
         { database: waiting, key },
         { database: sources, key },
       ];
-      if (releaseKey && expiry.length > 0) changes.push(...this.#beside.idempotency.release(expiry));
-      if (releaseKey && quota) changes.push(this.#beside.quotas.change(clientId, quota, -1));
       const write = { unless: [{ database: outcomes, key }], changes };
       return this.#beside.outbox.tell('job.failed', failure.failedAt, [{ key, clientId }], write);
     });
     assert(happened, `the outcome of ${jobId} was written by another process`);
   }
 
-  /** The changes that complete a job as that leaf. Throws BrokenInvariant unless it waits and has its content. */
-  seal(jobId: string, leafIndex: number): { key: Buffer; changes: Change[] } {
-    const { key } = this.#unfinished(jobId);
-    const { outcomes, waiting, sources } = this.#databases;
+  /**
+   * The changes that complete a job as that leaf. Throws BrokenInvariant unless the job waits and has its content, or is new. Write them
+   * at once, and then call `written`.
+   */
+  seal(
+    { jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>,
+    leafIndex: number,
+  ): { key: Buffer; changes: Change[]; written: () => void } {
+    const { jobs, outcomes, waiting, sources } = this.#databases;
+    const outcome = { database: outcomes, value: encodeSealed(leafIndex) };
+    if (newJob !== undefined) {
+      assert(newJob.job.id === jobId && isReceived(newJob.job), `${jobId} is not the new job of its leaf`);
+      const { key, changes, written } = this.#adding(newJob);
+      assert(!jobs.doesExist(key), `job ${jobId} is in the store already`);
+      return { key, changes: [...changes, { ...outcome, key }], written };
+    }
+    const key = this.#unfinished(jobId);
     assert(!sources.doesExist(key), `the document of job ${jobId} was not received`);
-    return {
-      key,
-      changes: [
-        { database: outcomes, key, value: encodeSealed(leafIndex) },
-        { database: waiting, key },
-      ],
-    };
+    const changes = [
+      { ...outcome, key },
+      { database: waiting, key },
+    ];
+    return { key, changes, written: () => {} };
   }
 
   async get(jobId: string): Promise<JobRecord | undefined> {
@@ -231,11 +258,18 @@ export class JobRecords implements JobStore {
   }
 
   /** A job waits exactly as long as it has no outcome. */
-  #unfinished(jobId: string): { key: Buffer; expiry: Buffer } {
+  #unfinished(jobId: string): Buffer {
     const key = jobKey(jobId);
-    const expiry = key && this.#databases.waiting.getBinary(key);
-    assert(key && expiry, `job ${jobId} is unknown or has an outcome already`);
-    return { key, expiry };
+    assert(
+      key && this.#databases.waiting.doesExist(key),
+      `job ${jobId} is unknown or has an outcome already`,
+    );
+    return key;
+  }
+
+  #hasFailed(jobId: string): boolean {
+    const key = jobKey(jobId);
+    return key !== undefined && this.#outcome(key)?.kind === 'failed';
   }
 
   #job(key: Uint8Array): Job | undefined {

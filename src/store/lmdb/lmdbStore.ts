@@ -9,7 +9,6 @@ import { EpochRecords } from './epochRecords.ts';
 import { IdempotencyEntries } from './idempotencyEntries.ts';
 import { IndexRepair } from './indexRepair.ts';
 import { JobRecords } from './jobRecords.ts';
-import { NOTHING } from './keyLayout.ts';
 import { LogRecords } from './logRecords.ts';
 import { Outbox } from './outbox.ts';
 import { QuotaCounts } from './quotaCounts.ts';
@@ -29,7 +28,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
   const trail = new TrailRecords(databases, commits, {
     environment: identity.environment,
     clock,
-    accept: (job) => jobs.changesFor(job, NOTHING),
+    accept: (job) => jobs.changesFor(job),
   });
   const epochs = new EpochRecords(databases, trail);
   const endpoints = new EndpointRecords(databases, trail);

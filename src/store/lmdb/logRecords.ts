@@ -38,14 +38,14 @@ export class LogRecords implements LogStore {
       assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
       assert(leaves.length > 0, 'the batch is empty');
       assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
-      const sealed = leaves.map(({ jobId, clientId, data }, offset) => {
-        const { key, changes } = this.#jobs.seal(jobId, firstLeaf + offset);
+      const sealed = leaves.map((one, offset) => {
+        const { key, changes, written } = this.#jobs.seal(one, firstLeaf + offset);
         const leaf = {
           database: this.#databases.leaves,
           key: counterKey(firstLeaf + offset),
-          value: encodeLeaf(key, data),
+          value: encodeLeaf(key, one.data),
         };
-        return { key, clientId, changes: [leaf, ...changes] };
+        return { key, clientId: one.clientId, changes: [leaf, ...changes], written };
       });
       const changes: Change[] = [
         ...sealed.flatMap((leaf) => leaf.changes),
@@ -61,7 +61,9 @@ export class LogRecords implements LogStore {
         },
       ];
       const unless = [{ database: this.#databases.leaves, key: counterKey(firstLeaf) }, epochsChanged];
-      return this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
+      return this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes }).finally(() => {
+        for (const { written } of sealed) written();
+      });
     });
     assert(
       happened || epochsChanged.database.doesExist(epochsChanged.key),

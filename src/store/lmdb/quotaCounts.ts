@@ -20,11 +20,11 @@ export class QuotaCounts {
     this.#databases = databases;
   }
 
-  /** The change that counts one job more or less. Write it at once: writes must reach the disk in the order of their counts. */
-  change(clientId: string, window: QuotaWindow, by: 1 | -1): Change {
+  /** The change that counts one job more. Write it at once: writes must reach the disk in the order of their counts. */
+  count(clientId: string, window: QuotaWindow): Change {
     const key = quotaKey(clientId, window);
     const name = toHex(key);
-    const jobs = Math.max(0, (this.#coming.get(name) ?? this.#stored(key)) + by);
+    const jobs = (this.#coming.get(name) ?? this.#stored(key)) + 1;
     this.#coming.set(name, jobs);
     return { database: this.#databases.quotas, key, value: encodeCount({ clientId, ...window, jobs }) };
   }

@@ -129,18 +129,18 @@ function digestsOf([sha256, sha512, bytes]: FlatDigests): DocumentDigests {
 
 const SEALED = Buffer.from('s');
 const FAILED = Buffer.from('f');
-/** Failed, and its create counts as never made: it counts against no quota. */
+/** Failed, and counts against no quota: so earlier versions ended blocking creates. */
 const RELEASED = Buffer.from('r');
 
 export function encodeSealed(leafIndex: number): Buffer {
   return Buffer.concat([SEALED, counterKey(leafIndex)]);
 }
 
-export function encodeFailed(failure: Failure, isReleased = false): Buffer {
-  return Buffer.concat([isReleased ? RELEASED : FAILED, encodeRecord(failure)]);
+export function encodeFailed(failure: Failure): Buffer {
+  return Buffer.concat([FAILED, encodeRecord(failure)]);
 }
 
-/** Whether these are the bytes of an outcome whose create counts as never made. */
+/** Whether these are the bytes of an outcome whose job counts against no quota. */
 export function isReleased(bytes: Uint8Array): boolean {
   return bytes[0] === RELEASED[0];
 }
