@@ -4,7 +4,7 @@ import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import { fingerprint } from '../job/fields.ts';
 import { IDEMPOTENCY_KEY_PATTERN, newJobId } from '../job/id.ts';
-import type { Job } from '../job/job.ts';
+import { isReceived, type Job, type Outcome } from '../job/job.ts';
 import type { Allowance } from '../limits/allowance.ts';
 import { discardOnFailure } from '../seal/documentPass.ts';
 import type { Fetching } from '../seal/fetching.ts';
@@ -17,7 +17,7 @@ import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface AcceptOptions extends ReceiveOptions {
   store: Pick<Store, 'jobs' | 'log'>;
-  sealer: Pick<Sealer, 'admit' | 'accept'>;
+  sealer: Pick<Sealer, 'admit' | 'accept' | 'submit'>;
   sources: Pick<Fetching, 'probe' | 'accept'>;
   reservations: Reservations;
   site: Site;
@@ -29,22 +29,28 @@ export interface AcceptOptions extends ReceiveOptions {
 /** The answer to a create whose job is on disk. */
 export interface Accepted {
   job: Job;
+  /** How the job of a blocking create ended; absent if the caller's time ran out first, and in other modes. */
+  outcome?: Outcome | undefined;
   /** The answer's body. A blocking create is answered with it once the job is completed. */
   answer: string;
   replayed: boolean;
 }
 
-/** How to read a create, its limits, and the operation whose keys its Idempotency-Key belongs to. */
+/** How to read a create, its limits, how to wait for its job, and the operation whose keys its Idempotency-Key belongs to. */
 export interface Create {
   operation: IdempotencyKey['operation'];
   receive: Receive;
   allowance: Allowance;
+  /** The outcome of a blocking create as {@link Sealer.settled} gives it, until the time of the caller runs out. */
+  settled(jobId: string): Promise<Outcome | undefined>;
 }
 
 /**
- * Accepts a job from a create in any form. Throws ServiceError. The idempotency key is held while its first request is received, so
- * that the second of two racing requests must wait. Every request counts against the rate of its client. Repeats count too, because the
- * service receives and hashes them. But the service answers repeats of accepted requests even while it refuses new work.
+ * Accepts a job from a create in any form, and waits for the job of a blocking create. Throws ServiceError; then there is no job, unless
+ * it is the failure of a job that was accepted before it had its document. The idempotency key is reserved until the job is on disk: a
+ * second request with the key must wait while the first is received, and then shares its outcome. Every request counts against the rate
+ * of its client. Repeats count too, because the service receives and hashes them. But the service answers repeats of accepted requests
+ * even while it refuses new work.
  */
 export async function acceptJob(
   ctx: RequestContext,
@@ -53,28 +59,40 @@ export async function acceptJob(
   options: AcceptOptions,
 ): Promise<Accepted> {
   if (name === undefined) return acceptNew(ctx, undefined, create, options);
-  const { reservations, store } = options;
+  const { reservations } = options;
   const key: IdempotencyKey = {
     clientId: callerOf(ctx).viewer.clientId,
     operation: create.operation,
     key: name,
   };
-  const earlier = await store.jobs.idempotency(key);
+  const earlier = (await stored(key, options)) ?? reservations.sealing(key);
   if (earlier) return repeat(ctx, earlier, create, options);
-  const release = reservations.take(key);
+  const reservation = reservations.take(key);
   try {
     // Look again: the request that held the key until now may have been accepted in between.
-    const accepted = await store.jobs.idempotency(key);
-    return await (accepted ? repeat(ctx, accepted, create, options) : acceptNew(ctx, key, create, options));
+    const accepted = await stored(key, options);
+    return await (accepted
+      ? repeat(ctx, accepted, create, options)
+      : acceptNew(ctx, reservation, create, options));
   } finally {
-    release();
+    reservation.release();
   }
+}
+
+/** The earlier request with the key. The failure of a blocking create is temporary, so its key is free again. */
+async function stored(key: IdempotencyKey, { store }: AcceptOptions): Promise<Earlier | undefined> {
+  const entry = await store.jobs.idempotency(key);
+  if (entry === undefined) return undefined;
+  const record = await store.jobs.get(entry.jobId);
+  assert(record, `the job ${entry.jobId} of an idempotency entry is not in the store`);
+  const hasFailed = record.job.mode === 'blocking' && record.outcome?.kind === 'failed';
+  return hasFailed ? undefined : { entry, job: record.job };
 }
 
 async function acceptNew(
   ctx: RequestContext,
-  key: IdempotencyKey | undefined,
-  { receive, allowance }: Create,
+  reservation: Reservation | undefined,
+  { receive, allowance, settled }: Create,
   options: AcceptOptions,
 ): Promise<Accepted> {
   const { sealer, sources } = options;
@@ -96,26 +114,31 @@ async function acceptNew(
   });
   const job = { ...(await jobOf(ctx, received, options)), ...(quota && { quota }) };
   const answer = answerTo(job, options.site);
-  const idempotency = key && {
-    ...key,
+  const idempotency = reservation && {
+    ...reservation.key,
     fingerprint: fingerprint(request, documentSha256),
     jobId: job.id,
     answer,
     acceptedAt: job.since,
   };
-  // A crash before this write loses nothing that was promised. After it, the job is sealed in any case, and a repeat finds it.
   const beside = { ...(idempotency && { idempotency }) };
   const copy = upload?.copy;
+  const isBlocking = job.mode === 'blocking';
+  // A crash before the job is on disk loses nothing that was promised. After it, the job is sealed in any case, and a repeat finds it.
   if (received.source === 'url') await sources.accept(job, { ...beside, sourceUrl: received.sourceUrl });
-  else await sealer.accept(job, { ...beside, ...(copy && { copy }) });
+  else if (isBlocking && isReceived(job)) {
+    sealer.submit(job, { ...beside, ...(copy && { copy }) });
+    if (idempotency) reservation.sealing({ entry: idempotency, job });
+  } else await sealer.accept(job, { ...beside, ...(copy && { copy }) });
+  const outcome = isBlocking ? await discardOnFailure(upload, () => settled(job.id)) : undefined;
   allowance.keep();
-  return { job, answer, replayed: false };
+  return { job, answer, outcome, replayed: false };
 }
 
 async function repeat(
   ctx: RequestContext,
-  entry: IdempotencyEntry,
-  { receive, allowance }: Create,
+  { entry, job }: Earlier,
+  { receive, allowance, settled }: Create,
   options: AcceptOptions,
 ): Promise<Accepted> {
   allowance.takeRequest();
@@ -130,9 +153,8 @@ async function repeat(
       'This Idempotency-Key belongs to an earlier, different request. Use a new one.',
     );
   }
-  const record = await options.store.jobs.get(entry.jobId);
-  assert(record, `the job ${entry.jobId} of an idempotency entry is not in the store`);
-  return { job: record.job, answer: entry.answer, replayed: true };
+  const outcome = job.mode === 'blocking' ? await settled(job.id) : undefined;
+  return { job, answer: entry.answer, outcome, replayed: true };
 }
 
 async function jobOf(
@@ -201,16 +223,35 @@ function unquote(value: string): string | undefined {
   }
 }
 
+/** An earlier request with the same key. */
+interface Earlier {
+  entry: IdempotencyEntry;
+  job: Job;
+}
+
+/** A key that one request holds until its job is on disk. */
+interface Reservation {
+  readonly key: IdempotencyKey;
+  /** The request was received, and its job is being sealed: repeats can share its outcome. */
+  sealing(request: Earlier): void;
+  release(): void;
+}
+
 /**
- * The keys of requests that are being received and are not in the store yet. They are in memory only: a crash loses them together with
- * their uploads.
+ * The keys of requests that are being received or sealed and are not in the store yet. They are in memory only: a crash loses them
+ * together with their uploads.
  */
 export class Reservations {
-  readonly #held = new Set<string>();
+  readonly #held = new Map<string, Earlier | undefined>();
 
-  /** Takes the key; the returned function releases it. Throws ServiceError `idempotency_in_progress`. */
-  take({ clientId, operation, key }: IdempotencyKey): () => void {
-    const name = JSON.stringify([clientId, operation, key]);
+  /** The request that holds the key, once it is received. */
+  sealing(key: IdempotencyKey): Earlier | undefined {
+    return this.#held.get(nameOf(key));
+  }
+
+  /** Takes the key. Throws ServiceError `idempotency_in_progress`. */
+  take(key: IdempotencyKey): Reservation {
+    const name = nameOf(key);
     if (this.#held.has(name)) {
       throw new ServiceError(
         'idempotency_in_progress',
@@ -218,7 +259,15 @@ export class Reservations {
         { retryAfterSeconds: RECEIVED_SECONDS },
       );
     }
-    this.#held.add(name);
-    return () => this.#held.delete(name);
+    this.#held.set(name, undefined);
+    return {
+      key,
+      sealing: (request) => this.#held.set(name, request),
+      release: () => this.#held.delete(name),
+    };
   }
+}
+
+function nameOf({ clientId, operation, key }: IdempotencyKey): string {
+  return JSON.stringify([clientId, operation, key]);
 }

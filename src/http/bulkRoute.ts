@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Slots } from '../base/slots.ts';
+import type { Outcome } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import { readReceipt } from '../prove/receipts.ts';
@@ -25,7 +26,7 @@ export interface BulkOptions extends CreateOptions, AnswerOptions {
 }
 
 const NDJSON_TYPE = 'application/x-ndjson';
-/** Maximum number of lines that wait for the disk at the same time: they share a flush. */
+/** Maximum number of lines whose jobs are not on disk yet: they share a flush. */
 const ACCEPTING_MAX = 1024;
 const CHUNK_CHARACTERS = 64 * 1024;
 
@@ -157,9 +158,14 @@ class BulkRequest {
       await callerOf(this.#ctx).confirm();
       return receivedDigests(request);
     });
+    const { job, outcome } = accepted;
+    if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
     this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
+    if (outcome !== undefined) return this.#sealed(line, accepted, outcome.leafIndex, receipt);
     if (request.mode === 'async') return said(acceptedLine(line, accepted));
-    return this.#settled(line, accepted, receipt);
+    const { sealer, site } = this.#options;
+    const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
+    return said(acceptedLine(line, { ...accepted, answer }, { retry_after: ASK_AGAIN_SECONDS }));
   }
 
   async #accept(key: string | undefined, receive: Create['receive']): Promise<Accepted> {
@@ -167,7 +173,8 @@ class BulkRequest {
     const allowance = new Allowance(limits, callerOf(this.#ctx).viewer.clientId);
     this.#accepting += 1;
     try {
-      const create = { operation: 'createDigestJob', receive, allowance } as const;
+      const settled = (jobId: string) => this.#settled(jobId);
+      const create = { operation: 'createDigestJob', receive, allowance, settled } as const;
       return await acceptJob(this.#ctx, key, create, this.#options);
     } finally {
       allowance.close();
@@ -181,22 +188,24 @@ class BulkRequest {
     this.#room = Promise.withResolvers();
   }
 
-  async #settled(line: number, accepted: Accepted, withReceipt: boolean): Promise<Answer> {
-    const { sealer, store, site, blockingTimeoutMs } = this.#options;
-    const { job } = accepted;
+  async #settled(jobId: string): Promise<Outcome | undefined> {
+    const { sealer, blockingTimeoutMs } = this.#options;
     const patience = new AbortController();
     this.#patience.add(patience);
-    const outcome = await settledWithin(blockingTimeoutMs, job.id, sealer, patience);
-    this.#patience.delete(patience);
-    if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
-    if (outcome === undefined) {
-      const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
-      return said(acceptedLine(line, { ...accepted, answer }, { retry_after: ASK_AGAIN_SECONDS }));
+    try {
+      return await settledWithin(blockingTimeoutMs, jobId, sealer, patience);
+    } finally {
+      this.#patience.delete(patience);
     }
+  }
+
+  #sealed(line: number, accepted: Accepted, leafIndex: number, withReceipt: boolean): Answer {
+    const { store } = this.#options;
     return async () => {
       try {
-        const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
-        const receipt = withReceipt && (await readReceipt(store, job, outcome.leafIndex));
+        const sealedAt = await sealedAtOf(store, { kind: 'sealed', leafIndex });
+        const answer = withSealedAt(accepted.answer, sealedAt);
+        const receipt = withReceipt && (await readReceipt(store, accepted.job, leafIndex));
         return acceptedLine(line, { ...accepted, answer }, { ...(receipt && { receipt }) });
       } catch (error) {
         return this.#refusal(line, error);

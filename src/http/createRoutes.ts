@@ -16,7 +16,7 @@ import { type Receive, receiverOfDigests, receiverOfDocument } from './receiveCr
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface CreateOptions extends AcceptOptions {
-  sealer: Pick<Sealer, 'admit' | 'accept' | 'settled' | 'phase'>;
+  sealer: Pick<Sealer, 'admit' | 'accept' | 'submit' | 'settled' | 'phase'>;
   limits: Limits;
   blockingTimeoutMs: number;
 }
@@ -43,16 +43,19 @@ function createJob(
     const receive = receiverOf(ctx);
     const key = readIdempotencyKey(ctx.req);
     const waitedMs = sinceBody(ctx);
+    const settled = (jobId: string) => settledInTime(ctx, jobId, options, waitedMs());
     const accepted = await withAllowance(ctx, options.limits, (allowance) =>
-      acceptJob(ctx, key, { operation, receive, allowance }, options),
+      acceptJob(ctx, key, { operation, receive, allowance, settled }, options),
     );
+    // A failure is no job to the caller.
+    if (accepted.outcome?.kind === 'failed') throw failureOf(accepted.outcome.failure);
     ctx.state.jobId = accepted.job.id;
     ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.replayed) {
       ctx.set('Idempotent-Replayed', 'true');
       ctx.set('Seal-Trace-Id', accepted.job.traceId);
     }
-    if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options, waitedMs());
+    if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
     else answerJob(ctx, accepted.answer);
   };
 }
@@ -68,15 +71,9 @@ function sinceBody({ req }: RequestContext): () => number {
 
 async function answerSettled(
   ctx: RequestContext,
-  { job, answer }: Accepted,
+  { job, answer, outcome }: Accepted,
   options: CreateOptions,
-  waitedMs: number,
 ): Promise<void> {
-  const outcome = await settledInTime(ctx, job.id, options, waitedMs);
-  if (outcome?.kind === 'failed') {
-    ctx.remove('Location');
-    throw failureOf(outcome.failure);
-  }
   if (outcome) return answerJob(ctx, withSealedAt(answer, await sealedAtOf(options.store, outcome)));
   ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
   const phase = options.sealer.phase({ job });

@@ -133,7 +133,6 @@ export async function serve(config: Config): Promise<void> {
       store,
       signing,
       ...(timestamping && { timestamping }),
-      limits,
       diskSpace,
       ...config.sealing,
       get queueJobsMax() {

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts';
+import { ServiceError } from '../base/errors.ts';
 import {
   isOfClient,
   isReceived,
@@ -7,44 +8,51 @@ import {
   type Outcome,
   type ReceivedJob,
 } from '../job/job.ts';
+import type { Acceptance } from '../store/store.ts';
 
-/** A job between its acceptance and its outcome, as this process sees it. */
+/** How a job ended, or why it never was. */
+type End = Outcome | ServiceError;
+
+/** A job until its outcome, as this process sees it. */
 export class Pending {
   job: Job;
   phase: Extract<JobPhase, 'queued' | 'hashing' | 'sealing'>;
-  /** Whether a caller waits on an open connection. Such a job fails at once when nothing can be sealed. */
-  held: boolean;
-  /** Its failure is being written: callers who wait are told, even after the time-out. */
-  failing = false;
-  readonly #waiters = new Set<(outcome: Outcome) => void>();
+  /** What is written together with the job. Present while the job is in memory only, undefined once it is durable. */
+  acceptance: Acceptance | undefined;
+  /** While the job is made durable by itself, before it is sealed. */
+  keeping: Promise<void> | undefined;
+  /** While the job is made durable with its receipt. */
+  committing: Promise<unknown> | undefined;
+  #end: End | undefined;
+  readonly #waiters = new Set<() => void>();
 
-  constructor(job: Job, phase: Pending['phase'], held: boolean) {
+  constructor(job: Job, phase: Pending['phase'], acceptance?: Acceptance) {
     this.job = job;
     this.phase = phase;
-    this.held = held;
+    this.acceptance = acceptance;
   }
 
-  /** The outcome; undefined when `signal` aborts first. */
-  async settled(signal: AbortSignal): Promise<Outcome | undefined> {
-    const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
-    const giveUp = () => {
-      if (!this.failing) resolve(undefined);
-    };
-    this.#waiters.add(resolve);
-    signal.addEventListener('abort', giveUp, { once: true });
-    if (signal.aborted) giveUp();
-    try {
-      return await promise;
-    } finally {
-      signal.removeEventListener('abort', giveUp);
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** The outcome; undefined when `signal` aborts first. Throws the ServiceError for which the job was dropped. */
+  async settled(signal?: AbortSignal): Promise<Outcome | undefined> {
+    if (this.#end === undefined && !signal?.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiters.add(resolve);
+      signal?.addEventListener('abort', () => resolve(), { once: true });
+      await promise;
       this.#waiters.delete(resolve);
-      if (this.#waiters.size === 0) this.held = false;
     }
+    if (this.#end instanceof ServiceError) throw this.#end;
+    return this.#end;
   }
 
   /** Tells the callers who wait. */
-  settle(outcome: Outcome): void {
-    for (const resolve of this.#waiters) resolve(outcome);
+  settle(end: End): void {
+    this.#end = end;
+    for (const resolve of this.#waiters) resolve();
   }
 }
 
@@ -63,7 +71,7 @@ export interface WaitingJobs {
   auditRecords: number;
 }
 
-/** All jobs without an outcome, by id. */
+/** All jobs without an outcome, by id. Iterable. */
 export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
   /** The ids of clients' jobs among them. */
@@ -103,6 +111,10 @@ export class PendingJobs {
       longestMs[phase] = Math.max(longestMs[phase], waitedMs(job));
     }
     return { phases, longestMs, auditRecords };
+  }
+
+  [Symbol.iterator](): Iterator<Pending> {
+    return this.#byId.values();
   }
 
   get ofClients(): number {

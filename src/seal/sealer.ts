@@ -1,80 +1,77 @@
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from 'pino';
-import { type Clock, stopwatch } from '../base/clock.ts';
+import { stopwatch } from '../base/clock.ts';
 import { OperatorError, type ServiceError } from '../base/errors.ts';
-import type { Content, Failure, Job, JobMode, JobPhase, JobRecord, Outcome } from '../job/job.ts';
+import type {
+  Content,
+  Failure,
+  Job,
+  JobMode,
+  JobPhase,
+  JobRecord,
+  Outcome,
+  ReceivedJob,
+} from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
-import type { Limits } from '../limits/limits.ts';
-import type { Term } from '../log/epochs.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
-import type { Acceptance, Batch, SealedBatch, Store, StoredCopy } from '../store/store.ts';
-import { committedEdge, type Draft, draftBatch, sealedBatch, signCheckpoint } from './draft.ts';
-import type { SealedJobs, SealerObserver } from './observer.ts';
-import { obstacleOf, queueFull, unstampable } from './obstacle.ts';
+import type { Acceptance, Batch, StoredCopy } from '../store/store.ts';
+import { committedEdge } from './draft.ts';
+import { queueFull, unstampable } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
+import { Pipeline, type PipelineOptions } from './pipeline.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
 
-export interface SealerOptions {
-  store: Store;
-  signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'canSign' | 'recovered'>;
-  /** Absent: nothing is sealed in an epoch that requires time-stamps. */
-  timestamping?: Pick<Timestamping, 'stamp' | 'canStamp' | 'recovered' | 'sealed'>;
+export interface SealerOptions extends PipelineOptions {
+  signing: PipelineOptions['signing'] & Pick<Signing, 'canSign' | 'recovered'>;
+  timestamping?: PipelineOptions['timestamping'] & Pick<Timestamping, 'canStamp' | 'recovered'>;
   /** The disk of the store. Absent: nobody looks at it. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
-  /** Told of jobs that no longer count against a quota. Absent: there are no quotas. */
-  limits?: Pick<Limits, 'giveBack'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
   queueJobsMax: number;
   /** How many jobs share one checkpoint at most. */
   batchJobsMax: number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
-  clock: Clock;
-  logger: Logger;
-  observer?: SealerObserver;
   /** Called once when sealing cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
   onFatal(error: unknown): void;
 }
 
-/** A batch with all its evidence, not yet committed. */
-type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> & { batch: SealedBatch };
-
-const STRADDLE_PAUSE_MS = 50;
 /** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
-/** How long the current batch may wait for its time-stamp when the daemon stops. */
+/** How long the batches on their way may wait for their time-stamps when the daemon stops. */
 const CLOSE_MS_MAX = 2_000;
 
 /**
- * Seals accepted jobs, batch by batch. There is no timer: all jobs that wait when a batch is done become the next
- * batch. The sealer owns the right edge of the log's tree, and nothing else appends to it. It knows every job
- * without an outcome, also jobs whose documents are still to be fetched.
+ * Seals jobs, batch by batch. There is no timer: all jobs that wait when the {@link Pipeline} has room become the next batch. The
+ * sealer knows every job without an outcome, also jobs whose documents are still to be fetched.
  */
 export class Sealer {
   readonly #options: SealerOptions;
   readonly #pending = new PendingJobs();
+  /** Jobs for the next batch. */
   #queue: Sealable[] = [];
-  #edge: Edge;
-  #sealedAt: number;
+  readonly #pipeline: Pipeline;
   #closing = false;
-  readonly #cutOff = new AbortController();
   #wake = Promise.withResolvers<void>();
   #loop: Promise<void> = Promise.resolve();
 
   constructor(options: SealerOptions, edge: Edge, head: Batch | undefined, waiting: Job[]) {
     this.#options = options;
-    this.#edge = edge;
-    this.#sealedAt = head?.sealedAt ?? 0;
+    this.#pipeline = new Pipeline(options, edge, head, {
+      sealed: (job, leafIndex) => this.#settle(job, { kind: 'sealed', leafIndex }),
+      returned: (jobs) => this.#queue.unshift(...jobs),
+      obstructed: (obstacle) => this.#failUnsealable(obstacle),
+      landed: () => this.#wake.resolve(),
+      broken: (error) => this.#break(error),
+    });
     // A received job found waiting may already have been reported as `sealing`; a phase never goes back.
-    for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued', false));
+    for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued'));
   }
 
   /** Begins to seal. Called once. */
   start(): void {
-    this.#loop = this.#run().catch((error) => this.#options.onFatal(error));
+    this.#loop = this.#run().catch((error) => this.#break(error));
   }
 
   /**
@@ -91,27 +88,32 @@ export class Sealer {
   /**
    * Makes the job durable, and queues it if its document was received. Once this resolves, the job survives any crash.
    */
-  async accept(job: Job, acceptance?: Acceptance): Promise<void> {
-    const pending = new Pending(job, 'queued', job.mode === 'blocking');
-    const startedAtMs = performance.now();
+  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
+    const pending = new Pending(job, 'queued', acceptance);
     this.#pending.add(pending);
     try {
-      await this.#options.store.jobs.accept(job, acceptance);
+      await this.#keep(pending);
     } catch (error) {
       this.#pending.delete(job);
       throw error;
     }
-    this.#options.observer?.accepted(job, performance.now() - startedAtMs);
     // If we stop here, the job is found waiting at the next start.
     this.#add(pending);
+  }
+
+  /**
+   * Queues a job whose caller waits for it. It is in memory only, and becomes durable with its receipt, or when {@link settled} stops
+   * waiting. If we stop before that, the job never was. The same holds while nothing can be sealed: then it is dropped at once.
+   */
+  submit(job: ReceivedJob, acceptance: Acceptance = {}): void {
+    this.#add(new Pending(job, 'queued', acceptance));
   }
 
   /** Queues a job that another process made durable, unless it is known here or has an outcome. */
   async adopt(jobId: string): Promise<void> {
     if (this.#pending.get(jobId) !== undefined) return;
     const record = await this.#options.store.jobs.get(jobId);
-    if (record !== undefined && record.outcome === undefined)
-      this.#add(new Pending(record.job, 'queued', false));
+    if (record !== undefined && record.outcome === undefined) this.#add(new Pending(record.job, 'queued'));
   }
 
   /** The document of a pending job is being hashed. */
@@ -142,12 +144,16 @@ export class Sealer {
   }
 
   /**
-   * The outcome of an accepted job once it is durable; undefined if `signal` aborts first. The job continues in
-   * both cases: when its caller stops waiting, a blocking job becomes an asynchronous one.
+   * The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable and continues: when its caller
+   * stops waiting, a blocking job becomes an asynchronous one. Throws ServiceError if the job was dropped because nothing could be
+   * sealed: then it never was.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
-    return pending ? pending.settled(signal) : (await this.#options.store.jobs.get(jobId))?.outcome;
+    if (pending !== undefined) return (await pending.settled(signal)) ?? this.#keep(pending);
+    const record = await this.#options.store.jobs.get(jobId);
+    if (record === undefined) throw this.obstacle() ?? belowQuorum();
+    return record.outcome;
   }
 
   /** How many accepted jobs of clients have no outcome yet. */
@@ -168,13 +174,17 @@ export class Sealer {
     return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
   }
 
-  /** Ends after the current batch, but does not wait long for its time-stamp. Jobs that still wait are sealed after the next start. */
+  /**
+   * Ends after the batches that are on their way, but does not wait long for their time-stamps. Durable jobs that still wait are sealed
+   * after the next start.
+   */
   async close(): Promise<void> {
     this.#closing = true;
     this.#wake.resolve();
-    const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);
+    const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);
     await this.#loop;
     clearTimeout(patience);
+    await Promise.allSettled(Array.from(this.#pending, ({ keeping }) => keeping));
   }
 
   #add(pending: Pending): void {
@@ -184,86 +194,46 @@ export class Sealer {
     this.#wake.resolve();
   }
 
+  /** Makes a job durable that is in memory only, unless its batch is faster: then resolves to its outcome. */
+  async #keep(pending: Pending): Promise<Outcome | undefined> {
+    while (pending.committing !== undefined) await pending.committing;
+    if (pending.isOver || pending.acceptance === undefined)
+      return pending.isOver ? pending.settled() : undefined;
+    pending.keeping ??= this.#write(pending.job, pending.acceptance).then(() => {
+      pending.acceptance = undefined;
+      pending.keeping = undefined;
+    });
+    await pending.keeping;
+    return undefined;
+  }
+
+  async #write(job: Job, acceptance: Acceptance): Promise<void> {
+    const { store, observer } = this.#options;
+    const lap = stopwatch();
+    await store.jobs.accept(job, acceptance);
+    observer?.accepted(job, lap());
+  }
+
   async #run(): Promise<void> {
-    while (!this.#closing) {
+    const { batchJobsMax } = this.#options;
+    while (!this.#closing || !this.#pipeline.isEmpty) {
       const obstacle = this.obstacle();
-      if (this.#queue.length === 0) await this.#nextWake();
+      if (this.#closing || this.#pipeline.isFull || this.#queue.length === 0) await this.#nextWake();
       else if (obstacle) await this.#waitUntilClear(obstacle);
-      else await this.#sealBatch();
+      else await this.#pipeline.launch(() => this.#queue.splice(0, batchJobsMax));
     }
+  }
+
+  /** Ends the sealer where it cannot go on. */
+  #break(error: unknown): void {
+    this.#closing = true;
+    this.#wake.resolve();
+    this.#options.onFatal(error);
   }
 
   #nextWake(): Promise<void> {
     this.#wake = Promise.withResolvers<void>();
-    return this.#closing ? Promise.resolve() : this.#wake.promise;
-  }
-
-  async #sealBatch(): Promise<void> {
-    const { store, timestamping, observer } = this.#options;
-    const pending = this.#queue.slice(0, this.#options.batchJobsMax);
-    const waitedMs = pending.map(({ job }) => this.#waitedMs(job));
-    const { draft, term } = await this.#draft(pending);
-    const evidence = await this.#evidence(draft, term);
-    if (!evidence) return;
-    const lap = stopwatch();
-    // If we stop before this commit, the batch never was: its jobs still wait and its signatures never left the process.
-    // If we stop after it, receipts and tiles are read from the store. If the epochs changed since the draft,
-    // nothing is written, and the batch is drafted again.
-    if (!(await store.log.commit(evidence.batch))) return;
-    const commitMs = lap();
-    this.#queue = this.#queue.slice(pending.length);
-    this.#edge = draft.edge;
-    this.#sealedAt = draft.sealedAt;
-    timestamping?.sealed(draft.sealedAt);
-    for (const [n, one] of pending.entries()) {
-      this.#settle(one, { kind: 'sealed', leafIndex: draft.firstLeaf + n });
-    }
-    const { batch: _, ...steps } = evidence;
-    observer?.sealed({ jobs: pending.map(({ job }) => job), waitedMs, ...steps, commitMs });
-  }
-
-  async #draft(pending: Sealable[]): Promise<{ draft: Draft; term: Term }> {
-    const { clock, store, signing } = this.#options;
-    for (const one of pending) one.phase = 'sealing';
-    // The log's time never goes back, even if the clock does.
-    const sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
-    const term = await signing.term(sealedAt);
-    const jobs = pending.map(({ job }) => job);
-    return { draft: draftBatch(store.identity, this.#edge, jobs, sealedAt), term };
-  }
-
-  /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the jobs stay queued. */
-  async #evidence(draft: Draft, term: Term): Promise<Evidence | undefined> {
-    const { signing, store, timestamping, logger } = this.#options;
-    try {
-      const lap = stopwatch();
-      const signatures = await signing.sign(term, Buffer.from(draft.text));
-      if (signatures === undefined) return await this.#draftAgain();
-      const signMs = lap();
-      const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      const isStamped = term.epoch.timestamps === 'required';
-      if (isStamped && !timestamping) throw unstampable();
-      const timestamp = isStamped
-        ? await timestamping?.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal)
-        : undefined;
-      if (isStamped && timestamp === undefined) return await this.#draftAgain();
-      const batch = sealedBatch(draft, term.revision, checkpoint, timestamp);
-      return { batch, signMs, ...(timestamp && { stampMs: lap() }) };
-    } catch (error) {
-      const obstacle = obstacleOf(error);
-      if (!obstacle) throw error;
-      if (this.#cutOff.signal.aborted) return undefined;
-      const fields = { error_code: obstacle.code, jobs: draft.leaves.length };
-      logger.warn(fields, 'a batch could not be sealed; its jobs wait');
-      await this.#failUnsealable(obstacle);
-      return undefined;
-    }
-  }
-
-  /** A batch that reaches over the end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
-  async #draftAgain(): Promise<undefined> {
-    this.#options.logger.info('a batch reached over the end of its epoch and is drafted again');
-    await sleep(STRADDLE_PAUSE_MS);
+    return this.#wake.promise;
   }
 
   async #waitUntilClear(obstacle: ServiceError): Promise<void> {
@@ -289,15 +259,23 @@ export class Sealer {
     await (timestamping?.recovered(signal) ?? once(signal, 'abort'));
   }
 
-  /** While nothing can be sealed: fails jobs whose callers wait on a connection at once, others after `giveUpAfterMs`. */
-  async #failUnsealable({ code, message }: ServiceError): Promise<void> {
+  /** While nothing can be sealed: drops jobs that are in memory only, and fails others after `giveUpAfterMs`. */
+  async #failUnsealable(obstacle: ServiceError): Promise<void> {
     const { giveUpAfterMs, clock } = this.#options;
-    const unsealable = (pending: Pending) =>
-      pending.held || (isGivenUp(pending) && this.#waitedMs(pending.job) >= giveUpAfterMs);
-    const failing = this.#queue.filter(unsealable);
-    this.#queue = this.#queue.filter((pending) => !unsealable(pending));
-    const failure: Failure = { code, message, failedAt: clock() };
-    await Promise.all(failing.map((pending) => this.#fail(pending, failure)));
+    const isOverdue = (one: Pending) => isGivenUp(one) && this.#waitedMs(one.job) >= giveUpAfterMs;
+    const {
+      dropped = [],
+      overdue = [],
+      left = [],
+    } = Object.groupBy(this.#queue, (one) => {
+      if (one.keeping !== undefined) return 'left';
+      if (one.acceptance !== undefined) return 'dropped';
+      return isOverdue(one) ? 'overdue' : 'left';
+    });
+    this.#queue = left;
+    for (const one of dropped) this.#settle(one, obstacle);
+    const failure: Failure = { code: obstacle.code, message: obstacle.message, failedAt: clock() };
+    await Promise.all(overdue.map((one) => this.#fail(one, failure)));
   }
 
   /** In service time: neither a jump of the clock nor time while the machine was off makes a job older. */
@@ -306,18 +284,14 @@ export class Sealer {
   }
 
   async #fail(pending: Pending, failure: Failure): Promise<void> {
-    pending.failing = true;
-    // A repeat of a blocking request gets the outcome of the first one. This failure is temporary, so the key is released.
-    const releaseKey = pending.job.mode === 'blocking';
-    await this.#options.store.jobs.fail(pending.job.id, failure, { releaseKey });
-    if (releaseKey) this.#options.limits?.giveBack(pending.job);
+    await this.#options.store.jobs.fail(pending.job.id, failure);
     this.#settle(pending, { kind: 'failed', failure });
     this.#options.observer?.failed(pending.job, failure.code);
   }
 
-  #settle(pending: Pending, outcome: Outcome): void {
+  #settle(pending: Pending, end: Outcome | ServiceError): void {
     this.#pending.delete(pending.job);
-    pending.settle(outcome);
+    pending.settle(end);
   }
 }
 

@@ -7,7 +7,7 @@ import { ServiceError } from '../base/errors.ts';
 import { randomIdBytes } from '../base/random.ts';
 import type { HashPool } from '../hash/pool.ts';
 import { newJobId } from '../job/id.ts';
-import type { DocumentDigests, Job } from '../job/job.ts';
+import type { DocumentDigests, ReceivedJob } from '../job/job.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
@@ -23,7 +23,7 @@ export const CANARY_CLIENT = '_canary';
 
 export interface CanaryOptions {
   store: Pick<Store, 'identity' | 'log' | 'serviceTime'>;
-  sealer: Pick<Sealer, 'accept' | 'settled' | 'obstacle'>;
+  sealer: Pick<Sealer, 'submit' | 'settled' | 'obstacle'>;
   pool: Pick<HashPool, 'hasher'>;
   /** What `pdfseal trust export` would give now. */
   trust(): TrustFile;
@@ -194,7 +194,7 @@ export class Canary {
     if (obstacle !== undefined) throw obstacle;
     const job = this.#job(await this.#hash());
     run.jobId = job.id;
-    await sealer.accept(job);
+    sealer.submit(job);
     const outcome = await sealer.settled(
       job.id,
       AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]),
@@ -214,8 +214,7 @@ export class Canary {
     return { ...(await hasher.digest()), bytes: DOCUMENT.length };
   }
 
-  /** `blocking`, so that the job fails at once while nothing can be sealed, instead of waiting in the queue. */
-  #job(document: DocumentDigests): Job {
+  #job(document: DocumentDigests): ReceivedJob {
     return {
       id: newJobId(),
       clientId: CANARY_CLIENT,

@@ -53,11 +53,11 @@ t.test('the header', async (t) => {
 t.test('one request at a time holds a key', async (t) => {
   const reservations = new Reservations();
   const key = { clientId: 'a', operation: 'createSealJob', key: 'k' } as const;
-  const release = reservations.take(key);
+  const reservation = reservations.take(key);
   t.throws(() => reservations.take(key), { code: 'idempotency_in_progress' });
-  reservations.take({ ...key, clientId: 'b' })();
-  release();
-  reservations.take(key)();
+  reservations.take({ ...key, clientId: 'b' }).release();
+  reservation.release();
+  reservations.take(key).release();
 });
 
 t.test('a repeat gets the first answer, byte for byte', async (t) => {

@@ -1,13 +1,16 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
-import type { Job, Outcome } from '../../src/job/job.ts';
+import type { Job, Outcome, ReceivedJob } from '../../src/job/job.ts';
+import { belowQuorum } from '../../src/kms/partitions.ts';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/seal/sealer.ts';
+import type { Signing } from '../../src/seal/signing.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { type IdempotencyEntry, type Store, UnknownOutcome } from '../../src/store/store.ts';
 import { makeSite, NEVER } from '../support/partitions.ts';
@@ -155,18 +158,19 @@ t.test('sealed_at never goes back, even where the clock does', async (t) => {
 });
 
 t.test(
-  'below the quorum: held callers are told at once, others wait and are sealed when it is back',
+  'below the quorum: a job in memory is dropped at once, others wait and are sealed when it is back',
   async (t) => {
     const { open, site, signing, trust } = await makeHouse(t);
     const { sealer, store } = await open();
     const returnTokens = site.tokens.map(takeToken);
     const [waiting] = jobs(1) as [Job];
-    const [held] = jobs(1, { mode: 'blocking' }) as [Job];
+    const [dropped] = jobs(1, { mode: 'blocking' }) as [ReceivedJob];
     await sealer.accept(waiting, { idempotency: entryOf(waiting) });
-    await sealer.accept(held, { idempotency: entryOf(held) });
-    const outcome = await sealer.settled(held.id, NEVER);
-    t.match(outcome, { kind: 'failed', failure: { code: 'kms_partition_unavailable' } });
-    t.equal(await store.jobs.idempotency(entryOf(held)), undefined, 'its idempotency key is free again');
+    sealer.submit(dropped, { idempotency: entryOf(dropped) });
+    await t.rejects(sealer.settled(dropped.id, NEVER), { code: 'kms_partition_unavailable' });
+    t.equal(await store.jobs.get(dropped.id), undefined, 'it never was');
+    t.equal(await store.jobs.idempotency(entryOf(dropped)), undefined, 'its idempotency key is free');
+    await t.rejects(sealer.settled(dropped.id, NEVER), { code: 'kms_partition_unavailable' }, 'later, too');
     t.equal(sealer.phase({ job: waiting }), 'sealing');
     await until('the loss is noticed', () => !signing.canSign());
     t.throws(() => sealer.admit('blocking'), { code: 'kms_partition_unavailable' });
@@ -242,29 +246,151 @@ t.test('a date that jumps makes no job older, whether the daemon runs or is off'
   t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'of an earlier version, too');
 });
 
-t.test('a blocking create given up after its caller left does not keep its key', async (t) => {
-  const { open, openOwn, site, pass } = await makeHouse(t);
-  site.tokens.forEach(takeToken);
-  const store = await openOwn();
-  const [job] = jobs(1, { mode: 'blocking', since: store.serviceTime.now() }) as [Job];
-  await store.jobs.accept(job, { idempotency: entryOf(job) });
-  pass(10_000);
-  const { sealer } = await open({ store, giveUpAfterMs: 1000 });
-  t.match(await sealer.settled(job.id, NEVER), { kind: 'failed' });
-  t.equal(await store.jobs.idempotency(entryOf(job)), undefined, 'a repeat is a new request');
-});
-
 t.test('a caller that stops waiting hears nothing more, and the job goes on', async (t) => {
   const { open, site, trust } = await makeHouse(t);
   const { sealer, store } = await open();
-  const [job] = jobs(1, { mode: 'blocking' }) as [Job];
-  await sealer.accept(job);
+  const [job] = jobs(1, { mode: 'blocking' }) as [ReceivedJob];
+  sealer.submit(job);
   t.equal(await sealer.settled(job.id, AbortSignal.abort()), undefined);
+  t.ok(await store.jobs.get(job.id), 'it is durable before its caller is told');
   await until('it is sealed', () => sealer.waitingCount === 0);
   await assertSealed(t, store, [job], trust);
   t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' }, 'an outcome of the past is told too');
   t.equal(site.tokens.length, 2);
 });
+
+t.test(
+  'a job in memory becomes durable once: with its receipt, or when its caller stops waiting',
+  async (t) => {
+    const { open, openOwn, trust } = await makeHouse(t);
+    const { sealer, store } = await open({ batchJobsMax: 3 });
+    const list = jobs(60, { mode: 'blocking' }) as ReceivedJob[];
+    const outcomes = await Promise.all(
+      list.map(async (job, n) => {
+        sealer.submit(job, { idempotency: entryOf(job) });
+        // Time runs out at any moment: before the draft, between draft and commit, during the commit.
+        const outcome = await sealer.settled(job.id, n % 2 === 0 ? NEVER : AbortSignal.timeout(n));
+        t.ok(await (await openOwn()).jobs.get(job.id), 'what was answered is on disk');
+        return outcome;
+      }),
+    );
+    t.ok(outcomes.every((outcome, n) => n % 2 === 1 || outcome?.kind === 'sealed'));
+    await until('all are sealed', () => sealer.waitingCount === 0);
+    await assertSealed(t, store, list, trust);
+    t.equal((await store.log.head())?.treeSize, list.length);
+  },
+);
+
+t.test('at a stop, jobs in memory whose callers left are on disk', async (t) => {
+  const { open, site, openOwn } = await makeHouse(t);
+  site.tokens.forEach(takeToken);
+  const { sealer } = await open();
+  const patience = new AbortController();
+  const list = jobs(5, { mode: 'blocking' }) as ReceivedJob[];
+  for (const job of list) sealer.submit(job);
+  const told = list.map((job) => sealer.settled(job.id, patience.signal));
+  patience.abort();
+  await sealer.close();
+  t.same(
+    await Promise.all(told),
+    list.map(() => undefined),
+  );
+  t.equal(await (await openOwn()).jobs.waitingCount(), list.length);
+});
+
+/** Signs when the test says so. */
+function makeTurnstile(signing: Signing, sessions: number) {
+  const asked: { message: string; go(): void; fail(): void }[] = [];
+  const held: SealerOptions['signing'] = {
+    get epoch() {
+      return signing.epoch;
+    },
+    sessions,
+    term: (sealedAt) => signing.term(sealedAt),
+    canSign: () => signing.canSign(),
+    recovered: (signal) => signing.recovered(signal),
+    async sign(term, message) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      asked.push({
+        message: Buffer.from(message).toString(),
+        go: resolve,
+        fail: () => reject(belowQuorum()),
+      });
+      await promise;
+      return signing.sign(term, message);
+    },
+  };
+  return { held, asked };
+}
+
+const sizeIn = ({ message }: { message: string }) => Number(message.split('\n')[1]);
+
+t.test(
+  'the next batch is drafted and signed on the one before, and they are committed in order',
+  async (t) => {
+    const { open, signing, trust } = await makeHouse(t);
+    const { held, asked } = makeTurnstile(signing, 2);
+    const { sealer, store } = await open({ signing: held, batchJobsMax: 2 });
+    const list = jobs(6);
+    await Promise.all(list.map((job) => sealer.accept(job)));
+    await until('two batches are at the HSM', () => asked.length === 2);
+    t.same(asked.map(sizeIn), [2, 4]);
+    asked[1]?.go();
+    await sleep(50);
+    t.equal(await store.log.head(), undefined, 'the second waits for the first');
+    asked[0]?.go();
+    await until('the third is at the HSM', () => asked.length === 3);
+    asked[2]?.go();
+    await settleAll(sealer, list);
+    t.same(asked.map(sizeIn), [2, 4, 6], 'each was signed once');
+    await assertSealed(t, store, list, trust);
+  },
+);
+
+t.test('with one session, one batch is on its way', async (t) => {
+  const { open, signing } = await makeHouse(t);
+  const { held, asked } = makeTurnstile(signing, 1);
+  const { sealer } = await open({ signing: held, batchJobsMax: 2 });
+  const list = jobs(4);
+  await Promise.all(list.map((job) => sealer.accept(job)));
+  await until('a batch is at the HSM', () => asked.length === 1);
+  await sleep(50);
+  t.equal(asked.length, 1);
+  asked[0]?.go();
+  await until('so is the next', () => asked.length === 2);
+  asked[1]?.go();
+  await settleAll(sealer, list);
+});
+
+t.test(
+  'a batch that cannot be sealed takes those drafted on it with it, and each job is sealed once',
+  async (t) => {
+    const { open, signing, trust } = await makeHouse(t);
+    const { held, asked } = makeTurnstile(signing, 3);
+    const { sealer, store } = await open({ signing: held, batchJobsMax: 2 });
+    const list = jobs(4);
+    const [lost, next] = jobs(2, { mode: 'blocking' }) as [ReceivedJob, ReceivedJob];
+    await Promise.all(list.map((job) => sealer.accept(job)));
+    sealer.submit(lost);
+    const told = t.rejects(sealer.settled(lost.id, NEVER), { code: 'kms_partition_unavailable' });
+    await until('three batches are at the HSM', () => asked.length === 3);
+    asked[1]?.go();
+    asked[2]?.go();
+    await sleep(20);
+    asked[0]?.fail();
+    await told;
+    t.equal(await store.jobs.get(lost.id), undefined, 'signed in vain, and never seen');
+    await until('they are at the HSM again', () => asked.length === 5);
+    t.same(asked.slice(3).map(sizeIn), [2, 4]);
+    sealer.submit(next);
+    for (const one of asked.slice(3)) one.go();
+    await until('the last is at the HSM', () => asked.length === 6);
+    asked[5]?.go();
+    await settleAll(sealer, [...list, next]);
+    await assertSealed(t, store, [...list, next], trust);
+    t.equal((await store.log.head())?.treeSize, 5);
+  },
+);
 
 t.test('refuses more than may wait', async (t) => {
   const { open, site } = await makeHouse(t);

@@ -93,7 +93,6 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const limits = options.app?.limits ?? new Limits(NO_LIMITS, [], systemClock);
   const sealer = await openSealer({
     store,
-    limits,
     signing: partitions,
     queueJobsMax: 1000,
     batchJobsMax: 64,

@@ -151,13 +151,13 @@ t.test('one that is not sealed in time is a failure', async (t) => {
 });
 
 t.test('where the next one hangs, the last success grows too old', async (t) => {
-  const released = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<undefined>();
   const house = await makeHouse(t);
   const { store, sealer } = house;
   const hanging = {
     obstacle: () => undefined,
-    accept: () => released.promise,
-    settled: async () => undefined,
+    submit: () => {},
+    settled: () => released.promise,
   };
   let sealerNow: CanaryOptions['sealer'] = sealer;
   const canary = new Canary({
@@ -166,7 +166,7 @@ t.test('where the next one hangs, the last success grows too old', async (t) => 
     timeoutMs: 4000,
     sealer: {
       obstacle: () => sealerNow.obstacle(),
-      accept: (job) => sealerNow.accept(job),
+      submit: (job) => sealerNow.submit(job),
       settled: (jobId, signal) => sealerNow.settled(jobId, signal),
     },
   });
@@ -177,7 +177,7 @@ t.test('where the next one hangs, the last success grows too old', async (t) => 
     detail: 'the last canary that verified is too old',
     newest: { verified: true },
   });
-  released.resolve();
+  released.resolve(undefined);
   await canary.close();
   t.ok((await jobsIn(store)).length >= 1);
 });

@@ -1,0 +1,196 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type Clock, stopwatch } from '../base/clock.ts';
+import type { ServiceError } from '../base/errors.ts';
+import type { Term } from '../log/epochs.ts';
+import type { Edge } from '../log/tree.ts';
+import type { Batch, SealedBatch, Store } from '../store/store.ts';
+import { type Draft, draftBatch, type SignedCheckpoint, sealedBatch, signCheckpoint } from './draft.ts';
+import type { SealedJobs, SealerObserver } from './observer.ts';
+import { obstacleOf, unstampable } from './obstacle.ts';
+import type { Pending, Sealable } from './pending.ts';
+import type { Signing } from './signing.ts';
+import type { Timestamping } from './timestamping.ts';
+
+export interface PipelineOptions {
+  store: Store;
+  signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'sessions'>;
+  /** Absent: nothing is sealed in an epoch that requires time-stamps. */
+  timestamping?: Pick<Timestamping, 'stamp' | 'sealed'>;
+  clock: Clock;
+  logger: Logger;
+  observer?: SealerObserver;
+}
+
+/** What becomes of batches. */
+export interface PipelineEvents {
+  /** A job is durable with its receipt. */
+  sealed(job: Pending, leafIndex: number): void;
+  /** The jobs of batches that were thrown away, in their order. They are the next to be sealed. */
+  returned(jobs: Sealable[]): void;
+  /** Why a batch could not be sealed, after its jobs were returned. */
+  obstructed(obstacle: ServiceError): Promise<void>;
+  /** A batch was committed or thrown away: there is room for another. */
+  landed(): void;
+  /** Sealing cannot go on. */
+  broken(error: unknown): void;
+}
+
+/** A batch on its way: it is signed and time-stamped, and committed once the batch before it is. */
+interface Flight {
+  draft: Draft;
+  term: Term;
+  jobs: Sealable[];
+  /** How long each job waited for the draft, in milliseconds of service time. */
+  waitedMs: number[];
+  /** It will not be committed: its jobs are in the queue again. */
+  abandoned: boolean;
+  /** Resolves once it is committed or abandoned. Never rejects. */
+  landed: Promise<void>;
+}
+
+/** All the evidence of a batch. */
+type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> &
+  Pick<SealedBatch, 'timestamp'> & { checkpoint: SignedCheckpoint };
+
+const STRADDLE_PAUSE_MS = 50;
+
+/**
+ * Batches between draft and commit. While batches are with the HSM and the authority, the next is drafted on the tree that the last of
+ * them will make, as many at a time as the HSM has sessions. They are committed in their order. A batch that cannot be sealed is thrown
+ * away with all that were drafted on it, and nothing of them leaves the process.
+ *
+ * The pipeline owns the right edge of the log's tree: nothing else appends to it.
+ */
+export class Pipeline {
+  readonly #options: PipelineOptions;
+  readonly #events: PipelineEvents;
+  /** In the order of their leaves. */
+  #flights: Flight[] = [];
+  /** The right edge of the committed tree. */
+  #edge: Edge;
+  /** `sealed_at` of the batch drafted last. */
+  #sealedAt: number;
+  readonly #cutOff = new AbortController();
+
+  /** `edge`: the right edge of the tree that `head` commits to. */
+  constructor(options: PipelineOptions, edge: Edge, head: Batch | undefined, events: PipelineEvents) {
+    this.#options = options;
+    this.#events = events;
+    this.#edge = edge;
+    this.#sealedAt = head?.sealedAt ?? 0;
+  }
+
+  get isEmpty(): boolean {
+    return this.#flights.length === 0;
+  }
+
+  get isFull(): boolean {
+    return this.#flights.length >= this.#options.signing.sessions;
+  }
+
+  /** Gives up batches that wait for their time-stamps. */
+  cutOff(): void {
+    this.#cutOff.abort();
+  }
+
+  /** Drafts a batch of the jobs that `take` gives, on the tree that the batches on their way will make, and sends it on its way. */
+  async launch(take: () => Sealable[]): Promise<void> {
+    const { clock, store, signing } = this.#options;
+    // The log's time never goes back, even if the clock does.
+    this.#sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
+    const term = await signing.term(this.#sealedAt);
+    const jobs = take();
+    if (jobs.length === 0) return;
+    for (const one of jobs) one.phase = 'sealing';
+    const draft = draftBatch(
+      store.identity,
+      this.#flights.at(-1)?.draft.edge ?? this.#edge,
+      jobs.map(({ job }) => job),
+      this.#sealedAt,
+    );
+    const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
+    const ahead = this.#flights.at(-1)?.landed;
+    const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
+    this.#flights.push(flight);
+    flight.landed = this.#fly(flight, ahead).catch((error) => {
+      this.#flights = [];
+      this.#events.broken(error);
+    });
+  }
+
+  async #fly(flight: Flight, ahead: Promise<void> | undefined): Promise<void> {
+    const evidence = await this.#evidence(flight);
+    if (evidence !== undefined) await ahead;
+    if (flight.abandoned) return;
+    if (evidence === undefined || !(await this.#commit(flight, evidence))) return this.#abandon(flight);
+    this.#flights.shift();
+    this.#events.landed();
+  }
+
+  /** Throws away a batch and all that were drafted on it. */
+  #abandon(flight: Flight): void {
+    const lost = this.#flights.splice(this.#flights.indexOf(flight));
+    for (const one of lost) one.abandoned = true;
+    this.#events.returned(lost.flatMap(({ jobs }) => jobs));
+    this.#events.landed();
+  }
+
+  /** False if the epochs changed since the draft: then nothing is written, and the batch is drafted again. */
+  async #commit({ draft, term, jobs, waitedMs }: Flight, evidence: Evidence): Promise<boolean> {
+    const { store, timestamping, observer } = this.#options;
+    const { checkpoint, timestamp, ...steps } = evidence;
+    // A job that is being made durable by itself must not become durable twice.
+    while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
+    const lap = stopwatch();
+    const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
+    const newJobs = jobs.map(({ job, acceptance }) => acceptance && { job, acceptance });
+    // If we stop before this commit, the batch never was: its signatures never left the process, its durable jobs still wait, and its
+    // other jobs never were. If we stop after it, receipts and tiles are read from the store.
+    const committing = store.log.commit(sealedBatch(draft, newJobs, term.revision, checkpoint, timestamp));
+    for (const one of added) one.committing = committing;
+    const isCommitted = await committing;
+    for (const one of added) one.committing = undefined;
+    if (!isCommitted) return false;
+    const commitMs = lap();
+    this.#edge = draft.edge;
+    timestamping?.sealed(draft.sealedAt);
+    for (const { job } of added) observer?.accepted(job, commitMs);
+    for (const [n, one] of jobs.entries()) this.#events.sealed(one, draft.firstLeaf + n);
+    observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...steps, commitMs });
+    return true;
+  }
+
+  /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. */
+  async #evidence(flight: Flight): Promise<Evidence | undefined> {
+    const { signing, store, timestamping, logger } = this.#options;
+    const { draft, term } = flight;
+    try {
+      const lap = stopwatch();
+      const signatures = await signing.sign(term, Buffer.from(draft.text));
+      if (signatures === undefined) return await this.#pause(flight);
+      const signMs = lap();
+      const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
+      if (term.epoch.timestamps !== 'required') return { checkpoint, signMs };
+      if (!timestamping) throw unstampable();
+      const timestamp = await timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
+      return timestamp ? { checkpoint, timestamp, signMs, stampMs: lap() } : await this.#pause(flight);
+    } catch (error) {
+      const obstacle = obstacleOf(error);
+      if (!obstacle) throw error;
+      if (flight.abandoned || this.#cutOff.signal.aborted) return undefined;
+      const fields = { error_code: obstacle.code, jobs: draft.leaves.length };
+      logger.warn(fields, 'a batch could not be sealed; its jobs wait');
+      this.#abandon(flight);
+      await this.#events.obstructed(obstacle);
+      return undefined;
+    }
+  }
+
+  /** A batch that reaches over the end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
+  async #pause({ abandoned }: Flight): Promise<undefined> {
+    if (abandoned) return;
+    this.#options.logger.info('a batch reached over the end of its epoch and is drafted again');
+    await sleep(STRADDLE_PAUSE_MS);
+  }
+}
