@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { pino } from 'pino';
 import { systemClock } from '../../src/base/clock.ts';
 import { newJobId } from '../../src/job/id.ts';
-import type { Job } from '../../src/job/job.ts';
+import type { ReceivedJob } from '../../src/job/job.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { openSealer } from '../../src/seal/sealer.ts';
 import { openSigning } from '../../src/seal/signing.ts';
@@ -109,18 +109,18 @@ async function run(order: SealerOrder): Promise<SealerResult> {
   };
 }
 
-/** Milliseconds from the call of accept to the durable outcome. */
+/** Milliseconds from the submission of a blocking job to its durable outcome. */
 async function timedSeal(clientId: string): Promise<number> {
   const job = makeJob(clientId);
   const startMs = performance.now();
-  await sealer.accept(job);
+  sealer.submit(job);
   const outcome = await sealer.settled(job.id, new AbortController().signal);
   if (outcome?.kind !== 'sealed') throw new Error(`a job was not sealed: ${JSON.stringify(outcome)}`);
   return performance.now() - startMs;
 }
 
 /** Digests and reference are random, as they are in life: the indexes over them grow at random places. */
-function makeJob(clientId: string): Job {
+function makeJob(clientId: string): ReceivedJob {
   const random = randomHex();
   return {
     id: newJobId(),

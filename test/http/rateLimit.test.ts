@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ServiceError } from '../../src/base/errors.ts';
+import { belowQuorum } from '../../src/kms/partitions.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { type LimitPolicies, NO_LIMITS } from '../../src/limits/policies.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
@@ -166,15 +166,15 @@ t.test('what is not accepted does not count', async (t) => {
   t.equal(left(), 0);
 });
 
-t.test('a blocking create that fails after all gives back what it took', async (t) => {
+t.test('a blocking create that cannot be sealed gives back what it took', async (t) => {
   const { client, left, counts } = await openLimited({ quotas: { default: daily(1) } });
   const signing = t.intercept(partitions, 'sign', {
-    value: () => Promise.reject(new ServiceError('kms_partition_unavailable', 'Gone.')),
+    value: () => Promise.reject(belowQuorum()),
   });
   const failed = await client.seal(pdfOf('a'), { mode: 'blocking' });
   t.equal(codeOf(failed), '503 kms_partition_unavailable');
   t.equal(left(), 1);
-  t.match(await counts(), [{ jobs: 0 }]);
+  t.same(await counts(), []);
   signing.restore();
   t.equal((await client.seal(pdfOf('a'), { mode: 'blocking' })).status, 202);
   t.match(await counts(), [{ jobs: 1 }]);
