@@ -57,10 +57,8 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     batches: { digests: 1_000, connections: [1, 16], rounds },
     fairness: { connections: 8, documentBytes: 10_000, rounds, roundMs },
     hsm: {
-      loads: [
-        ...[10_000, 100_000, 1_000_000].map((size) => ({ documentBytes: size, connections: 64 })),
-        { documentBytes: 10_000, connections: 256 },
-      ],
+      sessions: [2, 8],
+      loads: [64, 256].map((n) => ({ documentBytes: 10_000, connections: n })),
       rounds,
       roundMs,
       quorums: brief ? [2] : [1, 2],

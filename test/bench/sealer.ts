@@ -45,7 +45,7 @@ const FILL_IN_FLIGHT = 8192;
 const FILL_STEP_ENTRIES = 100_000;
 
 /**
- * Log entries per second and time from accept to receipt with no HTTP around it: on a fresh store and on one that holds
+ * Log entries per second and time from submission to receipt with no HTTP around it, time-stamps on: on a fresh store and on one that holds
  * `plan.entries` receipts, in turns, each round in a fresh process.
  */
 export async function benchSealer(
@@ -99,7 +99,7 @@ export async function fill(entries: number, ask: Ask, progress: (line: string) =
   return steps;
 }
 
-/** Makes stores of one log's keys, held by two partitions, and runs sealers on them. */
+/** Makes stores of one log's keys, held by two partitions, of which one also holds a time-stamping key, and runs sealers on them. */
 export class StoreMaker {
   readonly #workspace: Workspace;
   readonly #tokens: PartitionOptions[];
@@ -117,6 +117,7 @@ export class StoreMaker {
       makeToken(dir, { label: `bench-${region}`, region, keyLabel: 'log' }),
     );
     const keys = await Promise.all(tokens.map((token) => initKey(token, 'ed25519')));
+    for (const token of tokens.slice(0, 1)) await initKey({ ...token, keyLabel: 'timestamp' }, 'ecdsa-p256');
     return new StoreMaker(workspace, tokens, keys);
   }
 
@@ -130,7 +131,7 @@ export class StoreMaker {
         logOrigin: 'bench.example/log',
         createdAt: Date.now(),
       },
-      epoch: firstEpoch(this.#keys),
+      epoch: firstEpoch(this.#keys, { quorum: { needed: 2 }, timestamps: 'required' }),
     });
     return path;
   }

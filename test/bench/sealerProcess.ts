@@ -1,12 +1,19 @@
 import { randomFillSync } from 'node:crypto';
 import { pino } from 'pino';
+import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
-import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { inspectKey } from '../../src/kms/keyOperations.ts';
+import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { openSealer } from '../../src/seal/sealer.ts';
 import { openSigning } from '../../src/seal/signing.ts';
+import { Timestamping } from '../../src/seal/timestamping.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
+import { openAuthority } from '../../src/tsa/builtInAuthority.ts';
+import { issueRoot, issueTimestampingCertificate, type KeyInUse } from '../../src/tsa/pki.ts';
+import { Timestamps } from '../../src/tsa/timestamps.ts';
+import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
 import { newEndpoint } from '../../src/webhook/endpoints.ts';
 import { type Latency, latencyOf } from './stats.ts';
@@ -30,6 +37,7 @@ export interface SealerResult extends Latency {
  * process of its own, so that each round starts with a fresh heap.
  */
 const [storePath = '', partitionsJson = '[]', webhookUrl = ''] = process.argv.slice(2);
+const tokens = JSON.parse(partitionsJson) as PartitionOptions[];
 const logger = pino({ level: 'error' });
 const store = await openStore({ path: storePath });
 const onFatal = (error: unknown) => {
@@ -37,16 +45,18 @@ const onFatal = (error: unknown) => {
 };
 const signing = await openSigning({
   store,
-  partitions: JSON.parse(partitionsJson) as PartitionOptions[],
+  partitions: tokens,
   sessions: 2,
   signTimeoutMs: 5000,
   clock: systemClock,
   logger,
   onFatal,
 });
+const timestamping = await openTimestamps();
 const sealer = await openSealer({
   store,
   signing,
+  timestamping,
   queueJobsMax: 50_000,
   batchJobsMax: 4096,
   giveUpAfterMs: 86_400_000,
@@ -56,6 +66,43 @@ const sealer = await openSealer({
 });
 
 const CLIENT = 'cl_bench';
+
+/** The built-in authority as the daemon has it, with a certificate of its own making. */
+async function openTimestamps(): Promise<Timestamping> {
+  const [token] = tokens;
+  if (token === undefined) throw new Error('there is no token');
+  const stamping = { ...token, keyLabel: 'timestamp' };
+  const { algorithm, spki } = await inspectKey(stamping);
+  if (algorithm === 'ed25519') throw new Error('not a time-stamping key');
+  const held = { region: token.region, keyLabel: 'timestamp', algorithm, spki };
+  const partitions = await openPartitions<AuthorityAlgorithm>({
+    partitions: [stamping],
+    keys: [held],
+    quorum: { needed: 1 },
+    sessions: 2,
+    signTimeoutMs: 5000,
+    logger,
+  });
+  const [signer] = partitions.signers;
+  if (signer === undefined) throw new Error('nobody signs');
+  const inUse: KeyInUse = { key: held, sign: async (message) => (await signer.sign(message)) ?? fail() };
+  const [notBefore, notAfter] = [Date.now() - 60_000, Date.now() + 86_400_000];
+  const root = await issueRoot({ subject: { commonName: 'Bench' }, notBefore, notAfter }, inUse);
+  const subject = { commonName: 'Bench time' };
+  const certificate = await issueTimestampingCertificate(
+    { subject, key: held, issuer: root, notBefore, notAfter },
+    inUse,
+  );
+  const source = { trust: 'system' } as const;
+  const clock = await openTrustedClock({ source, accuracyMs: 1000, lastSealedAt: 0, logger });
+  const units = [{ signer, chain: [certificate, root] }];
+  const authority = openAuthority({ units, policy: '1.3.6.1.4.1.99999.1.2', clock, logger });
+  return new Timestamping(clock, new Timestamps({ authorities: [authority], clock, logger }), authority);
+}
+
+function fail(): never {
+  throw new Error('the key does not sign');
+}
 
 /** As the daemon has it, with an endpoint of the client whose jobs are sealed here. */
 async function openWebhooks(url: string): Promise<Deliverer> {

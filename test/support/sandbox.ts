@@ -51,7 +51,7 @@ export interface SandboxOptions {
   clock?: string;
   /** Default `src`; see {@link programFile}. */
   code?: Code;
-  /** Changes a partition before keys are made on it, to put another PKCS#11 module in front of its token. */
+  /** Changes a partition of the log before keys are made on it, to put another PKCS#11 module in front of its token. */
   equip?: (partition: PartitionOptions) => PartitionOptions;
   /** Where to make the folder; default: the system's temporary folder. */
   parent?: string;
@@ -185,7 +185,7 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
   const dir = mkdtempSync(join(parent, 'pdfseal-sandbox-'));
   try {
     if (init && equip === undefined && !options.fresh) return await copyInitialized(dir, options);
-    const sandbox = await layOut(dir, options, (names) => (equip ?? asItIs)(makeToken(dir, names)));
+    const sandbox = await layOut(dir, options, (names) => makeToken(dir, names));
     if (init) await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
     return sandbox;
   } catch (error) {
@@ -211,21 +211,18 @@ async function layOut(
   options: SandboxOptions,
   partitionOf: (names: TokenNames) => PartitionOptions,
 ): Promise<Sandbox> {
-  const { regions = ['local'], code = 'src' } = options;
-  const partitions = regions.map((region) =>
+  const { regions = ['local'], code = 'src', equip = (token) => token } = options;
+  const tokens = regions.map((region) =>
     partitionOf({ label: `token-${region}`, region, keyLabel: 'sandbox-2026' }),
   );
-  const sandbox = new Sandbox(dir, await freePort(), partitions, code);
-  writeFileSync(sandbox.configFile, configText(sandbox, options));
+  const sandbox = new Sandbox(dir, await freePort(), tokens.map(equip), code);
+  writeFileSync(sandbox.configFile, configText(sandbox, tokens, options));
   return sandbox;
-}
-
-function asItIs(partition: PartitionOptions): PartitionOptions {
-  return partition;
 }
 
 function configText(
   sandbox: Sandbox,
+  tokens: PartitionOptions[],
   { head = '', tables = {}, tail = '', quorum, stamped = false, clock = 'trust = "system"' }: SandboxOptions,
 ): string {
   const kms = quorum === undefined ? '' : `quorum = ${quorum}\n`;
@@ -243,7 +240,7 @@ ${kms}${tables.kms ?? ''}
 ${sandbox.partitions.map((partition) => tokenText('kms.partitions', partition)).join('')}
 [timestamp]
 authorities = ${stamped ? '["built-in"]' : '[]'}
-${sandbox.partitions
+${tokens
   .slice(0, stamped ? 1 : 0)
   .map((partition) => tokenText('timestamp.keys', { ...partition, keyLabel: 'timestamp-2026' }))
   .join('')}
