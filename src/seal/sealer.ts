@@ -63,7 +63,9 @@ export class Sealer {
     this.#options = options;
     this.#pipeline = new Pipeline(options, edge, head, {
       sealed: (job, leafIndex) => this.#settle(job, { kind: 'sealed', leafIndex }),
-      returned: (jobs) => this.#queue.unshift(...jobs),
+      returned: (jobs) => {
+        this.#queue = [...jobs, ...this.#queue];
+      },
       obstructed: (obstacle) => this.#failUnsealable(obstacle),
       landed: () => this.#wake.resolve(),
       broken: (error) => this.#break(error),
@@ -200,8 +202,8 @@ export class Sealer {
   /** Makes a job durable that is in memory only, unless its batch is faster: then resolves to its outcome. */
   async #keep(pending: Pending): Promise<Outcome | undefined> {
     while (pending.committing !== undefined) await pending.committing;
-    if (pending.isOver || pending.acceptance === undefined)
-      return pending.isOver ? pending.settled() : undefined;
+    if (pending.isOver) return pending.settled();
+    if (pending.acceptance === undefined) return undefined;
     pending.keeping ??= this.#write(pending.job, pending.acceptance).then(() => {
       pending.acceptance = undefined;
       pending.keeping = undefined;
@@ -279,19 +281,17 @@ export class Sealer {
   async #failUnsealable(obstacle: ServiceError): Promise<void> {
     const { giveUpAfterMs, clock } = this.#options;
     const isOverdue = (one: Pending) => isGivenUp(one) && this.#waitedMs(one.job) >= giveUpAfterMs;
-    const {
-      dropped = [],
-      overdue = [],
-      left = [],
-    } = Object.groupBy(this.#queue, (one) => {
-      if (one.keeping !== undefined) return 'left';
-      if (one.acceptance !== undefined) return 'dropped';
-      return isOverdue(one) ? 'overdue' : 'left';
-    });
+    const left: Sealable[] = [];
+    const failed: Sealable[] = [];
+    for (const one of this.#queue) {
+      const isInMemory = one.acceptance !== undefined;
+      if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);
+      else if (!isInMemory && isOverdue(one)) failed.push(one);
+      else left.push(one);
+    }
     this.#queue = left;
-    for (const one of dropped) this.#settle(one, obstacle);
     const failure: Failure = { code: obstacle.code, message: obstacle.message, failedAt: clock() };
-    await Promise.all(overdue.map((one) => this.#fail(one, failure)));
+    await Promise.all(failed.map((one) => this.#fail(one, failure)));
   }
 
   /** In service time: neither a jump of the clock nor time while the machine was off makes a job older. */
