@@ -7,8 +7,6 @@ import { issueCertificate, makeAuthority } from '../support/certificates.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 
-t.setTimeout(300_000);
-
 const check = (sandbox: Sandbox, ...args: string[]) =>
   sandbox.pdfseal(['check-config', '--config', sandbox.configFile, ...args]);
 

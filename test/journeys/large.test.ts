@@ -96,8 +96,6 @@ async function openHouse(t: Test, limits = '') {
   return { sandbox, apiKey, daemon, client };
 }
 
-t.setTimeout(600_000);
-
 t.test('4 GiB stream through without being held in memory or on disk', async (t) => {
   const { sandbox, apiKey, daemon, client } = await openHouse(t, 'document_bytes_max = "5GiB"');
   const hash = createHash('sha256');
