@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Slots } from '../base/slots.ts';
-import type { Outcome } from '../job/job.ts';
+import type { Outcome, Sealed } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import { readReceipt } from '../prove/receipts.ts';
@@ -161,7 +161,7 @@ class BulkRequest {
     const { job, outcome } = accepted;
     if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
     this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
-    if (outcome !== undefined) return this.#sealed(line, accepted, outcome.leafIndex, receipt);
+    if (outcome !== undefined) return this.#sealed(line, accepted, outcome, receipt);
     if (request.mode === 'async') return said(acceptedLine(line, accepted));
     const { sealer, site } = this.#options;
     const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
@@ -199,13 +199,12 @@ class BulkRequest {
     }
   }
 
-  #sealed(line: number, accepted: Accepted, leafIndex: number, withReceipt: boolean): Answer {
+  #sealed(line: number, accepted: Accepted, outcome: Sealed, withReceipt: boolean): Answer {
     const { store } = this.#options;
     return async () => {
       try {
-        const sealedAt = await sealedAtOf(store, { kind: 'sealed', leafIndex });
-        const answer = withSealedAt(accepted.answer, sealedAt);
-        const receipt = withReceipt && (await readReceipt(store, accepted.job, leafIndex));
+        const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
+        const receipt = withReceipt && (await readReceipt(store, accepted.job, outcome.leafIndex));
         return acceptedLine(line, { ...accepted, answer }, { ...(receipt && { receipt }) });
       } catch (error) {
         return this.#refusal(line, error);

@@ -50,7 +50,8 @@ export async function sealedAtOf(
   store: Pick<Store, 'log'>,
   outcome: Outcome | undefined,
 ): Promise<number | undefined> {
-  return outcome?.kind === 'sealed' ? (await store.log.batchOf(outcome.leafIndex))?.sealedAt : undefined;
+  if (outcome?.kind !== 'sealed') return undefined;
+  return outcome.sealedAt ?? (await store.log.batchOf(outcome.leafIndex))?.sealedAt;
 }
 
 /**

@@ -155,8 +155,11 @@ async function receiveUpload(
 /** Aborted when the client closes the connection, because then nobody waits for the answer. */
 function goneSignal({ res }: RequestContext): AbortSignal {
   const gone = new AbortController();
-  const leave = () =>
+  const leave = () => {
+    // An answered request is closed, too.
+    if (res.writableFinished) return;
     gone.abort(new ServiceError('incomplete_body', 'The connection ended before the request was answered.'));
+  };
   if (res.closed) leave();
   else res.once('close', leave);
   return gone.signal;

@@ -113,7 +113,14 @@ export interface Failure {
 }
 
 /** How a job ended. The outcome is durable; a job without an outcome still waits to be sealed. */
-export type Outcome = { kind: 'sealed'; leafIndex: number } | { kind: 'failed'; failure: Failure };
+export type Outcome = Sealed | { kind: 'failed'; failure: Failure };
+
+export interface Sealed {
+  kind: 'sealed';
+  leafIndex: number;
+  /** Milliseconds since the epoch. The sealer knows it; the store has it in the batch of the leaf only. */
+  sealedAt?: number;
+}
 
 export interface JobRecord {
   job: Job;

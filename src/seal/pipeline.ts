@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Clock, stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
+import type { Sealed } from '../job/job.ts';
 import type { Term } from '../log/epochs.ts';
 import type { Edge } from '../log/tree.ts';
 import type { Batch, SealedBatch, Store } from '../store/store.ts';
@@ -25,7 +26,7 @@ export interface PipelineOptions {
 /** What becomes of batches. */
 export interface PipelineEvents {
   /** A job is durable with its receipt. */
-  sealed(job: Pending, leafIndex: number): void;
+  sealed(job: Pending, outcome: Sealed): void;
   /** The jobs of batches that were thrown away, in their order. They are the next to be sealed. */
   returned(jobs: Sealable[]): void;
   /** Why a batch could not be sealed, after its jobs were returned. */
@@ -156,7 +157,9 @@ export class Pipeline {
     this.#edge = draft.edge;
     timestamping?.sealed(draft.sealedAt);
     for (const { job } of added) observer?.accepted(job, commitMs);
-    for (const [n, one] of jobs.entries()) this.#events.sealed(one, draft.firstLeaf + n);
+    const { firstLeaf, sealedAt } = draft;
+    for (const [n, one] of jobs.entries())
+      this.#events.sealed(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });
     observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...steps, commitMs });
     return true;
   }

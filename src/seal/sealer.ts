@@ -62,7 +62,7 @@ export class Sealer {
   constructor(options: SealerOptions, edge: Edge, head: Batch | undefined, waiting: Job[]) {
     this.#options = options;
     this.#pipeline = new Pipeline(options, edge, head, {
-      sealed: (job, leafIndex) => this.#settle(job, { kind: 'sealed', leafIndex }),
+      sealed: (job, outcome) => this.#settle(job, outcome),
       returned: (jobs) => {
         this.#queue = [...jobs, ...this.#queue];
       },
