@@ -17,8 +17,6 @@ export interface HashPool {
   hasher(owned?: boolean): Hasher;
   /** The load of the pool at this moment. */
   readonly load: HashLoad;
-  /** Documents of which all bytes are here, and whose digests are about to be known. */
-  readonly ending: number;
   /** Ends the engines. Documents under way fail. */
   close(): Promise<void>;
 }
@@ -70,9 +68,6 @@ export async function openHashPool(options: HashPoolOptions): Promise<HashPool> 
     get load() {
       return pool.load;
     },
-    get ending() {
-      return pool.ending;
-    },
     close,
   };
 }
@@ -111,12 +106,6 @@ class EnginePool {
       tasks: this.#tasks,
       tasksMax: this.#engine.tasksMax,
     };
-  }
-
-  get ending(): number {
-    let count = 0;
-    for (const { ended } of this.#lanes) if (ended) count += 1;
-    return count;
   }
 
   async probe(): Promise<void> {

@@ -135,7 +135,6 @@ export async function serve(config: Config): Promise<void> {
       ...(timestamping && { timestamping }),
       diskSpace,
       ...config.sealing,
-      arriving: () => pool.ending,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;
       },

@@ -86,8 +86,15 @@ export class Pipeline {
     return this.#flights.length === 0;
   }
 
-  get isFull(): boolean {
-    return this.#flights.length >= this.#options.signing.sessions;
+  /**
+   * Whether a batch of so many jobs is to be drafted now. Behind others, a small one would occupy a session that the many who come just
+   * after it need. So it waits until it is as large as the average of the others would be in one session less, or the first of them lands.
+   */
+  admits(jobs: number): boolean {
+    const { sessions } = this.#options.signing;
+    if (jobs === 0 || this.#flights.length >= sessions) return false;
+    const underWay = this.#flights.reduce((sum, flight) => sum + flight.jobs.length, 0);
+    return this.isEmpty || jobs * (sessions - 1) >= underWay;
   }
 
   /** Gives up batches that wait for their time-stamps. */

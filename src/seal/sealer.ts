@@ -32,8 +32,6 @@ export interface SealerOptions extends PipelineOptions {
   queueJobsMax: number;
   /** How many jobs share one checkpoint at most. */
   batchJobsMax: number;
-  /** How many documents are just being hashed to their end: their jobs come in a moment. */
-  arriving?: () => number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
   /** Called once when sealing cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
@@ -223,7 +221,7 @@ export class Sealer {
     const { batchJobsMax } = this.#options;
     while (!this.#closing || !this.#pipeline.isEmpty) {
       const obstacle = this.obstacle();
-      if (this.#closing || this.#queue.length === 0 || this.#isGathering()) await this.#nextWake();
+      if (this.#closing || !this.#pipeline.admits(this.#queue.length)) await this.#nextWake();
       else if (obstacle) await this.#waitUntilClear(obstacle);
       else {
         // Everything else that happens in this turn of the event loop shares the batch.
@@ -231,15 +229,6 @@ export class Sealer {
         await this.#pipeline.launch(() => this.#queue.splice(0, batchJobsMax));
       }
     }
-  }
-
-  /**
-   * Whether the next batch is better drafted later: there is no room for it, or others are on their way and more jobs are about to come.
-   * If they do not come after all, the batch on its way that lands first ends the wait.
-   */
-  #isGathering(): boolean {
-    const { isEmpty, isFull } = this.#pipeline;
-    return isFull || (!isEmpty && (this.#options.arriving?.() ?? 0) > 0);
   }
 
   /** Ends the sealer where it cannot go on. */

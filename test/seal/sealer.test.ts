@@ -368,7 +368,7 @@ t.test(
     const { open, signing, trust } = await makeHouse(t);
     const { held, asked } = makeTurnstile(signing, 3);
     const { sealer, store } = await open({ signing: held, batchJobsMax: 2 });
-    const list = jobs(4);
+    const list = jobs(5);
     const [lost, next] = jobs(2, { mode: 'blocking' }) as [ReceivedJob, ReceivedJob];
     await Promise.all(list.map((job) => sealer.accept(job)));
     sealer.submit(lost);
@@ -383,14 +383,37 @@ t.test(
     await until('they are at the HSM again', () => asked.length === 5);
     t.same(asked.slice(3).map(sizeIn), [2, 4]);
     sealer.submit(next);
+    await until('so is a third', () => asked.length === 6);
     for (const one of asked.slice(3)) one.go();
-    await until('the last is at the HSM', () => asked.length === 6);
-    asked[5]?.go();
     await settleAll(sealer, [...list, next]);
     await assertSealed(t, store, [...list, next], trust);
-    t.equal((await store.log.head())?.treeSize, 5);
+    t.equal((await store.log.head())?.treeSize, 6);
   },
 );
+
+t.test('behind a large batch, a small one waits for company, or until the large one lands', async (t) => {
+  const { open, signing } = await makeHouse(t);
+  const { held, asked } = makeTurnstile(signing, 2);
+  const { sealer } = await open({ signing: held });
+  const list = jobs(7, { mode: 'blocking' }) as ReceivedJob[];
+  const submit = (from: number, to: number) => {
+    for (const job of list.slice(from, to)) sealer.submit(job);
+  };
+  submit(0, 3);
+  await until('a batch is at the HSM', () => asked.length === 1);
+  submit(3, 4);
+  await sleep(50);
+  t.same(asked.map(sizeIn), [3]);
+  submit(4, 6);
+  await until('so is the next', () => asked.length === 2);
+  submit(6, 7);
+  asked[0]?.go();
+  asked[1]?.go();
+  await until('the last need not wait for others', () => asked.length === 3);
+  asked[2]?.go();
+  await settleAll(sealer, list);
+  t.same(asked.map(sizeIn), [3, 6, 7]);
+});
 
 t.test('refuses more than may wait', async (t) => {
   const { open, site } = await makeHouse(t);
