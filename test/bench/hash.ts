@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { calibrate, type KernelRate, WIDTHS } from '../../src/hash/calibrate.ts';
 import type { Hashed } from '../../src/hash/engine.ts';
 import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 import { number, ratio, table } from './format.ts';
-import { describeProcessor, type Processor } from './machine.ts';
+import { describeProcessor, type Processor, resultsFile } from './machine.ts';
 
 export interface HashPlan {
   rounds: number;
@@ -30,7 +29,6 @@ export interface HashReport {
 
 type Run = () => Promise<void>;
 
-const PROCESSORS = join(import.meta.dirname, 'processors');
 const RUN_BYTES = 1024 * 1024;
 const CHUNKS = 16;
 const CHUNK_BYTES = RUN_BYTES / CHUNKS;
@@ -77,10 +75,7 @@ export async function benchHash({ rounds }: HashPlan): Promise<HashReport> {
 
 /** Beside those of other kinds of processors. */
 export function keepHash(report: HashReport): void {
-  const { vendor, family, model } = report.processor;
-  mkdirSync(PROCESSORS, { recursive: true });
-  const file = join(PROCESSORS, `${vendor}-${family}-${model}.json`);
-  writeFileSync(file, `${JSON.stringify(report, undefined, 2)}\n`);
+  writeFileSync(resultsFile('processors'), `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
 export function renderHash(report: HashReport): string {

@@ -48,6 +48,12 @@ export function describeMachine(dir: string): Machine {
   };
 }
 
+/** The file in this folder of `test/bench/` for results of this kind of processor. */
+export function resultsFile(folder: 'processors' | 'results'): string {
+  const { vendor, family, model } = describeProcessor();
+  return join(import.meta.dirname, folder, `${vendor}-${family}-${model}.json`);
+}
+
 export function describeProcessor(): Processor {
   const info = readFileSync('/proc/cpuinfo', 'utf8');
   const line = (name: string) => new RegExp(`^${name}\\s*:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';

@@ -1,8 +1,9 @@
-/** Draws what `results.json` says, for docs/performance.md: `node test/bench/plot.ts`. */
+/** Draws the results of this kind of processor for docs/performance.md: `node test/bench/plot.ts`. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytes } from './format.ts';
 import type { HttpCell } from './http.ts';
+import { resultsFile } from './machine.ts';
 import type { Results } from './report.ts';
 import type { FillStep } from './sealer.ts';
 
@@ -166,7 +167,7 @@ function compact(value: number): string {
   return value.toLocaleString('en-US', { notation: 'compact', maximumSignificantDigits: 2 });
 }
 
-const results = JSON.parse(readFileSync(join(import.meta.dirname, 'results.json'), 'utf8')) as Results;
+const results = JSON.parse(readFileSync(resultsFile('results'), 'utf8')) as Results;
 const { http, sealer } = results;
 const charts = {
   ...(http && { connections: throughput(http), documents: bandwidth(http) }),

@@ -11,7 +11,7 @@ import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
 import { renderWebhooks, type WebhooksReport } from './webhooks.ts';
 
-/** Everything a run found out; `results.json` is this, without `hash`, which `processors/` has for each kind of processor. */
+/** Everything a run found out; a file in `results/` is this, without `hash`, which is in `processors/`. Each has a file for each kind of processor. */
 export interface Results {
   /** RFC 3339. */
   measuredAt: string;

@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
 import { type BatchesPlan, benchBatches } from './batches.ts';
@@ -8,7 +7,7 @@ import { benchHash, type HashPlan, keepHash } from './hash.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { benchLarge, type LargePlan } from './large.ts';
-import { describeMachine } from './machine.ts';
+import { describeMachine, resultsFile } from './machine.ts';
 import { type Results, renderResults } from './report.ts';
 import { benchScan, type ScanPlan } from './scan.ts';
 import { benchSealer, type SealerPlan } from './sealer.ts';
@@ -18,16 +17,16 @@ import { Workspace } from './workspace.ts';
 
 const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
 
-  --quick      everything once and briefly, to see that it works; its figures mean little, results.json is left alone
+  --quick      everything once and briefly, to see that it works; its figures mean little and are not kept
   --full       5 million receipts in the full store; without it 500,000
-  --only       one of the parts; the others stay in results.json as they were. Those of hash go to processors/, a file for each kind
-  --documents  sizes for the part http, in bytes; then, and with --connections, results.json is left alone
+  --only       one of the parts; the others stay as they were. results/ has a file for each kind of processor, processors/ one for hash
+  --documents  sizes for the part http, in bytes; then, and with --connections, the figures are not kept
   --connections  numbers of connections for the part http
   --entries    receipts in the full store
   --rounds     rounds each figure is the median of (5)
   --dir        where stores and uploads are kept during the run: a folder on the disk to be measured (/var/tmp)`;
 
-const RESULTS = join(import.meta.dirname, 'results.json');
+const RESULTS = resultsFile('results');
 
 interface Plan {
   rounds: number;
