@@ -659,7 +659,8 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
 
   t.test('a new job that is in the store already, or whose key is taken, is in no batch', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
-    const [stored, other] = [sampleJob(), sampleJob()];
+    const quota = { name: 'default', startsAt: START_MS - 5, endsAt: START_MS + HOUR_MS };
+    const [stored, other] = [sampleJob(), sampleJob({ quota })];
     await store.jobs.accept(stored, { idempotency: sampleEntry(stored) });
     const { key } = sampleEntry(stored);
     const refused = [
@@ -678,6 +679,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await store.jobs.get(other.id), undefined);
     t.equal(await store.log.commit({ ...batch, leaves, epochsRevision: 1 }), true);
     t.match(await store.jobs.get(other.id), { outcome: { kind: 'sealed' } });
+    t.match(await store.jobs.quotaCounts(), [{ jobs: 1 }], 'counted once');
   });
 
   t.test('of two batches that begin alike, one is committed', async (t) => {
@@ -705,7 +707,8 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a failed job keeps its key until another job takes it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
-    const entryOf = (job: Job) => sampleEntry(job, { key: 'the-same-key' });
+    const entryOf = (job: Job) =>
+      sampleEntry(job, { key: 'the-same-key', acceptedAt: START_MS + (job === second ? 1000 : 0) });
     await store.jobs.accept(first, { idempotency: entryOf(first) });
     await store.jobs.fail(first.id, failure);
     for await (const opened of thenReopened(store, reopen)) {
@@ -716,6 +719,7 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
     const opened = await reopen();
     await opened.jobs.accept(second, { idempotency: entryOf(second) });
     t.same(await opened.jobs.idempotency(entryOf(second)), entryOf(second));
+    t.same(await collected(opened.indexes.check()), []);
     await t.rejects(opened.jobs.accept(third, { idempotency: entryOf(third) }), BrokenInvariant);
   });
 

@@ -39,10 +39,11 @@ export class IdempotencyEntries {
     assert(!this.#claimed.has(claim) && isFree, 'the idempotency key is taken');
     this.#claimed.add(claim);
     const { idempotency, expiry } = this.#databases;
-    const changes = [
+    const changes: Change[] = [
       { database: idempotency, key, value: encodeRecord(entry) },
       { database: expiry, key: expiryKey(entry.acceptedAt, key), value: NOTHING },
     ];
+    if (earlier !== undefined) changes.unshift({ database: expiry, key: expiryKey(earlier.acceptedAt, key) });
     return { changes, written: () => this.#claimed.delete(claim) };
   }
 

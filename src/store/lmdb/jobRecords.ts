@@ -53,6 +53,12 @@ interface Beside {
   outbox: Outbox;
 }
 
+interface Adding {
+  key: Buffer;
+  changes: Change[];
+  written(happened: boolean): void;
+}
+
 /** Jobs by id. A condition inside each transaction holds off a second process that writes the same. */
 export class JobRecords implements JobStore {
   readonly #databases: Databases;
@@ -70,16 +76,18 @@ export class JobRecords implements JobStore {
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
     const { jobs } = this.#databases;
     const { key, changes, written } = this.#adding({ job, acceptance });
+    let happened = false;
     try {
       const write = { unless: [{ database: jobs, key }], changes: [...changes, this.#waits(key)] };
-      assert(await this.#commits.write(write), `job ${job.id} is in the store already`);
+      happened = await this.#commits.write(write);
     } finally {
-      written();
+      written(happened);
     }
+    assert(happened, `job ${job.id} is in the store already`);
   }
 
-  /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then call `written`. */
-  #adding({ job, acceptance }: NewJob): { key: Buffer; changes: Change[]; written: () => void } {
+  /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then tell `written` whether they were. */
+  #adding({ job, acceptance }: NewJob): Adding {
     const { idempotency, sourceUrl, copy } = acceptance;
     const hasEither = isReceived(job) !== (sourceUrl !== undefined);
     assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
@@ -90,7 +98,11 @@ export class JobRecords implements JobStore {
     const changes = [...this.#recordOf(job, key), ...(taken?.changes ?? [])];
     if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
     if (copy !== undefined) changes.push(this.#beside.copies.change(job.id, copy));
-    return { key, changes, written: () => taken?.written() };
+    const written = (happened: boolean) => {
+      taken?.written();
+      if (!happened && job.quota) this.#beside.quotas.uncount(job.clientId, job.quota);
+    };
+    return { key, changes, written };
   }
 
   /** The changes that add a job that nothing else is written with, and make it wait for its outcome. */
@@ -148,12 +160,9 @@ export class JobRecords implements JobStore {
 
   /**
    * The changes that complete a job as that leaf. Throws BrokenInvariant unless the job waits and has its content, or is new. Write them
-   * at once, and then call `written`.
+   * at once, and then tell `written` whether they were.
    */
-  seal(
-    { jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>,
-    leafIndex: number,
-  ): { key: Buffer; changes: Change[]; written: () => void } {
+  seal({ jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>, leafIndex: number): Adding {
     const { jobs, outcomes, waiting, sources } = this.#databases;
     const outcome = { database: outcomes, value: encodeSealed(leafIndex) };
     if (newJob !== undefined) {

@@ -31,7 +31,7 @@ export class LogRecords implements LogStore {
   async commit(batch: SealedBatch): Promise<boolean> {
     const { leaves, tiles, epochsRevision, ...evidence } = batch;
     const epochsChanged = this.#epochs.after(epochsRevision);
-    const happened = await this.#commits.inTurn(() => {
+    const happened = await this.#commits.inTurn(async () => {
       const { firstLeaf, treeSize, sealedAt } = evidence;
       const size = logSize(this.#databases);
       assert(size === firstLeaf, `the log has ${size} leaves, the batch begins at ${firstLeaf}`);
@@ -61,9 +61,13 @@ export class LogRecords implements LogStore {
         },
       ];
       const unless = [{ database: this.#databases.leaves, key: counterKey(firstLeaf) }, epochsChanged];
-      return this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes }).finally(() => {
-        for (const { written } of sealed) written();
-      });
+      let isWritten = false;
+      try {
+        isWritten = await this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
+      } finally {
+        for (const { written } of sealed) written(isWritten);
+      }
+      return isWritten;
     });
     assert(
       happened || epochsChanged.database.doesExist(epochsChanged.key),

@@ -29,6 +29,13 @@ export class QuotaCounts {
     return { database: this.#databases.quotas, key, value: encodeCount({ clientId, ...window, jobs }) };
   }
 
+  /** After the write of {@link count} did not happen. Of writes under way a count may be too high; the next one is right again. */
+  uncount(clientId: string, window: QuotaWindow): void {
+    const name = toHex(quotaKey(clientId, window));
+    const coming = this.#coming.get(name);
+    if (coming !== undefined) this.#coming.set(name, coming - 1);
+  }
+
   all(): QuotaCount[] {
     return Array.from(this.#databases.quotas.getRange({}), ({ value }) =>
       parseRecord<QuotaCount>(value, 'a quota'),
