@@ -84,7 +84,7 @@ export class Metrics implements SealerObserver {
   );
   readonly #stepTime = this.#histogram(
     'pdfseal_step_duration_seconds',
-    'Time of each step of a job: accept, wait (each job), sign, stamp, commit (each batch), canary (end to end)',
+    'Time of each step of a job: accept (unless it is written with its receipt), wait (each job), sign, stamp, commit (each batch; with the wait for the batch before), canary (end to end)',
     ['step'],
     STEP_BUCKETS,
   );
@@ -156,10 +156,10 @@ export class Metrics implements SealerObserver {
     for (const name of UNWANTED) this.#registry.removeSingleMetric(name);
   }
 
-  accepted(job: Job, durationMs: number): void {
+  accepted(job: Job, durationMs?: number): void {
     if (!isOfClient(job)) return;
     this.#accepted.inc();
-    this.#stepTime.observe({ step: 'accept' }, durationMs / 1000);
+    if (durationMs !== undefined) this.#stepTime.observe({ step: 'accept' }, durationMs / 1000);
   }
 
   sealed({ jobs, waitedMs, signMs, stampMs, commitMs }: SealedJobs): void {

@@ -2,8 +2,8 @@ import type { Failure, Job } from '../job/job.ts';
 
 /** Counts and measures; must not throw. */
 export interface SealerObserver {
-  /** The job is durable; `durationMs` is how long the write took. */
-  accepted(job: Job, durationMs: number): void;
+  /** The job is durable; `durationMs` is how long the write took. Absent for a job that became durable with its receipt. */
+  accepted(job: Job, durationMs?: number): void;
   sealed(batch: SealedJobs): void;
   failed(job: Job, code: Failure['code']): void;
 }
@@ -16,5 +16,6 @@ export interface SealedJobs {
   signMs: number;
   /** Absent where no authority is configured. */
   stampMs?: number;
+  /** With the wait for the batches before it. */
   commitMs: number;
 }

@@ -70,7 +70,7 @@ export class Pipeline {
   #flights: Flight[] = [];
   /** The right edge of the committed tree. */
   #edge: Edge;
-  /** `sealed_at` of the batch drafted last. */
+  /** `sealed_at` of the committed tree's last batch. */
   #sealedAt: number;
   readonly #cutOff = new AbortController();
 
@@ -105,9 +105,10 @@ export class Pipeline {
   /** Drafts a batch of the jobs that `take` gives, on the tree that the batches on their way will make, and sends it on its way. */
   async launch(take: () => Sealable[]): Promise<void> {
     const { clock, store, signing } = this.#options;
-    // The log's time never goes back, even if the clock does.
-    this.#sealedAt = Math.max(clock(), this.#sealedAt, signing.epoch.from);
-    const term = await signing.term(this.#sealedAt);
+    // The log's time never goes back, even if the clock does; that of a batch that was thrown away is not the log's.
+    const last = () => this.#flights.at(-1)?.draft.sealedAt ?? this.#sealedAt;
+    const sealedAt = Math.max(clock(), last(), signing.epoch.from);
+    const term = await signing.term(sealedAt);
     const jobs = take();
     if (jobs.length === 0) return;
     for (const one of jobs) one.phase = 'sealing';
@@ -115,13 +116,14 @@ export class Pipeline {
       store.identity,
       this.#flights.at(-1)?.draft.edge ?? this.#edge,
       jobs.map(({ job }) => job),
-      this.#sealedAt,
+      sealedAt,
     );
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const ahead = this.#flights.at(-1)?.landed;
     const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
     this.#flights.push(flight);
     flight.landed = this.#fly(flight, ahead).catch((error) => {
+      for (const one of this.#flights) one.abandoned = true;
       this.#flights = [];
       this.#events.broken(error);
     });
@@ -129,9 +131,10 @@ export class Pipeline {
 
   async #fly(flight: Flight, ahead: Promise<void> | undefined): Promise<void> {
     const evidence = await this.#evidence(flight);
+    const lap = stopwatch();
     if (evidence !== undefined) await ahead;
     if (flight.abandoned) return;
-    if (evidence === undefined || !(await this.#commit(flight, evidence))) return this.#abandon(flight);
+    if (evidence === undefined || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
     this.#flights.shift();
     this.#events.landed();
   }
@@ -145,12 +148,15 @@ export class Pipeline {
   }
 
   /** False if the epochs changed since the draft: then nothing is written, and the batch is drafted again. */
-  async #commit({ draft, term, jobs, waitedMs }: Flight, evidence: Evidence): Promise<boolean> {
+  async #commit(
+    { draft, term, jobs, waitedMs }: Flight,
+    evidence: Evidence,
+    lap: () => number,
+  ): Promise<boolean> {
     const { store, timestamping, observer } = this.#options;
     const { checkpoint, timestamp, ...steps } = evidence;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
-    const lap = stopwatch();
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
     const newJobs = jobs.map(({ job, acceptance }) => acceptance && { job, acceptance });
     // If we stop before this commit, the batch never was: its signatures never left the process, its durable jobs still wait, and its
@@ -162,8 +168,9 @@ export class Pipeline {
     if (!isCommitted) return false;
     const commitMs = lap();
     this.#edge = draft.edge;
+    this.#sealedAt = draft.sealedAt;
     timestamping?.sealed(draft.sealedAt);
-    for (const { job } of added) observer?.accepted(job, commitMs);
+    for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
     for (const [n, one] of jobs.entries())
       this.#events.sealed(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });

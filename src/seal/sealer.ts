@@ -54,6 +54,7 @@ export class Sealer {
   #queue: Sealable[] = [];
   readonly #pipeline: Pipeline;
   #closing = false;
+  #isBroken = false;
   #wake = Promise.withResolvers<void>();
   #loop: Promise<void> = Promise.resolve();
 
@@ -148,8 +149,8 @@ export class Sealer {
 
   /**
    * The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable and continues: when its caller
-   * stops waiting, a blocking job becomes an asynchronous one. Throws ServiceError if the job was dropped because nothing could be
-   * sealed: then it never was.
+   * stops waiting, a blocking job becomes an asynchronous one. A commit that has begun is waited for all the same, also on a full disk.
+   * Throws ServiceError if the job was dropped because nothing could be sealed: then it never was.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
@@ -233,6 +234,8 @@ export class Sealer {
 
   /** Ends the sealer where it cannot go on. */
   #break(error: unknown): void {
+    if (this.#isBroken) return;
+    this.#isBroken = true;
     this.#closing = true;
     this.#wake.resolve();
     this.#options.onFatal(error);

@@ -391,6 +391,22 @@ t.test(
   },
 );
 
+t.test('the time of a batch that was thrown away is not the log’s', async (t) => {
+  const { open, signing, setTime } = await makeHouse(t);
+  const { held, asked } = makeTurnstile(signing, 2);
+  const { sealer, store } = await open({ signing: held });
+  const [job] = jobs(1) as [Job];
+  setTime(9_000_000);
+  await sealer.accept(job);
+  await until('it is at the HSM', () => asked.length === 1);
+  setTime(5000);
+  asked[0]?.fail();
+  await until('it is there again', () => asked.length === 2);
+  asked[1]?.go();
+  await sealer.settled(job.id, NEVER);
+  t.equal((await store.log.head())?.sealedAt, 5000);
+});
+
 t.test('behind a large batch, a small one waits for company, or until the large one lands', async (t) => {
   const { open, signing } = await makeHouse(t);
   const { held, asked } = makeTurnstile(signing, 2);
