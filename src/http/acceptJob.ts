@@ -6,7 +6,7 @@ import { fingerprint } from '../job/fields.ts';
 import { IDEMPOTENCY_KEY_PATTERN, newJobId } from '../job/id.ts';
 import { isReceived, type Job, type Outcome } from '../job/job.ts';
 import type { Allowance } from '../limits/allowance.ts';
-import { discardOnFailure } from '../seal/documentPass.ts';
+import { discardOnFailure, type ReceivedDocument } from '../seal/documentPass.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -130,9 +130,17 @@ async function acceptNew(
     sealer.submit(job, { ...beside, ...(copy && { copy }) });
     if (idempotency) reservation.sealing({ entry: idempotency, job });
   } else await sealer.accept(job, { ...beside, ...(copy && { copy }) });
-  const outcome = isBlocking ? await discardOnFailure(upload, () => settled(job.id)) : undefined;
+  const outcome = isBlocking
+    ? await settled(job.id).catch((error) => discardIfDropped(error, upload))
+    : undefined;
   allowance.keep();
   return { job, answer, outcome, replayed: false };
+}
+
+/** After a commit of unknown outcome the job may be on disk, and its copy must be there. */
+async function discardIfDropped(error: unknown, upload: ReceivedDocument | undefined): Promise<never> {
+  if (error instanceof ServiceError) await upload?.discard();
+  throw error;
 }
 
 async function repeat(

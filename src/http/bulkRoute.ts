@@ -26,7 +26,7 @@ export interface BulkOptions extends CreateOptions, AnswerOptions {
 }
 
 const NDJSON_TYPE = 'application/x-ndjson';
-/** Maximum number of lines whose jobs are not on disk yet: they share a flush. */
+/** Maximum number of lines that wait for the disk at the same time: they share a flush. */
 const ACCEPTING_MAX = 1024;
 const CHUNK_CHARACTERS = 64 * 1024;
 
@@ -172,14 +172,24 @@ class BulkRequest {
     const { limits } = this.#options;
     const allowance = new Allowance(limits, callerOf(this.#ctx).viewer.clientId);
     this.#accepting += 1;
+    let isAccepting = true;
+    const leave = () => {
+      if (!isAccepting) return;
+      isAccepting = false;
+      this.#accepting -= 1;
+      if (this.#accepting < ACCEPTING_MAX / 2) this.#makeRoom();
+    };
     try {
-      const settled = (jobId: string) => this.#settled(jobId);
+      // A job that waits for its seal is in the sealer's queue, which has a limit of its own.
+      const settled = (jobId: string) => {
+        leave();
+        return this.#settled(jobId);
+      };
       const create = { operation: 'createDigestJob', receive, allowance, settled } as const;
       return await acceptJob(this.#ctx, key, create, this.#options);
     } finally {
       allowance.close();
-      this.#accepting -= 1;
-      if (this.#accepting < ACCEPTING_MAX / 2) this.#makeRoom();
+      leave();
     }
   }
 

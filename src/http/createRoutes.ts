@@ -47,14 +47,14 @@ function createJob(
     const accepted = await withAllowance(ctx, options.limits, (allowance) =>
       acceptJob(ctx, key, { operation, receive, allowance, settled }, options),
     );
-    // A failure is no job to the caller.
-    if (accepted.outcome?.kind === 'failed') throw failureOf(accepted.outcome.failure);
     ctx.state.jobId = accepted.job.id;
-    ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.replayed) {
       ctx.set('Idempotent-Replayed', 'true');
       ctx.set('Seal-Trace-Id', accepted.job.traceId);
     }
+    // A failure is no job to the caller.
+    if (accepted.outcome?.kind === 'failed') throw failureOf(accepted.outcome.failure);
+    ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);
     else answerJob(ctx, accepted.answer);
   };

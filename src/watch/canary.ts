@@ -193,12 +193,13 @@ export class Canary {
     const obstacle = sealer.obstacle();
     if (obstacle !== undefined) throw obstacle;
     const job = this.#job(await this.#hash());
-    run.jobId = job.id;
     sealer.submit(job);
     const outcome = await sealer.settled(
       job.id,
       AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]),
     );
+    // If nothing can be sealed, there is no such job.
+    run.jobId = job.id;
     if (outcome === undefined) throw new Error(`it was not sealed within ${timeoutMs / 1000} s`);
     if (outcome.kind === 'failed') {
       throw new ServiceError(outcome.failure.code, outcome.failure.message);
