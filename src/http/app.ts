@@ -158,7 +158,10 @@ function takeLiteral(literals: Routes['literals']): Middleware {
     const route = literals.get(`${ctx.method} ${ctx.path}`);
     if (route === undefined) return next();
     ctx.routerPath = ctx.path;
-    return route.reduceRight<Next>((later, one) => () => one(ctx, later), next)();
+    return route.reduceRight<Next>(
+      (later, one) => () => one(ctx, later),
+      async () => {},
+    )();
   };
 }
 

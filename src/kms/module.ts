@@ -40,12 +40,15 @@ export function loadModule(
   }
 }
 
-/** Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it has none. */
+/**
+ * Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it refuses the flag: CKR_CANT_LOCK says so, but some
+ * modules have another code for arguments that they do not know.
+ */
 function initialize(module: pkcs11.PKCS11, threads: boolean): boolean {
   try {
     if (threads) module.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK });
   } catch (error) {
-    if (asPkcs11Error(error)?.code !== pkcs11.CKR_CANT_LOCK) throw error;
+    if (asPkcs11Error(error) === undefined) throw error;
     threads = false;
   }
   if (!threads) module.C_Initialize();

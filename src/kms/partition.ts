@@ -104,6 +104,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Each session signs one message at a time. */
   readonly #queue = new SessionQueue();
 
+  /** Why the sessions of the last start could not sign at the same time: the next start has one. */
+  #refusedTogether: string | undefined;
+
   /** While it is out of service on purpose: when its child is gone, and when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
 
@@ -247,9 +250,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
   async #open(signer: SignerProcess): Promise<void> {
     const timeoutMs = this.#stepTimeoutMs();
-    const { sessions } = this.#settings;
+    const sessions = this.#refusedTogether === undefined ? this.#settings.sessions : 1;
+    const opened = await signer.ask(
+      { kind: 'connect', token: this.#token, access: 'read', sessions },
+      timeoutMs,
+    );
     this.#noteSessions(
-      await signer.ask({ kind: 'connect', token: this.#token, access: 'read', sessions }, timeoutMs),
+      this.#refusedTogether === undefined ? opened : { ...opened, refusal: this.#refusedTogether },
     );
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
     await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs));
@@ -262,8 +269,14 @@ export class Partition<Key extends HeldKey = HeldKey> {
     }
     const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
     // At the same time, so that each session proves itself.
-    const probes = Array.from({ length: this.#opened.sessions }, probeMessage);
-    await Promise.all(probes.map((probe) => this.#signVerified(signer, probe, signTimeoutMs)));
+    const probes = Array.from({ length: opened.sessions }, probeMessage);
+    try {
+      await Promise.all(probes.map((probe) => this.#signVerified(signer, probe, signTimeoutMs)));
+    } catch (error) {
+      // A device may open sessions in which it cannot sign at the same time. If it cannot in one either, that was not the reason.
+      this.#refusedTogether = opened.sessions > 1 ? toSignerFailure(error).code : undefined;
+      throw error;
+    }
   }
 
   /** Says once that the token allows fewer sessions than wanted: works on with those. */

@@ -43,7 +43,8 @@ export class IncomingBody {
   async read(take: (chunk: Buffer) => void, stop: Stoppable = {}): Promise<void> {
     const req = this.#req;
     // A small body often arrives together with its head: then there is nobody to wait for.
-    const whole: Buffer | null = req.complete ? req.read() : null;
+    const isWhole = req.complete && !req.destroyed && req.readableFlowing !== true;
+    const whole: Buffer | null = isWhole ? req.read() : null;
     if (whole !== null) {
       this.#pass(whole, take);
       if (!this.#ended) this.#end();

