@@ -119,7 +119,7 @@ export function unsignedContent(octets: Uint8Array): Uint8Array {
 /** GeneralizedTime in UTC with milliseconds, without trailing zeros (RFC 3161, section 2.4.2). */
 export function generalizedTime(epochMs: number): Uint8Array {
   const digits = new Date(epochMs).toISOString().replace(/[-:TZ]/g, '');
-  return primitive(TAG.generalizedTime, fromBinary(`${digits.replace(/\.?0+$/, '')}Z`));
+  return primitive(TAG.generalizedTime, fromBinary(`${digits.replace(/\.?0{1,3}$/, '')}Z`));
 }
 
 // Reading.
