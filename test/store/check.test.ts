@@ -165,20 +165,6 @@ const special: [string, Damage, ...Found[]][] = [
     ['waiting', 'missing', 1],
   ],
   [
-    'a job that would free the key of another one',
-    ({ waiting: list, expiry }) =>
-      list.put(
-        keyOf(waiting),
-        Buffer.from(expiry.getKeys({ limit: 1 })[Symbol.iterator]().next().value ?? GARBAGE),
-      ),
-    ['waiting', 'wrong', 1],
-  ],
-  [
-    'a job that forgot its key',
-    ({ waiting: list }) => list.put(keyOf(waiting), Buffer.alloc(0)),
-    ['waiting', 'wrong', 1],
-  ],
-  [
     'a source URL that nobody needs',
     ({ sources }) => [
       sources.put(keyOf(failed), encodeRecord('https://a.example/')),

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { NAME_PATTERN } from '../../src/config/schema.ts';
@@ -115,14 +116,15 @@ t.test('while nothing can be sealed it fails, and writes nothing', async (t) => 
 });
 
 t.test('a full queue does not stop it, and it takes no place there', async (t) => {
-  const { canary, sealer, store, signing } = await makeHouse(t, {}, 1);
+  const { canary, sealer, signing } = await makeHouse(t, {}, 1);
   const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
-  const run = canary.run();
-  await until('it is accepted', async () => (await store.jobs.waitingCount()) === 1);
   t.doesNotThrow(() => sealer.admit('async'));
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
   t.throws(() => sealer.admit('async'), { code: 'queue_full' });
+  const run = canary.run();
+  await sleep(50);
+  t.equal(sealer.waitingCount, 1);
   process.kill(pid, 'SIGCONT');
   t.match(await run, { verified: true });
 });

@@ -136,14 +136,16 @@ function* sources(view: IndexView): Iterable<Expected[]> {
   });
 }
 
-/** A job waits exactly as long as it has no outcome. Earlier versions gave the entry a value, which nothing reads. */
+/** A job waits exactly as long as it has no outcome. Earlier versions wrote the key of an expiry, which nothing reads, as the value. */
 function* waiting(view: IndexView): Iterable<Expected[]> {
   const isUnfinished = (key: Uint8Array) =>
     view.get('outcomes', key) === undefined && view.databases.jobs.doesExist(key);
   yield* view.eachKey('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
-  yield* view.eachKey('jobs', (key) =>
-    isUnfinished(key) ? [[key, view.get('waiting', key) ?? NOTHING]] : [],
-  );
+  yield* view.eachKey('jobs', (key) => {
+    if (!isUnfinished(key)) return [];
+    const value = view.get('waiting', key);
+    return [[key, value?.length === EXPIRY_KEY_BYTES ? value : NOTHING]];
+  });
 }
 
 /** Every job is in the list of each circle that may see it. */
