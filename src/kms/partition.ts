@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
 import { logInOnce } from './pinAttempts.ts';
-import { pinFileVersion } from './pinFile.ts';
+import { pinFileChange } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
 import type { OpenedSessions, TokenOptions } from './protocol.ts';
 import { SessionQueue } from './sessionQueue.ts';
@@ -65,9 +65,6 @@ const HANG_MS_MIN = 1500;
 const HANG_FACTOR = 3;
 /** One start in so many gets the whole time-out: the token may have become slow. */
 const PATIENT_START_EVERY = 50;
-
-/** How often a refused PIN's file is looked at (not read). */
-const PIN_FILE_INTERVAL_MS = 500;
 
 /**
  * One key on one token and the child that signs with it. Owns that child: starts it, replaces it when it dies, hangs or
@@ -325,19 +322,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    if (isPinRefusal(failure.code)) return this.#pinFileChange(failure.pinFileVersion);
+    if (isPinRefusal(failure.code))
+      return pinFileChange(this.#token.pinFile, failure.pinFileVersion, this.#closing.signal);
     const spentMs = performance.now() - this.#startedAtMs;
     await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));
     this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);
-  }
-
-  /** A file that is missing for a moment has not changed: it could return with the refused PIN in it. */
-  async #pinFileChange(refused: string | undefined): Promise<void> {
-    while (!this.#closing.signal.aborted) {
-      await this.#sleep(PIN_FILE_INTERVAL_MS);
-      const version = await pinFileVersion(this.#token.pinFile);
-      if (version !== undefined && version !== refused) return;
-    }
   }
 
   async #sleep(ms: number): Promise<void> {

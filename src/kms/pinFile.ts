@@ -1,10 +1,13 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { systemReason } from '../base/systemReason.ts';
 import { SignerFailure } from './signerFailure.ts';
 
 /** More than any token's ulMaxPinLen; keeps a wrong path from being read whole. */
 const PIN_FILE_BYTES_MAX = 1024;
+/** How often a refused PIN's file is looked at (not read). */
+const WATCH_INTERVAL_MS = 500;
 
 export interface Pin {
   value: string;
@@ -73,6 +76,22 @@ export async function pinFileVersion(path: string): Promise<string | undefined> 
     return versionOf(await stat(path, { bigint: true }));
   } catch {
     return undefined;
+  }
+}
+
+/**
+ * Resolves when the file has another version than that of the refused PIN, or when the signal aborts. A file that is missing for a moment
+ * has not changed: it could return with the refused PIN in it.
+ */
+export async function pinFileChange(
+  path: string,
+  refused: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(WATCH_INTERVAL_MS, undefined, { signal }).catch(() => {});
+    const version = await pinFileVersion(path);
+    if (version !== undefined && version !== refused) return;
   }
 }
 
