@@ -7,7 +7,7 @@ import type { Limits } from '../limits/limits.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { TlsCertificates } from '../net/tls.ts';
-import type { Witness } from '../prove/witnessFile.ts';
+import type { Witness } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';

@@ -18,7 +18,7 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { formatAddress } from '../net/address.ts';
 import { TargetPolicy } from '../net/policy.ts';
-import { openWitness } from '../prove/witnessFile.ts';
+import { openWitness } from '../prove/lastCheckpoint.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/sealer.ts';
 import { openSigning } from '../seal/signing.ts';

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { newestCheckpoint } from '../../src/prove/witnessFile.ts';
+import { newestCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { WitnessStatus } from '../../prove/witnessFile.ts';
+import type { WitnessStatus } from '../../prove/lastCheckpoint.ts';
 import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;

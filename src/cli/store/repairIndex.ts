@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { newestCheckpoint } from '../../prove/witnessFile.ts';
+import { newestCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';

@@ -7,7 +7,7 @@ import { syncTree } from '../../base/folders.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
 import { contradiction } from '../../prove/history.ts';
-import { newestCheckpoint } from '../../prove/witnessFile.ts';
+import { newestCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { explain } from '../help.ts';
