@@ -7,7 +7,7 @@ import type { Limits } from '../limits/limits.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { TlsCertificates } from '../net/tls.ts';
-import type { Witness } from '../prove/lastCheckpoint.ts';
+import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
@@ -21,7 +21,7 @@ import type { Drills } from './drills.ts';
 import { canaryPart, presentCanary } from './status/canarySection.ts';
 import { presentCertificates } from './status/certificatesSection.ts';
 import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
-import { presentWitness } from './status/logSection.ts';
+import { presentLastCheckpoint } from './status/logSection.ts';
 import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
 import { presentQueue, queuePart } from './status/queueSection.ts';
 import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
@@ -49,7 +49,7 @@ export interface StatusSources {
   /** How long copies are kept, milliseconds. */
   documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;
-  witness: Pick<Witness, 'noted'>;
+  lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
   certificates: CertificateSources;
   tls: Pick<TlsCertificates, 'certificates'> | undefined;
   canary: Pick<Canary, 'status'>;
@@ -106,7 +106,7 @@ export class StatusReader {
         tree_size: head?.treeSize ?? 0,
         ...(head && { sealed_at: toRfc3339(head.sealedAt) }),
       },
-      witness: presentWitness(this.#sources.witness.noted),
+      witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
       upkeep: presentUpkeep(this.#sources.stateDir),
       store: await measureStore(storeDir, this.#sources.storeFreeBytesMin),
       hash: presentHash(this.#sources.hash),

@@ -13,10 +13,10 @@ import {
 import {
   AUDIT_METRICS,
   auditSchema,
+  LAST_CHECKPOINT_METRICS,
   LOG_METRICS,
+  lastCheckpointSchema,
   logSchema,
-  WITNESS_METRICS,
-  witnessSchema,
 } from './status/logSection.ts';
 import { PARTITION_METRICS, partitionSchema, partitionsSchema } from './status/partitionsSection.ts';
 import { QUEUE_METRICS, queueSchema } from './status/queueSection.ts';
@@ -60,7 +60,7 @@ const status = z.object({
   webhooks: webhooksSchema,
   audit: auditSchema,
   log: logSchema,
-  witness: witnessSchema,
+  witness: lastCheckpointSchema,
   upkeep: upkeepSchema,
   store: storeSchema,
   hash: hashSchema,
@@ -117,7 +117,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('webhooks', WEBHOOK_METRICS),
   ...of('audit', AUDIT_METRICS),
   ...of('log', LOG_METRICS),
-  ...of('witness', WITNESS_METRICS),
+  ...of('witness', LAST_CHECKPOINT_METRICS),
   ...of('store', STORE_METRICS),
   ...of('upkeep', UPKEEP_METRICS),
 ];

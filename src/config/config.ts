@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import type { z } from 'zod';
@@ -8,7 +8,7 @@ import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { formatAddress } from '../net/address.ts';
 import { consistent } from './consistency.ts';
-import { makePathsAbsolute } from './document.ts';
+import { makePathsAbsolute, renameFormerKeys } from './document.ts';
 import { checkFiles, credentialFile } from './fileChecks.ts';
 import { type ConfigTables, configSchema } from './schema.ts';
 import { fault } from './toml.ts';
@@ -106,6 +106,7 @@ function describeFound(input: unknown): string {
 function toConfig(text: string, file: string) {
   const folder = dirname(resolve(file));
   const document = readToml(text, file);
+  const formerKeys = renameFormerKeys(document);
   refuseFaults(document, text, file);
   makePathsAbsolute(document, folder);
   const { limits, quotas, clients, ...tables } = configSchema.parse(document);
@@ -113,13 +114,17 @@ function toConfig(text: string, file: string) {
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder };
+  const last =
+    log.lastCheckpointFile === undefined ? lastCheckpointIn(stateDir) : { file: log.lastCheckpointFile };
   return {
     ...tables,
     file: resolve(file),
     /** Of the file's text, in hexadecimal. */
     sha256: createHash('sha256').update(text).digest('hex'),
-    /** The file as it stands, with absolute paths. */
+    /** The file as it stands, with absolute paths, and with keys by their present names. */
     document,
+    /** What has the name that an earlier version gave it, and what to do: a sentence for each. */
+    formerNames: [...formerKeys, ...(last.former === undefined ? [] : [last.former])],
     storeDir: join(stateDir, 'store'),
     lockFile: join(stateDir, 'lock'),
     trustFile: join(stateDir, 'trust.json'),
@@ -138,7 +143,7 @@ function toConfig(text: string, file: string) {
     limits: otherLimits,
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },
-    log: { ...log, witnessFile: log.witnessFile ?? join(stateDir, 'witness') },
+    log: { ...log, lastCheckpointFile: last.file },
     kms: { ...kms, partitions: kms.partitions.map((one) => toPartition(one, place)) },
     timestamp: { ...timestamp, keys: timestamp.keys.map((one) => toPartition(one, place)) },
   };
@@ -147,6 +152,16 @@ function toConfig(text: string, file: string) {
 function adminAddressOf({ listen }: ConfigTables['admin']) {
   if (listen === undefined) return {};
   return 'path' in listen ? { socket: listen } : { port: listen };
+}
+
+/** Where the file is unless the configuration says it. While only that of an earlier version is there, under its name, it is used. */
+function lastCheckpointIn(stateDir: string): { file: string; former?: string } {
+  const [file, former] = [join(stateDir, 'last-checkpoint'), join(stateDir, 'witness')];
+  if (existsSync(file) || !existsSync(former)) return { file };
+  return {
+    file: former,
+    former: `${former} is now called last-checkpoint: rename it while the daemon is stopped`,
+  };
 }
 
 /** A Unix socket alone has none: then the file must say it. */

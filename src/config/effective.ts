@@ -20,7 +20,7 @@ export interface Setting {
 const DERIVED: Readonly<Record<string, (config: Config) => unknown>> = {
   'http.public_url': ({ http }) => http.publicUrl,
   'admin.listen': ({ admin }) => formatAddress(admin.socket),
-  'log.witness_file': ({ log }) => log.witnessFile,
+  'log.last_checkpoint_file': ({ log }) => log.lastCheckpointFile,
   'clock.program': ({ clock }) => (clock.trust === 'system' ? undefined : clock.program),
 };
 

@@ -254,11 +254,15 @@ export const configSchema = table({
       /^(?!.*:\/\/)[^\s+]{1,255}$/u,
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
-    witnessFile: omissible(
-      path('the witness file, where the newest checkpoint is noted outside of the store'),
-      'witness in state_dir',
+    lastCheckpointFile: omissible(
+      path('the last-checkpoint file, to which the newest checkpoint is appended outside of the store'),
+      'last-checkpoint in state_dir',
     ),
-    witnessIntervalMs: duration('how often a log that has grown is noted', '100ms', '1h').prefault('10s'),
+    lastCheckpointIntervalMs: duration(
+      'how often the newest checkpoint is appended if the log has grown',
+      '100ms',
+      '1h',
+    ).prefault('10s'),
   }),
   sources: section({
     allow: allowList.prefault([]),

@@ -18,7 +18,7 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { formatAddress } from '../net/address.ts';
 import { TargetPolicy } from '../net/policy.ts';
-import { openWitness } from '../prove/lastCheckpoint.ts';
+import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/sealer.ts';
 import { openSigning } from '../seal/signing.ts';
@@ -55,6 +55,7 @@ export async function serve(config: Config): Promise<void> {
   const onFatal = (error: unknown) => endAtOnce(logger, error);
   process.on('uncaughtException', onFatal);
   process.on('unhandledRejection', onFatal);
+  for (const name of config.formerNames) logger.warn(name);
   const stopped = stopSignal();
   const live = new LiveConfig(config, systemClock, logger);
   process.on('SIGHUP', () => live.reload().catch(onFatal));
@@ -87,11 +88,11 @@ export async function serve(config: Config): Promise<void> {
   const metrics = new Metrics();
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
-  const witness = adopt(
-    await openWitness({
-      file: config.log.witnessFile,
+  const lastCheckpoint = adopt(
+    await openLastCheckpoint({
+      file: config.log.lastCheckpointFile,
       store,
-      intervalMs: config.log.witnessIntervalMs,
+      intervalMs: config.log.lastCheckpointIntervalMs,
       logger,
     }),
   );
@@ -224,7 +225,7 @@ export async function serve(config: Config): Promise<void> {
         sources,
         copies,
         limits,
-        witness,
+        lastCheckpoint,
         time,
         webhooks,
         tls,

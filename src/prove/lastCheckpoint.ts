@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 import { openCheckpoint } from './checkpointCheck.ts';
 import { contradiction } from './history.ts';
 
-export interface WitnessOptions {
+export interface LastCheckpointOptions {
   /** The file of signed checkpoints, each followed by an empty line. It is only appended to. */
   file: string;
   store: Pick<Store, 'log'>;
@@ -16,13 +16,13 @@ export interface WitnessOptions {
   logger: Logger;
 }
 
-export interface Witness {
-  readonly noted: WitnessStatus;
+export interface LastCheckpoint {
+  readonly noted: LastCheckpointStatus;
   /** Writes the newest checkpoint and closes the file. */
   close(): Promise<void>;
 }
 
-export interface WitnessStatus {
+export interface LastCheckpointStatus {
   /** The tree size in the newest checkpoint of the file; 0 if there is none. */
   treeSize: number;
   /** When the file was last known to be up to date, milliseconds since the Unix epoch; absent until then. */
@@ -36,8 +36,13 @@ const TAIL_BYTES = 64 * 1024;
  * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
  * unnoticed. Throws OperatorError if the store contradicts the file: it was rolled back, or continued differently.
  */
-export async function openWitness({ file, store, intervalMs, logger }: WitnessOptions): Promise<Witness> {
-  const newest = newestCheckpoint(file);
+export async function openLastCheckpoint({
+  file,
+  store,
+  intervalMs,
+  logger,
+}: LastCheckpointOptions): Promise<LastCheckpoint> {
+  const newest = readLastCheckpoint(file);
   const problem = newest && (await contradiction(store, newest.checkpoint));
   if (problem !== undefined) {
     throw new OperatorError(
@@ -45,7 +50,7 @@ export async function openWitness({ file, store, intervalMs, logger }: WitnessOp
     );
   }
   const output = openToAppend(file);
-  let noted: WitnessStatus = { treeSize: newest?.checkpoint.treeSize ?? 0 };
+  let noted: LastCheckpointStatus = { treeSize: newest?.checkpoint.treeSize ?? 0 };
   const append = async () => {
     const head = await store.log.head();
     const currentAt = Date.now();
@@ -64,7 +69,7 @@ export async function openWitness({ file, store, intervalMs, logger }: WitnessOp
     // The log is safe without this file; only the protection against a later rollback suffers.
     last = last.then(append).catch((err) => {
       const fields = { event: 'witness_not_written', err, file };
-      logger.error(fields, 'the witness file could not be written');
+      logger.error(fields, 'the last-checkpoint file could not be written');
     });
     return last;
   };
@@ -88,7 +93,9 @@ function openToAppend(path: string): number {
   try {
     return openSync(path, 'a', 0o600);
   } catch (cause) {
-    throw new OperatorError(`cannot write ${path} (${systemReason(cause)}); see log.witness_file`, { cause });
+    throw new OperatorError(`cannot write ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
+      cause,
+    });
   }
 }
 
@@ -96,7 +103,7 @@ function openToAppend(path: string): number {
  * The last whole checkpoint of the file, as text and parsed; undefined if the file is empty or missing. Throws
  * OperatorError if the file cannot be read.
  */
-export function newestCheckpoint(path: string) {
+export function readLastCheckpoint(path: string) {
   // A note is its text, an empty line, and lines that begin with a dash.
   const notes = readTail(path).matchAll(/(?<=^|\n)[^\n]+\n\d+\n[^\n]+\n\n(?:— [^\n]+\n)+(?=\n)/g);
   for (const [text] of [...notes].reverse()) {
@@ -112,7 +119,9 @@ function readTail(path: string): string {
     file = openSync(path, 'r');
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw new OperatorError(`cannot read ${path} (${systemReason(cause)}); see log.witness_file`, { cause });
+    throw new OperatorError(`cannot read ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
+      cause,
+    });
   }
   try {
     const tail = Buffer.alloc(TAIL_BYTES);

@@ -37,7 +37,7 @@ t.test('metrics', async (t) => {
     head: 'compliance_mode = true',
     tables: {
       admin: `listen = "127.0.0.1:${port}"`,
-      log: 'witness_interval = "100ms"',
+      log: 'last_checkpoint_interval = "100ms"',
       scan: `clamd = "unix:${clamd.socket}"`,
       sources: 'allow = ["127.0.0.0/8"]',
       limits: 'document_bytes_max = "32MiB"',

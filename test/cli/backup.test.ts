@@ -1,20 +1,20 @@
 import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { newestCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
 async function openHouse(t: Test, { stamped = false } = {}) {
-  const sandbox = await openSandbox({ stamped, tables: { log: 'witness_interval = "100ms"' } });
+  const sandbox = await openSandbox({ stamped, tables: { log: 'last_checkpoint_interval = "100ms"' } });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
-  const witness = join(sandbox.dir, 'state', 'witness');
+  const lastCheckpoint = join(sandbox.dir, 'state', 'last-checkpoint');
   const config = ['--config', sandbox.configFile];
   return {
     sandbox,
-    witness,
+    lastCheckpoint,
     seal: async (name: string) => {
       const client = await Client.connect(sandbox.url, apiKey);
       const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
@@ -25,13 +25,13 @@ async function openHouse(t: Test, { stamped = false } = {}) {
       return (await client.get(`/v1/jobs/${id}/receipt.json`)).text;
     },
     pdfseal: (command: string, ...args: string[]) => sandbox.pdfseal([command, ...config, ...args]),
-    /** How far the log is, once the witness has noted it: canaries are leaves too. */
+    /** How far the log is, once the last-checkpoint file has it: canaries are leaves too. */
     noted: async () => {
       const client = await Client.connect(sandbox.url, apiKey);
       const size = Number((await client.get('/v1/log/checkpoint')).text.split('\n')[1]);
       await until(
-        `the witness has noted ${size}`,
-        () => (newestCheckpoint(witness)?.checkpoint.treeSize ?? 0) >= size,
+        `the last-checkpoint file has ${size}`,
+        () => (readLastCheckpoint(lastCheckpoint)?.checkpoint.treeSize ?? 0) >= size,
       );
       return size;
     },
@@ -90,7 +90,7 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
 });
 
 t.test('a rollback is never silent', async (t) => {
-  const { sandbox, witness, seal, pdfseal, noted } = await openHouse(t);
+  const { sandbox, lastCheckpoint, seal, pdfseal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');
   const older = join(sandbox.dir, 'older');
@@ -113,7 +113,10 @@ t.test('a rollback is never silent', async (t) => {
   writeFileSync(store, readFileSync(join(older, 'store', 'data.mdb')));
   const stopped = await sandbox.pdfseald();
   t.equal(stopped.status, 1);
-  t.match(stopped.stderr, /witness noted a later checkpoint: the log has \d+ leaves, and had \d+ already/);
+  t.match(
+    stopped.stderr,
+    /last-checkpoint noted a later checkpoint: the log has \d+ leaves, and had \d+ already/,
+  );
   const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
   t.equal(check.status, 1, 'and by a check');
   t.match(check.stderr, /had \d+ already/);
@@ -126,9 +129,9 @@ t.test('a rollback is never silent', async (t) => {
     rollback: /had \d+ already/,
     kept: [/state\/store\./],
   });
-  t.notOk(existsSync(witness));
+  t.notOk(existsSync(lastCheckpoint));
   t.ok(
-    readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('witness.')),
+    readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('last-checkpoint.')),
     'what was noted is kept',
   );
   await sandbox.start();
@@ -165,8 +168,8 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
   t.equal((await pdfseal('backup')).status, 64, 'a place is asked for');
 });
 
-t.test('a witness file with a torn end still tells', async (t) => {
-  const { sandbox, witness, seal, noted } = await openHouse(t);
+t.test('a last-checkpoint file with a torn end still tells', async (t) => {
+  const { sandbox, lastCheckpoint, seal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');
   const first = await noted();
@@ -174,10 +177,10 @@ t.test('a witness file with a torn end still tells', async (t) => {
   const second = await noted();
   t.ok(second > first);
   await daemon.kill();
-  appendFileSync(witness, '\nseal.example.com/sandbox/2026\n3\nAAAA');
-  t.equal(newestCheckpoint(witness)?.checkpoint.treeSize, second);
+  appendFileSync(lastCheckpoint, '\nseal.example.com/sandbox/2026\n3\nAAAA');
+  t.equal(readLastCheckpoint(lastCheckpoint)?.checkpoint.treeSize, second);
   await sandbox.start();
   await seal('three');
   t.ok((await noted()) > second);
-  t.equal(newestCheckpoint(join(sandbox.dir, 'nothing')), undefined);
+  t.equal(readLastCheckpoint(join(sandbox.dir, 'nothing')), undefined);
 });

@@ -36,7 +36,7 @@ requests = "unlimited"
 cross_check = 1
 [log]
 origin = "seal.example.com/odd"
-witness_file = "/elsewhere/witness"
+last_checkpoint_file = "/elsewhere/last"
 [kms]
 quorum = "2 of eu, us"
 [[kms.partitions]]

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
-import { everyKey } from '../../src/config/document.ts';
+import { everyKey, meaningOf } from '../../src/config/document.ts';
 import { mergeConfig } from '../../src/config/reload.ts';
 import { makeTls } from '../support/sources.ts';
 
@@ -90,6 +90,39 @@ t.test('defaults, units and relative paths', async (t) => {
     TypeError,
     'frozen to the leaves',
   );
+});
+
+t.test('the former name of a key works, and of a file; both are told of', async (t) => {
+  const dir = t.testdir({ state: {} });
+  const read = (inLog: string) =>
+    parseConfig(MINIMAL.replace('[log]', `[log]\n${inLog}`), join(dir, 'pdfseal.toml'));
+  const state = join(dir, 'state');
+  t.match(read(''), { log: { lastCheckpointFile: join(state, 'last-checkpoint') }, formerNames: [] });
+  const former = read('witness_file = "../seen/x"\nwitness_interval = "3s"');
+  t.match(former, {
+    log: { lastCheckpointFile: join(dir, '../seen/x'), lastCheckpointIntervalMs: 3000 },
+    formerNames: [
+      /^log.witness_file is now called log.last_checkpoint_file/,
+      /^log.witness_interval is now called log.last_checkpoint_interval/,
+    ],
+  });
+  const present = read('last_checkpoint_file = "../seen/x"\nlast_checkpoint_interval = "3s"');
+  t.strictSame(meaningOf(former.document), meaningOf(present.document));
+  t.strictSame(present.formerNames, []);
+  const both = 'witness_interval = "3s"\nlast_checkpoint_interval = "3s"';
+  t.throws(() => read(both), { message: /:5: log.witness_interval: unknown key/ });
+  t.throws(() => read('witness_interval = 3'), {
+    message: /log.last_checkpoint_interval: found 3; expected how often/,
+  });
+
+  writeFileSync(join(state, 'witness'), '');
+  t.match(read(''), {
+    log: { lastCheckpointFile: join(state, 'witness') },
+    formerNames: [/witness is now called last-checkpoint: rename it while the daemon is stopped$/],
+  });
+  t.match(read('last_checkpoint_file = "seen"').formerNames, []);
+  writeFileSync(join(state, 'last-checkpoint'), '');
+  t.match(read(''), { log: { lastCheckpointFile: join(state, 'last-checkpoint') }, formerNames: [] });
 });
 
 t.test('addresses', async (t) => {

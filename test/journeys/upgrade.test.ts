@@ -1,8 +1,9 @@
 /** An installation of every former version starts with this one, and what its clients hold stays true. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { onePage, pdfFile } from '../support/pdf.ts';
 import { until } from '../support/until.ts';
@@ -59,6 +60,14 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     });
 
     t.equal(await daemon.stop(), 0);
+    await t.test('its file of last checkpoints goes on under its former name, and the log says so', (t) => {
+      const state = join(sandbox.dir, 'state');
+      const messages = daemon.log.map(({ msg }) => msg).join('\n');
+      t.match(messages, /witness is now called last-checkpoint: rename it while the daemon is stopped/);
+      t.ok(readLastCheckpoint(join(state, 'witness')));
+      t.notOk(existsSync(join(state, 'last-checkpoint')));
+      t.end();
+    });
     await t.test('the store is sound, and the trust file exports the same keys', async (t) => {
       const checked = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
       t.equal(checked.status, 0, checked.stdout + checked.stderr);

@@ -31,7 +31,7 @@ function copyTo(name: string): string {
 function putBack(copy: string): void {
   rmSync(state, { recursive: true });
   // It would not let a daemon continue the copy.
-  rmSync(join(sandbox.dir, 'state', 'witness'));
+  rmSync(join(sandbox.dir, 'state', 'last-checkpoint'));
   cpSync(copy, state, { recursive: true });
 }
 

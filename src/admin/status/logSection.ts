@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { WitnessStatus } from '../../prove/lastCheckpoint.ts';
+import type { LastCheckpointStatus } from '../../prove/lastCheckpoint.ts';
 import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
@@ -11,12 +11,14 @@ export const auditSchema = z
 
 export const logSchema = z.object({ origin: z.string(), tree_size: count, sealed_at: time.exactOptional() });
 
-export const witnessSchema = z
+export const lastCheckpointSchema = z
   .object({ tree_size: count, current_at: time.exactOptional() })
-  .describe('Size of the log as the witness file has it, and when that was last known to be the newest.');
-type WitnessSection = z.infer<typeof witnessSchema>;
+  .describe(
+    'Size of the log as the last-checkpoint file has it, and when that was last known to be the newest.',
+  );
+type LastCheckpointSection = z.infer<typeof lastCheckpointSchema>;
 
-export function presentWitness({ treeSize, currentAt }: WitnessStatus): WitnessSection {
+export function presentLastCheckpoint({ treeSize, currentAt }: LastCheckpointStatus): LastCheckpointSection {
   return { tree_size: treeSize, ...(currentAt !== undefined && { current_at: toRfc3339(currentAt) }) };
 }
 
@@ -37,15 +39,15 @@ export const LOG_METRICS: StatusMetric<z.infer<typeof logSchema>>[] = [
   ),
 ];
 
-export const WITNESS_METRICS: StatusMetric<WitnessSection>[] = [
+export const LAST_CHECKPOINT_METRICS: StatusMetric<LastCheckpointSection>[] = [
   plain(
     'pdfseal_witness_leaves',
-    'Size of the log as the witness file has it',
-    (witness) => witness.tree_size,
+    'Size of the log as the last-checkpoint file has it',
+    (last) => last.tree_size,
   ),
   plain(
     'pdfseal_witness_current_timestamp_seconds',
-    'When the witness file was last known to hold the newest checkpoint; absent until it is',
-    (witness) => epochSeconds(witness.current_at),
+    'When the last-checkpoint file was last known to hold the newest checkpoint; absent until it is',
+    (last) => epochSeconds(last.current_at),
   ),
 ];

@@ -10,7 +10,7 @@ import { print } from '../terminal.ts';
 import { diagnoseCertificates, diagnoseServed, diagnoseTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
 import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
-import { diagnoseFiles } from './fileDiagnosis.ts';
+import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
 import { probeTokens } from './tokenDiagnosis.ts';
@@ -61,6 +61,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   // The other checks need no modules and no PINs.
   const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
   if ('check' in usable) return;
+  yield* diagnoseNames(usable);
   yield* diagnoseFiles(usable);
   const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);
   yield* ofStore;

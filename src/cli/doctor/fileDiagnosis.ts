@@ -36,6 +36,12 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
   return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
 }
 
+/** What an earlier version called otherwise works on. */
+export function diagnoseNames({ formerNames }: Config): Diagnosis[] {
+  if (formerNames.length === 0) return [];
+  return [warning('names', formerNames.join('\n'), 'the former names go on working')];
+}
+
 function judge(
   { what, path, never, owned = false, optional = false }: Rule,
   owner: Stats | undefined,

@@ -19,6 +19,7 @@ import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls } from './certificateDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
 
@@ -32,6 +33,7 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   yield lacking.length === 0
     ? good('config', `every key of ${config.file} is known and has a valid value`)
     : warning('config', lacking.join('\n'), 'the other partitions meet the quorum; correct this one');
+  yield* diagnoseNames(config);
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
   yield* diagnoseTlsAtStart(config);

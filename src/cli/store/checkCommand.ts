@@ -3,7 +3,7 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { readEarlier } from '../../prove/history.ts';
-import { newestCheckpoint } from '../../prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
 import type { Store } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
@@ -23,7 +23,7 @@ export function checkCommand(): Command {
           'wrong entries in every index. Changes nothing. The daemon can keep running: the command checks the log as it was when the ' +
           'check began.\n\n' +
           'An older copy of the store would pass these checks. Therefore the command also compares the log with the last checkpoint in the ' +
-          'witness file; or, with --against, with a checkpoint or a receipt that you kept on another machine.',
+          'last-checkpoint file; or, with --against, with a checkpoint or a receipt that you kept on another machine.',
       )
       .addOption(configOption())
       .option('--against <file>', 'signed checkpoint, or receipt, that the log must extend')
@@ -59,7 +59,11 @@ async function check({ config, against, json }: CheckOptions): Promise<void> {
   try {
     const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
     const found = await withStore(config, 'read', async (store, config) => {
-      const found = await runCheck(store, config, named ?? newestCheckpoint(config.log.witnessFile)?.text);
+      const found = await runCheck(
+        store,
+        config,
+        named ?? readLastCheckpoint(config.log.lastCheckpointFile)?.text,
+      );
       noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
       return found;
     });

@@ -7,7 +7,7 @@ import { syncTree } from '../../base/folders.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
 import { contradiction } from '../../prove/history.ts';
-import { newestCheckpoint } from '../../prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { explain } from '../help.ts';
@@ -30,9 +30,9 @@ export function restoreCommand(): Command {
       .description(
         'Restores the state of an environment from a backup, after checking the backup. Stop the daemon first. Each replaced folder is ' +
           'kept beside the new one, with the time at the end of its name.\n\n' +
-          'The command refuses a backup that is older than the last checkpoint in the witness file: newer receipts would not be in the ' +
+          'The command refuses a backup that is older than the last checkpoint in the last-checkpoint file: newer receipts would not be in the ' +
           'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
-          'anyway and sets the witness file aside. Then begin a new log (a new log.origin and state_dir), and keep this one for what it ' +
+          'anyway and sets the last-checkpoint file aside. Then begin a new log (a new log.origin and state_dir), and keep this one for what it ' +
           'still proves.',
       )
       .addOption(configOption())
@@ -41,7 +41,7 @@ export function restoreCommand(): Command {
         '--drill',
         'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
       )
-      .option('--accept-rollback', 'restore a backup that is older than the witness file')
+      .option('--accept-rollback', 'restore a backup that is older than the last-checkpoint file')
       .action(restore),
     {
       formerly: { '--from': '--input' },
@@ -93,7 +93,8 @@ async function restore({
       tree_size: made.tree_size,
       rollback: rollback ?? null,
     });
-    if (rollback !== undefined) renameSync(config.log.witnessFile, `${config.log.witnessFile}.${suffix}`);
+    if (rollback !== undefined)
+      renameSync(config.log.lastCheckpointFile, `${config.log.lastCheckpointFile}.${suffix}`);
     if (json)
       printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback: rollback ?? null });
     else {
@@ -110,11 +111,11 @@ async function restore({
   }
 }
 
-/** Checks the backup. Says what the witness file has beyond it; undefined if nothing. */
+/** Checks the backup. Says what the last-checkpoint file has beyond it; undefined if nothing. */
 async function rollbackOf(from: string, made: BackupFile, config: Config): Promise<string | undefined> {
   return withStoreAt({ path: join(from, 'store'), readOnly: true }, async (store) => {
     await requireGoodState(store, from, made, config);
-    const noted = newestCheckpoint(config.log.witnessFile);
+    const noted = readLastCheckpoint(config.log.lastCheckpointFile);
     return noted && (await contradiction(store, noted.checkpoint));
   });
 }
