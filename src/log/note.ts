@@ -1,10 +1,13 @@
 import { assert } from '../base/assert.ts';
 import { concatBytes, fromBase64, toBase64 } from '../base/bytes.ts';
 
-/** Most signature lines in a note (a verifier must accept at least this many, C2SP signed-note, "Format"). */
-export const NOTE_SIGNATURES_MAX = 16;
+/**
+ * Most signature lines in a note: those of a quorum and of the witnesses of a policy. A verifier must accept at least 16 (C2SP
+ * signed-note, "Format").
+ */
+export const NOTE_SIGNATURES_MAX = 64;
 
-/** Longest note, in UTF-16 code units: sixteen post-quantum signatures fit. */
+/** Longest note, in UTF-16 code units: 32 post-quantum signatures fit. */
 export const NOTE_LENGTH_MAX = 131_072;
 
 const KEY_ID_BYTES = 4;
@@ -30,11 +33,7 @@ export function isKeyName(name: string): boolean {
 
 /** A signed note: the text, an empty line, and one line per signature (C2SP signed-note, "Format"). */
 export function encodeNote(text: string, signatures: readonly NoteSignature[]): string {
-  const lines = signatures.map(({ name, keyId, signature }) => {
-    assert(isKeyName(name) && keyId.length === KEY_ID_BYTES, `"${name}" cannot sign a note`);
-    return `— ${name} ${toBase64(concatBytes([keyId, signature]))}\n`;
-  });
-  const note = `${text}\n${lines.join('')}`;
+  const note = `${text}\n${encodeSignatureLines(signatures)}`;
   assert(
     parseNote(note)?.text === text,
     'the text, or the number of its signatures, cannot be a signed note',
@@ -42,15 +41,30 @@ export function encodeNote(text: string, signatures: readonly NoteSignature[]): 
   return note;
 }
 
+/** One line per signature, each with its newline: the last part of a note, and the answer of a witness. */
+export function encodeSignatureLines(signatures: readonly NoteSignature[]): string {
+  const lines = signatures.map(({ name, keyId, signature }) => {
+    assert(isKeyName(name) && keyId.length === KEY_ID_BYTES, `"${name}" cannot sign a note`);
+    return `— ${name} ${toBase64(concatBytes([keyId, signature]))}\n`;
+  });
+  return lines.join('');
+}
+
 /** Parses a note without verification; undefined when the note is malformed. Any input is safe. */
 export function parseNote(note: string): Note | undefined {
   if (note.length > NOTE_LENGTH_MAX || !note.isWellFormed() || hasControlCharacters(note)) return undefined;
   const border = note.lastIndexOf('\n\n');
-  if (border < 0 || !note.endsWith('\n')) return undefined;
-  const lines = note.slice(border + 2, -1).split('\n');
+  const signatures = border < 0 ? undefined : parseSignatureLines(note.slice(border + 2));
+  return signatures && { text: note.slice(0, border + 1), signatures };
+}
+
+/** Parses one or more lines, each with its newline; undefined when one is malformed. Any input is safe. */
+export function parseSignatureLines(text: string): NoteSignature[] | undefined {
+  if (text.length > NOTE_LENGTH_MAX || !text.endsWith('\n')) return undefined;
+  const lines = text.slice(0, -1).split('\n');
   if (lines.length > NOTE_SIGNATURES_MAX) return undefined;
   const signatures = lines.map(parseSignatureLine).filter((signature) => signature !== undefined);
-  return signatures.length === lines.length ? { text: note.slice(0, border + 1), signatures } : undefined;
+  return signatures.length === lines.length ? signatures : undefined;
 }
 
 function parseSignatureLine(line: string): NoteSignature | undefined {

@@ -86,13 +86,20 @@ export function encodeVkey(origin: string, key: PublicLogKey): string {
   return `${origin}+${toHex(noteKeyId(origin, key))}+${toBase64(keyMaterial(key))}`;
 }
 
-/** Parses a verifier key. Undefined unless the id matches and the public key is valid. Any input is safe. */
+/** Parses a verifier key of a log. Undefined unless the id matches and the public key is valid. Any input is safe. */
 export function parseVkey(text: string): VerifierKey | undefined {
+  const parts = splitVkey(text);
+  const key = parts && parseKeyMaterial(parts.material);
+  return key && toHex(noteKeyId(parts.name, key)) === parts.keyId ? { name: parts.name, ...key } : undefined;
+}
+
+/** The parts of a verifier key of any type, none of them verified: name, key id in hexadecimal, type byte and key. Any input is safe. */
+export function splitVkey(text: string): { name: string; keyId: string; material: Uint8Array } | undefined {
   const [, name, keyId, base64] = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/u.exec(text) ?? [];
   const material = base64 === undefined ? undefined : fromBase64(base64);
-  if (name === undefined || material === undefined || !isKeyName(name)) return undefined;
-  const key = parseKeyMaterial(material);
-  return key && toHex(noteKeyId(name, key)) === keyId ? { name, ...key } : undefined;
+  if (name === undefined || keyId === undefined || material === undefined || !isKeyName(name))
+    return undefined;
+  return { name, keyId, material };
 }
 
 /** The type byte and the key: raw for Ed25519, SPKI for ECDSA. */

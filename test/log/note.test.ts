@@ -68,5 +68,5 @@ t.test('what would not read back is not written', async (t) => {
   t.throws(() => encodeNote('text\n', []), BrokenInvariant);
   t.throws(() => encodeNote('text\n', [{ ...signature, name: 'a b' }]), BrokenInvariant);
   t.throws(() => encodeNote('text\n', [{ ...signature, keyId: new Uint8Array(5) }]), BrokenInvariant);
-  t.throws(() => encodeNote('text\n', Array(17).fill(signature)), BrokenInvariant);
+  t.throws(() => encodeNote('text\n', Array(NOTE_SIGNATURES_MAX + 1).fill(signature)), BrokenInvariant);
 });
