@@ -1,0 +1,85 @@
+import { assert } from '../base/assert.ts';
+import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { NOTE_LENGTH_MAX, type NoteSignature, parseNote, parseSignatureLines } from './note.ts';
+import { PROOF_HASHES_MAX } from './proof.ts';
+import { HASH_BYTES } from './tiles.ts';
+
+/** What a log asks of a witness: to cosign a checkpoint (C2SP tlog-witness, "add-checkpoint"). */
+export interface AddCheckpoint {
+  /** Size of the newest tree that the witness has cosigned, as far as the log knows; 0 for none. */
+  oldSize: number;
+  /** Consistency proof from that tree; empty from 0 and for the same tree. */
+  proof: Uint8Array[];
+  /** The signed note. */
+  checkpoint: string;
+}
+
+/** What the answer of a witness says. */
+export type WitnessAnswer =
+  /** Not verified yet. */
+  | { kind: 'cosigned'; lines: NoteSignature[] }
+  /** The witness holds a tree of that size: the proof must begin there. */
+  | { kind: 'other_size'; size: number }
+  /** The witness holds another tree than the log proves: `POST` answered 422, or 409 without a size. */
+  | { kind: 'contradiction' }
+  /** The witness does not know the log, or no key of it that signed. */
+  | { kind: 'unknown_log' }
+  | { kind: 'too_often' }
+  /** Anything else: a fault of the witness, or of the request. */
+  | { kind: 'fault'; message: string };
+
+/** Media type of the answer with which a witness says what size it holds. */
+const SIZE_TYPE = 'text/x.tlog.size';
+
+/** The body of `POST <prefix>/add-checkpoint`. */
+export function encodeAddCheckpoint({ oldSize, proof, checkpoint }: AddCheckpoint): string {
+  const body = `old ${oldSize}\n${proof.map((hash) => `${toBase64(hash)}\n`).join('')}\n${checkpoint}`;
+  assert(parseAddCheckpoint(body) !== undefined, `no witness can be asked from ${oldSize} leaves`);
+  return body;
+}
+
+/** Parses a body. It verifies nothing, but the checkpoint is a well-formed note. Undefined when malformed. Any input is safe. */
+export function parseAddCheckpoint(body: string): AddCheckpoint | undefined {
+  const border = body.indexOf('\n\n');
+  // `old` and the longest proof take less than 4 KiB.
+  if (border < 0 || border > 4096 || body.length > NOTE_LENGTH_MAX + 4096) return undefined;
+  const [first = '', ...hashes] = body.slice(0, border).split('\n');
+  const oldSize = first.startsWith('old ') ? parseSize(first.slice(4)) : undefined;
+  const proof = hashes.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES) as Uint8Array[];
+  if (oldSize === undefined || proof.length !== hashes.length || proof.length > PROOF_HASHES_MAX)
+    return undefined;
+  const checkpoint = body.slice(border + 2);
+  return parseNote(checkpoint) && { oldSize, proof, checkpoint };
+}
+
+/** Parses an answer. `contentType`: the header, empty where there is none. Any input is safe. */
+export function parseWitnessAnswer(status: number, contentType: string, body: string): WitnessAnswer {
+  switch (status) {
+    case 200: {
+      const lines = parseSignatureLines(body);
+      return lines
+        ? { kind: 'cosigned', lines }
+        : { kind: 'fault', message: 'answered without signature lines' };
+    }
+    case 403:
+    case 404:
+      return { kind: 'unknown_log' };
+    case 409: {
+      const isSize = contentType.split(';', 1).join('').trim().toLowerCase() === SIZE_TYPE;
+      const size = isSize && body.endsWith('\n') ? parseSize(body.slice(0, -1)) : undefined;
+      return size === undefined ? { kind: 'contradiction' } : { kind: 'other_size', size };
+    }
+    case 422:
+      return { kind: 'contradiction' };
+    case 429:
+      return { kind: 'too_often' };
+    default:
+      return { kind: 'fault', message: `answered with status ${status}` };
+  }
+}
+
+/** A number of leaves in decimal, without leading zeros. */
+function parseSize(text: string): number | undefined {
+  const size = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(size) ? size : undefined;
+}
