@@ -6,6 +6,7 @@ import type { IndexStore, RepairMark } from './indexStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhookStore.ts';
+import type { WitnessStore } from './witnessStore.ts';
 
 /**
  * The contract every store keeps, in groups; each group is one object. `test/store/contract.ts` is its executable form: an
@@ -28,6 +29,7 @@ export interface Store {
   readonly credentials: CredentialStore;
   readonly webhooks: WebhookStore;
   readonly trail: TrailStore;
+  readonly witnessing: WitnessStore;
   /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
   readonly indexes: IndexStore;

@@ -15,6 +15,7 @@ import {
   parseRecord,
 } from '../../src/store/lmdb/records.ts';
 import type { Batch } from '../../src/store/store.ts';
+import type { Witnessing } from '../../src/store/witnessStore.ts';
 import { makeContent, makeJob, makeKey, type TestKey } from '../support/sealing.ts';
 import {
   BATCHES,
@@ -93,6 +94,27 @@ t.test(
               checkpoint: sign(encodeCheckpoint({ origin: ORIGIN, treeSize: 3, root: Buffer.alloc(32) })),
             })),
           /^checkpoint 3 is not of these leaves/,
+        ],
+        [
+          'a checkpoint that witnesses cosigned, of other leaves',
+          ({ identity }) =>
+            editWitnessing({ identity }, ({ witnessed }) => ({
+              cosigned: { treeSize: 3, checkpoint: witnessed?.checkpoint.replace('\n3\n', '\n4\n') ?? '' },
+            })),
+          /^the checkpoint 3 that witnesses cosigned is not in the log/,
+        ],
+        [
+          'what witnesses said',
+          ({ identity }) => flip(identity, Buffer.from('witnessing'), -5),
+          /^what witnesses have said cannot be read to its end: the record of witnesses .* damaged/,
+        ],
+        [
+          'a witness that holds another history',
+          ({ identity }) =>
+            editWitnessing({ identity }, () => ({
+              witnesses: { w: { treeSize: 9, contradiction: { detail: 'it holds 999 leaves', at: 0 } } },
+            })),
+          /^the witness w holds another history of the log: it holds 999 leaves/,
         ],
         [
           'a checkpoint of another log',
@@ -325,6 +347,15 @@ async function flip(
   const offset = byte < 0 ? value.length + byte : byte;
   value.writeUInt8(value.readUInt8(offset) ^ 1, offset);
   await database.put(at, value);
+}
+
+async function editWitnessing(
+  { identity }: Pick<Databases, 'identity'>,
+  edit: (witnessing: Witnessing) => Partial<Witnessing>,
+) {
+  const at = Buffer.from('witnessing');
+  const witnessing = parseRecord<Witnessing>(identity.getBinary(at) ?? Buffer.alloc(0));
+  await identity.put(at, encodeRecord({ ...witnessing, ...edit(witnessing) }));
 }
 
 async function editBatch({ batches }: Databases, treeSize: number, edit: (batch: Batch) => Partial<Batch>) {

@@ -37,6 +37,7 @@ import {
 import { serviceTime } from './serviceTime.ts';
 import { trail } from './trailContract.ts';
 import { webhooks } from './webhooks.ts';
+import { witnessing } from './witnessContract.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -65,6 +66,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     trail,
     webhooks,
     serviceTime,
+    witnessing,
   ]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
   }

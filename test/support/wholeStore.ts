@@ -114,6 +114,12 @@ export async function makeWholeStore(path: string): Promise<void> {
   await store.jobs.fail(failed.id, failure);
   await store.jobs.fail(released.id, failure);
   await deliver(store);
+  const { checkpoint = '' } = (await store.log.batchAt(3)) ?? {};
+  await store.witnessing.put({
+    witnesses: { 'witness.example+00000000+BA==': { treeSize: 3, cosignedAt: SEALED_AT / 1000 } },
+    cosigned: { treeSize: 3, checkpoint },
+    witnessed: { treeSize: 3, checkpoint },
+  });
   await store.close();
 }
 

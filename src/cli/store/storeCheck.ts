@@ -56,6 +56,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.guarded('what is kept of jobs', () => check.references());
   await check.guarded('the copies', async () => check.readable(store.copies.all()));
   await check.guarded('the audit trail', () => check.trail());
+  await check.guarded('what witnesses have said', () => check.witnessing());
   await check.guarded('the API keys', async () => void (await store.credentials.all()));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
@@ -188,6 +189,19 @@ class StoreCheck {
     const records = storedTrail(this.#store, { receipts: false });
     const { problems } = await checkTrail(records, { trail: trailOfStore(this.#store) });
     for (const problem of problems) this.#problem(problem);
+  }
+
+  /** What witnesses have cosigned is in the log. */
+  async witnessing(): Promise<void> {
+    const { witnesses, cosigned, witnessed } = await this.#store.witnessing.get();
+    for (const [vkey, { contradiction }] of Object.entries(witnesses))
+      if (contradiction !== undefined)
+        this.#problem(`the witness ${vkey} holds another history of the log: ${contradiction.detail}`);
+    for (const { treeSize, checkpoint } of [cosigned, witnessed].filter((one) => one !== undefined)) {
+      const batch = await this.#store.log.batchAt(treeSize);
+      if (parseNote(checkpoint)?.text !== parseNote(batch?.checkpoint ?? '')?.text)
+        this.#problem(`the checkpoint ${treeSize} that witnesses cosigned is not in the log`);
+    }
   }
 
   /** A record that was removed is still known by what seals it. */

@@ -24,7 +24,7 @@ export interface Range {
 }
 
 const NAMES = [
-  'identity', // → StoreIdentity, and service time as it was kept last
+  'identity', // → StoreIdentity, service time as it was kept last, and what witnesses have said
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched

@@ -14,6 +14,7 @@ import { Outbox } from './outbox.ts';
 import { QuotaCounts } from './quotaCounts.ts';
 import { LmdbServiceTime, type ServiceTimeOptions } from './serviceTimeRecord.ts';
 import { TrailRecords } from './trailRecords.ts';
+import { LmdbWitnessing } from './witnessRecord.ts';
 
 interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
@@ -49,6 +50,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     credentials: new CredentialRecords(databases, trail),
     webhooks: { endpoints, outbox },
     trail,
+    witnessing: new LmdbWitnessing(databases, commits),
     serviceTime,
     indexes: new IndexRepair(databases, commits, identity, clock),
     close: async () => {

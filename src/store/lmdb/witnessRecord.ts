@@ -1,0 +1,28 @@
+import type { Witnessing, WitnessStore } from '../witnessStore.ts';
+import type { Commits } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+
+const WITNESSING_KEY = Buffer.from('witnessing');
+
+/** What witnesses have said, in one record beside the identity: a store of an earlier version simply has none. */
+export class LmdbWitnessing implements WitnessStore {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+
+  constructor(databases: Databases, commits: Commits) {
+    this.#databases = databases;
+    this.#commits = commits;
+  }
+
+  async get(): Promise<Witnessing> {
+    const bytes = this.#databases.identity.getBinary(WITNESSING_KEY);
+    return bytes ? parseRecord<Witnessing>(bytes, 'the record of witnesses') : { witnesses: {} };
+  }
+
+  async put(witnessing: Witnessing): Promise<void> {
+    const { identity: database } = this.#databases;
+    const change = { database, key: WITNESSING_KEY, value: encodeRecord(witnessing) };
+    await this.#commits.write({ changes: [change] });
+  }
+}

@@ -1,0 +1,32 @@
+/** What witnesses have said of the log (C2SP tlog-witness). One process writes it. */
+export interface WitnessStore {
+  /** Nothing is known at first. Throws BrokenInvariant when the record is damaged. */
+  get(): Promise<Witnessing>;
+
+  /** Replaces all that is known. */
+  put(witnessing: Witnessing): Promise<void>;
+}
+
+export interface Witnessing {
+  /** By the verifier key of the witness. */
+  witnesses: Record<string, WitnessRecord>;
+  /** The newest checkpoint that any witness has cosigned. */
+  cosigned?: CosignedCheckpoint;
+  /** The newest checkpoint that the quorum of the policy has cosigned. */
+  witnessed?: CosignedCheckpoint;
+}
+
+export interface WitnessRecord {
+  /** Size of the newest tree of the log that the witness holds, as it said last; 0 until then. */
+  treeSize: number;
+  /** When it cosigned that tree, Unix time in seconds; absent where it only told the size. */
+  cosignedAt?: number;
+  /** It holds another history of the log than this store. */
+  contradiction?: { detail: string /** Milliseconds since the Unix epoch. */; at: number };
+}
+
+export interface CosignedCheckpoint {
+  treeSize: number;
+  /** The signed note: the lines of the log, then those of witnesses. */
+  checkpoint: string;
+}
