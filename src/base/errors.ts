@@ -59,6 +59,7 @@ export type ErrorCode =
   | 'internal_error'
   | 'kms_partition_unavailable'
   | 'timestamp_unavailable'
+  | 'fork_alarm'
   | 'scanner_unavailable'
   | 'queue_full'
   | 'storage_full'

@@ -251,6 +251,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'No time-stamp is available at the moment',
     remedy: REPEAT_LATER,
   },
+  fork_alarm: {
+    status: 503,
+    title: 'A witness holds another history of the log, so nothing is sealed',
+    remedy:
+      'Tell the administrator; do not repeat the request until the administrator says that the log is intact. Receipts that you have stay as they are.',
+  },
   scanner_unavailable: {
     status: 503,
     title: 'The virus scanner is not available at the moment',

@@ -39,6 +39,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'quota_exceeded',
   'kms_partition_unavailable',
   'timestamp_unavailable',
+  'fork_alarm',
   'queue_full',
 ];
 

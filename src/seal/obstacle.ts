@@ -18,8 +18,19 @@ export function unstampable(): ServiceError {
   );
 }
 
-/** A temporary obstacle; undefined for a fault of our own. */
+/** The answer while a witness holds another history of the log than the store. */
+export function forkAlarm(): ServiceError {
+  return new ServiceError(
+    'fork_alarm',
+    'A witness holds another history of the log, so nothing is sealed. Tell the administrator of this service.',
+  );
+}
+
+/** What a batch that cannot be sealed waits for; undefined for a fault of our own. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();
-  return error instanceof ServiceError && error.code === 'kms_partition_unavailable' ? error : undefined;
+  const isObstacle =
+    error instanceof ServiceError &&
+    (error.code === 'kms_partition_unavailable' || error.code === 'fork_alarm');
+  return isObstacle ? error : undefined;
 }

@@ -8,7 +8,7 @@ import type { Edge } from '../log/tree.ts';
 import type { Batch, SealedBatch, Store } from '../store/store.ts';
 import { type Draft, draftBatch, type SignedCheckpoint, sealedBatch, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
-import { obstacleOf, unstampable } from './obstacle.ts';
+import { forkAlarm, obstacleOf, unstampable } from './obstacle.ts';
 import type { Pending, Sealable } from './pending.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
@@ -18,6 +18,8 @@ export interface PipelineOptions {
   signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'sessions'>;
   /** Absent: nothing is sealed in an epoch that requires time-stamps. */
   timestamping?: Pick<Timestamping, 'stamp' | 'sealed'>;
+  /** Whether a witness holds another history of the log: then nothing is sealed, for it would continue a fork. */
+  isForked?(): boolean;
   clock: Clock;
   logger: Logger;
   observer?: SealerObserver;
@@ -134,7 +136,8 @@ export class Pipeline {
     const lap = stopwatch();
     if (evidence !== undefined) await ahead;
     if (flight.abandoned) return;
-    if (evidence === undefined || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
+    const isKept = evidence !== undefined && !this.#options.isForked?.();
+    if (!isKept || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
     this.#flights.shift();
     this.#events.landed();
   }
@@ -184,6 +187,7 @@ export class Pipeline {
     const { draft, term } = flight;
     try {
       const lap = stopwatch();
+      if (this.#options.isForked?.()) throw forkAlarm();
       const signatures = await signing.sign(term, Buffer.from(draft.text));
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();

@@ -17,7 +17,7 @@ import { type Edge, emptyEdge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, Batch, StoredCopy } from '../store/store.ts';
 import { committedEdge } from './draft.ts';
-import { queueFull, unstampable } from './obstacle.ts';
+import { forkAlarm, queueFull, unstampable } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 import type { Signing } from './signing.ts';
@@ -80,7 +80,8 @@ export class Sealer {
 
   /**
    * Refuses a request that could not be fulfilled before its document is received. Throws ServiceError
-   * `storage_full` or `queue_full`, and for a blocking request `kms_partition_unavailable` or `timestamp_unavailable` while nothing can be sealed.
+   * `storage_full` or `queue_full`, and for a blocking request `fork_alarm`, `kms_partition_unavailable` or `timestamp_unavailable` while
+   * nothing can be sealed.
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
@@ -172,7 +173,8 @@ export class Sealer {
 
   /** The error for callers while nothing can be sealed; undefined while sealing works. */
   obstacle(): ServiceError | undefined {
-    const { signing, timestamping } = this.#options;
+    const { signing, timestamping, isForked } = this.#options;
+    if (isForked?.()) return forkAlarm();
     if (!signing.canSign()) return belowQuorum();
     const isStamped = signing.epoch.timestamps === 'required';
     return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
@@ -263,7 +265,9 @@ export class Sealer {
 
   /** Resolves as soon as the obstacle may be gone, or when the signal aborts. */
   async #cleared(signal: AbortSignal): Promise<void> {
-    const { signing, timestamping } = this.#options;
+    const { signing, timestamping, isForked } = this.#options;
+    // Only an administrator ends a fork alarm, with a restart.
+    if (isForked?.()) return void (await once(signal, 'abort'));
     await signing.recovered(signal);
     if (signing.epoch.timestamps === 'none' || signal.aborted) return;
     await (timestamping?.recovered(signal) ?? once(signal, 'abort'));

@@ -182,6 +182,41 @@ t.test(
   },
 );
 
+t.test(
+  'once a witness holds another history: what is with the HSM is not committed, and nothing is signed',
+  async (t) => {
+    const { open, signing } = await makeHouse(t);
+    let isForked = false;
+    let signed = 0;
+    const { sealer, store } = await open({
+      isForked: () => isForked,
+      signing: withFault(signing, {
+        sign: async (...sent) => {
+          const signatures = await signing.sign(...sent);
+          signed += 1;
+          isForked = signed === 2;
+          return signatures;
+        },
+      }),
+    });
+    const [before, waiting] = jobs(2) as [Job, Job];
+    const [dropped, late] = jobs(2, { mode: 'blocking' }) as [ReceivedJob, ReceivedJob];
+    await sealer.accept(before);
+    await sealer.settled(before.id, NEVER);
+    t.equal(signed, 1);
+    sealer.submit(dropped);
+    await t.rejects(sealer.settled(dropped.id, NEVER), { code: 'fork_alarm' });
+    await sealer.accept(waiting);
+    sealer.submit(late);
+    await t.rejects(sealer.settled(late.id, NEVER), { code: 'fork_alarm' });
+    t.throws(() => sealer.admit('blocking'), { code: 'fork_alarm' });
+    t.doesNotThrow(() => sealer.admit('async'));
+    t.equal((await store.log.head())?.treeSize, 1);
+    t.equal(signed, 2, 'and no key signs anything more');
+    t.equal(sealer.phase({ job: waiting }), 'queued');
+  },
+);
+
 t.test('gives up on a job that waited too long, and on no other', async (t) => {
   const { open, site, signing, pass } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
