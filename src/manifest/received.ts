@@ -54,6 +54,9 @@ const versionSchema = z.looseObject({
   manifest: z.looseObject({ schema: z.string() }),
 });
 
+/** A received manifest. Only its shape is checked. */
+export type ReceivedManifest = z.infer<typeof manifestSchema>;
+
 /** A received receipt. Only its shape is checked. */
 export type ReceivedReceipt = z.infer<typeof receiptSchema>;
 

@@ -2,14 +2,12 @@ import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
-import { verifyInclusion } from '../log/proof.ts';
-import { leafHash } from '../log/tree.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
-import { leafData } from '../manifest/manifest.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
 import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
 import { type Finding, failed, passed, type SharedParts, sharedParts, unknown } from './finding.ts';
+import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
@@ -38,9 +36,6 @@ export interface Verdict {
   /** The member of the manifest that describes this document; absent if none does. */
   matches?: Matched;
 }
-
-/** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
-export type Matched = 'document' | 'sealed_document';
 
 export interface VerifierInput {
   /** Digests of the document; without them the verdict is `unknown` at best. */
@@ -72,12 +67,12 @@ export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verd
     const shared = JSON.stringify(parts);
     if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
     const { opened, checks } = last.batch;
-    const { matches, ...finding } = checkDocument(receipt, document);
+    const { matches, ...finding } = checkDocument(receipt.manifest, document);
     const verdict = verdictOn([
       { name: 'receipt', ...checkReceipt(parsed) },
       { name: 'document', ...finding },
       { name: 'manifest', ...checkManifest(receipt, subject) },
-      { name: 'leaf', ...checkLeaf(receipt, opened?.checkpoint) },
+      { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
       ...checks,
     ]);
     return { ...verdict, ...(matches && { matches }) };
@@ -160,40 +155,10 @@ function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Find
   return passed('its SHA-512 is its receipt_sha512');
 }
 
-/** The copy without metadata is sealed like the document, but the verdict must say which of the two this is. */
-function checkDocument(
-  { manifest }: ReceivedReceipt,
-  document: DocumentDigests | undefined,
-): Finding & { matches?: Matched } {
-  if (document === undefined) return unknown('no document to compare with');
-  const sealed = manifest.document;
-  const difference = differenceOf(document, sealed);
-  const copy = manifest.sealed_document;
-  const text = `${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`;
-  if (difference === undefined) return { ...passed(text), matches: 'document' };
-  if (copy === undefined) return failed(difference);
-  if (differenceOf(document, copy) !== undefined) {
-    return failed(`${difference}; nor is it sealed_document, the copy without XMP metadata`);
-  }
-  const received = `the document that was received has SHA-256 ${sealed.sha256}`;
-  return {
-    ...passed(`sealed_document, the copy without XMP metadata: ${text}; ${received}`),
-    matches: 'sealed_document',
-  };
-}
-
-function differenceOf(document: DocumentDigests, sealed: DocumentDigests): string | undefined {
-  if (document.bytes !== sealed.bytes) return `${document.bytes} bytes; ${sealed.bytes} were sealed`;
-  if (document.sha256 !== sealed.sha256) return `SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`;
-  if (document.sha512 !== sealed.sha512) return `SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`;
-  return undefined;
-}
-
 function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary'): Finding {
   const { manifest } = receipt;
-  if ((manifest.source === 'canary') !== (subject === 'canary')) {
-    return failed(subject === 'canary' ? 'not a canary' : CANARY);
-  }
+  const fault = subjectFault(manifest, subject);
+  if (fault !== undefined) return failed(fault);
   const pairs = {
     job_id: manifest.job_id === receipt.job_id,
     document_sha256: manifest.document.sha256 === receipt.document_sha256,
@@ -202,29 +167,17 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   };
   const differing = Object.entries(pairs).flatMap(([name, equal]) => (equal ? [] : [name]));
   if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
-  const note = NOTES.get(manifest.source);
-  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${note ? `; ${note}` : ''}`);
+  return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${noteOnSource(manifest)}`);
 }
 
-/** Sources that are easily mistaken for something else. The manifest itself says the rest. */
-const NOTES: ReadonlyMap<string, string> = new Map([
-  ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
-  ['audit', 'a record of the service’s own audit trail: no client’s document'],
-]);
-
-/** A canary is in the log like any other document, so no other check would fail. */
-const CANARY = 'a canary, which the service sealed to monitor itself: it is no client’s document';
-
-function checkLeaf({ manifest, evidence }: ReceivedReceipt, checkpoint: Checkpoint | undefined): Finding {
-  if (checkpoint === undefined) return failed('there is no checkpoint to lead to');
-  if (checkpoint.treeSize !== evidence.tree_size) return failed('tree_size is not the checkpoint’s');
-  const proof = evidence.inclusion_proof.map(fromBase64).filter((hash) => hash !== undefined);
-  const leaf = leafHash(leafData(manifest));
-  const included =
-    proof.length === evidence.inclusion_proof.length &&
-    verifyInclusion(evidence.leaf_index, checkpoint.treeSize, leaf, proof, checkpoint.root);
-  if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
-  return passed(`leaf_index ${evidence.leaf_index} in tree_size ${checkpoint.treeSize}`);
+function checkReceiptLeaf(
+  { manifest, evidence }: ReceivedReceipt,
+  checkpoint: Checkpoint | undefined,
+): Finding {
+  if (checkpoint !== undefined && checkpoint.treeSize !== evidence.tree_size)
+    return failed('tree_size is not the checkpoint’s');
+  const place = { index: evidence.leaf_index, proof: evidence.inclusion_proof.map(fromBase64) };
+  return checkLeaf(manifest, place, checkpoint);
 }
 
 function verdictOn(checks: Check[]): Verdict {

@@ -1,0 +1,86 @@
+import type { DocumentDigests } from '../job/job.ts';
+import type { Checkpoint } from '../log/checkpoint.ts';
+import { verifyInclusion } from '../log/proof.ts';
+import { leafHash } from '../log/tree.ts';
+import { leafData } from '../manifest/manifest.ts';
+import type { ReceivedManifest } from '../manifest/received.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
+
+/** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
+export type Matched = 'document' | 'sealed_document';
+
+/** Where a manifest is in the log. */
+export interface LeafPlace {
+  index: number;
+  /** From the leaf's sibling upward (RFC 9162, section 2.1.3); undefined where a hash could not be decoded. */
+  proof: readonly (Uint8Array | undefined)[];
+}
+
+/** The copy without metadata is sealed like the document, but the verdict must say which of the two this is. */
+export function checkDocument(
+  manifest: ReceivedManifest,
+  document: DocumentDigests | undefined,
+): Finding & { matches?: Matched } {
+  if (document === undefined) return unknown('no document to compare with');
+  const sealed = manifest.document;
+  const difference = differenceOf(document, sealed);
+  const copy = manifest.sealed_document;
+  const text = `${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`;
+  if (difference === undefined) return { ...passed(text), matches: 'document' };
+  if (copy === undefined) return failed(difference);
+  if (differenceOf(document, copy) !== undefined) {
+    return failed(`${difference}; nor is it sealed_document, the copy without XMP metadata`);
+  }
+  const received = `the document that was received has SHA-256 ${sealed.sha256}`;
+  return {
+    ...passed(`sealed_document, the copy without XMP metadata: ${text}; ${received}`),
+    matches: 'sealed_document',
+  };
+}
+
+function differenceOf(document: DocumentDigests, sealed: DocumentDigests): string | undefined {
+  if (document.bytes !== sealed.bytes) return `${document.bytes} bytes; ${sealed.bytes} were sealed`;
+  if (document.sha256 !== sealed.sha256) return `SHA-256 ${document.sha256}; sealed was ${sealed.sha256}`;
+  if (document.sha512 !== sealed.sha512) return `SHA-512 ${document.sha512}; sealed was ${sealed.sha512}`;
+  return undefined;
+}
+
+/** Sources that are easily mistaken for something else. The manifest itself says the rest. */
+const NOTES: ReadonlyMap<string, string> = new Map([
+  ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
+  ['audit', 'a record of the service’s own audit trail: no client’s document'],
+]);
+
+/** A canary is in the log like any other document, so no other check would fail. */
+const CANARY = 'a canary, which the service sealed to monitor itself: it is no client’s document';
+
+/** What must be wrong with a manifest that is taken for such a subject; undefined if nothing is. */
+export function subjectFault(
+  { source }: ReceivedManifest,
+  subject: 'document' | 'canary',
+): string | undefined {
+  if ((source === 'canary') === (subject === 'canary')) return undefined;
+  return subject === 'canary' ? 'not a canary' : CANARY;
+}
+
+/** What the reader of a passed check must know of the manifest's source; empty if nothing. */
+export function noteOnSource({ source }: ReceivedManifest): string {
+  const note = NOTES.get(source);
+  return note === undefined ? '' : `; ${note}`;
+}
+
+/** Whether the manifest is that leaf of the checkpoint's tree. */
+export function checkLeaf(
+  manifest: ReceivedManifest,
+  { index, proof }: LeafPlace,
+  checkpoint: Checkpoint | undefined,
+): Finding {
+  if (checkpoint === undefined) return failed('there is no checkpoint to lead to');
+  const hashes = proof.filter((hash) => hash !== undefined);
+  const leaf = leafHash(leafData(manifest));
+  const included =
+    hashes.length === proof.length &&
+    verifyInclusion(index, checkpoint.treeSize, leaf, hashes, checkpoint.root);
+  if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
+  return passed(`leaf_index ${index} in tree_size ${checkpoint.treeSize}`);
+}
