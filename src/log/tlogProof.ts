@@ -1,0 +1,63 @@
+import { assert } from '../base/assert.ts';
+import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { NOTE_LENGTH_MAX } from './note.ts';
+import { PROOF_HASHES_MAX } from './proof.ts';
+import { HASH_BYTES } from './tiles.ts';
+
+/** The proof that an entry is in a log, alone in a file (C2SP tlog-proof). */
+export interface TlogProof {
+  /** What else the entry's finder is told. No signature covers it. */
+  extra?: Uint8Array;
+  /** Of the leaf. */
+  index: number;
+  /** 32 bytes each, from the leaf's sibling upward (RFC 6962, section 2.1.1). */
+  proof: readonly Uint8Array[];
+  /** The signed checkpoint (C2SP tlog-checkpoint). */
+  checkpoint: string;
+}
+
+const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
+
+/** Length of the longest proof that is read, in UTF-16 code units: twice the longest note, for a manifest has a kilobyte or two. */
+const LENGTH_MAX = 2 * NOTE_LENGTH_MAX;
+
+/** The text of a proof (C2SP tlog-proof, "Format"). */
+export function encodeTlogProof({ extra, index, proof, checkpoint }: TlogProof): string {
+  const head = [
+    FIRST_LINE,
+    ...(extra === undefined ? [] : [`extra ${toBase64(extra)}`]),
+    `index ${index}`,
+    ...proof.map(toBase64),
+  ];
+  const text = `${head.join('\n')}\n\n${checkpoint}`;
+  assert(parseTlogProof(text) !== undefined, `no proof of leaf ${index} can be written`);
+  return text;
+}
+
+/** Whether a text says of itself that it is a proof, of this version or another. */
+export function isTlogProof(text: string): boolean {
+  return text.startsWith('c2sp.org/tlog-proof@');
+}
+
+/** Parses a proof without verification; undefined when it is malformed. Any input is safe. */
+export function parseTlogProof(text: string): TlogProof | undefined {
+  if (text.length > LENGTH_MAX) return undefined;
+  const border = text.indexOf('\n\n');
+  if (border < 0) return undefined;
+  const lines = text.slice(0, border).split('\n');
+  if (lines.shift() !== FIRST_LINE) return undefined;
+  const extraBase64 = lines[0]?.startsWith('extra ') ? lines.shift()?.slice('extra '.length) : undefined;
+  const extra = extraBase64 === undefined ? undefined : fromBase64(extraBase64);
+  if (extraBase64 !== undefined && extra === undefined) return undefined;
+  const [, digits] = /^index (0|[1-9][0-9]{0,15})$/.exec(lines.shift() ?? '') ?? [];
+  const index = Number(digits ?? Number.NaN);
+  const proof = lines.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES);
+  if (!Number.isSafeInteger(index) || proof.length < lines.length || proof.length > PROOF_HASHES_MAX)
+    return undefined;
+  return {
+    ...(extra !== undefined && { extra }),
+    index,
+    proof: proof.filter((hash) => hash !== undefined),
+    checkpoint: text.slice(border + 2),
+  };
+}
