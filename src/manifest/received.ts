@@ -84,6 +84,11 @@ export function parseReceipt(received: unknown): ParsedReceipt {
   return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
 }
 
+/** A manifest from an untrusted source, with all its members; undefined if it does not have the members that verification reads. */
+export function parseManifest(value: unknown): ReceivedManifest | undefined {
+  return manifestSchema.safeParse(value).success ? (value as ReceivedManifest) : undefined;
+}
+
 /** Untrusted text in a printable form: quoted, shortened, on one line, with control and formatting characters escaped. */
 export function quote(text: string): string {
   return escaped(JSON.stringify(shortened(text, 80)));

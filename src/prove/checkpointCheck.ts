@@ -4,10 +4,9 @@ import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { type Note, parseNote } from '../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
 import { kmsKeyId, type LogKey, noteKeyId, verifySignature } from '../log/verifierKey.ts';
-import { receiptAlgorithm } from '../manifest/receipt.ts';
 import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
-import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
 
 /** The checkpoint that a receipt carries, parsed. */
 export interface Opened {
@@ -44,22 +43,18 @@ export function signersOf({ text, signatures }: Note, origin: string, known: rea
   return { keys: [...keys] };
 }
 
-/** Checks what the checkpoint says. {@link checkQuorum} checks who signed it. */
+/** Checks what the checkpoint of a manifest of that environment says. {@link checkQuorum} checks who signed it. */
 export function checkCheckpoint(
-  receipt: SharedParts,
+  environment: string,
   opened: Opened | undefined,
   log: TrustedLog | undefined,
 ): Finding {
-  const { log_origin: origin } = receipt.evidence;
   if (opened === undefined) return failed('not a signed checkpoint');
-  if (opened.checkpoint.origin !== origin) return failed('log_origin is not the checkpoint’s');
+  const { origin, treeSize } = opened.checkpoint;
   if (log === undefined) return unknown(`the trust file does not know the log ${quote(origin)}`);
-  if (receipt.manifest.environment !== log.environment) {
-    return failed(
-      `the log is that of ${log.environment}, the manifest of ${quote(receipt.manifest.environment)}`,
-    );
-  }
-  return passed(`${origin}, tree_size ${opened.checkpoint.treeSize}`);
+  if (environment !== log.environment)
+    return failed(`the log is that of ${log.environment}, the manifest of ${quote(environment)}`);
+  return passed(`${origin}, tree_size ${treeSize}`);
 }
 
 /**
@@ -82,26 +77,21 @@ export function checkEpoch(
   return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
 }
 
-/** Whether the keys of the epoch signed that its quorum requires. Keys of other epochs do not count. */
+/** Whether the keys of the epoch signed that its quorum requires, and which did. Keys of other epochs do not count. */
 export function checkQuorum(
-  receipt: SharedParts,
   opened: Opened | undefined,
   log: TrustedLog | undefined,
   epoch: TrustedEpoch | undefined,
-): Finding {
-  if (opened === undefined) return unknown('there is no checkpoint that could be signed');
+): Finding & { keys: LogKey[] } {
+  if (opened === undefined) return { ...unknown('there is no checkpoint that could be signed'), keys: [] };
   if (log === undefined || epoch === undefined)
-    return unknown('there is no epoch whose keys could have signed');
+    return { ...unknown('there is no epoch whose keys could have signed'), keys: [] };
   const { keys, forged } = signersOf(opened.note, log.origin, epoch.keys);
-  if (forged) return failed(`the signature of ${kmsKeyId(forged)} is wrong`);
-  if (!meetsQuorum(epoch.quorum, keys)) {
-    return failed(`${describeQuorum(epoch.quorum, keys)}${explainOthers(opened.note, log, epoch)}`);
-  }
-  const named = keys.some(
-    (key) => kmsKeyId(key) === receipt.kms_key_id && receiptAlgorithm(key.algorithm) === receipt.algorithm,
-  );
-  if (!named) return failed('kms_key_id and algorithm are of none of the trusted keys that signed');
-  return passed(`${keys.map(kmsKeyId).join(', ')}: ${describeQuorum(epoch.quorum, keys)}`);
+  if (forged) return { ...failed(`the signature of ${kmsKeyId(forged)} is wrong`), keys };
+  const count = describeQuorum(epoch.quorum, keys);
+  return meetsQuorum(epoch.quorum, keys)
+    ? { ...passed(`${keys.map(kmsKeyId).join(', ')}: ${count}`), keys }
+    : { ...failed(`${count}${explainOthers(opened.note, log, epoch)}`), keys };
 }
 
 /** Names the keys that signed outside their epochs. */

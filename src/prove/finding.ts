@@ -6,6 +6,23 @@ export interface Finding {
   detail: string;
 }
 
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof. */
+export type CheckName =
+  | 'trust'
+  | 'receipt'
+  | 'proof'
+  | 'document'
+  | 'manifest'
+  | 'leaf'
+  | 'checkpoint'
+  | 'quorum'
+  | 'time-stamp'
+  | 'epoch';
+
+export interface Check extends Finding {
+  name: CheckName;
+}
+
 export function passed(detail: string): Finding {
   return { outcome: 'passed', detail };
 }

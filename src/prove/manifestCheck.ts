@@ -1,9 +1,10 @@
+import { fromBase64 } from '../base/bytes.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { verifyInclusion } from '../log/proof.ts';
 import { leafHash } from '../log/tree.ts';
 import { leafData } from '../manifest/manifest.ts';
-import type { ReceivedManifest } from '../manifest/received.ts';
+import type { ReceivedManifest, ReceivedReceipt } from '../manifest/received.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 
 /** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
@@ -83,4 +84,15 @@ export function checkLeaf(
     verifyInclusion(index, checkpoint.treeSize, leaf, hashes, checkpoint.root);
   if (!included) return failed('the proof does not lead from the manifest to the checkpoint’s root');
   return passed(`leaf_index ${index} in tree_size ${checkpoint.treeSize}`);
+}
+
+/** Whether the manifest of a receipt is in the log where the receipt says. */
+export function checkReceiptLeaf(
+  { manifest, evidence }: ReceivedReceipt,
+  checkpoint: Checkpoint | undefined,
+): Finding {
+  if (checkpoint !== undefined && checkpoint.treeSize !== evidence.tree_size)
+    return failed('tree_size is not the checkpoint’s');
+  const place = { index: evidence.leaf_index, proof: evidence.inclusion_proof.map(fromBase64) };
+  return checkLeaf(manifest, place, checkpoint);
 }

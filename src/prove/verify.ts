@@ -1,33 +1,39 @@
-import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
-import type { Checkpoint } from '../log/checkpoint.ts';
+import { isTlogProof } from '../log/tlogProof.ts';
+import { kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
+import { receiptAlgorithm } from '../manifest/receipt.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
-import { epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
+import {
+  epochOf,
+  parseTrust,
+  type TrustedEpoch,
+  type TrustedLog,
+  type TrustFile,
+} from '../manifest/trustFile.ts';
 import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
-import { type Finding, failed, passed, type SharedParts, sharedParts, unknown } from './finding.ts';
-import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
+import {
+  type Check,
+  type Finding,
+  failed,
+  passed,
+  type SharedParts,
+  sharedParts,
+  unknown,
+} from './finding.ts';
+import {
+  checkDocument,
+  checkReceiptLeaf,
+  type Matched,
+  noteOnSource,
+  subjectFault,
+} from './manifestCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
+import { checkTlogProof } from './tlogProofCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
-
-/** The checks in the order of the report; `trust` only if the trust file cannot be read. */
-export type CheckName =
-  | 'trust'
-  | 'receipt'
-  | 'document'
-  | 'manifest'
-  | 'leaf'
-  | 'checkpoint'
-  | 'quorum'
-  | 'time-stamp'
-  | 'epoch';
-
-export interface Check extends Finding {
-  name: CheckName;
-}
 
 export interface Verdict {
   /** `bad` if any check failed, `good` if all passed, else `unknown`. */
@@ -94,15 +100,40 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
   return {
     opened,
     checks: [
-      { name: 'checkpoint', ...checkCheckpoint(parts, opened, log) },
-      { name: 'quorum', ...checkQuorum(parts, opened, log, epoch) },
+      { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
+      { name: 'quorum', ...checkSigners(parts, opened, log, epoch) },
       { name: 'time-stamp', ...timing.finding },
       { name: 'epoch', ...checkEpoch(sealed_at, log, epoch, timing.genTime) },
     ],
   };
 }
 
-/** {@link verifyReceipt} from the texts of both files. */
+function checkReceiptCheckpoint(
+  { manifest, evidence }: SharedParts,
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+): Finding {
+  return opened !== undefined && opened.checkpoint.origin !== evidence.log_origin
+    ? failed('log_origin is not the checkpoint’s')
+    : checkCheckpoint(manifest.environment, opened, log);
+}
+
+/** A receipt also names one of the keys that signed. */
+function checkSigners(
+  { algorithm, kms_key_id }: SharedParts,
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+  epoch: TrustedEpoch | undefined,
+): Finding {
+  const { keys, ...finding } = checkQuorum(opened, log, epoch);
+  const isNamed = (key: LogKey) =>
+    kmsKeyId(key) === kms_key_id && receiptAlgorithm(key.algorithm) === algorithm;
+  return finding.outcome === 'passed' && !keys.some(isNamed)
+    ? failed('kms_key_id and algorithm are of none of the trusted keys that signed')
+    : finding;
+}
+
+/** The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files. */
 export function verifyReceiptText(
   receiptText: string,
   trustText: string,
@@ -114,6 +145,10 @@ export function verifyReceiptText(
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
+  }
+  if (isTlogProof(receiptText)) {
+    const { checks, ...matched } = checkTlogProof(receiptText, document, trust);
+    return { ...verdictOn(checks), ...matched };
   }
   const receipt = parseReceiptJson(receiptText);
   return receipt === undefined
@@ -168,16 +203,6 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   const differing = Object.entries(pairs).flatMap(([name, equal]) => (equal ? [] : [name]));
   if (differing.length > 0) return failed(`the receipt says otherwise: ${differing.join(', ')}`);
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${noteOnSource(manifest)}`);
-}
-
-function checkReceiptLeaf(
-  { manifest, evidence }: ReceivedReceipt,
-  checkpoint: Checkpoint | undefined,
-): Finding {
-  if (checkpoint !== undefined && checkpoint.treeSize !== evidence.tree_size)
-    return failed('tree_size is not the checkpoint’s');
-  const place = { index: evidence.leaf_index, proof: evidence.inclusion_proof.map(fromBase64) };
-  return checkLeaf(manifest, place, checkpoint);
 }
 
 function verdictOn(checks: Check[]): Verdict {

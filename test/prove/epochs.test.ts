@@ -1,13 +1,8 @@
 import t from 'tap';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch, type TrustFile } from '../../src/manifest/trustFile.ts';
-import {
-  type CheckName,
-  createVerifier,
-  type Verdict,
-  verifyReceipt,
-  verifyReceiptText,
-} from '../../src/prove/verify.ts';
+import type { CheckName } from '../../src/prove/finding.ts';
+import { createVerifier, type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, sealJobs, type TestKey } from '../support/sealing.ts';
 

@@ -6,7 +6,8 @@ import type { LogKey } from '../../src/log/verifierKey.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { checkpointImprint, STAMPING_TOLERANCE_MS } from '../../src/manifest/stamping.ts';
 import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
-import { type CheckName, type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
+import type { CheckName } from '../../src/prove/finding.ts';
+import { type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import {
   BEGIN,

@@ -5,8 +5,8 @@ import { parseNote } from '../../src/log/note.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch, type TrustFile } from '../../src/manifest/trustFile.ts';
+import type { CheckName } from '../../src/prove/finding.ts';
 import {
-  type CheckName,
   RECEIPT_LENGTH_MAX,
   type Verdict,
   verifyReceipt,

@@ -1,0 +1,83 @@
+import { bytesEqual } from '../base/bytes.ts';
+import type { DocumentDigests } from '../job/job.ts';
+import { parseTlogProof } from '../log/tlogProof.ts';
+import { parseUniqueJson } from '../manifest/jcs.ts';
+import { encodeManifest } from '../manifest/manifest.ts';
+import { parseManifest, quote, type ReceivedManifest } from '../manifest/received.ts';
+import { epochOf, type TrustedEpoch, type TrustedLog, type TrustFile } from '../manifest/trustFile.ts';
+import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
+import { type Check, type Finding, failed, passed, unknown } from './finding.ts';
+import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
+
+/**
+ * What a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of
+ * the receipt. It has no time-stamp, so where the epoch requires one, the verdict on the time is open. Any text is safe.
+ */
+export function checkTlogProof(
+  text: string,
+  document: DocumentDigests | undefined,
+  trust: TrustFile,
+): { checks: Check[]; matches?: Matched } {
+  const parsed = parseTlogProof(text);
+  const manifest = parsed?.extra && readManifest(parsed.extra);
+  if (parsed === undefined || manifest === undefined) {
+    const detail =
+      parsed === undefined
+        ? 'not a C2SP tlog-proof of version 1'
+        : 'its line "extra" is not the canonical form of a manifest';
+    return { checks: [{ name: 'proof', ...failed(detail) }] };
+  }
+  const opened = openCheckpoint(parsed.checkpoint);
+  const log = trust.logs.find(({ origin }) => origin === opened?.checkpoint.origin);
+  const sealedAt = manifest.sealed_at;
+  const epoch = log && epochOf(log, Date.parse(sealedAt));
+  const fault = subjectFault(manifest, 'document');
+  const { matches, ...compared } = checkDocument(manifest, document);
+  const { keys: _, ...quorum } = checkLaterQuorum(opened, log, epoch);
+  const checks: Check[] = [
+    { name: 'proof', ...passed('a C2SP tlog-proof with its manifest') },
+    { name: 'document', ...compared },
+    {
+      name: 'manifest',
+      ...(fault === undefined
+        ? passed(`${quote(manifest.job_id)}, sealed at ${sealedAt}${noteOnSource(manifest)}`)
+        : failed(fault)),
+    },
+    { name: 'leaf', ...checkLeaf(manifest, parsed, opened?.checkpoint) },
+    { name: 'checkpoint', ...checkCheckpoint(manifest.environment, opened, log) },
+    { name: 'quorum', ...quorum },
+    { name: 'time-stamp', ...checkAbsence(epoch) },
+    { name: 'epoch', ...checkEpoch(sealedAt, log, epoch, undefined) },
+  ];
+  return { checks, ...(matches && { matches }) };
+}
+
+function readManifest(extra: Uint8Array): ReceivedManifest | undefined {
+  try {
+    const value = parseUniqueJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(extra));
+    const manifest = parseManifest(value);
+    return manifest && bytesEqual(encodeManifest(manifest), extra) ? manifest : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A later checkpoint contains the leaf too, and the keys of its own epoch signed it. */
+function checkLaterQuorum(
+  opened: Opened | undefined,
+  log: TrustedLog | undefined,
+  epoch: TrustedEpoch | undefined,
+) {
+  const inOwn = checkQuorum(opened, log, epoch);
+  if (inOwn.outcome !== 'failed' || log === undefined || epoch === undefined) return inOwn;
+  const later = log.epochs.filter(({ notBefore }) => notBefore > epoch.notBefore);
+  return (
+    later.map((each) => checkQuorum(opened, log, each)).find(({ outcome }) => outcome === 'passed') ?? inOwn
+  );
+}
+
+function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
+  return epoch?.timestamps === 'none'
+    ? passed('none; sealed_at is the service’s own word')
+    : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
+}

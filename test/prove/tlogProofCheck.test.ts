@@ -1,0 +1,146 @@
+/** Proofs in the format of other tools, verified as receipts are. */
+import t from 'tap';
+import { fromBase64 } from '../../src/base/bytes.ts';
+import { encodeTlogProof, type TlogProof } from '../../src/log/tlogProof.ts';
+import { encodeManifest } from '../../src/manifest/manifest.ts';
+import type { Receipt } from '../../src/manifest/receipt.ts';
+import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts';
+import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
+import { makePki } from '../support/authority.ts';
+import { makeJob, makeKey, sealJobs, type TestKey } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
+
+const origin = 'seal.example.com/sandbox/2026';
+const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
+const secondEpoch = Date.parse('2026-06-01T00:00:00Z');
+const first = makeKey('ed25519', 'eu-1');
+const second = makeKey('ecdsa-p256', 'eu-1');
+const stranger = makeKey('ed25519', 'eu-1');
+const { root } = await makePki('ecdsa-p256');
+const job = makeJob('job_1', { customerReference: 'order ñ 7' });
+const { document } = job.content;
+
+function trusting(timestamps: TrustedEpoch['timestamps'] = 'none'): string {
+  const epoch = ({ privateKey: _, ...key }: TestKey) => ({
+    timestamps,
+    quorum: { needed: 1 },
+    keys: [key],
+  });
+  return encodeTrust({
+    timestampAuthorities: [{ name: 'built-in', root }],
+    logs: [
+      {
+        origin,
+        environment: 'env_sandbox',
+        epochs: [
+          { notBefore: 0, notAfter: secondEpoch - 1, ...epoch(first) },
+          { notBefore: secondEpoch, ...epoch(second) },
+        ],
+      },
+    ],
+  });
+}
+
+async function seal(key: TestKey, options: { jobs?: (typeof job)[]; at?: number } = {}): Promise<Receipt> {
+  const jobs = options.jobs ?? [job, makeJob('job_2'), makeJob('job_3')];
+  const [receipt] = await sealJobs({
+    jobs,
+    environment: 'sandbox',
+    origin,
+    keys: [key],
+    sealedAt: options.at ?? sealedAt,
+  });
+  if (receipt === undefined) throw new Error('nothing was sealed');
+  return receipt;
+}
+
+function proofOf({ manifest, evidence }: Receipt, change: Partial<TlogProof> = {}): string {
+  return encodeTlogProof({
+    extra: encodeManifest(manifest),
+    index: evidence.leaf_index,
+    proof: evidence.inclusion_proof.map((hash) => fromBase64(hash) ?? new Uint8Array(0)),
+    checkpoint: evidence.checkpoint,
+    ...change,
+  });
+}
+
+function wrongIn({ checks }: Verdict): string[] {
+  return checks.filter(({ outcome }) => outcome !== 'passed').map(({ name }) => name);
+}
+
+const receipt = await seal(first);
+const genuine = proofOf(receipt);
+
+t.test('a proof is good where no time-stamp is required', async (t) => {
+  const verdict = verifyReceiptText(genuine, trusting(), document);
+  t.match(verdict, { outcome: 'good', matches: 'document' });
+  t.strictSame(
+    verdict.checks.map(({ name }) => name),
+    ['proof', 'document', 'manifest', 'leaf', 'checkpoint', 'quorum', 'time-stamp', 'epoch'],
+  );
+});
+
+t.test('a proof does not tell the time where a time-stamp is required', async (t) => {
+  const verdict = verifyReceiptText(genuine, trusting('required'), document);
+  t.equal(verdict.outcome, 'unknown');
+  t.strictSame(wrongIn(verdict), ['time-stamp']);
+});
+
+t.test('the checkpoint may be of a later epoch, not of an earlier one', async (t) => {
+  t.equal(verifyReceiptText(proofOf(await seal(second)), trusting(), document).outcome, 'good');
+  const late = await seal(first, { at: secondEpoch });
+  const verdict = verifyReceiptText(proofOf(late), trusting(), document);
+  t.equal(verdict.outcome, 'bad');
+  t.strictSame(wrongIn(verdict), ['quorum']);
+});
+
+t.test('what is not proven is bad, and said of the right check', async (t) => {
+  const other = await seal(first, { jobs: [makeJob('job_9'), job] });
+  const canary = await seal(first, { jobs: [makeJob('job_1', { source: 'canary' })] });
+  const cases: Record<string, [string, string[], typeof document?]> = {
+    'another document': [genuine, ['document'], { ...document, bytes: 1 }],
+    'the manifest of another job': [proofOf(receipt, { extra: encodeManifest(other.manifest) }), ['leaf']],
+    'another index': [proofOf(receipt, { index: 1 }), ['leaf']],
+    'no hashes': [proofOf(receipt, { proof: [] }), ['leaf']],
+    'the keys of a stranger': [proofOf(await seal(stranger)), ['quorum']],
+    'another checkpoint': [proofOf(receipt, { checkpoint: other.evidence.checkpoint }), ['leaf']],
+    'no checkpoint': [
+      proofOf(receipt, { checkpoint: 'nothing\n' }),
+      ['leaf', 'checkpoint', 'quorum', 'epoch'],
+    ],
+    'a canary': [proofOf(canary), ['manifest']],
+    'no manifest': [genuine.replace(/extra .*\n/, ''), ['proof']],
+    'a manifest that is not canonical': [
+      proofOf(receipt, { extra: Buffer.from(JSON.stringify(receipt.manifest, undefined, 1)) }),
+      ['proof'],
+    ],
+    'a manifest without a canonical form': [
+      proofOf(receipt, { extra: Buffer.from(JSON.stringify({ ...receipt.manifest, purpose: '\ud800' })) }),
+      ['proof'],
+    ],
+    'another version': [genuine.replace('@v1', '@v2'), ['proof']],
+  };
+  for (const [name, [text, expected, given = document]] of Object.entries(cases)) {
+    const verdict = verifyReceiptText(text, trusting(), given);
+    t.equal(verdict.outcome, 'bad', name);
+    t.strictSame(
+      wrongIn(verdict).filter((check) => check !== 'time-stamp'),
+      expected,
+      name,
+    );
+  }
+});
+
+t.test('no changed character leaves a proof good', async (t) => {
+  fc.assert(
+    fc.property(fc.nat(genuine.length - 1), fc.nat(94), (at, shift) => {
+      const found = genuine.codePointAt(at) ?? 0;
+      const char = String.fromCodePoint(32 + ((found - 32 + 1 + shift) % 95));
+      if (char === genuine[at]) return true;
+      const changed = genuine.slice(0, at) + char + genuine.slice(at + 1);
+      return verifyReceiptText(changed, trusting(), document).outcome !== 'good';
+    }),
+    { numRuns: 3_000 },
+  );
+  t.pass();
+});
