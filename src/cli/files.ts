@@ -11,7 +11,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, isAbsolute } from 'node:path';
+import { basename, dirname, isAbsolute } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -112,11 +112,25 @@ function withDraft<T>(path: string, text: string, publish: (draft: string) => T)
     } finally {
       closeSync(file);
     }
-    return publish(draft);
+    const published = publish(draft);
+    syncName(path);
+    return published;
   } catch (cause) {
     throw unusable('write', path, cause);
   } finally {
     rmSync(draft, { force: true });
+  }
+}
+
+/** Waits until the name of a file is on disk: without it, the file is gone after a power cut. Some network shares cannot do this. */
+function syncName(path: string): void {
+  const folder = openSync(dirname(path), 'r');
+  try {
+    fsyncSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error;
+  } finally {
+    closeSync(folder);
   }
 }
 
@@ -147,7 +161,9 @@ export async function saveDocument(
       closeSync(file);
     }
     if (replace) renameSync(draft, path);
-    return replace || linkedAs(path, draft);
+    const isSaved = replace || linkedAs(path, draft);
+    syncName(path);
+    return isSaved;
   } finally {
     rmSync(draft, { force: true });
   }
