@@ -72,6 +72,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./verifyCommand.ts')).verifyCommand(),
   },
   {
+    name: 'receipt',
+    summary: 'write a receipt in the formats of other tools',
+    load: async () => (await import('./receiptCommand.ts')).receiptCommand(),
+  },
+  {
     name: 'check',
     summary: 'check that the log, the receipts and everything else in the store agree',
     load: async () => (await import('./store/checkCommand.ts')).checkCommand(),

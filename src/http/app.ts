@@ -16,7 +16,7 @@ import { type CreateOptions, createDigestJob, createSealJob } from './createRout
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import { getJob, getReceipt, listJobs } from './jobRoutes.ts';
+import { getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
 import { getCheckpoint, getTile } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
@@ -213,6 +213,7 @@ function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
     listSealJobs: [listJobs(jobs)],
     getSealJob: [getJob(jobs)],
     getSealReceipt: [getReceipt(jobs)],
+    getSealProof: [getTlogProof(jobs)],
     getDocumentCopy: [getDocument(document)],
   };
 }

@@ -1,7 +1,7 @@
 import { ServiceError } from '../base/errors.ts';
-import { JOB_ID_PATTERN, type JobRecord } from '../job/job.ts';
+import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
-import { readReceipt } from '../prove/receipts.ts';
+import { readReceipt, readTlogProof } from '../prove/receipts.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
@@ -29,17 +29,7 @@ export function getJob({ store, sealer, site }: JobsOptions): Middleware {
 /** `GET /v1/jobs/:job_id/receipt.json`: section 4.3 of the contract. */
 export function getReceipt({ store }: JobsOptions): Middleware {
   return async (ctx) => {
-    const { job, outcome } = await visibleJob(ctx, store);
-    if (!outcome) {
-      const message = 'The job is not completed yet. Ask again later.';
-      throw new ServiceError('receipt_not_ready', message, { retryAfterSeconds: ASK_AGAIN_SECONDS });
-    }
-    if (outcome.kind === 'failed') {
-      throw new ServiceError(
-        'receipt_unavailable',
-        `The job failed (${outcome.failure.code}) and has no receipt.`,
-      );
-    }
+    const { job, outcome } = await sealedJob(ctx, store);
     const receipt = await readReceipt(store, job, outcome.leafIndex);
     ctx.status = 200;
     ctx.etag = receipt.receipt_sha512;
@@ -49,6 +39,36 @@ export function getReceipt({ store }: JobsOptions): Middleware {
     if (ctx.fresh) ctx.status = 304;
     else ctx.body = encodeReceipt(receipt);
   };
+}
+
+/** `GET /v1/jobs/:job_id/receipt.tlog-proof`: the same leaf as in the receipt (C2SP tlog-proof). */
+export function getTlogProof({ store }: JobsOptions): Middleware {
+  return async (ctx) => {
+    const { job, outcome } = await sealedJob(ctx, store);
+    ctx.vary('Authorization');
+    ctx.set('Cache-Control', 'private, no-cache');
+    ctx.type = 'text/plain; charset=utf-8';
+    ctx.body = await readTlogProof(store, job, outcome.leafIndex);
+  };
+}
+
+/** A job that has a receipt. Throws ServiceError for any other. */
+async function sealedJob(
+  ctx: RequestContext,
+  store: JobsOptions['store'],
+): Promise<{ job: Job; outcome: Sealed }> {
+  const { job, outcome } = await visibleJob(ctx, store);
+  if (!outcome) {
+    const message = 'The job is not completed yet. Ask again later.';
+    throw new ServiceError('receipt_not_ready', message, { retryAfterSeconds: ASK_AGAIN_SECONDS });
+  }
+  if (outcome.kind === 'failed') {
+    throw new ServiceError(
+      'receipt_unavailable',
+      `The job failed (${outcome.failure.code}) and has no receipt.`,
+    );
+  }
+  return { job, outcome };
 }
 
 /** `GET /v1/jobs`: the jobs that the caller can read, newest first. A page with a cursor can be short or even empty. */

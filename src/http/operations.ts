@@ -174,6 +174,16 @@ const JOB_OPERATIONS = {
     },
     failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
   },
+  getSealProof: {
+    method: 'get',
+    path: '/jobs/{job_id}/receipt.tlog-proof',
+    summary: 'Download the proof that the log contains the document, for other tools (C2SP tlog-proof)',
+    description:
+      'The line `extra` is the manifest of the receipt in canonical form (RFC 8785); the entry of the log is its SHA-512, 64 bytes. The proof has no time-stamp.',
+    access: 'jobs:read',
+    answers: { 200: file('text/plain', 'A proof and the signed checkpoint that it leads to.') },
+    failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
+  },
   getDocumentCopy: {
     method: 'get',
     path: '/jobs/{job_id}/document.pdf',

@@ -1,23 +1,50 @@
 import { assert } from '../base/assert.ts';
-import { isReceived, type Job } from '../job/job.ts';
+import { isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { inclusionProof } from '../log/proof.ts';
+import { encodeTlogProof } from '../log/tlogProof.ts';
+import { encodeManifest, manifestOf } from '../manifest/manifest.ts';
 import { assembleReceipt, type Receipt } from '../manifest/receipt.ts';
-import type { LogStore, Store } from '../store/store.ts';
+import type { Batch, LogStore, Store } from '../store/store.ts';
+
+type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' | 'tile'> };
 
 /**
  * The receipt of a sealed job, assembled from its batch and the tiles of the log. All of these are immutable, so
  * the receipt has the same bytes every time. Throws BrokenInvariant if the store contradicts itself.
  */
-export async function readReceipt(
-  store: Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' | 'tile'> },
+export async function readReceipt(store: ReadableStore, job: Job, leafIndex: number): Promise<Receipt> {
+  const { received, batch, proof } = await readEvidence(store, job, leafIndex);
+  return assembleReceipt({
+    job: received,
+    environment: store.identity.environment,
+    batch,
+    leafIndex,
+    proof,
+  });
+}
+
+/** The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`. Throws as {@link readReceipt} does. */
+export async function readTlogProof(store: ReadableStore, job: Job, leafIndex: number): Promise<string> {
+  const { received, batch, proof } = await readEvidence(store, job, leafIndex);
+  const manifest = manifestOf(received, store.identity.environment, batch.sealedAt);
+  return encodeTlogProof({
+    extra: encodeManifest(manifest),
+    index: leafIndex,
+    proof,
+    checkpoint: batch.checkpoint,
+  });
+}
+
+async function readEvidence(
+  store: ReadableStore,
   job: Job,
   leafIndex: number,
-): Promise<Receipt> {
+): Promise<{ received: ReceivedJob; batch: Batch; proof: Uint8Array[] }> {
   assert(isReceived(job), `${job.id} was sealed without a document`);
   const batch = await store.log.batchOf(leafIndex);
   assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);
   const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) =>
     store.log.tile(level, index),
   );
-  return assembleReceipt({ job, environment: store.identity.environment, batch, leafIndex, proof });
+  return { received: job, batch, proof };
 }

@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
@@ -39,6 +41,7 @@ const dir = t.testdir({
   'other.pdf': `${DOCUMENT} `,
   'receipt.json': encodeReceipt(receipt),
   'forged.json': encodeReceipt({ ...receipt, sealed_at: '2020-01-01T00:00:00.000Z' }),
+  'moved.json': encodeReceipt({ ...receipt, evidence: { ...receipt.evidence, leaf_index: 1 } }),
   'binary.json': Buffer.from([0x7b, 0xff, 0x00]),
   'huge.json': ' '.repeat(4 << 20),
   'trust.json': trustFor(ORIGIN),
@@ -114,6 +117,31 @@ t.test('exit status and one line per check', async (t) => {
   }
 });
 
+t.test('a receipt in the format of other tools verifies as well', async (t) => {
+  const exported = run('receipt', 'export', 'receipt.json', '--format', 'tlog-proof');
+  t.match(exported, {
+    status: 0,
+    stdout: /^c2sp\.org\/tlog-proof@v1\nextra [^\n]+\nindex 0\n/,
+    stderr: /^$/,
+  });
+  t.equal(run('receipt', 'export', 'receipt.json', '--output', 'a.tlog-proof').stdout, '');
+  t.equal(readFileSync(join(dir, 'a.tlog-proof'), 'utf8'), exported.stdout);
+  const verified = verify('a.pdf', 'a.tlog-proof', '--trust', 'trust.json');
+  t.match(verified, { status: 0, stdout: /^passed {3}proof .*\n[\s\S]*\ngood\n$/ });
+
+  const refused = (path: string) => {
+    const { status, stdout, stderr } = run('receipt', 'export', path);
+    t.equal(stdout, '');
+    return `${status} ${stderr}`;
+  };
+  t.match(refused('trust.json'), /^1 pdfseal: trust\.json: not a receipt: /);
+  t.match(refused('a.pdf'), /^1 pdfseal: a\.pdf: not a receipt: /);
+  t.match(
+    refused('moved.json'),
+    /^1 pdfseal: moved\.json proves nothing: the proof does not lead from the manifest /,
+  );
+});
+
 t.test('JSON for scripts', async (t) => {
   const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), {
@@ -128,7 +156,11 @@ t.test('JSON for scripts', async (t) => {
 });
 
 function verify(...args: string[]) {
-  return spawnSync(process.execPath, [CLI, 'verify', ...args], { cwd: dir, encoding: 'utf8' });
+  return run('verify', ...args);
+}
+
+function run(...args: string[]) {
+  return spawnSync(process.execPath, [CLI, ...args], { cwd: dir, encoding: 'utf8' });
 }
 
 function trustFor(origin: string): string {

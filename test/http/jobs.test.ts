@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { receiptDigest } from '../../src/manifest/receipt.ts';
+import { toBase64 } from '../../src/base/bytes.ts';
+import { parseTlogProof } from '../../src/log/tlogProof.ts';
+import { type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import { exchange } from '../support/wire.ts';
@@ -28,7 +30,7 @@ t.test('unknown, malformed and invisible jobs are the same', async (t) => {
   ];
   const answers = new Set<string>();
   for (const one of ids) {
-    for (const path of [`/v1/jobs/${one}`, `/v1/jobs/${one}/receipt.json`]) {
+    for (const path of ['', '/receipt.json', '/receipt.tlog-proof'].map((end) => `/v1/jobs/${one}${end}`)) {
       const answer = await client.get(path);
       const { request_id: _, ...rest } = answer.json<Envelope>();
       answers.add(JSON.stringify([answer.status, rest]));
@@ -85,6 +87,19 @@ t.test('the receipt', async (t) => {
   t.equal(head.status, 200);
   t.equal(head.headers.get('Content-Length'), String(answer.bytes.length));
   t.equal(head.headers.get('ETag'), answer.headers.get('ETag'));
+});
+
+t.test('the proof for other tools has the leaf, the path and the checkpoint of the receipt', async (t) => {
+  const { id } = await seal(client, 'proof');
+  const receipt = (await client.get(`/v1/jobs/${id}/receipt.json`)).json<Receipt>();
+  const answer = await client.get(`/v1/jobs/${id}/receipt.tlog-proof`);
+  t.equal(answer.headers.get('Content-Type'), 'text/plain; charset=utf-8');
+  t.equal(answer.headers.get('Cache-Control'), 'private, no-cache');
+  const proof = parseTlogProof(answer.text);
+  t.strictSame(JSON.parse(Buffer.from(proof?.extra ?? []).toString()), receipt.manifest);
+  t.equal(proof?.index, receipt.evidence.leaf_index);
+  t.strictSame(proof?.proof.map(toBase64), receipt.evidence.inclusion_proof);
+  t.equal(proof?.checkpoint, receipt.evidence.checkpoint);
 });
 
 t.test('a list, page by page', async (t) => {

@@ -184,7 +184,8 @@ t.test('what only the document shows fails the job, for good', async (t) => {
     t.match(job, { phase: 'failed', error: { code, message: /source_url|checksum_sha256/ } }, name);
     t.equal(source.requests.filter((request) => request.startsWith('GET')).length, 1, `${name}: asked once`);
     t.equal(await store.jobs.sourceUrl(job.id), undefined, name);
-    t.equal(codeOf(await client.get(`/v1/jobs/${job.id}/receipt.json`)), '404 receipt_unavailable');
+    for (const name of ['receipt.json', 'receipt.tlog-proof'])
+      t.equal(codeOf(await client.get(`/v1/jobs/${job.id}/${name}`)), '404 receipt_unavailable');
   }
   t.same(fatal, []);
 });
