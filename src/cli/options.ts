@@ -147,6 +147,12 @@ export function parseCountArgument(text: string): number {
   throw new InvalidArgumentError('Expected a whole number, 1 or greater.');
 }
 
+/** Argument parser: the size of a log, in leaves. */
+export function parseSizeArgument(text: string): number {
+  if (/^(0|[1-9]\d{0,14})$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Expected the number of leaves, such as 48213.');
+}
+
 /** Argument parser: a SHA-256 in hexadecimal; the result is in lower case. */
 export function parseDigestArgument(text: string): string {
   if (/^[0-9A-Fa-f]{64}$/.test(text)) return text.toLowerCase();

@@ -102,6 +102,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./store/restoreCommand.ts')).restoreCommand(),
   },
   {
+    name: 'last-checkpoint',
+    summary: 'compare the log with the last checkpoint outside the store, or accept a rollback',
+    load: async () => (await import('./store/lastCheckpointCommand.ts')).lastCheckpointCommand(),
+  },
+  {
     name: 'epochs',
     summary: 'plan new keys, another quorum or other partitions from a date on',
     load: async () => (await import('./store/epochsCommand.ts')).epochsCommand(),

@@ -34,6 +34,7 @@ export const ACTS = [
   'backup.make',
   'backup.remove',
   'restore',
+  'rollback.accept',
   'index.repair',
   'trust.export',
 ] as const;

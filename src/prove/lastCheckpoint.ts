@@ -1,16 +1,22 @@
-import { closeSync, fdatasync, fstatSync, openSync, readSync, write } from 'node:fs';
-import { promisify } from 'node:util';
+import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
+import { syncFolder } from '../base/folders.ts';
 import { systemReason } from '../base/systemReason.ts';
+import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { NOTE_LENGTH_MAX } from '../log/note.ts';
+import { emptyRoot } from '../log/tree.ts';
 import type { Store } from '../store/store.ts';
-import { openCheckpoint } from './checkpointCheck.ts';
-import { contradiction } from './history.ts';
+import { contradiction, type EarlierState, signedCheckpoint } from './history.ts';
+
+type LogStore = Pick<Store, 'identity' | 'log' | 'epochs'>;
 
 export interface LastCheckpointOptions {
   /** The file of signed checkpoints, each followed by an empty line. It is only appended to. */
   file: string;
-  store: Pick<Store, 'log'>;
+  store: LogStore;
   /** How often a new checkpoint is written if the log has grown, in milliseconds. */
   intervalMs: number;
   logger: Logger;
@@ -18,23 +24,32 @@ export interface LastCheckpointOptions {
 
 export interface LastCheckpoint {
   readonly noted: LastCheckpointStatus;
-  /** Writes the newest checkpoint and closes the file. */
+  /** Writes the newest checkpoint. */
   close(): Promise<void>;
 }
 
 export interface LastCheckpointStatus {
-  /** The tree size in the newest checkpoint of the file; 0 if there is none. */
+  /** The tree size in the newest checkpoint of the file; 0 for an empty log. */
   treeSize: number;
   /** When the file was last known to be up to date, milliseconds since the Unix epoch; absent until then. */
   currentAt?: number;
 }
 
-/** A checkpoint with 16 signatures is far smaller, so this holds the newest two. */
-const TAIL_BYTES = 64 * 1024;
+/** Why nobody knows whether a store has the newest state of its log. */
+export interface Doubt {
+  /** `unknown`: there is no checkpoint to compare with. `forged`: no key of the log signed it. `rollback`: the log contradicts it. */
+  kind: 'unknown' | 'forged' | 'rollback';
+  reason: string;
+  /** What an administrator can do. */
+  remedy: string;
+}
+
+/** Holds two checkpoints, so a whole one if the newest was cut short. */
+const TAIL_BYTES = 4 * NOTE_LENGTH_MAX;
 
 /**
  * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
- * unnoticed. Throws OperatorError if the store contradicts the file: it was rolled back, or continued differently.
+ * unnoticed. Throws OperatorError if there is a {@link Doubt}, or if the file cannot be written.
  */
 export async function openLastCheckpoint({
   file,
@@ -42,32 +57,24 @@ export async function openLastCheckpoint({
   intervalMs,
   logger,
 }: LastCheckpointOptions): Promise<LastCheckpoint> {
-  const newest = readLastCheckpoint(file);
-  const problem = newest && (await contradiction(store, newest.checkpoint));
-  if (problem !== undefined) {
-    throw new OperatorError(
-      `${file} noted a later checkpoint: ${problem}. Restore the newest backup; \`pdfseal restore --help\` says what else there is`,
-    );
-  }
-  const output = openToAppend(file);
-  let noted: LastCheckpointStatus = { treeSize: newest?.checkpoint.treeSize ?? 0 };
-  const append = async () => {
+  const doubt = await doubtOf(store, file);
+  if (doubt !== undefined) throw new OperatorError(`${doubt.reason}. ${doubt.remedy}`);
+  const found = readLastCheckpoint(file);
+  // The mark of an empty log tells a file that has nothing yet from one that was lost or emptied.
+  if (found === undefined) await append(file, emptyLog(store.identity.logOrigin));
+  let noted: LastCheckpointStatus = { treeSize: found?.checkpoint.treeSize ?? 0 };
+  const update = async () => {
     const head = await store.log.head();
     const currentAt = Date.now();
-    const { treeSize = 0, checkpoint } = head ?? {};
-    if (treeSize > noted.treeSize) {
-      // The empty line ends a checkpoint that a crash or a full disk cut short.
-      const text = Buffer.from(`\n${checkpoint}\n`);
-      const { bytesWritten } = await writeSome(output, text);
-      if (bytesWritten < text.length) throw new Error('the disk took only a part of it');
-      await flush(output);
-    }
+    const { treeSize = 0, checkpoint = '' } = head ?? {};
+    if (treeSize > noted.treeSize) await append(file, checkpoint);
     noted = { treeSize, currentAt };
   };
+  await update();
   let last = Promise.resolve();
   const catchUp = () => {
     // The log is safe without this file; only the protection against a later rollback suffers.
-    last = last.then(append).catch((err) => {
+    last = last.then(update).catch((err) => {
       const fields = { event: 'witness_not_written', err, file };
       logger.error(fields, 'the last-checkpoint file could not be written');
     });
@@ -81,17 +88,69 @@ export async function openLastCheckpoint({
     close: async () => {
       clearInterval(timer);
       await catchUp();
-      closeSync(output);
     },
   };
 }
 
-const flush = promisify(fdatasync);
-const writeSome = promisify(write);
+/** What speaks against continuing the log of a store, by its last-checkpoint file; undefined if the log has only grown since. */
+export async function doubtOf(store: LogStore, file: string): Promise<Doubt | undefined> {
+  const last = readLastCheckpoint(file);
+  const leaves = (await store.log.head())?.treeSize ?? 0;
+  const remedy = `Compare the log with the newest receipt that anybody has: pdfseal check --against FILE. If the log contains that receipt, run \`pdfseal last-checkpoint --accept-rollback ${leaves}\``;
+  if (last === undefined) {
+    if (leaves === 0) return undefined;
+    const what = existsSync(file) ? 'has no checkpoint in it' : 'is missing';
+    const reason = `${file} ${what}, and the log has ${leaves} leaves: the store can be an older copy`;
+    return { kind: 'unknown', reason, remedy };
+  }
+  const { text, checkpoint } = last;
+  // Nobody signs an empty log, and every log extends it.
+  if (checkpoint.treeSize === 0) return undefined;
+  const { list } = await store.epochs.newest();
+  const signed = signedCheckpoint(text, [{ origin: store.identity.logOrigin, epochs: list }]);
+  if (typeof signed === 'string') {
+    const reason = `the last checkpoint in ${file}, of ${checkpoint.treeSize} leaves, proves nothing about this log: ${signed}`;
+    return { kind: 'forged', reason, remedy };
+  }
+  const found = await contradiction(store, signed);
+  if (found === undefined) return undefined;
+  return {
+    kind: 'rollback',
+    reason: `${file} noted a later checkpoint: ${found}`,
+    remedy: 'Restore the newest backup; `pdfseal restore --help` says what else there is',
+  };
+}
 
-function openToAppend(path: string): number {
+/**
+ * Begins the file anew with the newest checkpoint of a log, or as that of an empty one. What was noted until then is kept beside it;
+ * returns where. The daemon must not run.
+ */
+export async function restartLastCheckpoint(
+  file: string,
+  { identity, log }: Pick<Store, 'identity' | 'log'>,
+  suffix: string,
+): Promise<string | undefined> {
+  const aside = existsSync(file) ? `${file}.${suffix}` : undefined;
+  // If we stop after this, there is no file, and the daemon asks again.
+  if (aside !== undefined) renameSync(file, aside);
+  await append(file, (await log.head())?.checkpoint ?? emptyLog(identity.logOrigin));
+  return aside;
+}
+
+/** In place of a signed checkpoint, of which an empty log has none. */
+function emptyLog(origin: string): string {
+  return `${encodeCheckpoint({ origin, treeSize: 0, root: emptyRoot })}\n`;
+}
+
+/** Durable once this resolves, the file's name too. */
+async function append(path: string, checkpoint: string): Promise<void> {
   try {
-    return openSync(path, 'a', 0o600);
+    const isNew = !existsSync(path);
+    await using file = await open(path, 'a', 0o600);
+    // The empty line ends a checkpoint that a crash or a full disk cut short.
+    await file.appendFile(`\n${checkpoint}\n`);
+    await file.datasync();
+    if (isNew) await syncFolder(dirname(path));
   } catch (cause) {
     throw new OperatorError(`cannot write ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
       cause,
@@ -100,17 +159,24 @@ function openToAppend(path: string): number {
 }
 
 /**
- * The last whole checkpoint of the file, as text and parsed; undefined if the file is empty or missing. Throws
+ * The last whole checkpoint of the file, as text and parsed, not verified; undefined if there is none, or no file. Throws
  * OperatorError if the file cannot be read.
  */
 export function readLastCheckpoint(path: string) {
-  // A note is its text, an empty line, and lines that begin with a dash.
-  const notes = readTail(path).matchAll(/(?<=^|\n)[^\n]+\n\d+\n[^\n]+\n\n(?:— [^\n]+\n)+(?=\n)/g);
-  for (const [text] of [...notes].reverse()) {
-    const checkpoint = openCheckpoint(text)?.checkpoint;
-    if (checkpoint !== undefined) return { text, checkpoint };
+  // A note is its text, an empty line, and lines that begin with a dash; the mark of an empty log has no such line.
+  const notes = readTail(path).matchAll(/(?<=^|\n)([^\n]+\n\d+\n[^\n]+\n)\n(?:— [^\n]+\n)*(?=\n)/g);
+  for (const [text, body = ''] of [...notes].reverse()) {
+    const checkpoint = parseCheckpoint(body);
+    const isSigned = text.length > body.length + 1;
+    if (checkpoint !== undefined && (isSigned || checkpoint.treeSize === 0)) return { text, checkpoint };
   }
   return undefined;
+}
+
+/** What a check compares the log with; undefined if there is no file, or only that of an empty log. */
+export function evidenceOf(file: string): EarlierState | undefined {
+  const last = readLastCheckpoint(file);
+  return last && last.checkpoint.treeSize > 0 ? { text: last.text, from: file } : undefined;
 }
 
 function readTail(path: string): string {

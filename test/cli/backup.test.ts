@@ -85,6 +85,12 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   rmSync(join(sandbox.dir, 'state'), { recursive: true });
   const restored = await pdfseal('restore', '--input', copy);
   t.equal(restored.status, 0, restored.stderr);
+  const size = Number(/^\S+: (\d+) leaves/.exec(restored.stdout)?.[1]);
+  const accept = `last-checkpoint --accept-rollback ${size}`;
+  t.match(restored.stderr, `last-checkpoint is missing, and the log has ${size} leaves`);
+  t.match(restored.stderr, accept, 'what there is nothing to compare with, somebody has to compare');
+  t.match(await sandbox.pdfseald(), { status: 1, stderr: accept });
+  t.equal((await pdfseal('last-checkpoint', '--accept-rollback', String(size))).status, 0);
   await sandbox.start();
   t.equal(await receipt(id), text);
 });
@@ -101,7 +107,10 @@ t.test('a rollback is never silent', async (t) => {
 
   const refused = await pdfseal('restore', '--input', older);
   t.equal(refused.status, 1);
-  t.match(refused.stderr, /is not the newest state: the log has \d+ leaves, and had \d+ already/);
+  t.match(
+    refused.stderr,
+    /is not the newest state: .*last-checkpoint noted a later checkpoint: the log has \d+ leaves, and had \d+ already/,
+  );
   t.notOk(
     readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('store.')),
     'nothing was moved',
@@ -129,7 +138,11 @@ t.test('a rollback is never silent', async (t) => {
     rollback: /had \d+ already/,
     kept: [/state\/store\./],
   });
-  t.notOk(existsSync(lastCheckpoint));
+  t.equal(
+    readLastCheckpoint(lastCheckpoint)?.checkpoint.treeSize,
+    JSON.parse(accepted.stdout).tree_size,
+    'the file is begun anew',
+  );
   t.ok(
     readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('last-checkpoint.')),
     'what was noted is kept',

@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
@@ -12,26 +12,31 @@ const sandbox = await openSandbox();
 t.teardown(() => sandbox.close());
 const apiKey = await sandbox.issueKey();
 const state = join(sandbox.dir, 'state', 'store');
+const lastCheckpoint = join(sandbox.dir, 'state', 'last-checkpoint');
 const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
 const none = copyTo('none');
 const [first, second] = [await sealed('first'), await sealed('second')];
 const older = copyTo('older');
 const third = await sealed('third');
+// Each goes on, so that neither is shorter than what the other signed, however canaries fall.
+await sealed('fourth');
 const newest = copyTo('newest');
 putBack(older);
 const fork = await sealed('another third');
+await sealed('another fourth');
 const forked = copyTo('forked');
 
 function copyTo(name: string): string {
   const copy = join(sandbox.dir, name);
   cpSync(state, copy, { recursive: true });
+  if (existsSync(lastCheckpoint)) cpSync(lastCheckpoint, `${copy}.last`);
   return copy;
 }
 
 function putBack(copy: string): void {
   rmSync(state, { recursive: true });
-  // It would not let a daemon continue the copy.
-  rmSync(join(sandbox.dir, 'state', 'last-checkpoint'));
+  // The newest one would not let a daemon continue the copy.
+  cpSync(`${copy}.last`, lastCheckpoint);
   cpSync(copy, state, { recursive: true });
 }
 
@@ -52,7 +57,7 @@ async function sealed(name: string): Promise<{ receipt: string; checkpoint: stri
 async function contradictionIn(copy: string, file: string): Promise<string | undefined> {
   const store = await openStore({ path: copy, readOnly: true });
   try {
-    return await contradiction(store, readEarlier(readFileSync(file, 'utf8'), trust));
+    return await contradiction(store, readEarlier({ text: readFileSync(file, 'utf8'), from: file }, trust));
   } finally {
     await store.close();
   }
@@ -93,7 +98,7 @@ t.test('what the keys of the log did not sign proves nothing', async (t) => {
     [receipt.replace('{', '[{'), /neither a signed checkpoint nor a receipt/],
     ['', /neither a signed checkpoint nor a receipt/],
   ] as const) {
-    t.throws(() => readEarlier(text, trust), { name: 'OperatorError', message: why });
+    t.throws(() => readEarlier({ text, from: 'a file' }, trust), { name: 'OperatorError', message: why });
   }
 });
 

@@ -7,6 +7,7 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
+import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -32,7 +33,10 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
       const disk = await diagnoseDisk(config);
-      return { diagnoses: [good('store', detail), ...diagnoseEpoch(config, epochs), disk], keys };
+      const doubt = await doubtOf(store, config.log.lastCheckpointFile);
+      const rollback = doubt && bad('last checkpoint', doubt.reason, doubt.remedy);
+      const found = [good('store', detail), ...(rollback ? [rollback] : [])];
+      return { diagnoses: [...found, ...diagnoseEpoch(config, epochs), disk], keys };
     });
   } catch (error) {
     if (!(error instanceof OperatorError)) {

@@ -2,8 +2,8 @@ import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
-import { readEarlier } from '../../prove/history.ts';
-import { readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
+import { type EarlierState, readEarlier } from '../../prove/history.ts';
+import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
 import type { Store } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
@@ -57,13 +57,16 @@ interface CheckOptions {
 
 async function check({ config, against, json }: CheckOptions): Promise<void> {
   try {
-    const named = against === undefined ? undefined : readTextFile(against, RECEIPT_BYTES_MAX);
+    const named =
+      against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
     const found = await withStore(config, 'read', async (store, config) => {
-      const found = await runCheck(
-        store,
-        config,
-        named ?? readLastCheckpoint(config.log.lastCheckpointFile)?.text,
-      );
+      const { lastCheckpointFile } = config.log;
+      const evidence = named ?? evidenceOf(lastCheckpointFile);
+      const found = await runCheck(store, config, evidence);
+      if (evidence === undefined && found.leaves > 0)
+        note(
+          `pdfseal: ${lastCheckpointFile} has no checkpoint: whether this is the newest state of the log was not checked; see --against`,
+        );
       noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
       return found;
     });
@@ -76,8 +79,8 @@ async function check({ config, against, json }: CheckOptions): Promise<void> {
   }
 }
 
-/** Checks the store, and shows progress on a terminal. `against` is the text of a checkpoint or a receipt. */
-export async function runCheck(store: Store, config: Config, against?: string): Promise<StoreReport> {
+/** Checks the store, and shows progress on a terminal. The log must extend what `against` shows. */
+export async function runCheck(store: Store, config: Config, against?: EarlierState): Promise<StoreReport> {
   const trust = await trustOfStore(store, config);
   const earlier = against === undefined ? undefined : readEarlier(against, trust);
   const progress = showProgress('checking', (await store.log.head())?.treeSize ?? 0, 'leaves');

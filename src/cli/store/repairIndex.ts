@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
+import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';
@@ -156,7 +156,7 @@ async function withStore<T>(
 }
 
 async function checkAll(store: Store, config: Config): Promise<StoreReport> {
-  return runCheck(store, config, readLastCheckpoint(config.log.lastCheckpointFile)?.text);
+  return runCheck(store, config, evidenceOf(config.log.lastCheckpointFile));
 }
 
 function printResult({ report, mended, backup }: Result): void {

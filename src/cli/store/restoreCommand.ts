@@ -6,12 +6,11 @@ import { OperatorError } from '../../base/errors.ts';
 import { syncTree } from '../../base/folders.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
-import { contradiction } from '../../prove/history.ts';
-import { readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
+import { type Doubt, doubtOf, restartLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { explain } from '../help.ts';
-import { configOption, withStoreAt } from '../options.ts';
+import { configOption, parseSizeArgument, withStoreAt } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   asOperatorError,
@@ -23,6 +22,7 @@ import {
   requireUnchanged,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
+import { requireSize } from './lastCheckpointCommand.ts';
 
 export function restoreCommand(): Command {
   return explain(
@@ -32,8 +32,10 @@ export function restoreCommand(): Command {
           'kept beside the new one, with the time at the end of its name.\n\n' +
           'The command refuses a backup that is older than the last checkpoint in the last-checkpoint file: newer receipts would not be in the ' +
           'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
-          'anyway and sets the last-checkpoint file aside. Then begin a new log (a new log.origin and state_dir), and keep this one for what it ' +
-          'still proves.',
+          'anyway, sets the last-checkpoint file aside and begins it anew. Then begin a new log (a new log.origin and state_dir), and keep ' +
+          'this one for what it still proves.\n\n' +
+          'If there is no last-checkpoint file, as on a new machine, the command restores the backup, but the daemon does not start before ' +
+          'you accept the size of the log: see pdfseal last-checkpoint.',
       )
       .addOption(configOption())
       .requiredOption('--input <folder>', 'folder of the backup')
@@ -41,7 +43,11 @@ export function restoreCommand(): Command {
         '--drill',
         'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
       )
-      .option('--accept-rollback', 'restore a backup that is older than the last-checkpoint file')
+      .option(
+        '--accept-rollback [leaves]',
+        'restore a backup that is older than the last-checkpoint file; with a number: only if the backup has so many leaves',
+        parseSizeArgument,
+      )
       .action(restore),
     {
       formerly: { '--from': '--input' },
@@ -57,7 +63,8 @@ export function restoreCommand(): Command {
 interface RestoreOptions {
   config: string;
   input: string;
-  acceptRollback?: true;
+  /** True without a number. */
+  acceptRollback?: number | true;
   drill?: true;
   json?: true;
 }
@@ -65,7 +72,7 @@ interface RestoreOptions {
 async function restore({
   config: file,
   input: from,
-  acceptRollback = undefined,
+  acceptRollback,
   drill,
   json,
 }: RestoreOptions): Promise<void> {
@@ -81,24 +88,30 @@ async function restore({
   mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });
   const lock = acquireLock(config.lockFile);
   try {
-    const rollback = await rollbackOf(from, made, config);
-    if (rollback !== undefined && !acceptRollback) {
+    if (typeof acceptRollback === 'number') requireSize(acceptRollback, made.tree_size);
+    const doubt = await doubtAbout(from, made, config);
+    const isAccepted = doubt !== undefined && acceptRollback !== undefined;
+    if (doubt !== undefined && doubt.kind !== 'unknown' && !isAccepted) {
       throw new OperatorError(
-        `${from} is not the newest state: ${rollback}. Restore a newer backup, or see --accept-rollback`,
+        `${from} is not the newest state: ${doubt.reason}. Restore a newer backup, or see --accept-rollback`,
       );
     }
+    const rollback = isAccepted ? doubt.reason : null;
     const suffix = new Date().toISOString().replaceAll(':', '');
     const aside = await replaceState(from, config, suffix, {
       from: resolve(from),
       tree_size: made.tree_size,
-      rollback: rollback ?? null,
+      rollback,
     });
-    if (rollback !== undefined)
-      renameSync(config.log.lastCheckpointFile, `${config.log.lastCheckpointFile}.${suffix}`);
-    if (json)
-      printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback: rollback ?? null });
+    const { lastCheckpointFile } = config.log;
+    if (isAccepted)
+      await withStoreAt({ path: config.storeDir, readOnly: true }, (store) =>
+        restartLastCheckpoint(lastCheckpointFile, store, suffix),
+      );
+    if (json) printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback });
     else {
-      if (rollback !== undefined) note(`pdfseal: rolled back: ${rollback}`);
+      if (isAccepted) note(`pdfseal: rolled back: ${rollback}`);
+      else if (doubt !== undefined) note(`pdfseal: ${doubt.reason}. ${doubt.remedy}`);
       if (aside.length > 0) note(`the replaced folders are kept: ${aside.join(', ')}`);
       if (made.index_flaws > 0)
         note('this backup was made before a repair of indexes: run `pdfseal repair-index`');
@@ -111,12 +124,11 @@ async function restore({
   }
 }
 
-/** Checks the backup. Says what the last-checkpoint file has beyond it; undefined if nothing. */
-async function rollbackOf(from: string, made: BackupFile, config: Config): Promise<string | undefined> {
+/** Checks the backup, and compares it with the last-checkpoint file. */
+async function doubtAbout(from: string, made: BackupFile, config: Config): Promise<Doubt | undefined> {
   return withStoreAt({ path: join(from, 'store'), readOnly: true }, async (store) => {
     await requireGoodState(store, from, made, config);
-    const noted = readLastCheckpoint(config.log.lastCheckpointFile);
-    return noted && (await contradiction(store, noted.checkpoint));
+    return doubtOf(store, config.log.lastCheckpointFile);
   });
 }
 

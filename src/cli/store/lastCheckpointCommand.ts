@@ -1,0 +1,128 @@
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import {
+  type Doubt,
+  doubtOf,
+  readLastCheckpoint,
+  restartLastCheckpoint,
+} from '../../prove/lastCheckpoint.ts';
+import { actOfProcess, onRecord } from '../../store/acts.ts';
+import { acquireLock } from '../../store/lock.ts';
+import type { Store } from '../../store/store.ts';
+import { EXIT } from '../exit.ts';
+import { explain } from '../help.ts';
+import { configOption, parseSizeArgument, withStore } from '../options.ts';
+import { note, print, printJson } from '../terminal.ts';
+
+export function lastCheckpointCommand(): Command {
+  return explain(
+    new Command('last-checkpoint')
+      .description(
+        'Compares the log with its last checkpoint in the file that the daemon keeps outside the store (log.last_checkpoint_file). If the ' +
+          'file is missing or damaged, or if the log contradicts it, the daemon does not start: the store can be an older copy, and a log ' +
+          'that grows from an older copy contradicts receipts.\n\n' +
+          'First restore the file or the newest backup, if you have one. If not, compare the log with the newest receipt that anybody has ' +
+          '(pdfseal check --against). With --accept-rollback, you take the responsibility that the log, as it is now, is the one to ' +
+          'continue: the command sets the file aside, begins a new one, and records this on the audit trail. The daemon must not run.',
+      )
+      .addOption(configOption())
+      .option(
+        '--accept-rollback [leaves]',
+        'continue the log as it is now; the number of its leaves is required, and shown without this option',
+        parseSizeArgument,
+      )
+      .action(lastCheckpoint),
+    {
+      exit: {
+        0: 'the log contains the last checkpoint, or the rollback is accepted',
+        1: 'the daemon would refuse to start, and standard error says why',
+      },
+      examples: [
+        'pdfseal last-checkpoint --config /etc/pdfseal/production.toml',
+        'pdfseal last-checkpoint --config /etc/pdfseal/production.toml --accept-rollback 48213',
+      ],
+    },
+  );
+}
+
+interface LastCheckpointCommandOptions {
+  config: string;
+  acceptRollback?: number | true;
+  json?: true;
+}
+
+async function lastCheckpoint({ config: file, acceptRollback, json }: LastCheckpointCommandOptions) {
+  const config = loadConfig(file, { files: 'unused' });
+  const found =
+    acceptRollback === undefined
+      ? await withStore(file, 'read', look)
+      : await acceptAlone(config, acceptRollback);
+  const { doubt, leaves, noted, accepted, aside } = found;
+  if (doubt !== undefined && !accepted) process.exitCode = EXIT.failed;
+  const { lastCheckpointFile: path } = config.log;
+  if (json)
+    return printJson({
+      file: path,
+      tree_size: noted ?? null,
+      leaves,
+      doubt: doubt?.reason ?? null,
+      accepted,
+      kept: aside ?? null,
+    });
+  if (doubt !== undefined) note(`pdfseal: ${doubt.reason}${accepted ? '' : `. ${doubt.remedy}`}`);
+  if (aside !== undefined) note(`the former file is kept: ${aside}`);
+  if (accepted) print(`${path}: begun anew with ${leaves} leaves`);
+  else if (doubt === undefined)
+    print(`${path}: ${noted ?? 0} leaves; the log has ${leaves} and contains them`);
+}
+
+interface Found {
+  doubt: Doubt | undefined;
+  /** Of the log. */
+  leaves: number;
+  /** The size in the file. */
+  noted: number | undefined;
+  accepted: boolean;
+  aside?: string | undefined;
+}
+
+async function look(store: Store, { log }: Config): Promise<Found> {
+  return {
+    doubt: await doubtOf(store, log.lastCheckpointFile),
+    leaves: (await store.log.head())?.treeSize ?? 0,
+    noted: readLastCheckpoint(log.lastCheckpointFile)?.checkpoint.treeSize,
+    accepted: false,
+  };
+}
+
+async function acceptAlone(config: Config, size: number | true): Promise<Found> {
+  const lock = acquireLock(config.lockFile);
+  try {
+    return await withStore(config.file, 'write', async (store) => {
+      const found = await look(store, config);
+      if (found.doubt === undefined) return found;
+      requireSize(size, found.leaves);
+      return { ...found, accepted: true, aside: await acceptRollback(store, config, found) };
+    });
+  } finally {
+    lock.release();
+  }
+}
+
+async function acceptRollback(store: Store, { log }: Config, { doubt, leaves }: Found) {
+  const act = actOfProcess('command', 'rollback.accept', {
+    tree_size: leaves,
+    rollback: doubt?.reason ?? null,
+  });
+  const suffix = new Date().toISOString().replaceAll(':', '');
+  return onRecord(store.trail, act, () => restartLastCheckpoint(log.lastCheckpointFile, store, suffix));
+}
+
+/** Whoever accepts a rollback has to have seen how far it goes. */
+export function requireSize(accepted: number | true, leaves: number): void {
+  if (accepted === true)
+    throw new OperatorError(`the log has ${leaves} leaves: repeat with --accept-rollback ${leaves}`);
+  if (accepted !== leaves)
+    throw new OperatorError(`the log has ${leaves} leaves, not ${accepted}: nothing was accepted`);
+}
