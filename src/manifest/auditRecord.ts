@@ -13,8 +13,10 @@ export const ACTS = [
   'key.issue',
   'key.rotate',
   'key.revoke',
+  'epoch.adopt',
   'epoch.plan',
   'epoch.cancel',
+  'epoch.begin',
   'hsm.init_key',
   'hsm.destroy_key',
   'hsm.certify',
@@ -108,6 +110,19 @@ export function encodeAuditRecord(act: Act, { number, previous, atMs, environmen
     ...(previous !== undefined && { previous: auditDigest(previous) }),
   };
   return new TextDecoder().decode(encodeCanonical(record));
+}
+
+/**
+ * Whether a record names `previous` as the record before it; both are texts. In the canonical form the members are sorted, so this
+ * one is the last but one, and nothing else ends like it.
+ */
+export function followsRecord(text: string, previous: string): boolean {
+  return text.endsWith(`,"previous":"${auditDigest(previous)}","schema":"${AUDIT_SCHEMA}"}`);
+}
+
+/** Whether the text of a record is of an act that says what the epochs are. `act` is the first member of the canonical form. */
+export function isAboutEpochs(text: string): boolean {
+  return text.startsWith('{"act":"epoch.') || text.startsWith('{"act":"log.create",');
 }
 
 /** SHA-256 of a record, lower-case hex. */

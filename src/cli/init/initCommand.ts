@@ -10,8 +10,8 @@ import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import type { Epoch } from '../../log/epochs.ts';
-import { encodeQuorum } from '../../log/quorum.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../../log/verifierKey.ts';
+import { sealedForm } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { createStore } from '../../store/lmdb/open.ts';
@@ -181,9 +181,8 @@ async function make(config: Config, options: InitOptions): Promise<void> {
     writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
   const act = actOfProcess('command', 'log.create', {
     log_origin: config.log.origin,
+    ...sealedForm(config.log.origin, epoch),
     keys: keys.map(({ key }) => kmsKeyId(key)),
-    quorum: encodeQuorum(epoch.quorum),
-    timestamps: epoch.timestamps,
   });
   await createStore({ path: config.storeDir, identity, epoch, act });
   const trustFile = lacksCertificates(config) ? undefined : config.trustFile;

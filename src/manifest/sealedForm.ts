@@ -1,0 +1,94 @@
+import * as z from 'zod';
+import { toRfc3339 } from '../base/clock.ts';
+import type { Epoch } from '../log/epochs.ts';
+import { encodeQuorum } from '../log/quorum.ts';
+import { encodeVkey, kmsKeyId } from '../log/verifierKey.ts';
+import type { ActObject } from './auditRecord.ts';
+
+const time = z.iso.datetime({ precision: 3 });
+
+const sealedFormSchema = z.object({
+  from: time,
+  /** When the epoch ends, as far as the record knows: an epoch is open until the next is planned. */
+  until: time.nullable(),
+  /** `<region>/<key label> <vkey>`. */
+  verifier_keys: z.array(z.string()),
+  /** `<region>/<label>` of the partition that holds each of the keys. */
+  partitions: z.array(z.string()),
+  quorum: z.union([z.number(), z.string()]),
+  timestamps: z.enum(['required', 'none']),
+  /** `<authority> <Base64 DER of the root>`. */
+  timestamp_roots: z.array(z.string()),
+});
+
+/** What an epoch is, as its record in the audit trail says it. Equal epochs have equal forms. */
+export type SealedForm = z.infer<typeof sealedFormSchema>;
+
+/** The members of {@link SealedForm} that make an epoch what it is; `until` follows from the next epoch. */
+export const FORM_MEMBERS = [
+  'from',
+  'verifier_keys',
+  'partitions',
+  'quorum',
+  'timestamps',
+  'timestamp_roots',
+] as const;
+
+/** The form of an epoch of the log with that origin. `until` in milliseconds since the Unix epoch. */
+export function sealedForm(
+  origin: string,
+  { from, keys, quorum, timestamps, roots }: Epoch,
+  until?: number,
+): SealedForm {
+  return {
+    from: toRfc3339(from),
+    until: until === undefined ? null : toRfc3339(until),
+    verifier_keys: keys.map((key) => `${kmsKeyId(key)} ${encodeVkey(origin, key)}`),
+    partitions: keys.map(({ region, partition }) => kmsKeyId({ region, keyLabel: partition })),
+    quorum: encodeQuorum(quorum),
+    timestamps,
+    timestamp_roots: roots.map(({ name, root }) => `${name} ${root}`),
+  };
+}
+
+/** The object of an act on one epoch: its form, and the `kms_key_id`s of its keys. */
+export function epochObject(origin: string, epoch: Epoch): ActObject {
+  return { keys: epoch.keys.map(kmsKeyId), ...sealedForm(origin, epoch) };
+}
+
+/** The forms of all epochs of a log, in their order. */
+export function sealedForms(origin: string, list: readonly Epoch[]): SealedForm[] {
+  return list.map((epoch, index) => sealedForm(origin, epoch, list[index + 1]?.from));
+}
+
+/** The form in the object of a record; undefined if the record does not say what the epoch is, as those of earlier versions. */
+export function readForm(object: ActObject): SealedForm | undefined {
+  return sealedFormSchema.safeParse(object).data;
+}
+
+/** The object of `epoch.adopt`: every epoch of a log, the members of the first with `epoch_1_` before their names, and so on. */
+export function encodeForms(forms: readonly SealedForm[]): ActObject {
+  const members = forms.flatMap((form, index) =>
+    Object.entries(form).map(([name, value]) => [`epoch_${index + 1}_${name}`, value] as const),
+  );
+  return Object.fromEntries([['epochs', forms.length], ...members]);
+}
+
+/** Reads {@link encodeForms}; undefined if an epoch is missing, or does not end where the next begins. */
+export function readForms(object: ActObject): SealedForm[] | undefined {
+  const forms: SealedForm[] = [];
+  for (let number = 1; number <= Number(object.epochs); number++) {
+    const prefix = `epoch_${number}_`;
+    const members = Object.entries(object).filter(([name]) => name.startsWith(prefix));
+    const form = readForm(
+      Object.fromEntries(members.map(([name, value]) => [name.slice(prefix.length), value])),
+    );
+    if (form === undefined) return undefined;
+    forms.push(form);
+  }
+  const isWhole = forms.every(({ from, until }, index) => {
+    const next = forms[index + 1]?.from;
+    return until === (next ?? null) && (next === undefined || from < next);
+  });
+  return isWhole && forms.length > 0 ? forms : undefined;
+}
