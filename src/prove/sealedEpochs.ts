@@ -1,0 +1,213 @@
+import { toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { AuditRecord } from '../manifest/auditRecord.ts';
+import { FORM_MEMBERS, readForm, readForms, type SealedForm } from '../manifest/sealedForm.ts';
+
+/** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
+export interface EpochAct {
+  record: Pick<AuditRecord, 'number' | 'act' | 'at' | 'object'>;
+  /**
+   * `sealed_at` of the last batch before the one that sealed the record, milliseconds since the Unix epoch; `-Infinity` if there is none.
+   * Absent while the record is not sealed.
+   */
+  after?: number;
+}
+
+/** An epoch as the records have it. */
+export interface SealedEpoch {
+  form: SealedForm;
+  /** The number of the record that says what the epoch is. */
+  record: number;
+  /** Whether that record is sealed. */
+  isSealed: boolean;
+  /** Whether a record, other than the plan, says that the epoch began. */
+  isBegun: boolean;
+}
+
+/** What the records of a trail say. */
+export interface SealedEpochs {
+  /** The number of the record that the list starts from. Absent: an earlier version made the log, and nobody sealed what its epochs are. */
+  base?: number;
+  /** In the order of time; empty without a base. */
+  list: SealedEpoch[];
+  /** Of records of earlier versions, which name keys without their value, and only before the base. */
+  named: NamedEpoch[];
+}
+
+/** What earlier versions recorded of an epoch. */
+interface NamedEpoch {
+  record: number;
+  /** Absent for the first epoch of a log. */
+  from?: string;
+  /** `<region>/<key label>`. The record of a log's first epoch lists keys for time-stamps as well. */
+  keys: readonly string[];
+  quorum: unknown;
+  timestamps: unknown;
+}
+
+/** What the store says of the epochs is not what the log sealed. `code` is permanent. */
+export class EpochContradiction extends OperatorError {
+  constructor(message: string) {
+    super(message, {
+      code: 'epochs_contradicted',
+      remedy:
+        'nothing is signed or exported; run `pdfseal check`, and see "The epochs are not those that the log sealed" in the manual, recovery.html',
+    });
+  }
+}
+
+/**
+ * The epochs of a log, from its records in their order. An epoch can be planned or cancelled only before it begins: no record changes what
+ * an earlier receipt is judged by. So an epoch begins after the last batch before its record; with a record that is not sealed yet, after
+ * the newest batch, at `headSealedAt`. Throws {@link EpochContradiction}.
+ */
+export function deriveEpochs(acts: readonly EpochAct[], headSealedAt = -Infinity): SealedEpochs {
+  const found: SealedEpochs = { list: [], named: [] };
+  for (const act of acts) {
+    const { record, after = headSealedAt } = act;
+    try {
+      apply(found, act, after);
+    } catch (error) {
+      if (!(error instanceof Misfit)) throw error;
+      throw new EpochContradiction(`audit record ${record.number} (${record.act}): ${error.message}`);
+    }
+  }
+  return found;
+}
+
+/** Why a record does not fit to those before it. */
+class Misfit extends Error {}
+
+function apply(found: SealedEpochs, { record, after: sealed }: EpochAct, after: number): void {
+  const { number, act, object, at } = record;
+  const { list } = found;
+  const form = readForm(object);
+  const entry = (form: SealedForm, isBegun: boolean): SealedEpoch => ({
+    form,
+    record: number,
+    isSealed: sealed !== undefined,
+    isBegun,
+  });
+  if (act === 'epoch.adopt') {
+    if (found.base !== undefined)
+      throw new Misfit(`record ${found.base} says already what the epochs are, and that counts`);
+    const forms = readForms(object);
+    if (forms === undefined) throw new Misfit('it does not say what the epochs are');
+    requireNamed(found.named, forms);
+    found.base = number;
+    list.push(...forms.map((form) => entry(form, form.from <= at)));
+  } else if (act === 'log.create' && number !== 1) {
+    throw new Misfit('a log is created by the first record');
+  } else if (found.base === undefined && (form === undefined || act !== 'log.create')) {
+    name(found.named, record);
+  } else if (form === undefined) {
+    throw new Misfit('it does not say what the epoch is: only earlier versions write such records');
+  } else if (act === 'epoch.begin') {
+    const begun = list.find((epoch) => epoch.form.from === form.from);
+    requireSame(begun, form);
+    begun.isBegun = true;
+  } else {
+    if (Date.parse(form.from) <= after)
+      throw new Misfit(
+        `the epoch begins at ${form.from}, but the log has a batch of ${toRfc3339(after)} already, from before the record was sealed`,
+      );
+    if (act === 'log.create') {
+      found.base = number;
+      list.push(entry(form, true));
+    } else if (act === 'epoch.plan') {
+      const last = list.at(-1)?.form.from ?? '';
+      if (form.from <= last) throw new Misfit(`the epoch begins at ${form.from}, before the one of ${last}`);
+      list.push(entry(form, false));
+    } else {
+      requireSame(list.length > 1 ? list.at(-1) : undefined, form);
+      list.pop();
+    }
+  }
+}
+
+function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts epoch {
+  if (epoch === undefined) throw new Misfit(`no epoch from ${form.from} on can be meant`);
+  const [difference] = formDifferences(form, epoch);
+  if (difference !== undefined) throw new Misfit(difference);
+}
+
+/** A record of an earlier version. */
+function name(named: NamedEpoch[], { number, act, object }: EpochAct['record']): void {
+  const { from, keys, quorum, timestamps } = object;
+  const isPlanned = typeof from === 'string';
+  if (act === 'epoch.cancel') {
+    if (named.at(-1)?.from === from) named.pop();
+  } else if (act !== 'epoch.begin')
+    named.push({
+      record: number,
+      ...(isPlanned && { from }),
+      keys: Array.isArray(keys) ? keys : [],
+      quorum,
+      timestamps,
+    });
+}
+
+/** Holds epochs to what earlier versions recorded of them, if they recorded all: a log can be older than its trail. */
+function requireNamed(named: readonly NamedEpoch[], forms: readonly SealedForm[]): void {
+  if (named[0] === undefined || named[0].from !== undefined) return;
+  if (named.length !== forms.length)
+    throw new Misfit(`there are ${forms.length} epochs, but the records name ${named.length}`);
+  for (const [index, { record, from, keys, quorum, timestamps }] of named.entries()) {
+    const form = forms[index];
+    if (form === undefined) continue;
+    const own = form.verifier_keys.map((key) => key.slice(0, key.lastIndexOf(' ')));
+    const differs = (what: string, stored: unknown, then: unknown) =>
+      new Misfit(`epoch ${index + 1}: ${what}: ${stored}, but in record ${record} ${then}`);
+    if (from !== undefined && from !== form.from) throw differs('from', form.from, from);
+    const stranger = own.find((key) => !keys.includes(key));
+    if (stranger !== undefined || (from !== undefined && own.length !== keys.length))
+      throw differs('keys', own.join(', '), keys.join(', '));
+    if (quorum !== form.quorum) throw differs('quorum', form.quorum, quorum);
+    if (timestamps !== form.timestamps) throw differs('timestamps', form.timestamps, timestamps);
+  }
+}
+
+/** Throws {@link EpochContradiction} with every difference between the epochs in a store and those that the records derive. */
+export function requireStored(stored: readonly SealedForm[], sealed: SealedEpochs): void {
+  const differences =
+    sealed.base === undefined ? namedDifferences(stored, sealed) : allDifferences(stored, sealed);
+  if (differences.length === 0) return;
+  throw new EpochContradiction(
+    `the epochs in the store are not those of the audit trail:\n${differences.join('\n')}`,
+  );
+}
+
+function namedDifferences(stored: readonly SealedForm[], { named }: SealedEpochs): string[] {
+  try {
+    requireNamed(named, stored);
+    return [];
+  } catch (error) {
+    if (error instanceof Misfit) return [error.message];
+    throw error;
+  }
+}
+
+function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): string[] {
+  return Array.from({ length: Math.max(stored.length, list.length) }, (_, index) => {
+    const [kept, sealed] = [stored[index], list[index]];
+    if (kept === undefined) return [`audit record ${sealed?.record} has it, the store does not`];
+    if (sealed === undefined) return [`the store has it from ${kept.from} on, but no audit record does`];
+    return formDifferences(kept, sealed);
+  }).flatMap((lines, index) => lines.map((line) => `epoch ${index + 1}: ${line}`));
+}
+
+function formDifferences(stored: SealedForm, { form, record }: SealedEpoch): string[] {
+  return FORM_MEMBERS.flatMap((member) => {
+    const [kept, sealed] = [stored[member], form[member]];
+    if (JSON.stringify(kept) === JSON.stringify(sealed)) return [];
+    if (!Array.isArray(kept) || !Array.isArray(sealed))
+      return [`${member}: ${kept}, but audit record ${record} says ${sealed}`];
+    const added = kept.filter((one) => !sealed.includes(one));
+    const missing = sealed.filter((one) => !kept.includes(one));
+    if (added.length + missing.length === 0) return [`${member}: not in the order of audit record ${record}`];
+    return [
+      ...added.map((one) => `${member}: ${one} is not in audit record ${record}`),
+      ...missing.map((one) => `${member}: ${one} is missing, audit record ${record} has it`),
+    ];
+  });
+}

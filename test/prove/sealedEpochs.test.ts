@@ -1,0 +1,324 @@
+/** What a trail may say of epochs, and what it may not: whoever can write to the store tries. */
+import t from 'tap';
+import type { Epoch } from '../../src/log/epochs.ts';
+import type { ActName, ActObject } from '../../src/manifest/auditRecord.ts';
+import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealedForm.ts';
+import { deriveEpochs, type EpochAct, requireStored } from '../../src/prove/sealedEpochs.ts';
+import { firstEpoch, makeKey } from '../support/sealing.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+const HOUR_MS = 3_600_000;
+const BEGIN = Date.parse('2026-03-01T00:00:00Z');
+const [eu, us, newEu, attacker] = [
+  makeKey('ed25519', 'eu'),
+  makeKey('ecdsa-p256', 'us'),
+  { ...makeKey('ed25519', 'eu'), keyLabel: 'log-e2' },
+  makeKey('ed25519', 'eu'),
+];
+
+const hours = (count: number) => BEGIN + count * HOUR_MS;
+const first = firstEpoch([eu, us], {
+  from: BEGIN,
+  quorum: { needed: 2, regions: ['eu', 'us'] },
+  timestamps: 'required',
+  roots: [{ name: 'built-in', root: 'MIIB' }],
+});
+const second: Epoch = { ...first, from: hours(10), keys: firstEpoch([newEu, us]).keys };
+const third: Epoch = { ...second, from: hours(20), quorum: { needed: 2 } };
+const stored = [first, second, third];
+
+/** A record, sealed in the batch after that hour; undefined: not yet. */
+function act(number: number, act: ActName, object: Epoch | ActObject, after?: number): EpochAct {
+  return {
+    record: {
+      number,
+      act,
+      at: new Date(hours(after ?? 30)).toISOString(),
+      object:
+        'keys' in object && 'roots' in object ? epochObject(ORIGIN, object as Epoch) : (object as ActObject),
+    },
+    ...(after !== undefined && { after: hours(after) }),
+  };
+}
+
+const create = { ...act(1, 'log.create', first), after: -Infinity };
+const planSecond = act(4, 'epoch.plan', second, 8);
+const beginSecond = act(5, 'epoch.begin', second, 10);
+const planThird = act(7, 'epoch.plan', third, 12);
+const history = [create, planSecond, beginSecond, planThird];
+const HEAD = hours(13);
+
+function judge(list: readonly Epoch[], acts: readonly EpochAct[] = history, head = HEAD): void {
+  requireStored(sealedForms(ORIGIN, list), deriveEpochs(acts, head));
+}
+
+t.test('the list follows from the records', async (t) => {
+  judge(stored);
+  const { base, list } = deriveEpochs(history, HEAD);
+  t.equal(base, 1);
+  t.strictSame(
+    list.map(({ record, isSealed, isBegun }) => [record, isSealed, isBegun]),
+    [
+      [1, true, true],
+      [4, true, true],
+      [7, true, false],
+    ],
+  );
+  t.strictSame(
+    list.map(({ form }) => ({ ...form, until: null })),
+    stored.map((epoch) => sealedForms(ORIGIN, [epoch])[0]),
+  );
+  t.strictSame(deriveEpochs([]), { list: [], named: [] });
+});
+
+t.test('a planned epoch can be cancelled, and planned again', async (t) => {
+  const cancel = act(8, 'epoch.cancel', third, 13);
+  judge([first, second], [...history, cancel]);
+  judge(stored, [...history, cancel, act(9, 'epoch.plan', third)]);
+  t.equal(deriveEpochs([...history, act(8, 'epoch.cancel', third)], HEAD).list.length, 2, 'not sealed yet');
+});
+
+t.test(
+  'while the daemon is stopped, an epoch is planned, and begins before its record is sealed',
+  async (t) => {
+    judge(stored, [create, planSecond, beginSecond, act(7, 'epoch.plan', third)], hours(19));
+    t.equal(
+      deriveEpochs([create, planSecond, act(7, 'epoch.plan', third)], hours(19)).list[2]?.isSealed,
+      false,
+    );
+  },
+);
+
+t.test('the first epoch of a log without leaves', async () => {
+  judge([first], [act(1, 'log.create', first)], -Infinity);
+});
+
+const key = (one: Epoch['keys'][number]) => ({ ...one, spki: attacker.spki });
+const past = (change: Partial<Epoch>) => [{ ...first, ...change }, second, third];
+
+/** What an attacker makes of the list in the store, and what names it. */
+const forgedLists: Record<string, [list: Epoch[], message: RegExp]> = {
+  'a past epoch of the attacker’s own': [
+    past({ keys: first.keys.slice(0, 1).map(key), quorum: { needed: 1 }, timestamps: 'none' }),
+    /epoch 1: verifier_keys: eu\/log seal\S+ is not in audit record 1\n.*missing, audit record 1 has it\n(.*\n)*epoch 1: quorum: 1, but audit record 1 says 2 of eu, us\nepoch 1: timestamps: none, but audit record 1 says required/,
+  ],
+  'a key added': [
+    past({ keys: [...first.keys, { ...key(first.keys[0] as never), region: 'ap' }] }),
+    /epoch 1: verifier_keys: ap\/log seal\S+ is not in audit record 1/,
+  ],
+  'a key taken out': [
+    past({ keys: first.keys.slice(0, 1) }),
+    /epoch 1: verifier_keys: us\/log \S+ is missing, audit record 1 has it/,
+  ],
+  'a key in another region': [
+    past({ keys: first.keys.map((one) => ({ ...one, region: 'us' })) }),
+    /epoch 1: verifier_keys: us\/log \S+ is not in/,
+  ],
+  'a key under another label': [
+    past({ keys: first.keys.map((one) => ({ ...one, keyLabel: 'other' })) }),
+    /epoch 1: verifier_keys: eu\/other/,
+  ],
+  'another partition': [
+    past({ keys: first.keys.map((one) => ({ ...one, partition: 'other' })) }),
+    /epoch 1: partitions: eu\/other is not in/,
+  ],
+  'the order of keys': [
+    past({ keys: first.keys.toReversed() }),
+    /epoch 1: verifier_keys: not in the order of audit record 1/,
+  ],
+  'the quorum lowered': [
+    past({ quorum: { needed: 1 } }),
+    /epoch 1: quorum: 1, but audit record 1 says 2 of eu, us$/,
+  ],
+  'no regions in the quorum': [past({ quorum: { needed: 2 } }), /epoch 1: quorum: 2, but/],
+  'no time-stamps': [
+    past({ timestamps: 'none' }),
+    /epoch 1: timestamps: none, but audit record 1 says required$/,
+  ],
+  'another root': [
+    past({ roots: [{ name: 'built-in', root: 'MIIC' }] }),
+    /epoch 1: timestamp_roots: built-in MIIC is not in/,
+  ],
+  'one root more': [
+    past({ roots: [...first.roots, { name: 'x', root: 'MIIC' }] }),
+    /timestamp_roots: x MIIC is not in/,
+  ],
+  'the beginning moved': [
+    past({ from: BEGIN + 1 }),
+    /epoch 1: from: 2026-03-01T00:00:00\.001Z, but audit record 1 says 2026-03-01T00:00:00\.000Z/,
+  ],
+  'the end moved': [
+    [first, { ...second, from: hours(9) }, third],
+    /epoch 2: from: .*, but audit record 4 says/,
+  ],
+  'an epoch in between': [
+    [first, { ...second, keys: second.keys.map(key), from: hours(5) }, second, third],
+    /epoch 4: the store has it from .* on, but no audit record does/,
+  ],
+  'an epoch before': [[{ ...first, from: hours(-1) }, ...stored], /epoch 1: from/],
+  'an epoch taken out': [
+    [first, third],
+    /epoch 2: from(.*\n)*epoch 3: audit record 7 has it, the store does not/,
+  ],
+  'the newest epoch taken out': [[first, second], /epoch 3: audit record 7 has it, the store does not/],
+  'an epoch that no record has': [
+    [...stored, { ...third, from: hours(40) }],
+    /epoch 4: the store has it from .* on, but no audit record does/,
+  ],
+  'two names where the record has two keys': [
+    past({ keys: [{ ...(first.keys[1] as never as Epoch['keys'][number]), keyLabel: 'x,y' }] }),
+    /epoch 1: verifier_keys: us\/x,y/,
+  ],
+  nothing: [[], /epoch 1: audit record 1 has it, the store does not/],
+};
+for (const [name, [list, message]] of Object.entries(forgedLists))
+  t.test(`refused: ${name}`, async (t) => {
+    t.throws(() => judge(list), { message, code: 'epochs_contradicted' });
+  });
+
+/** What an attacker adds to the trail, or takes from it, and what names it. The list in the store always follows from it. */
+const mine: Epoch = {
+  ...first,
+  keys: first.keys.slice(0, 1).map(key),
+  quorum: { needed: 1 },
+  timestamps: 'none',
+};
+const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
+  'an epoch in the past, by a late record': [
+    [create, planSecond, beginSecond, act(8, 'epoch.plan', { ...mine, from: hours(11) }, 12)],
+    /^audit record 8 \(epoch\.plan\): the epoch begins at 2026-03-01T11:00:00\.000Z, but the log has a batch of 2026-03-01T12:00:00\.000Z already/,
+  ],
+  'an epoch in the past, by a record that is not sealed': [
+    [create, planSecond, beginSecond, act(8, 'epoch.plan', { ...mine, from: HEAD })],
+    /^audit record 8 \(epoch\.plan\): the epoch begins at .* already/,
+  ],
+  'an epoch before the last': [
+    [...history, act(8, 'epoch.plan', { ...mine, from: hours(15) })],
+    /before the one of/,
+  ],
+  'another first epoch': [[create, act(8, 'log.create', mine, 12)], /a log is created by the first record/],
+  'a first record that is not sealed, with leaves': [
+    [act(1, 'log.create', mine), planSecond],
+    /^audit record 1 .* already/,
+  ],
+  'a first record that was sealed late': [
+    [act(1, 'log.create', mine, 3), planSecond],
+    /^audit record 1 .* already/,
+  ],
+  'the list taken over again': [
+    [...history, act(8, 'epoch.adopt', encodeForms(sealedForms(ORIGIN, [mine])), 13)],
+    /^audit record 8 \(epoch\.adopt\): record 1 says already what the epochs are, and that counts/,
+  ],
+  'an epoch cancelled after it began': [
+    [...history.slice(0, 3), act(8, 'epoch.cancel', second, 11)],
+    /^audit record 8 \(epoch\.cancel\).* already/,
+  ],
+  'an epoch cancelled that is not the last': [
+    [...history, act(8, 'epoch.cancel', { ...third, from: hours(21) }, 13)],
+    /from: /,
+  ],
+  'the first epoch cancelled': [
+    [act(1, 'log.create', first), act(2, 'epoch.cancel', first)],
+    /^audit record 1 .* already/,
+  ],
+  'a cancel that means other keys': [
+    [...history, act(8, 'epoch.cancel', { ...third, keys: mine.keys }, 13)],
+    /verifier_keys/,
+  ],
+  'another epoch begins than the one that was planned': [
+    [create, planSecond, act(5, 'epoch.begin', { ...second, quorum: { needed: 1 } }, 10)],
+    /^audit record 5 .*quorum: 1, but audit record 4 says/,
+  ],
+  'an epoch begins that nobody planned': [
+    [create, act(5, 'epoch.begin', second, 10)],
+    /no epoch .* can be meant/,
+  ],
+  'a plan that does not say what the epoch is': [
+    [create, act(4, 'epoch.plan', { from: new Date(second.from).toISOString(), keys: ['eu/log'] }, 8)],
+    /does not say what the epoch is/,
+  ],
+  'a list that does not say what the epochs are': [
+    [act(4, 'epoch.adopt', { epochs: 1 }, 8)],
+    /does not say what the epochs are/,
+  ],
+};
+for (const [name, [acts, message]] of Object.entries(forgedTrails))
+  t.test(`refused: ${name}`, async (t) => {
+    t.throws(() => deriveEpochs(acts, HEAD), { message, code: 'epochs_contradicted' });
+  });
+
+t.test('a record taken out, or a cancelled epoch kept', async (t) => {
+  t.throws(() => judge(stored, [create, beginSecond, planThird]), { message: /audit record 5 .*no epoch/ });
+  t.throws(() => judge(stored, history.slice(0, 3)), { message: /epoch 3: the store has it/ });
+  t.throws(() => judge(stored, [...history, act(8, 'epoch.cancel', third, 13)]), {
+    message: /epoch 3: the store has it from .* on, but no audit record does/,
+  });
+});
+
+/** What earlier versions recorded: the names of the keys, and the rule. */
+function old({ record, ...sealing }: EpochAct): EpochAct {
+  const { from = '', keys = [], quorum = 0, timestamps = '' } = record.object;
+  const all = [...(Array.isArray(keys) ? keys : []), 'eu/timestamp'];
+  const object: ActObject =
+    record.act === 'log.create'
+      ? { log_origin: ORIGIN, keys: all, quorum, timestamps }
+      : { from, keys, quorum, timestamps };
+  return { ...sealing, record: { ...record, object } };
+}
+
+t.test('a log of an earlier version: its list is sealed once, as it was found', async (t) => {
+  const before = [old(create), old(planSecond), old(planThird)];
+  judge(stored, before);
+  t.equal(deriveEpochs(before).base, undefined);
+  const adopt = (list: readonly Epoch[]) => act(9, 'epoch.adopt', encodeForms(sealedForms(ORIGIN, list)), 18);
+  judge(stored, [...before, adopt(stored)], hours(19));
+  const { base, list } = deriveEpochs([...before, adopt(stored)], hours(19));
+  t.equal(base, 9);
+  t.strictSame(
+    list.map(({ isBegun }) => isBegun),
+    [true, true, false],
+  );
+  judge([first, second], [...before, adopt(stored), act(10, 'epoch.cancel', third, 19)], hours(19));
+  judge(stored, [act(9, 'epoch.adopt', encodeForms(sealedForms(ORIGIN, stored)))]);
+
+  const cancelled = [...before, old(act(8, 'epoch.cancel', third, 13))];
+  judge([first, second], cancelled);
+  for (const [list, message] of [
+    [stored, /there are 3 epochs, but the records name 2/],
+    [[first], /there are 1 epochs, but the records name 2/],
+    [[first, { ...second, from: hours(9) }], /epoch 2: from: /],
+    [
+      [first, { ...second, keys: first.keys }],
+      /epoch 2: keys: eu\/log, us\/log, but in record 4 eu\/log-e2, us\/log/,
+    ],
+    [[{ ...first, quorum: { needed: 1 } }, second], /epoch 1: quorum: 1, but in record 1 2 of eu, us/],
+    [[{ ...first, timestamps: 'none' }, second], /epoch 1: timestamps: none, but in record 1 required/],
+  ] as const) {
+    t.throws(() => judge(list, cancelled), { message });
+    t.throws(
+      () => deriveEpochs([...cancelled, adopt(list)], HEAD),
+      { message },
+      'nor is such a list taken over',
+    );
+  }
+  t.throws(() => judge(past({ quorum: { needed: 2 } }), [...before, adopt(stored)], hours(19)), {
+    message: /epoch 1: quorum: 2, but audit record 9 says/,
+  });
+});
+
+t.test('a list is read whole or not at all', async (t) => {
+  const forms = encodeForms(sealedForms(ORIGIN, stored));
+  const { epoch_2_quorum: _, ...without } = forms;
+  for (const object of [
+    without,
+    { ...forms, epochs: 4 },
+    { ...forms, epochs: 0 },
+    { ...forms, epochs: null },
+    { ...forms, epoch_1_until: null },
+    { ...forms, epoch_3_until: '2027-01-01T00:00:00.000Z' },
+    { ...forms, epoch_1_from: '2027-01-01T00:00:00.000Z' },
+  ])
+    t.throws(() => deriveEpochs([act(2, 'epoch.adopt', object)]), {
+      message: /does not say what the epochs are/,
+    });
+});
