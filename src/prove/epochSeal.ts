@@ -1,0 +1,243 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { BrokenInvariant } from '../base/assert.ts';
+import { toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { isReceived, type Job } from '../job/job.ts';
+import type { Checkpoint } from '../log/checkpoint.ts';
+import { type Epochs, termAt } from '../log/epochs.ts';
+import { inclusionProof, verifyInclusion } from '../log/proof.ts';
+import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
+import { leafHash } from '../log/tree.ts';
+import {
+  auditDigest,
+  auditReference,
+  followsRecord,
+  isAboutEpochs,
+  parseAuditRecord,
+  parseAuditReference,
+} from '../manifest/auditRecord.ts';
+import { leafData, manifestOf } from '../manifest/manifest.ts';
+import { sealedForms } from '../manifest/sealedForm.ts';
+import type { Batch, Store } from '../store/store.ts';
+import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
+import { openCheckpoint, signersOf } from './checkpointCheck.ts';
+import {
+  deriveEpochs,
+  type EpochAct,
+  EpochContradiction,
+  requireStored,
+  type SealedEpochs,
+} from './sealedEpochs.ts';
+
+/** What to tell the administrator about a log whose epochs nobody sealed yet. */
+export const NOT_SEALED =
+  'the epochs of this log are not sealed yet, because an earlier version made it: start the daemon, which seals them';
+
+/** The epochs of a store that agree with what its log sealed. */
+export interface ProvenEpochs {
+  epochs: Epochs;
+  /** Without a base, nobody sealed them yet. */
+  sealed: SealedEpochs;
+}
+
+/** A record about epochs, with the job that seals it. */
+interface Kept extends EpochAct {
+  entry: TrailEntry;
+}
+
+const PAGE = 500;
+
+/**
+ * Reads the epochs of a store, and holds them to the records that the log sealed. What is proven stays proven: a later call reads only the
+ * records that are new. Every record of the trail is read, since a record that is missing shows in the one after it.
+ */
+export class EpochSeal {
+  readonly #store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>;
+  #last: TrailEntry | undefined;
+  readonly #kept: Kept[] = [];
+  #proven: ProvenEpochs | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>) {
+    this.#store = store;
+  }
+
+  /** The epochs as they are in the store, once they are proven. Costs next to nothing where they did not change. */
+  async newest(): Promise<Epochs> {
+    const { revision } = await this.#store.epochs.newest();
+    if (this.#proven?.epochs.revision === revision) return this.#proven.epochs;
+    return (await this.read()).epochs;
+  }
+
+  /**
+   * The epochs of the store, and the records they follow from. `toEnd`: also looks for sealed records that are missing at the end of the
+   * trail, which takes longer the older the newest sealed record is. That is always done where no record has the epochs, as that record
+   * could be the one that is missing. Throws {@link EpochContradiction}.
+   */
+  read({ toEnd = false } = {}): Promise<ProvenEpochs> {
+    const result = this.#turn.then(() => this.#read(toEnd));
+    this.#turn = result.catch(() => undefined); // its caller is told
+    return result;
+  }
+
+  async #read(toEnd: boolean): Promise<ProvenEpochs> {
+    for (;;) {
+      const epochs = await this.#store.epochs.newest();
+      const head = await openHead(this.#store);
+      if (head !== undefined) await this.#prove(head.batch.treeSize - 1, head);
+      await this.#readTrail();
+      for (const kept of this.#kept) if (kept.after === undefined) await this.#seal(kept, head);
+      const sealed = deriveEpochs(this.#kept, head?.batch.sealedAt);
+      // Another process may change the epochs meanwhile.
+      if ((await this.#store.epochs.newest()).revision !== epochs.revision) continue;
+      requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
+      if (head !== undefined) {
+        requireSigned(head, epochs);
+        if (toEnd || sealed.base === undefined) await this.#requireEnd(head);
+      }
+      this.#proven = { epochs, sealed };
+      return this.#proven;
+    }
+  }
+
+  /** Reads the records that are new. Each has the digest of the one before it. */
+  async #readTrail(): Promise<void> {
+    const { trail } = this.#store;
+    for (;;) {
+      const entries = await trail.entries(this.#last?.number ?? 0, PAGE);
+      if (entries.length === 0) return;
+      for (const entry of entries) {
+        const { number, text } = entry;
+        const expected = (this.#last?.number ?? 0) + 1;
+        if (number !== expected) throw new EpochContradiction(`audit record ${expected} is missing`);
+        if (this.#last !== undefined && !followsRecord(text, this.#last.text))
+          throw new EpochContradiction(
+            `audit record ${number} was not written after record ${number - 1}: one of the two was altered`,
+          );
+        if (isAboutEpochs(text)) this.#keep(entry);
+        this.#last = entry;
+      }
+      await nextTurn();
+    }
+  }
+
+  #keep(entry: TrailEntry): void {
+    const record = parseAuditRecord(entry.text);
+    if (record === undefined || record.number !== entry.number)
+      throw new EpochContradiction(`audit record ${entry.number} cannot be read`);
+    this.#kept.push({ entry, record });
+  }
+
+  /** Finds out between which batches a record was sealed, if it is sealed under that head. */
+  async #seal(kept: Kept, head: Head | undefined): Promise<void> {
+    const { number, jobId, text } = kept.entry;
+    const record = await this.#store.jobs.get(jobId);
+    if (record === undefined || !sealsRecord(record.job, number, text))
+      throw new EpochContradiction(`audit record ${number} is not what ${jobId} seals: it was altered`);
+    const { outcome } = record;
+    if (head === undefined || outcome?.kind !== 'sealed' || outcome.leafIndex >= head.batch.treeSize) return;
+    const own = await this.#prove(outcome.leafIndex, head);
+    if (own.job.id !== jobId) throw altered();
+    const { firstLeaf } = own.batch;
+    // Times are proven leaf by leaf. What the store says of the bounds of batches is not, but these two leaves prove them.
+    const first = await this.#prove(firstLeaf, head);
+    if (first.batch.treeSize !== own.batch.treeSize) throw altered();
+    kept.after = firstLeaf === 0 ? -Infinity : (await this.#prove(firstLeaf - 1, head)).batch.sealedAt;
+  }
+
+  /** A leaf, proven to be under the head with the time of its batch. */
+  async #prove(index: number, { batch: { treeSize }, checkpoint }: Head): Promise<ProvenLeaf> {
+    const { log, jobs, identity } = this.#store;
+    const [[leaf], batch] = [await log.leaves(index, index + 1), await log.batchOf(index)];
+    const job = leaf && (await jobs.get(leaf.jobId))?.job;
+    if (job === undefined || !isReceived(job) || batch === undefined) throw altered();
+    const data = leafData(manifestOf(job, identity.environment, batch.sealedAt));
+    try {
+      const proof = await inclusionProof(index, treeSize, (level, tile) => log.tile(level, tile));
+      if (verifyInclusion(index, treeSize, leafHash(data), proof, checkpoint.root)) return { job, batch };
+    } catch (error) {
+      if (!(error instanceof BrokenInvariant)) throw error; // a tile is missing
+    }
+    throw altered();
+  }
+
+  /** Records are sealed in their order: the newest that the log has must be in the trail, and then every earlier one is. */
+  async #requireEnd(head: Head): Promise<void> {
+    for (let index = head.batch.treeSize - 1; index >= 0; index--) {
+      const { job } = await this.#prove(index, head);
+      if (index % PAGE === 0) await nextTurn();
+      if (job.source !== 'audit') continue;
+      const number = parseAuditReference(job.customerReference) ?? 0;
+      const entry = await this.#store.trail.entry(number);
+      if (entry !== undefined && sealsRecord(job, number, entry.text)) return;
+      throw new EpochContradiction(
+        `leaf ${index} of the log is audit record ${number}, which the trail does not have: the end of the trail was cut`,
+      );
+    }
+  }
+}
+
+/**
+ * {@link EpochSeal.read} to the end, for a report: whether the epochs are sealed, and what contradicts them, in lines. Throws OperatorError
+ * where that cannot be told, since the log itself is damaged.
+ */
+export async function examineEpochs(
+  store: ConstructorParameters<typeof EpochSeal>[0],
+): Promise<{ isSealed?: boolean; problems: string[] }> {
+  try {
+    const { sealed } = await new EpochSeal(store).read({ toEnd: true });
+    return { isSealed: sealed.base !== undefined, problems: [] };
+  } catch (error) {
+    if (!(error instanceof EpochContradiction || error instanceof BrokenInvariant)) throw error;
+    return { problems: error.message.split('\n') };
+  }
+}
+
+/** The newest batch, and its checkpoint. */
+interface Head {
+  batch: Batch;
+  checkpoint: Checkpoint;
+}
+
+interface ProvenLeaf {
+  job: Job;
+  batch: Batch;
+}
+
+async function openHead({ log, identity }: Pick<Store, 'log' | 'identity'>): Promise<Head | undefined> {
+  const batch = await log.head();
+  if (batch === undefined) return undefined;
+  const checkpoint = openCheckpoint(batch.checkpoint)?.checkpoint;
+  if (checkpoint?.origin !== identity.logOrigin || checkpoint.treeSize !== batch.treeSize)
+    throw new EpochContradiction(`the newest checkpoint, of size ${batch.treeSize}, cannot be read`);
+  return { batch, checkpoint };
+}
+
+/** The keys of the epoch in force must have signed the newest checkpoint: they vouch for all that is under it. */
+function requireSigned({ batch, checkpoint: { origin } }: Head, epochs: Epochs): void {
+  const { epoch } = termAt(epochs, batch.sealedAt);
+  const note = openCheckpoint(batch.checkpoint)?.note;
+  const keys = note === undefined ? [] : signersOf(note, origin, epoch.keys).keys;
+  if (meetsQuorum(epoch.quorum, keys)) return;
+  throw new EpochContradiction(
+    `the newest checkpoint, of size ${batch.treeSize}, is not signed as the epoch from ${toRfc3339(epoch.from)} on requires: ${describeQuorum(epoch.quorum, keys)}`,
+  );
+}
+
+/** Whether a job seals the text of this record, and nobody but the service asked for it. */
+function sealsRecord(job: Job, number: number, text: string): boolean {
+  return (
+    job.source === 'audit' &&
+    job.clientId === AUDIT_CLIENT &&
+    job.customerReference === auditReference(number) &&
+    isReceived(job) &&
+    job.content.document.sha256 === auditDigest(text)
+  );
+}
+
+/** Leaves, batches and tiles can be damaged as well as altered: the check of the store tells them apart. */
+function altered(): OperatorError {
+  return new OperatorError(
+    'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
+  );
+}

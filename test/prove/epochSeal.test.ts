@@ -1,0 +1,363 @@
+/** A store whose epochs its log sealed, and what becomes of it in the hands of somebody who has no key of the log. */
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { isReceived, type ReceivedJob } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import type { Epoch } from '../../src/log/epochs.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { encodeAuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealedForm.ts';
+import { EpochSeal, examineEpochs } from '../../src/prove/epochSeal.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
+import type { Databases } from '../../src/store/lmdb/databases.ts';
+import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { encodeRecord, parseRecord } from '../../src/store/lmdb/records.ts';
+import type { Batch, Store } from '../../src/store/store.ts';
+import { firstEpoch, makeKey, signNote, type TestKey } from '../support/sealing.ts';
+import { tamper } from '../support/wholeStore.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+const HOUR_MS = 3_600_000;
+const BEGIN = Date.parse('2026-03-01T00:00:00Z');
+const hours = (count: number) => BEGIN + count * HOUR_MS;
+const [eu, us, attacker] = [makeKey('ed25519', 'eu'), makeKey('ed25519', 'us'), makeKey('ed25519', 'eu')];
+const { privateKey: _, ...attackersKey } = attacker;
+const publicHalf = ({ privateKey: _, ...key }: TestKey) => key;
+const first = firstEpoch([publicHalf(eu), publicHalf(us)], { from: BEGIN });
+const second: Epoch = { ...first, from: hours(10), quorum: { needed: 2 } };
+const third: Epoch = { ...first, from: hours(20), keys: firstEpoch([publicHalf(us)]).keys };
+const mine: Epoch = { ...first, keys: firstEpoch([attackersKey]).keys };
+
+/** Seals everything that waits, as a daemon does. */
+async function seal(store: Store, sealedAt: number, keys: readonly TestKey[], edge: Edge): Promise<Edge> {
+  const jobs = (await store.jobs.waiting(1000)).filter(isReceived) as ReceivedJob[];
+  const leaves = jobs.map((job) => ({
+    jobId: job.id,
+    clientId: job.clientId,
+    data: leafData(manifestOf(job, 'test', sealedAt)),
+  }));
+  const grown = appendLeaves(
+    edge,
+    leaves.map(({ data }) => leafHash(data)),
+  );
+  const text = encodeCheckpoint({ origin: ORIGIN, treeSize: grown.edge.size, root: rootOf(grown.edge) });
+  const { revision } = await store.epochs.newest();
+  await store.log.commit({
+    epochsRevision: revision,
+    firstLeaf: edge.size,
+    treeSize: grown.edge.size,
+    sealedAt,
+    checkpoint: signNote(ORIGIN, text, keys),
+    algorithm: 'Ed25519',
+    kmsKeyId: 'eu/log',
+    leaves,
+    tiles: grown.tiles,
+  });
+  return grown.edge;
+}
+
+const act = (name: Parameters<typeof actOfProcess>[1], epoch: Epoch) =>
+  actOfProcess('command', name, epochObject(ORIGIN, epoch));
+const otherAct = () => actOfProcess('command', 'key.issue', { key: 'key_1' });
+
+/** Three epochs, records of each, and other records in between; the third is planned, and its record sealed. */
+async function makeLog(path: string, isOld = false): Promise<void> {
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: BEGIN };
+  const created = isOld
+    ? actOfProcess('command', 'log.create', { keys: ['eu/log', 'us/log'], quorum: 1, timestamps: 'none' })
+    : act('log.create', first);
+  await createStore({ path, identity, epoch: first, act: created });
+  const store = await openStore({ path });
+  await store.trail.append(otherAct());
+  let edge = await seal(store, hours(1), [eu], emptyEdge());
+  for (const [index, epoch] of [second, third].entries()) {
+    const { list, revision } = await store.epochs.newest();
+    const plan = isOld
+      ? actOfProcess('command', 'epoch.plan', {
+          from: new Date(epoch.from).toISOString(),
+          keys: epoch.keys.map(({ region }) => `${region}/log`),
+          quorum: epoch.quorum.needed,
+          timestamps: 'none',
+        })
+      : act('epoch.plan', epoch);
+    await store.epochs.change([...list, epoch], revision, plan);
+    edge = await seal(store, hours(5 + 10 * index), [eu, us], edge);
+    await store.trail.append(otherAct());
+    edge = await seal(store, hours(6 + 10 * index), [eu, us], edge);
+  }
+  await store.close();
+}
+
+const dir = t.testdir();
+const [good, old] = [join(dir, 'good'), join(dir, 'old')];
+await makeLog(good);
+await makeLog(old, true);
+let copies = 0;
+
+function copyOf(path: string): string {
+  const copy = join(dir, `copy-${copies++}`);
+  cpSync(path, copy, { recursive: true });
+  return copy;
+}
+
+async function examine(path: string): Promise<string> {
+  const store = await openStore({ path, readOnly: true });
+  const { isSealed, problems } = await examineEpochs(store).catch(({ message }: Error) => ({
+    isSealed: undefined,
+    problems: [message],
+  }));
+  await store.close();
+  return problems.length > 0 ? problems.join('\n') : isSealed ? 'sealed' : 'unsealed';
+}
+
+/** Puts a list into the newest entry of the epochs. */
+function setEpochs({ epochs }: Databases, list: readonly Epoch[]): void {
+  for (const key of epochs.getKeys({ reverse: true, limit: 1 })) epochs.put(key, encodeRecord(list));
+}
+
+function newestRecord({ trail }: Databases): number {
+  for (const key of trail.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key).readUIntBE(2, 6);
+  return 0;
+}
+
+t.test('a log whose epochs are sealed', async (t) => {
+  t.equal(await examine(good), 'sealed');
+  const store = await openStore({ path: good, readOnly: true });
+  const seal = new EpochSeal(store);
+  const { epochs, sealed } = await seal.read({ toEnd: true });
+  t.strictSame(epochs.list, [first, second, third]);
+  t.match(sealed, {
+    base: 1,
+    list: [
+      { record: 1, isSealed: true },
+      { record: 3, isSealed: true },
+      { record: 5, isSealed: true },
+    ],
+  });
+  t.equal(await seal.newest(), epochs, 'what is proven is not proven again');
+  t.equal((await Promise.all([seal.read(), seal.read()])).length, 2, 'also at the same time');
+  await store.close();
+});
+
+t.test('a log of an earlier version, as it is found and once its epochs are sealed', async (t) => {
+  t.equal(await examine(old), 'unsealed');
+  const path = copyOf(old);
+  const store = await openStore({ path });
+  const { list, revision } = await store.epochs.newest();
+  const adopt = actOfProcess('daemon', 'epoch.adopt', encodeForms(sealedForms(ORIGIN, list)));
+  t.ok(await store.epochs.change(list, revision, adopt));
+  await store.close();
+  t.equal(await examine(path), 'sealed');
+  await tamper(path, (databases) => setEpochs(databases, [mine, second, third]));
+  t.match(
+    await examine(path),
+    /^the epochs in the store .*\nepoch 1: verifier_keys: eu\/log \S+ is not in audit record 7/,
+  );
+});
+
+/** What somebody does to a copy of the store, and what names it. */
+const forged: [name: string, from: string, message: RegExp, forge: (databases: Databases) => unknown][] = [
+  [
+    'a past epoch',
+    good,
+    /^the epochs in the store are not those of the audit trail:\nepoch 1: verifier_keys: eu\/log/,
+    (databases) => setEpochs(databases, [mine, second, third]),
+  ],
+  [
+    'the record of a past epoch with it',
+    good,
+    /^audit record 1 is not what job_\w+ seals: it was altered|^audit record 2 was not written after record 1/,
+    (databases) => {
+      setEpochs(databases, [mine, second, third]);
+      rewrite(databases, 1, act('log.create', mine));
+    },
+  ],
+  [
+    'every record from there on',
+    good,
+    /^audit record 1 is not what job_\w+ seals: it was altered/,
+    (databases) => {
+      setEpochs(databases, [mine, second, third]);
+      rewriteFrom(databases, 1, (number) => (number === 1 ? act('log.create', mine) : undefined));
+    },
+  ],
+  ['a record left out', good, /^audit record 3 is missing/, ({ trail }) => trail.remove(counterKey(3))],
+  [
+    'a record left out, and the gap closed',
+    good,
+    /^audit record 3 was not written after record 2/,
+    (databases) => {
+      setEpochs(databases, [first, third]);
+      for (let number = 3; number < 6; number++) move(databases, number + 1, number);
+      databases.trail.remove(counterKey(6));
+    },
+  ],
+  [
+    'the newest plan, with the end of the trail',
+    good,
+    /^leaf 5 of the log is audit record 6, which the trail does not have: the end of the trail was cut/,
+    (databases) => {
+      setEpochs(databases, [first, second]);
+      for (const number of [5, 6]) databases.trail.remove(counterKey(number));
+    },
+  ],
+  [
+    'the whole trail, so that the list could be sealed again',
+    good,
+    /^leaf 5 of the log is audit record 6, which the trail does not have/,
+    (databases) => {
+      setEpochs(databases, [mine, second, third]);
+      for (let number = 1; number <= 6; number++) databases.trail.remove(counterKey(number));
+    },
+  ],
+  [
+    'the beginning of the trail replaced by what earlier versions wrote',
+    good,
+    /^audit record 1 is not what job_\w+ seals/,
+    (databases) => {
+      setEpochs(databases, [mine, second, third]);
+      rewriteFrom(databases, 1, (number) =>
+        number === 1
+          ? actOfProcess('command', 'log.create', { keys: ['eu/log'], quorum: 1, timestamps: 'none' })
+          : undefined,
+      );
+    },
+  ],
+  [
+    'an older log, its past epoch under another name',
+    old,
+    /epoch 1: keys: eu\/other, but in record 1 eu\/log, us\/log/,
+    (databases) =>
+      setEpochs(databases, [
+        { ...mine, keys: [{ ...attackersKey, keyLabel: 'other', partition: 'log' }] },
+        second,
+        third,
+      ]),
+  ],
+  [
+    'the newest checkpoint signed by another',
+    good,
+    /^the newest checkpoint, of size 6, is not signed as the epoch from 2026-03-01T10:00:00\.000Z on requires: signed by 0 keys .*needed: 2$/,
+    (databases) =>
+      editHead(databases, ({ checkpoint }) => ({
+        checkpoint: signNote(ORIGIN, `${checkpoint.split('\n\n')[0]}\n`, [attacker]),
+      })),
+  ],
+  [
+    'the newest checkpoint signed by one of the two',
+    good,
+    /is not signed as the epoch .* requires: signed by 1 key/,
+    (databases) =>
+      editHead(databases, ({ checkpoint }) => ({
+        checkpoint: signNote(ORIGIN, `${checkpoint.split('\n\n')[0]}\n`, [eu]),
+      })),
+  ],
+  [
+    'the time of the newest batch, so that an epoch with fewer keys applies',
+    good,
+    /^the log in the store does not match its newest checkpoint; nothing will be signed/,
+    (databases) => editHead(databases, () => ({ sealedAt: hours(7) })),
+  ],
+  [
+    'the log',
+    good,
+    /^the log in the store does not match its newest checkpoint; nothing will be signed/,
+    ({ tiles }) => tiles.put(Buffer.from([...tiles.getKeys({ limit: 1 })][0] ?? []), Buffer.alloc(6 * 32)),
+  ],
+  [
+    'a checkpoint that nobody can read',
+    good,
+    /^the newest checkpoint, of size 6, cannot be read/,
+    (databases) => editHead(databases, () => ({ checkpoint: 'x' })),
+  ],
+];
+for (const [name, from, message, forge] of forged)
+  t.test(`noticed: ${name}`, async (t: Test) => {
+    const path = copyOf(from);
+    await tamper(path, forge);
+    t.match(await examine(path), message);
+  });
+
+t.test('noticed: an epoch in the past, planned by a record that a daemon sealed', async (t) => {
+  const path = copyOf(good);
+  const store = await openStore({ path });
+  await store.epochs.change([first, second, third], 2, act('epoch.plan', { ...mine, from: hours(15) }));
+  t.match(
+    await examine(path),
+    /^audit record 7 \(epoch\.plan\): the epoch begins at 2026-03-01T15:00:00\.000Z, but the log has a batch of 2026-03-01T16:00:00\.000Z already/,
+  );
+  await store.close();
+});
+
+t.test('noticed while it happens: what is new is read, and nothing again', async (t) => {
+  const path = copyOf(good);
+  const store = await openStore({ path });
+  const reads: number[] = [];
+  const { trail, ...others } = store;
+  const watched = {
+    ...others,
+    trail: {
+      ...trail,
+      entries: (after: number, limit: number) => {
+        reads.push(after);
+        return trail.entries(after, limit);
+      },
+    },
+  };
+  const seal = new EpochSeal(watched as Store);
+  await seal.newest();
+  await store.epochs.change([first, second], 2, act('epoch.cancel', third));
+  t.strictSame((await seal.newest()).list, [first, second]);
+  t.strictSame(reads, [0, 6, 6, 7]);
+  await store.epochs.change([mine, second], 3, otherAct());
+  await t.rejects(seal.newest(), { code: 'epochs_contradicted', message: /epoch 1: verifier_keys/ });
+  await t.rejects(seal.newest(), { code: 'epochs_contradicted' }, 'and so it stays');
+  await store.close();
+});
+
+function editHead({ batches }: Databases, change: (batch: Batch) => Partial<Batch>): void {
+  for (const { key, value } of batches.getRange({ reverse: true, limit: 1 })) {
+    const batch = parseRecord<Batch>(value);
+    batches.put(key, encodeRecord({ ...batch, ...change(batch) }));
+  }
+}
+
+function entryIn({ trail }: Databases, number: number): [jobId: string, text: string] {
+  return parseRecord(trail.getBinary(counterKey(number)) ?? Buffer.alloc(0));
+}
+
+function move({ trail, ...databases }: Databases, from: number, to: number): void {
+  trail.put(counterKey(to), encodeRecord(entryIn({ trail, ...databases } as Databases, from)));
+}
+
+/** Replaces the act of a record. */
+function rewrite(
+  databases: Databases,
+  number: number,
+  act: Parameters<typeof encodeAuditRecord>[0],
+  previous?: string,
+): string {
+  const [jobId, text] = entryIn(databases, number);
+  const place = { number, previous, atMs: Date.parse(parseAuditRecord(text)?.at ?? ''), environment: 'test' };
+  const forged = encodeAuditRecord(act, place);
+  databases.trail.put(counterKey(number), encodeRecord([jobId, forged]));
+  return forged;
+}
+
+/** Replaces records, and gives all that follow the digest of the one before them. */
+function rewriteFrom(
+  databases: Databases,
+  first: number,
+  change: (number: number) => Parameters<typeof encodeAuditRecord>[0] | undefined,
+): void {
+  let previous: string | undefined;
+  for (let number = first; number <= newestRecord(databases); number++) {
+    const record = parseAuditRecord(entryIn(databases, number)[1]);
+    if (record === undefined) throw new Error('no record');
+    const { act, actor, object, outcome } = record;
+    previous = rewrite(databases, number, change(number) ?? { act, actor, object, outcome }, previous);
+  }
+}
