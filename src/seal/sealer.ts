@@ -14,6 +14,7 @@ import type {
 } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
+import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, Batch, StoredCopy } from '../store/store.ts';
 import { committedEdge } from './draft.ts';
@@ -196,8 +197,20 @@ export class Sealer {
   #add(pending: Pending): void {
     this.#pending.add(pending);
     if (!isSealable(pending)) return;
-    this.#queue.push(pending);
+    this.#queue.splice(this.#placeOf(pending), 0, pending);
     this.#wake.resolve();
+  }
+
+  /**
+   * Audit records go before all others, in their order: the record of a new epoch is in the log before anything is sealed in that epoch, and
+   * the newest record in the log proves those before it.
+   */
+  #placeOf({ job }: Sealable): number {
+    if (job.source !== 'audit') return this.#queue.length;
+    const number = parseAuditReference(job.customerReference) ?? 0;
+    const isEarlier = ({ job: other }: Sealable) =>
+      other.source === 'audit' && (parseAuditReference(other.customerReference) ?? 0) < number;
+    return this.#queue.findLastIndex(isEarlier) + 1;
   }
 
   /** Makes a job durable that is in memory only, unless its batch is faster: then resolves to its outcome. */

@@ -11,13 +11,17 @@ import {
 import { comingAt, type Epoch, type EpochKey, type Epochs, type Term, termAt } from '../log/epochs.ts';
 import { encodeQuorum } from '../log/quorum.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
-import type { Store } from '../store/store.ts';
+import type { EpochStore, LogStore } from '../store/store.ts';
 
 export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {
-  store: Pick<Store, 'epochs' | 'log'>;
+  store: { epochs: Pick<EpochStore, 'newest'>; log: Pick<LogStore, 'head'> };
   /** The tokens in the configuration. The epoch says which key of a token signs. */
   partitions: readonly PartitionOptions[];
   clock: Clock;
+  /** Told that the epochs were changed, before anything is signed under the change: its record must be sealed first. */
+  onChange?(): Promise<void>;
+  /** Told that an epoch begins while this runs. */
+  onBegin?(epoch: Epoch): void;
   /** Told when the store can no longer be read: the process must end. */
   onFatal(error: unknown): void;
   /** How often the store is asked for a planned epoch. */
@@ -159,7 +163,9 @@ export class Signing {
 
   /** Reads which epochs were planned or cancelled, and changes over if the time has come. */
   async #look(at: number): Promise<void> {
-    const epochs = await this.#options.store.epochs.newest();
+    const { store, onChange } = this.#options;
+    const epochs = await store.epochs.newest();
+    if (epochs.revision > this.#epochs.revision) await onChange?.();
     if (epochs.revision > this.#epochs.revision) {
       this.#epochs = epochs;
       this.#prepare();
@@ -208,6 +214,7 @@ export class Signing {
     this.#retire(previous, next);
     const fields = { event: 'epoch_begun', ...describe(next.epoch) };
     this.#options.logger.info(fields, 'an epoch begins; the keys of the previous epoch are retired');
+    this.#options.onBegin?.(next.epoch);
     for (const tell of this.#onChangeOver) tell();
     this.#prepare();
   }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
+import { auditDigest, isAboutEpochs, parseAuditRecord } from '../manifest/auditRecord.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Store } from '../store/store.ts';
 import type { TrailEntry } from '../store/trail.ts';
@@ -7,6 +7,8 @@ import type { TrailEntry } from '../store/trail.ts';
 export interface AuditFeedOptions {
   store: Pick<Store, 'trail'>;
   sealer: Pick<Sealer, 'adopt'>;
+  /** Throws when a new record contradicts the earlier ones about the epochs. Such a record must not be sealed. */
+  proveEpochs(): Promise<unknown>;
   /** The number of the newest record when the sealer was opened, or of an earlier one. */
   after: number;
   logger: Logger;
@@ -19,32 +21,41 @@ export interface AuditFeedOptions {
 const INTERVAL_MS = 1000;
 const PAGE = 100;
 
+export interface AuditFeed {
+  /** Resolves once every record of now is with the sealer. */
+  catchUp(): Promise<void>;
+  close(): Promise<void>;
+}
+
 /**
  * Passes records that any process adds to the audit trail to the sealer, and writes a line to the daemon's log for
- * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed. Returns the
- * function that ends the feed.
+ * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed.
  */
-export function startAuditFeed({
-  intervalMs = INTERVAL_MS,
-  ...options
-}: AuditFeedOptions): () => Promise<void> {
-  const { store, sealer, logger, onFatal } = options;
+export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFeedOptions): AuditFeed {
+  const { store, sealer, proveEpochs, logger, onFatal } = options;
   let seen = options.after;
   const look = async () => {
-    if ((await store.trail.newest()) === seen) return;
-    for (const entry of await store.trail.entries(seen, PAGE)) {
-      await sealer.adopt(entry.jobId);
-      logger.info(summaryOf(entry), 'the audit trail has a new record');
-      seen = entry.number;
+    while ((await store.trail.newest()) > seen) {
+      for (const entry of await store.trail.entries(seen, PAGE)) {
+        if (isAboutEpochs(entry.text)) await proveEpochs();
+        await sealer.adopt(entry.jobId);
+        logger.info(summaryOf(entry), 'the audit trail has a new record');
+        seen = entry.number;
+      }
     }
   };
   let looking: Promise<void> = Promise.resolve();
-  const timer = setInterval(() => {
+  const catchUp = () => {
     looking = looking.then(look).catch(onFatal);
-  }, intervalMs).unref();
-  return async () => {
-    clearInterval(timer);
-    await looking;
+    return looking;
+  };
+  const timer = setInterval(catchUp, intervalMs).unref();
+  return {
+    catchUp,
+    close: async () => {
+      clearInterval(timer);
+      await looking;
+    },
   };
 }
 
