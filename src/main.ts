@@ -31,7 +31,8 @@ async function main(): Promise<void> {
 
 main().catch((error: unknown) => {
   const mendable = error instanceof OperatorError || isUsageError(error);
-  refuseStart(`pdfseald: ${mendable ? (error as Error).message : inspectError(error)}`);
+  const remedy = error instanceof OperatorError && error.remedy ? `\n  → ${error.remedy}` : '';
+  refuseStart(`pdfseald: ${mendable ? `${(error as Error).message}${remedy}` : inspectError(error)}`);
   process.exit(mendable ? 1 : EXIT_SOFTWARE);
 });
 

@@ -14,10 +14,12 @@ import { chooseEngine } from '../hash/choose.ts';
 import { openHashPool } from '../hash/pool.ts';
 import { createApp } from '../http/app.ts';
 import { Limits } from '../limits/limits.ts';
+import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { formatAddress } from '../net/address.ts';
 import { TargetPolicy } from '../net/policy.ts';
+import { EpochSeal } from '../prove/epochSeal.ts';
 import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/sealer.ts';
@@ -27,7 +29,7 @@ import { actOfProcess } from '../store/acts.ts';
 import { DiskSpace } from '../store/diskSpace.ts';
 import { openStore } from '../store/lmdb/open.ts';
 import { acquireLock } from '../store/lock.ts';
-import { startAuditFeed } from '../watch/auditFeed.ts';
+import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
@@ -41,6 +43,7 @@ import {
   openTimestampingOf,
   openTlsOf,
 } from './parts.ts';
+import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 
 /** The exit status for a fault of pdfseald itself (sysexits.h, EX_SOFTWARE): the service manager starts the daemon again. */
 export const EXIT_SOFTWARE = 70;
@@ -82,6 +85,8 @@ export async function serve(config: Config): Promise<void> {
   const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
   live.recordWith((object) => record('config.reload', object));
   const recorded = await store.trail.newest();
+  const epochSeal = new EpochSeal(store);
+  await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
@@ -96,18 +101,24 @@ export async function serve(config: Config): Promise<void> {
       logger,
     }),
   );
+  let feed: AuditFeed | undefined;
+  const onBegin = (epoch: Epoch) => void recordBegin(store, epoch).catch(onFatal);
   const signing = adopt(
     await openSigning({
-      store,
+      store: { log: store.log, epochs: epochSeal },
       partitions: config.kms.partitions,
       sessions: config.kms.sessions,
       signTimeoutMs: config.kms.signTimeoutMs,
       clock: time.date,
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
+      onChange: async () => feed?.catchUp(),
+      onBegin,
       onFatal,
     }),
   );
+  // Not awaited, as the record of the start below.
+  completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
   const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const { engine, calibration } = chooseEngine(config.hash.engine, logger);
@@ -145,7 +156,8 @@ export async function serve(config: Config): Promise<void> {
       onFatal,
     }),
   );
-  parts.defer(startAuditFeed({ store, sealer, after: recorded, logger, onFatal }));
+  const proveEpochs = () => epochSeal.read();
+  feed = adopt(startAuditFeed({ store, sealer, proveEpochs, after: recorded, logger, onFatal }));
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
   parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
