@@ -58,6 +58,7 @@ t.test('a log that holds together', async (t) => {
     problems: [],
     flaws: [],
     indexes: emptyIndexReport(),
+    epochs: 'unsealed',
   });
   t.ok(isWhole(report));
   t.strictSame(seen, [1, 3, 253, 283]);

@@ -7,7 +7,9 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
+import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -32,10 +34,11 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const epochs = await store.epochs.newest();
       const { keys } = termAt(epochs, systemClock()).epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
+      const sealed = await diagnoseSeal(store);
       const disk = await diagnoseDisk(config);
       const doubt = await doubtOf(store, config.log.lastCheckpointFile);
       const rollback = doubt && bad('last checkpoint', doubt.reason, doubt.remedy);
-      const found = [good('store', detail), ...(rollback ? [rollback] : [])];
+      const found = [good('store', detail), ...(rollback ? [rollback] : []), ...sealed];
       return { diagnoses: [...found, ...diagnoseEpoch(config, epochs), disk], keys };
     });
   } catch (error) {
@@ -56,6 +59,22 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
     const remedy = `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; \`pdfseal init\` creates a store and never overwrites one`;
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
+  }
+}
+
+/** Whether the epochs are those that the log sealed; if not, the daemon does not start. */
+async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
+  try {
+    const { sealed } = await new EpochSeal(store).read();
+    if (sealed.base === undefined)
+      return [
+        warning('sealed epochs', NOT_SEALED, 'start the daemon once, and run `pdfseal check` afterwards'),
+      ];
+    return [good('sealed epochs', `${sealed.list.length} in the store, as the log sealed them`)];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const remedy = error.remedy ?? 'run `pdfseal check`: its last line says what to do';
+    return [bad('sealed epochs', error.message, remedy)];
   }
 }
 

@@ -5,6 +5,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
+import { examineEpochs } from '../../prove/epochSeal.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { createFileAtomically, readTextFile, unusable } from '../files.ts';
@@ -148,7 +149,9 @@ async function judge({ config, input, trust }: Omit<VerifyOptions, 'json'>): Pro
   if (input === undefined && trust === undefined) {
     return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {
       const verify = createVerifier(await trustOfStore(store, config));
-      return checkTrail(storedTrail(store), { trail: trailOfStore(store), verify });
+      const report = await checkTrail(storedTrail(store), { trail: trailOfStore(store), verify });
+      report.problems.push(...(await examineEpochs(store)).problems);
+      return report;
     });
   }
   if (config !== undefined || input === undefined || trust === undefined)

@@ -2,6 +2,9 @@ import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
+import type { Checkpoint } from '../../log/checkpoint.ts';
+import type { TrustFile } from '../../manifest/trustFile.ts';
+import { examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { type EarlierState, readEarlier } from '../../prove/history.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
@@ -82,7 +85,7 @@ async function check({ config, against, json }: CheckOptions): Promise<void> {
 /** Checks the store, and shows progress on a terminal. The log must extend what `against` shows. */
 export async function runCheck(store: Store, config: Config, against?: EarlierState): Promise<StoreReport> {
   const trust = await trustOfStore(store, config);
-  const earlier = against === undefined ? undefined : readEarlier(against, trust);
+  const earlier = against && (await earlierOf(store, against, trust));
   const progress = showProgress('checking', (await store.log.head())?.treeSize ?? 0, 'leaves');
   try {
     return await checkStore(store, {
@@ -93,6 +96,20 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
     });
   } finally {
     progress.stop();
+  }
+}
+
+/** Undefined where forged epochs are the reason why no key of the log signed it: the report names them. */
+async function earlierOf(
+  store: Store,
+  against: EarlierState,
+  trust: TrustFile,
+): Promise<Checkpoint | undefined> {
+  try {
+    return readEarlier(against, trust);
+  } catch (error) {
+    if (!(error instanceof OperatorError) || (await examineEpochs(store)).problems.length === 0) throw error;
+    return undefined;
   }
 }
 
@@ -111,6 +128,7 @@ export function printReport(report: StoreReport): void {
     );
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print('good');
+  if (report.epochs === 'unsealed') note(`pdfseal: ${NOT_SEALED}`);
 }
 
 export function reportJson(report: StoreReport) {

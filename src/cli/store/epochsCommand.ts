@@ -3,12 +3,14 @@ import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { differences } from '../../config/agreement.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { rootsNow, trustOf, trustOfStore } from '../../config/trustAnchors.ts';
+import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
 import { encodeQuorum } from '../../log/quorum.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
-import type { Act, ActName } from '../../manifest/auditRecord.ts';
+import type { ActName } from '../../manifest/auditRecord.ts';
+import { epochObject } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
+import { EpochSeal } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
@@ -128,7 +130,7 @@ interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
 async function plan({ config: file, json, ...options }: PlanOptions): Promise<void> {
   const config = loadConfig(file);
   await withStore(file, 'write', async (store) => {
-    const before = await store.epochs.newest();
+    const { epochs: before } = await new EpochSeal(store).read({ toEnd: true });
     const inForce = assertPlannable(before, options.from);
     const suffix = options.suffix ?? `e${before.list.length + 1}`;
     const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
@@ -142,7 +144,6 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     assertChanges(config, epoch, inForce);
     assertAhead(from, (await store.log.head())?.sealedAt);
     const after = [...before.list, epoch];
-    encodeTrust(trustOf(store.identity, after, config));
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
     report(await store.epochs.newest(), json);
     tellNext(file, inForce, epoch);
@@ -151,7 +152,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
 
 async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
-    const before = await store.epochs.newest();
+    const { epochs: before } = await new EpochSeal(store).read({ toEnd: true });
     const coming = comingAt(before, systemClock());
     if (coming === undefined) throw new OperatorError('no epoch is planned');
     assertAhead(coming.from, undefined);
@@ -224,11 +225,6 @@ interface EpochsChange {
   name: ActName;
 }
 
-function actOn(name: ActName, { from, keys, quorum, timestamps }: Epoch): Act {
-  const rule = { quorum: encodeQuorum(quorum), timestamps };
-  return actOfProcess('command', name, { from: toRfc3339(from), keys: keys.map(kmsKeyId), ...rule });
-}
-
 /** Records the change, then writes the trust file. If we stop between the two, the trust file can be exported again. */
 async function change(
   store: Store,
@@ -236,7 +232,9 @@ async function change(
   { after, revision, epoch, name }: EpochsChange,
 ): Promise<void> {
   const { from } = epoch;
-  if (!(await store.epochs.change(after, revision, actOn(name, epoch))))
+  const trust = encodeTrust(trustOf(store.identity, after, config));
+  const act = actOfProcess('command', name, epochObject(store.identity.logOrigin, epoch));
+  if (!(await store.epochs.change(after, revision, act)))
     throw new OperatorError(
       'someone else changed the epochs at the same time: look at `pdfseal epochs list`, and repeat the command',
     );
@@ -244,7 +242,7 @@ async function change(
     throw new OperatorError(
       `the epoch was recorded after ${toRfc3339(from)}, when it had already begun: run pdfseal check before anything else`,
     );
-  writeFileAtomically(config.trustFile, encodeTrust(await trustOfStore(store, config)));
+  writeFileAtomically(config.trustFile, trust);
 }
 
 function report(epochs: Epochs, json: true | undefined): void {

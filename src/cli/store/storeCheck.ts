@@ -7,6 +7,7 @@ import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../log/
 import { parseAuditReference } from '../../manifest/auditRecord.ts';
 import { leafData, manifestOf } from '../../manifest/manifest.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
+import { examineEpochs } from '../../prove/epochSeal.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { createVerifier } from '../../prove/verify.ts';
@@ -25,6 +26,8 @@ export interface StoreReport {
   problems: string[];
   /** What a repair mends, by index. Absent with problems: nothing follows from what is damaged. */
   indexes?: IndexReport;
+  /** Whether the log sealed what its epochs are; absent if that cannot be told. */
+  epochs?: 'sealed' | 'unsealed';
   /** The first flaws of indexes in words, `problemsMax` at most. */
   flaws: string[];
 }
@@ -60,6 +63,9 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.guarded('the API keys', async () => void (await store.credentials.all()));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
+  // The proofs are read from tiles, which are mended first.
+  if (check.report.problemCount > 0 || isWhole(check.report))
+    await check.guarded('the epochs', () => check.epochs());
   return check.report;
 }
 
@@ -150,6 +156,18 @@ class StoreCheck {
       if (flaws.length < this.#options.problemsMax) flaws.push(`index ${index}: ${entry} is ${kind}`);
     }
     this.report.indexes = indexes;
+  }
+
+  /** The epochs are those that the log sealed. Nothing can be said of them where the log is damaged, which is known by now. */
+  async epochs(): Promise<void> {
+    try {
+      const { isSealed, problems } = await examineEpochs(this.#store);
+      if (isSealed !== undefined) this.report.epochs = isSealed ? 'sealed' : 'unsealed';
+      else delete this.report.indexes;
+      for (const problem of problems) this.#problem(problem);
+    } catch (error) {
+      if (this.report.problemCount === 0) throw error;
+    }
   }
 
   async readable(records: AsyncIterable<unknown>): Promise<void> {

@@ -1,9 +1,16 @@
 import { Command } from 'commander';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
-import { trustOfStore } from '../../config/trustAnchors.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Config } from '../../config/config.ts';
+import { trustOf } from '../../config/trustAnchors.ts';
+import type { Epoch } from '../../log/epochs.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
+import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
+import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
+import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
@@ -15,7 +22,8 @@ export function trustCommand(): Command {
     command
       .command('export')
       .description(
-        'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one), and the time-stamp authorities. ' +
+        'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one, once its plan is sealed), and the ' +
+          'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed. ' +
           'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
       )
       .addOption(configOption())
@@ -31,9 +39,29 @@ export function trustCommand(): Command {
   return command;
 }
 
+/** The epochs that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
+async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> {
+  const { epochs, sealed } = await new EpochSeal(store).read({ toEnd: true });
+  // The log itself can be another one: the checkpoints outside of the store say so.
+  const doubt = await doubtOf(store, log.lastCheckpointFile);
+  if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
+  if (sealed.base === undefined) {
+    note(`pdfseal: ${NOT_SEALED}`);
+    return [...epochs.list];
+  }
+  // Only a log without leaves has an unsealed base, unless it was just taken over from an earlier version.
+  const isPublished = (index: number) =>
+    sealed.list[index]?.isSealed === true || sealed.list[index]?.record === sealed.base;
+  for (const { from } of epochs.list.filter((_, index) => !isPublished(index)))
+    note(
+      `pdfseal: the epoch from ${toRfc3339(from)} on is left out: the log has not sealed its plan yet. Start the daemon, and export again`,
+    );
+  return epochs.list.filter((_, index) => isPublished(index));
+}
+
 async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
   const { text, digest } = await withStore(options.config, 'write', async (store, config) => {
-    const text = encodeTrust(await trustOfStore(store, config));
+    const text = encodeTrust(trustOf(store.identity, await publishedEpochs(store, config), config));
     const digest = toHex(sha256(fromUtf8(text)));
     await store.trail.append(actOfProcess('command', 'trust.export', { sha256: digest }));
     return { text, digest };
