@@ -102,7 +102,9 @@ export async function serve(config: Config): Promise<void> {
     }),
   );
   let feed: AuditFeed | undefined;
-  const onBegin = (epoch: Epoch) => void recordBegin(store, epoch).catch(onFatal);
+  const onBegin = (epoch: Epoch) => {
+    recordBegin(store, epoch).catch(onFatal);
+  };
   const signing = adopt(
     await openSigning({
       store: { log: store.log, epochs: epochSeal },
