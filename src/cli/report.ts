@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander';
+import { BrokenInvariant } from '../base/assert.ts';
 import { stackWanted } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
@@ -33,6 +34,9 @@ export const FAILURES = {
   internal_error:
     'Report this bug. Set PDFSEAL_STACK=1 in the environment, run the command again, and send the output.',
 } as const satisfies Record<string, string>;
+
+const DAMAGE =
+  'The store can be damaged. Run `pdfseal check`: if it ends with 1 or 2, restore the newest backup; if it ends with 0, report this bug.';
 
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 
@@ -89,7 +93,9 @@ export function commandFailure(error: unknown): CommandFailure {
   if (error instanceof ServiceError)
     return { code: error.code, message: error.message, remedy: remedyOf(error.code) };
   const message = error instanceof Error ? error.message : String(error);
-  return { code: 'internal_error', message: `internal error: ${message}`, remedy: FAILURES.internal_error };
+  const isDamage = error instanceof BrokenInvariant || message.startsWith('MDB_');
+  const remedy = isDamage ? DAMAGE : FAILURES.internal_error;
+  return { code: 'internal_error', message: `internal error: ${message}`, remedy };
 }
 
 const SYSTEM_CODES: Readonly<Record<string, keyof typeof FAILURES>> = {

@@ -1,9 +1,10 @@
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Clock } from '../../src/base/clock.ts';
 import { Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
+import { assertWholeFile } from '../../src/store/lmdb/dataFile.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/lmdb/records.ts';
 import { tamper } from '../support/wholeStore.ts';
@@ -80,6 +81,77 @@ t.test('opening', async (t) => {
     await t.rejects(openStore({ path: garbage }), refused(/damaged/));
   }
 });
+
+t.test('a file that is cut short is refused before LMDB maps it', async (t) => {
+  const { store, path } = await makeStore(t);
+  const jobs = sampleJobs(200);
+  for (const job of jobs) {
+    await store.jobs.accept(job);
+    assertWholeFile(join(path, 'data.mdb'));
+  }
+  await store.close();
+  const whole = readFileSync(join(path, 'data.mdb'));
+  const folder = t.testdir();
+  const cut = join(folder, 'data.mdb');
+  let refused = 0;
+  for (let pages = whole.length / 4096 - 1; pages >= 0; pages--) {
+    writeFileSync(cut, whole.subarray(0, pages * 4096));
+    const isAccepted = refused === 0 && missingPagesMatter(cut) === undefined;
+    if (isAccepted) {
+      // Then nothing in those pages was in use.
+      const reader = await openStore({ path: folder, readOnly: true });
+      let count = 0;
+      for await (const _ of reader.jobs.all()) count += 1;
+      t.equal(count, jobs.length, `${pages} pages`);
+      await reader.close();
+      continue;
+    }
+    refused += 1;
+    const fault = pages < 2 ? /data\.mdb is damaged or not of LMDB/ : /data\.mdb is cut short: it has .* of /;
+    t.throws(() => assertWholeFile(cut), { name: 'OperatorError', message: fault }, `${pages} pages`);
+    t.throws(() => assertWholeFile(cut), { message: /restore the newest backup/ });
+  }
+  t.ok(refused > whole.length / 4096 - 10, `${refused} were refused`);
+});
+
+function missingPagesMatter(file: string): unknown {
+  try {
+    assertWholeFile(file);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+t.test('a file without its last pages is whole if they are free', async (t) => {
+  const path = t.testdir();
+  const databases = openDatabases(path, { readOnly: false });
+  const { root, jobs } = databases;
+  const key = (n: number) => Buffer.from(`key ${String(n).padStart(6, '0')}`);
+  let short = 0;
+  for (let round = 0; round < 60 && short === 0; round++) {
+    // What is put and removed again in one transaction leaves pages at the end that are never written.
+    root.transactionSync(() => {
+      for (let n = 0; n < 40; n++) void jobs.put(key(round * 1000 + n), Buffer.alloc(200));
+      for (let n = 40; n < 300; n++) void jobs.put(key(round * 1000 + n), Buffer.alloc(200));
+      for (let n = 299; n >= 40; n--) void jobs.remove(key(round * 1000 + n));
+    });
+    assertWholeFile(join(path, 'data.mdb'));
+    if (missingPages(join(path, 'data.mdb')) > 0) short += 1;
+  }
+  await root.close();
+  t.equal(short, 1, 'there was such a file');
+});
+
+/** By how many pages a file is shorter than its newest transaction says. */
+function missingPages(file: string): number {
+  const bytes = readFileSync(file);
+  const metas = [0, 4096].map(
+    (at) => [bytes.readBigUInt64LE(at + 152), bytes.readBigUInt64LE(at + 144)] as const,
+  );
+  const [, lastPage = 0n] = metas.sort(([a], [b]) => Number(b - a))[0] ?? [];
+  return Number(lastPage) + 1 - bytes.length / 4096;
+}
 
 async function rewriteIdentity(path: string, content: object): Promise<void> {
   const databases = openDatabases(path, { readOnly: false });

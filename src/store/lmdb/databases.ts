@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
+import { assertWholeFile } from './dataFile.ts';
 
 /** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
 export interface Database {
@@ -57,8 +60,10 @@ export type Databases = Readonly<Record<DatabaseName, Database>> & {
   fail(error: Error): void;
 };
 
-/** Opens the LMDB environment in folder `path`, and every database of it. */
+/** Opens the LMDB environment in folder `path`, and every database of it. Throws OperatorError if its file is damaged. */
 export function openDatabases(path: string, { readOnly }: { readOnly: boolean }): Databases {
+  const file = join(path, 'data.mdb');
+  if (existsSync(file)) assertWholeFile(file);
   const root = open({
     path,
     readOnly,

@@ -1,17 +1,15 @@
 import {
   accessSync,
-  closeSync,
   constants,
   existsSync,
   mkdirSync,
-  openSync,
   readFileSync,
-  readSync,
   renameSync,
   rmSync,
   statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { BrokenInvariant } from '../../base/assert.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { syncFolder } from '../../base/folders.ts';
@@ -23,6 +21,7 @@ import type { DiskSpace } from '../diskSpace.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
+import { RESTORE } from './dataFile.ts';
 import { assertNotUnderRepair, assertSame, identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keyLayout.ts';
 import { lmdbStore } from './lmdbStore.ts';
@@ -30,11 +29,6 @@ import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrati
 import { encodeRecord } from './records.ts';
 
 const BACKLOG_MAX_DEFAULT = 10_000;
-
-/** MDB_MAGIC of LMDB, in the first of the two meta pages at the beginning of a file (mdb.c). */
-const MAGIC = 0xbeefc0de;
-const MAGIC_OFFSET = 24;
-const META_PAGES_BYTES = 8192;
 
 /** The next map is twice as large as this one, and for a moment both exist. */
 const MAP_GROWTH = 4;
@@ -125,7 +119,23 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  return lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
+  const store = lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
+  try {
+    // Nothing can be signed, verified or exported without them.
+    await store.epochs.newest();
+    return store;
+  } catch (error) {
+    await store.close();
+    throw asDamage(path, error);
+  }
+}
+
+/** A broken invariant as what it is before anything was done with a store: damage. */
+function asDamage(path: string, error: unknown): unknown {
+  if (!(error instanceof BrokenInvariant)) return error;
+  return new OperatorError(`the store in ${path} is damaged (${error.message}): ${RESTORE}`, {
+    cause: error,
+  });
 }
 
 interface Expectations
@@ -143,7 +153,7 @@ async function openAsExpected({ path, expected, readOnly, repairing, schema }: E
     return { databases, identity };
   } catch (error) {
     await databases.root.close();
-    throw error;
+    throw asDamage(path, error);
   }
 }
 
@@ -156,25 +166,14 @@ function olderStore(path: string, schema: number, own: number): OperatorError {
 
 function openExisting(path: string, readOnly: boolean): Databases {
   try {
-    assertIsEnvironment(join(path, 'data.mdb'));
     if (!readOnly) assertIsWritable(path);
     return openDatabases(path, { readOnly });
   } catch (error) {
     if (error instanceof OperatorError) throw error;
-    throw new OperatorError(`the store in ${path} cannot be opened: ${String(error)}`, { cause: error });
-  }
-}
-
-/** lmdb-js crashes on a file that does not begin with LMDB's meta pages, and makes new ones in an empty file. */
-function assertIsEnvironment(path: string): void {
-  const file = openSync(path, 'r');
-  try {
-    const header = Buffer.alloc(META_PAGES_BYTES);
-    const bytes = readSync(file, header, 0, header.length, 0);
-    const isWhole = bytes === header.length && header.readUInt32LE(MAGIC_OFFSET) === MAGIC;
-    if (!isWhole) throw new Error('data.mdb is damaged or not of LMDB');
-  } finally {
-    closeSync(file);
+    const remedy = /MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)/.test(String(error)) ? `: ${RESTORE}` : '';
+    throw new OperatorError(`the store in ${path} cannot be opened: ${String(error)}${remedy}`, {
+      cause: error,
+    });
   }
 }
 
