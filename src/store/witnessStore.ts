@@ -1,13 +1,13 @@
 /** What witnesses have said of the log (C2SP tlog-witness). One process writes it. */
 export interface WitnessStore {
   /** Nothing is known at first. Throws BrokenInvariant when the record is damaged. */
-  get(): Promise<Witnessing>;
+  get(): Promise<WitnessState>;
 
   /** Replaces all that is known. */
-  put(witnessing: Witnessing): Promise<void>;
+  put(state: WitnessState): Promise<void>;
 }
 
-export interface Witnessing {
+export interface WitnessState {
   /** By the verifier key of the witness. */
   witnesses: Record<string, WitnessRecord>;
   /** The newest checkpoint that any witness has cosigned. */

@@ -15,7 +15,7 @@ import {
   parseRecord,
 } from '../../src/store/lmdb/records.ts';
 import type { Batch } from '../../src/store/store.ts';
-import type { Witnessing } from '../../src/store/witnessStore.ts';
+import type { WitnessState } from '../../src/store/witnessStore.ts';
 import { makeContent, makeJob, makeKey, type TestKey } from '../support/sealing.ts';
 import {
   BATCHES,
@@ -352,10 +352,10 @@ async function flip(
 
 async function editWitnessing(
   { identity }: Pick<Databases, 'identity'>,
-  edit: (witnessing: Witnessing) => Partial<Witnessing>,
+  edit: (witnessing: WitnessState) => Partial<WitnessState>,
 ) {
   const at = Buffer.from('witnessing');
-  const witnessing = parseRecord<Witnessing>(identity.getBinary(at) ?? Buffer.alloc(0));
+  const witnessing = parseRecord<WitnessState>(identity.getBinary(at) ?? Buffer.alloc(0));
   await identity.put(at, encodeRecord({ ...witnessing, ...edit(witnessing) }));
 }
 

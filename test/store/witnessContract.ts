@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { Witnessing } from '../../src/store/witnessStore.ts';
+import type { WitnessState } from '../../src/store/witnessStore.ts';
 import type { MakeStore } from './contract.ts';
 
 /** The part of the contract that `src/store/witnessStore.ts` states. */
@@ -9,7 +9,7 @@ export async function witnessing(t: Test, makeStore: MakeStore): Promise<void> {
     async (t) => {
       const { store, reopen } = await makeStore(t);
       t.same(await store.witnessing.get(), { witnesses: {} });
-      const first: Witnessing = {
+      const first: WitnessState = {
         witnesses: {
           'a+00000001+BA==': { treeSize: 7, cosignedAt: 1_800_000_000 },
           'b+00000002+BA==': {

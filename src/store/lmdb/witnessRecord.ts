@@ -1,4 +1,4 @@
-import type { Witnessing, WitnessStore } from '../witnessStore.ts';
+import type { WitnessState, WitnessStore } from '../witnessStore.ts';
 import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { encodeRecord, parseRecord } from './records.ts';
@@ -15,14 +15,14 @@ export class LmdbWitnessing implements WitnessStore {
     this.#commits = commits;
   }
 
-  async get(): Promise<Witnessing> {
+  async get(): Promise<WitnessState> {
     const bytes = this.#databases.identity.getBinary(WITNESSING_KEY);
-    return bytes ? parseRecord<Witnessing>(bytes, 'the record of witnesses') : { witnesses: {} };
+    return bytes ? parseRecord<WitnessState>(bytes, 'the record of witnesses') : { witnesses: {} };
   }
 
-  async put(witnessing: Witnessing): Promise<void> {
+  async put(state: WitnessState): Promise<void> {
     const { identity: database } = this.#databases;
-    const change = { database, key: WITNESSING_KEY, value: encodeRecord(witnessing) };
+    const change = { database, key: WITNESSING_KEY, value: encodeRecord(state) };
     await this.#commits.write({ changes: [change] });
   }
 }

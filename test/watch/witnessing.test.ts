@@ -1,0 +1,383 @@
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { cosignaturesIn } from '../../src/log/cosignature.ts';
+import { parseNote } from '../../src/log/note.ts';
+import { appendLeaves, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
+import type { Batch, Store } from '../../src/store/store.ts';
+import type { WitnessState } from '../../src/store/witnessStore.ts';
+import { openWitnessing, type Witnessing, type WitnessingOptions } from '../../src/watch/witnessing.ts';
+import { firstEpoch, makeKey, signNote } from '../support/sealing.ts';
+import { until } from '../support/until.ts';
+import { misbehave, TestWitness } from '../support/witness.ts';
+
+const ORIGIN = 'seal.example.com/test/2026';
+
+/** A log in memory, that grows, forks and returns to an earlier state. */
+class TestLog {
+  readonly keys = [makeKey('ed25519', 'eu'), makeKey('ecdsa-p256', 'us'), makeKey('ed25519', 'ap')];
+  signers = this.keys;
+  edge = emptyEdge();
+  readonly #tiles = new Map<string, Uint8Array>();
+  head: Batch | undefined;
+  known: WitnessState = { witnesses: {} };
+  puts = 0;
+
+  /** `other`: leaves of another history. */
+  grow(leaves: number, other = ''): void {
+    const added = Array.from({ length: leaves }, (_, n) =>
+      leafHash(Buffer.from(`${other}${this.edge.size + n}`)),
+    );
+    const { edge, tiles } = appendLeaves(this.edge, added);
+    for (const { level, index, hashes } of tiles) this.#tiles.set(`${level}/${index}`, hashes);
+    this.edge = edge;
+    const text = encodeCheckpoint({ origin: ORIGIN, treeSize: edge.size, root: rootOf(edge) });
+    const checkpoint = signNote(ORIGIN, text, this.signers);
+    this.head = { checkpoint, treeSize: edge.size, firstLeaf: 0, sealedAt: 0, algorithm: '', kmsKeyId: '' };
+  }
+
+  /** Leaves it as it would be without what is behind that size. */
+  restart(): void {
+    this.edge = emptyEdge();
+    this.#tiles.clear();
+  }
+
+  damage(): void {
+    for (const hashes of this.#tiles.values()) hashes.fill(7);
+  }
+
+  get store(): Pick<Store, 'identity' | 'log' | 'epochs' | 'witnessing'> {
+    const log = {
+      head: async () => this.head,
+      tile: async (level: number, index: number) => this.#tiles.get(`${level}/${index}`),
+    };
+    const epochs = { newest: async () => ({ revision: 0, list: [firstEpoch(this.keys)] }) };
+    const witnessing = {
+      get: async () => this.known,
+      put: async (known: WitnessState) => {
+        this.puts += 1;
+        this.known = JSON.parse(JSON.stringify(known));
+      },
+    };
+    const identity = { schema: 1, environment: 'test', logOrigin: ORIGIN, createdAt: 0 };
+    return { identity, log, epochs, witnessing } as unknown as Store;
+  }
+}
+
+interface Opened {
+  witnessing: Witnessing;
+  lines: Record<string, unknown>[];
+}
+
+async function open(
+  t: Test,
+  log: TestLog,
+  policy: string,
+  options: Partial<WitnessingOptions> = {},
+): Promise<Opened> {
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const witnessing = await openWitnessing({
+    policy: parseWitnessPolicy(policy),
+    store: log.store,
+    intervalMs: 5,
+    ca: undefined,
+    clock: () => Date.now(),
+    logger,
+    onFatal: (error) => t.fail(String(error)),
+    ...options,
+  });
+  t.teardown(() => witnessing.close());
+  witnessing.start();
+  return { witnessing, lines };
+}
+
+const eventsOf = (lines: Opened['lines']) =>
+  lines.flatMap(({ event }) => (typeof event === 'string' ? [event] : []));
+
+function cosignersOf(text: string | undefined, witnesses: readonly TestWitness[]): string[] {
+  const note = parseNote(text ?? '');
+  const cosigners = witnesses.map(({ cosigner }) => cosigner);
+  return note ? cosignaturesIn(note, cosigners).map(({ cosigner }) => cosigner.name.slice(0, 1)) : [];
+}
+
+t.test('growth is cosigned by every witness, and what they said is kept', async (t) => {
+  const log = new TestLog();
+  const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+  const policy = `${a.line('a')}${b.line('b')}group both all a b\nquorum both\n`;
+  const { witnessing } = await open(t, log, policy);
+  for (const leaves of [1, 4, 300]) {
+    log.grow(leaves);
+    await until('it is witnessed', () => log.known.witnessed?.treeSize === log.edge.size);
+    t.strictSame(cosignersOf(log.known.witnessed?.checkpoint, [a, b]), ['a', 'b']);
+    t.ok(
+      log.known.witnessed?.checkpoint.startsWith(log.head?.checkpoint ?? ' '),
+      'the lines of the log come first',
+    );
+  }
+  t.strictSame(
+    a.asked.map(({ oldSize }) => oldSize),
+    [0, 1, 5],
+    'each is asked from the tree that it holds, and once',
+  );
+  t.match(witnessing.status, {
+    witnesses: [
+      { name: 'a', isAsked: true, treeSize: 305, cosignedAt: Number, trouble: undefined },
+      { name: 'b', treeSize: 305 },
+    ],
+    witnessed: { treeSize: 305, at: Number },
+  });
+  t.notOk(witnessing.isForked);
+  t.ok(Buffer.byteLength(a.bodies.at(-1) ?? '') < 16 * 1024, 'every witness takes so much');
+});
+
+t.test('a witness sees the lines of keys that the policy lists, or of all Ed25519 keys', async (t) => {
+  const log = new TestLog();
+  const [first, ecdsa, third] = log.keys.map((key) => encodeVkey(ORIGIN, key));
+  log.grow(3);
+  const signatures = parseNote(log.head?.checkpoint ?? '')?.signatures ?? [];
+  const cases: [lines: string, expected: (typeof signatures)[number][]][] = [
+    ['', [signatures[0], signatures[2]] as typeof signatures],
+    [`log ${third}\n`, [signatures[2]] as typeof signatures],
+    [
+      `log ${encodeVkey('another.example/log', log.keys[0] ?? makeKey('ed25519', 'x'))}\nlog ${ecdsa}\n`,
+      [signatures[0], signatures[2]] as typeof signatures,
+    ],
+    [`log ${first}\nlog ${third}\n`, [signatures[0], signatures[2]] as typeof signatures],
+  ];
+  for (const [lines, expected] of cases) {
+    const a = await TestWitness.open(t, 'a');
+    log.known = { witnesses: {} };
+    const { witnessing } = await open(t, log, `${lines}${a.line('a')}quorum a\n`);
+    await until('it is asked', () => log.known.witnessed !== undefined);
+    await witnessing.close();
+    t.strictSame(parseNote(a.asked[0]?.checkpoint ?? '')?.signatures, expected, lines);
+    t.strictSame(parseNote(log.known.witnessed?.checkpoint ?? '')?.signatures.length, 4, 'the log keeps all');
+  }
+});
+
+t.test('a checkpoint that no Ed25519 key signed is shown to nobody', async (t) => {
+  const log = new TestLog();
+  log.signers = log.keys.slice(1, 2);
+  const a = await TestWitness.open(t, 'a');
+  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  log.grow(2);
+  await until('it says so', () => lines.some(({ msg }) => /no Ed25519 key/.test(String(msg))));
+  t.equal(a.asked.length, 0);
+});
+
+t.test('resynchronizes with the size that a witness holds', async (t) => {
+  const log = new TestLog();
+  const a = await TestWitness.open(t, 'a');
+  log.grow(5);
+  a.held = { treeSize: 5, root: rootOf(log.edge) };
+  log.grow(7);
+  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  await until('it is witnessed', () => log.known.witnessed?.treeSize === 12);
+  t.strictSame(
+    a.asked.map(({ oldSize }) => oldSize),
+    [0, 5],
+  );
+  t.strictSame(eventsOf(lines), []);
+  // It lost its memory: what it says it holds is where the proof begins.
+  a.held = { treeSize: 0, root: rootOf(emptyEdge()) };
+  log.grow(1);
+  await until('it is witnessed', () => log.known.witnessed?.treeSize === 13);
+  t.strictSame(
+    a.asked.map(({ oldSize }) => oldSize),
+    [0, 5, 12, 0],
+  );
+});
+
+t.test('what was known survives a restart; a cosignature is made anew only once it is old', async (t) => {
+  const log = new TestLog();
+  const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+  const policy = `${a.line('a')}${b.line('b')}quorum b\n`;
+  b.misbehaving = misbehave(500);
+  log.grow(9);
+  const first = await open(t, log, policy);
+  await until('one has cosigned', () => log.known.cosigned?.treeSize === 9);
+  await until('and the other failed', () => eventsOf(first.lines).includes('witness_failing'));
+  await first.witnessing.close();
+  t.equal(log.known.witnessed, undefined, 'the quorum has not');
+  b.misbehaving = undefined;
+  const asked = a.asked.length;
+  const second = await open(t, log, policy);
+  await until('the quorum has', () => log.known.witnessed?.treeSize === 9);
+  t.strictSame(cosignersOf(log.known.witnessed?.checkpoint, [a, b]), ['a', 'b'], 'both lines are there');
+  await second.witnessing.close();
+  t.equal(a.asked.length, asked, 'a has cosigned this one');
+  let now = Date.now();
+  const third = await open(t, log, policy, { clock: () => now });
+  now += 3_600_001;
+  await until('it is asked again', () => a.asked.length > asked);
+  t.equal(a.asked.at(-1)?.oldSize, 9);
+  await third.witnessing.close();
+});
+
+const contradictions: Record<string, (witness: TestWitness, log: TestLog) => void> = {
+  'another tree of the same size': (witness, log) => {
+    witness.held = { treeSize: log.edge.size, root: Buffer.alloc(32, 1) };
+  },
+  'another history, grown since': (witness, log) => {
+    witness.held = { treeSize: log.edge.size, root: rootOf(log.edge) };
+    log.restart();
+    log.grow(20, 'other ');
+  },
+  'an older copy of the log': (witness, log) => {
+    witness.held = { treeSize: log.edge.size, root: rootOf(log.edge) };
+    log.restart();
+    log.grow(4);
+  },
+  'status 409 without a size': (witness) => {
+    witness.misbehaving = misbehave(409);
+  },
+  'status 409 with the size that was asked from': (witness) => {
+    witness.misbehaving = (res, asked) =>
+      misbehave(409, `${asked.oldSize}\n`, 'text/x.tlog.size')(res, asked);
+  },
+  'status 422': (witness) => {
+    witness.misbehaving = misbehave(422, 'no\n');
+  },
+};
+for (const [what, prepare] of Object.entries(contradictions)) {
+  t.test(`fork alarm: ${what}`, async (t) => {
+    const log = new TestLog();
+    log.grow(8);
+    const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+    prepare(a, log);
+    const policy = `${a.line('a')}${b.line('b')}quorum b\n`;
+    const { witnessing, lines } = await open(t, log, policy);
+    await until('the alarm is kept', () => log.known.witnesses[a.vkey]?.contradiction !== undefined);
+    t.ok(witnessing.isForked);
+    t.match(
+      lines.find(({ event }) => event === 'fork_alarm'),
+      {
+        level: 50,
+        witness: 'a',
+        msg: /the witness a holds another history of the log: it .*; nothing is sealed$/,
+      },
+    );
+    t.match(witnessing.status.witnesses[0], { name: 'a', contradiction: { detail: /^it / } });
+    const asked = a.asked.length + b.asked.length;
+    log.grow(1);
+    await witnessing.close();
+    const again = await open(t, log, policy);
+    t.ok(again.witnessing.isForked, 'it survives a restart');
+    t.strictSame(eventsOf(again.lines), ['fork_alarm'], 'and is said again');
+    await again.witnessing.close();
+    t.equal(a.asked.length + b.asked.length, asked, 'nobody is asked to cosign the fork');
+    const without = await open(t, log, `${b.line('b')}quorum b\n`);
+    t.notOk(without.witnessing.isForked, 'an administrator took the witness out');
+    await until('the others go on', () => log.known.witnessed?.treeSize === log.edge.size);
+    t.notOk(a.vkey in log.known.witnesses, 'nothing is known of the witness any more');
+  });
+}
+
+const troubles: Record<string, [(witness: TestWitness) => void, code: string, tries: number]> = {
+  'status 500': [(a) => (a.misbehaving = misbehave(500)), 'faulty', 3],
+  'status 400': [(a) => (a.misbehaving = misbehave(400)), 'faulty', 3],
+  'a redirect': [
+    (a) => (a.misbehaving = (res) => void res.writeHead(307, { Location: a.url }).end()),
+    'faulty',
+    3,
+  ],
+  'status 404': [(a) => (a.misbehaving = misbehave(404)), 'unknown_log', 1],
+  'status 403': [(a) => (a.misbehaving = misbehave(403)), 'unknown_log', 1],
+  'status 429': [(a) => (a.misbehaving = misbehave(429)), 'too_often', 1],
+  'no line': [(a) => (a.misbehaving = misbehave(200, 'ok\n')), 'faulty', 3],
+  'an endless answer': [(a) => (a.misbehaving = misbehave(200, 'x'.repeat(100_000))), 'unreachable', 3],
+  'the line of another checkpoint': [
+    (a) =>
+      (a.misbehaving = misbehave(
+        200,
+        a.answerFor(encodeCheckpoint({ origin: ORIGIN, treeSize: 1, root: Buffer.alloc(32) })),
+      )),
+    'invalid_cosignature',
+    1,
+  ],
+  'other sizes each time': [
+    (a) =>
+      (a.misbehaving = (res, asked) =>
+        misbehave(409, `${asked.oldSize === 0 ? 1 : asked.oldSize - 1}\n`, 'text/x.tlog.size')(res, asked)),
+    'faulty',
+    3,
+  ],
+  'a connection that breaks': [(a) => (a.misbehaving = (res) => void res.destroy()), 'unreachable', 3],
+};
+for (const [what, [prepare, code, tries]] of Object.entries(troubles)) {
+  t.test(`${what}: the others go on, and it is asked again`, async (t) => {
+    const log = new TestLog();
+    log.grow(3);
+    const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+    prepare(a);
+    const policy = `${a.line('a')}${b.line('b')}group one any a b\nquorum one\n`;
+    const { witnessing, lines } = await open(t, log, policy, { intervalMs: 100_000 });
+    await until('the other has cosigned', () => log.known.witnessed?.treeSize === 3);
+    t.match(witnessing.status.witnesses, [{ trouble: { code } }, { treeSize: 3, trouble: undefined }]);
+    t.equal(a.asked.length, tries);
+    t.strictSame(eventsOf(lines), ['witness_failing']);
+    t.notOk(witnessing.isForked);
+    await witnessing.close();
+    a.misbehaving = undefined;
+    const again = await open(t, log, policy);
+    await until('it cosigns', () => log.known.witnesses[a.vkey]?.treeSize === 3);
+    t.strictSame(cosignersOf(log.known.cosigned?.checkpoint, [a, b]), ['a', 'b']);
+    await again.witnessing.close();
+  });
+}
+
+t.test('trouble is said once, and its end too', async (t) => {
+  const log = new TestLog();
+  log.grow(3);
+  const a = await TestWitness.open(t, 'a');
+  a.misbehaving = misbehave(404);
+  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  await until('it is asked often', () => a.asked.length > 4);
+  a.misbehaving = undefined;
+  await until('it is witnessed', () => log.known.witnessed?.treeSize === 3);
+  t.strictSame(eventsOf(lines), ['witness_failing', 'witness_back']);
+});
+
+t.test('a witness that was asked too often is spared longer and longer', async (t) => {
+  const log = new TestLog();
+  log.grow(3);
+  const a = await TestWitness.open(t, 'a');
+  a.misbehaving = misbehave(429);
+  const times: number[] = [];
+  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`, { intervalMs: 20 });
+  for (let n = 1; n <= 4; n++) {
+    await until('it is asked again', () => a.asked.length >= n);
+    times.push(performance.now());
+  }
+  await witnessing.close();
+  const [first = 0, , , last = 0] = times;
+  t.ok(last - first >= 40 + 80 + 160 - 60, `${last - first} ms`);
+});
+
+t.test('damaged tiles are not held against a witness, and no fork is said to be one', async (t) => {
+  const log = new TestLog();
+  log.grow(300);
+  const a = await TestWitness.open(t, 'a');
+  a.held = { treeSize: 5, root: Buffer.alloc(32) };
+  log.known = { witnesses: { [a.vkey]: { treeSize: 5 } } };
+  log.damage();
+  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  await until('it is noticed', () => witnessing.status.witnesses[0]?.trouble?.code === 'log_damaged');
+  t.equal(a.asked.length, 0);
+  t.notOk(witnessing.isForked);
+});
+
+t.test('a witness without a URL is not asked, and the daemon stops while one hangs', async (t) => {
+  const log = new TestLog();
+  log.grow(3);
+  const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+  b.misbehaving = () => {};
+  const { witnessing } = await open(t, log, `${a.line('a', '')}${b.line('b')}quorum a\n`);
+  await until('it is asked', () => b.asked.length > 0);
+  await witnessing.close();
+  t.equal(a.asked.length, 0);
+  t.match(witnessing.status.witnesses[0], { name: 'a', isAsked: false, treeSize: 0 });
+});
