@@ -6,7 +6,7 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import type { Config } from './config.ts';
 
 /** What an epoch is made from. */
-type Terms = Pick<Config, 'kms' | 'timestamp'>;
+type Terms = Pick<Config, 'kms' | 'timestamp' | 'witness'>;
 
 /**
  * Holds the configuration to the log: it must be what the epoch in force at that time was planned with, or the planned one.
@@ -28,7 +28,10 @@ export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Ep
 }
 
 /** Where a configuration, already that of the planned epoch, contradicts this one: a line for each difference. */
-export function differences({ kms, timestamp }: Terms, { keys, quorum, timestamps }: Epoch): string[] {
+export function differences(
+  { kms, timestamp, witness }: Terms,
+  { keys, quorum, timestamps }: Epoch,
+): string[] {
   const configured = kms.partitions.map(kmsKeyId);
   const held = keys.map(({ region, partition }) => kmsKeyId({ region, keyLabel: partition }));
   const added = configured.filter((name) => !held.includes(name));
@@ -42,7 +45,15 @@ export function differences({ kms, timestamp }: Terms, { keys, quorum, timestamp
     ...(required === (timestamps === 'required')
       ? []
       : [`timestamp.authorities: ${required ? 'some, in this epoch none' : 'none, in this epoch required'}`]),
+    ...(witness.policy === undefined || canBeWitnessed(keys)
+      ? []
+      : ['witness.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other']),
   ];
+}
+
+/** Whether witnesses accept what these keys sign. */
+export function canBeWitnessed(keys: Epoch['keys']): boolean {
+  return keys.some(({ algorithm }) => algorithm === 'ed25519');
 }
 
 /** What is planned may be configured already, but the epoch in force must be served to its end. */

@@ -5,6 +5,7 @@ import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { meetsQuorum } from '../log/quorum.ts';
+import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { leavesOf } from './document.ts';
 import { noteOf } from './keys.ts';
 import type { ConfigTables } from './schema.ts';
@@ -35,6 +36,7 @@ interface NamedFile {
   expected: string;
   isCredential?: true;
   hasCertificates?: true;
+  hasPolicy?: true;
 }
 
 interface Fault {
@@ -96,18 +98,29 @@ export function credentialFile(name: string, environment: string): string {
 const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-function whyUnusable({ file, hasCertificates }: NamedFile): string | undefined {
+function whyUnusable({ file, hasCertificates, hasPolicy }: NamedFile): string | undefined {
   try {
     accessSync(file, constants.R_OK);
     if (!statSync(file).isFile()) return `cannot read ${file} (not a file)`;
   } catch (cause) {
     return `cannot read ${file} (${systemReason(cause)})`;
   }
+  if (hasPolicy) return policyFault(file);
   if (!hasCertificates) return undefined;
   const certificates = readFileSync(file, 'latin1').match(CERTIFICATE) ?? [];
   if (certificates.length === 0) return `there is no certificate in ${file}`;
   const bad = certificates.findIndex((pem) => !isCertificate(pem));
   return bad < 0 ? undefined : `certificate ${bad + 1} of ${file} cannot be read`;
+}
+
+function policyFault(file: string): string | undefined {
+  try {
+    parseWitnessPolicy(readFileSync(file, 'utf8'));
+    return undefined;
+  } catch (error) {
+    if (error instanceof WitnessPolicyError) return `${file} is no witness policy: ${error.message}`;
+    throw error;
+  }
 }
 
 function isCertificate(pem: string): boolean {

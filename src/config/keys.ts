@@ -13,6 +13,8 @@ export interface NamedFile {
   isCredential?: true;
   /** The file holds certificates in PEM. */
   hasCertificates?: true;
+  /** The file holds a witness policy. */
+  hasPolicy?: true;
 }
 
 /** What the schema says of a key or of its type, beyond what zod keeps. */
@@ -138,6 +140,12 @@ export function pemFile(what: string, options: Pick<NamedFile, 'hasCertificates'
   const expected = `a PEM file${options.hasCertificates ? ' with certificates' : ''}, readable to this user`;
   return path(`the PEM file with ${what}`, { expected, ...options });
 }
+
+/** The path of a witness policy. */
+export const policyFile = path('the policy that names the witnesses (C2SP tlog-policy)', {
+  expected: 'a witness policy (C2SP tlog-policy), readable to this user',
+  hasPolicy: true,
+});
 
 /** The name of a systemd credential. */
 export function credential(what: string, expected: string) {

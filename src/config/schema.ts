@@ -21,6 +21,7 @@ import {
   omissible,
   path,
   pemFile,
+  policyFile,
   publicUrl,
   section,
   share,
@@ -263,6 +264,14 @@ export const configSchema = table({
       '100ms',
       '1h',
     ).prefault('10s'),
+  }),
+  witness: section({
+    policy: omissible(policyFile, 'no witness is asked'),
+    intervalMs: duration('how long after a round all witnesses are asked again', '100ms', '24h').prefault(
+      '60s',
+    ),
+    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
+    publicCas: flag(PUBLIC_CAS).prefault(true),
   }),
   sources: section({
     allow: allowList.prefault([]),

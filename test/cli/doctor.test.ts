@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
+import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { acquireLock } from '../../src/store/lock.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
@@ -13,6 +14,7 @@ import { askAdmin } from '../support/admin.ts';
 import { DAY_MS, softKey } from '../support/authority.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { makeKey } from '../support/sealing.ts';
 import { changePin, takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
@@ -77,6 +79,16 @@ function endingIn(days: number): Break {
     return () => renameSync(`${file}.away`, file);
   };
 }
+
+/** Has the log witnessed, by that policy. */
+function witnessedBy(policy: string): Break {
+  return (sandbox) => {
+    writeFileSync(join(sandbox.dir, 'policy'), policy);
+    return editConfig((text) => `${text}\n[witness]\npolicy = "policy"\n`)(sandbox);
+  };
+}
+
+const strangersKey = encodeVkey('seal.example.com/sandbox/2026', makeKey('ed25519', 'x'));
 
 interface Case {
   name: string;
@@ -170,6 +182,21 @@ const CASES: Case[] = [
       check: 'epoch',
       detail: /ap\/sandbox-2026 is no partition of this epoch/,
       remedy: /pdfseal epochs plan/,
+    },
+  },
+  {
+    name: 'a witness policy with a mistake',
+    breaks: witnessedBy('quorum sites\n'),
+    says: { check: 'config', detail: /is no witness policy: line 1: "sites" is no witness/, remedy: /./ },
+  },
+  {
+    name: 'a witness policy that lists another key of the log',
+    breaks: witnessedBy(`log ${strangersKey}\nquorum none\n`),
+    says: {
+      check: 'witness policy',
+      verdict: 'warning',
+      detail: /lists seal\.example\.com\/sandbox\/2026 with other keys than the epoch has/,
+      remedy: /log seal\.example\.com\/sandbox\/2026\+[0-9a-f]{8}\+A/,
     },
   },
   {

@@ -10,7 +10,7 @@ const [eu, us, ap] = ['eu', 'us', 'ap'].map((region) => {
   return key;
 }) as [Epoch['keys'][number], Epoch['keys'][number], Epoch['keys'][number]];
 
-function configOf(regions: string[], quorum: string, stamped = false): Config {
+function configOf(regions: string[], quorum: string, stamped = false, more = ''): Config {
   const token = (list: string, region: string) =>
     `[[${list}]]\nregion = "${region}"\nmodule = "/hsm.so"\ntoken_label = "t"\nkey_label = "log"\npin_file = "pin"\n`;
   return parseConfig(
@@ -23,7 +23,7 @@ authorities = [${stamped ? '"built-in"' : ''}]
 ${token('timestamp.keys', 'eu')}
 [kms]
 quorum = ${quorum}
-${regions.map((region) => token('kms.partitions', region)).join('')}`,
+${regions.map((region) => token('kms.partitions', region)).join('')}${more}`,
     '/etc/test.toml',
   );
 }
@@ -33,6 +33,9 @@ function planned(first: Epoch, second: Epoch): Epochs {
 }
 
 const both = firstEpoch([eu, us]);
+const WITNESSED = '[witness]\npolicy = "w.policy"\n';
+const ecdsa = firstEpoch(['eu', 'us'].map((region) => makeKey('ecdsa-p256', region)));
+const oneOfTwo = { ...both, keys: [...both.keys.slice(0, 1), ...ecdsa.keys.slice(1)] };
 const refusals: Record<string, [Config, Epochs, RegExp[]]> = {
   'another quorum': [
     configOf(['eu', 'us'], '2'),
@@ -48,6 +51,11 @@ const refusals: Record<string, [Config, Epochs, RegExp[]]> = {
     configOf(['eu', 'us'], '1', true),
     { revision: 0, list: [both] },
     [/^timestamp\.authorities: some, in this epoch none$/m, /pdfseal epochs plan --config \/etc\/test\.toml/],
+  ],
+  'witnesses, and no key that they accept': [
+    configOf(['eu', 'us'], '1', false, WITNESSED),
+    { revision: 0, list: [ecdsa] },
+    [/^witness\.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other$/m],
   ],
   'neither of both epochs': [
     configOf(['eu', 'us'], '2'),
@@ -89,4 +97,7 @@ t.test('good: what is in force, or is planned; whatever the labels are', async (
   t.doesNotThrow(() => agrees(next, epochs));
   t.doesNotThrow(() => agrees(next, epochs, SWITCH));
   t.throws(() => agrees(configOf(['eu', 'us'], '1'), epochs, SWITCH), { message: /ap\/log is missing/ });
+  t.doesNotThrow(() => agrees(configOf(['eu', 'us'], '1'), { revision: 0, list: [ecdsa] }));
+  const witnessed = configOf(['eu', 'us'], '1', false, WITNESSED);
+  t.doesNotThrow(() => agrees(witnessed, { revision: 0, list: [oneOfTwo] }), 'one Ed25519 key is enough');
 });

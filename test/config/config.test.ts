@@ -62,7 +62,7 @@ t.test('production.toml explains every key, and says its default', async (t) => 
 });
 
 /** Of two keys either, and files that are there only where somebody put one. */
-const WITHOUT_DEFAULT = /^(token_serial|pin_file|ca_file) /;
+const WITHOUT_DEFAULT = /^(token_serial|pin_file|ca_file|policy(?= = "[^"]*\.policy")) /;
 
 t.test('defaults, units and relative paths', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
@@ -465,6 +465,20 @@ t.test('files with certificate authorities', async (t) => {
     faultsOf(`${remote}tls_ca_file = "none.pem"`),
     /remotes\.acme\.tls_ca_file: there is no certificate/,
   );
+});
+
+t.test('the witness policy', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234', 'c.toml': `${MINIMAL}\n[witness]\npolicy = "p"\n` });
+  const faultOf = () => messageOf(() => loadConfig(join(dir, 'c.toml')));
+  const where =
+    /c\.toml:14: witness\.policy: .*; expected a witness policy \(C2SP tlog-policy\), readable to this user$/;
+  t.match(faultOf(), where);
+  t.match(faultOf(), /cannot read .*\/p \(no such file/);
+  writeFileSync(join(dir, 'p'), '# nobody yet\nquorum any\n');
+  t.match(faultOf(), where);
+  t.match(faultOf(), /\/p is no witness policy: line 2: "any" is no witness or group of a line above/);
+  writeFileSync(join(dir, 'p'), 'quorum none\n');
+  t.equal(faultOf(), '');
 });
 
 t.test('files that time-stamps need', async (t) => {

@@ -1,5 +1,6 @@
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import type { HealthPart } from '../../admin/status/section.ts';
+import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
@@ -76,12 +77,30 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
             'read the log of the daemon; check the address of the authority, its roots and the network',
           );
     }),
+    ...(status.witnesses?.members ?? []).map(judgeWitness),
     judgeEngine(hash.engine, hash.kernels),
   ];
 }
 
 function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {
   return ready ? good(name, detail) : bad(name, detail, remedy);
+}
+
+const WITNESS_REMEDIES: Readonly<Record<string, string>> = {
+  unknown_log:
+    'have the operator of the witness add this log with a key of the epoch; pdfseal trust export shows the keys',
+  too_often: 'raise witness.interval to what the operator of the witness allows',
+  invalid_cosignature: 'compare the key of the witness in the policy with the one that the witness publishes',
+  log_damaged: 'run `pdfseal check`: its last line says what to do',
+};
+
+/** A contradiction is a part of its own. */
+function judgeWitness({ name, state, trouble = '', detail = '', ...known }: PresentedWitness): Diagnosis {
+  const check = `witness ${name}`;
+  const held = `it holds ${known.tree_size} leaves${known.cosigned_at ? `, cosigned ${known.cosigned_at}` : ''}`;
+  if (state !== 'failing' && state !== 'contradiction') return good(check, `${state}; ${held}`);
+  const remedy = WITNESS_REMEDIES[trouble] ?? 'check its URL in the policy, witness.ca_file and the network';
+  return warning(check, `${trouble || state}: ${detail}; ${held}`, remedy);
 }
 
 const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {

@@ -12,6 +12,7 @@ import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { diagnoseWitnesses } from './witnessDiagnosis.ts';
 
 /** A warning begins at this multiple of storage.free_bytes_min. */
 const FREE_WARNING = 4;
@@ -32,14 +33,16 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const head = await store.log.head();
       const waiting = await store.jobs.waitingCount();
       const epochs = await store.epochs.newest();
-      const { keys } = termAt(epochs, systemClock()).epoch;
+      const { epoch } = termAt(epochs, systemClock());
+      const { keys } = epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
       const sealed = await diagnoseSeal(store);
       const disk = await diagnoseDisk(config);
       const doubt = await doubtOf(store, config.log.lastCheckpointFile);
       const rollback = doubt && bad('last checkpoint', doubt.reason, doubt.remedy);
       const found = [good('store', detail), ...(rollback ? [rollback] : []), ...sealed];
-      return { diagnoses: [...found, ...diagnoseEpoch(config, epochs), disk], keys };
+      const ofWitnesses = await diagnoseWitnesses(config, store, epoch);
+      return { diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...ofWitnesses, disk], keys };
     });
   } catch (error) {
     if (!(error instanceof OperatorError)) {

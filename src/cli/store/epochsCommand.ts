@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { differences } from '../../config/agreement.ts';
+import { canBeWitnessed, differences } from '../../config/agreement.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
@@ -142,6 +142,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
     const epoch = epochOf(config, from, keys);
     assertChanges(config, epoch, inForce);
+    assertFitsWitnesses(config, epoch);
     assertAhead(from, (await store.log.head())?.sealedAt);
     const after = [...before.list, epoch];
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
@@ -214,6 +215,15 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
   throw new OperatorError(
     'nothing would change: the epoch in force already has these keys, this quorum and these time-stamps',
   );
+}
+
+/** Everything else in the epoch comes from the configuration, so it agrees. */
+function assertFitsWitnesses(config: Config, epoch: Epoch): void {
+  const [fault] = differences(config, epoch);
+  if (fault !== undefined)
+    throw new OperatorError(`${fault}: repeat the command with --algorithm ed25519 for at least one new key`);
+  if (config.log.public && !canBeWitnessed(epoch.keys))
+    note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
 }
 
 interface EpochsChange {
