@@ -16,6 +16,7 @@ import type { Timestamping } from '../seal/timestamping.ts';
 import type { Store } from '../store/store.ts';
 import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
+import type { Witnessing } from '../watch/witnessing.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
 import type { Drills } from './drills.ts';
 import { canaryPart, presentCanary } from './status/canarySection.ts';
@@ -30,6 +31,7 @@ import { type HealthPart, healthPart } from './status/section.ts';
 import { presentTimestamps, timestampsPart } from './status/timestampsSection.ts';
 import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.ts';
 import { presentWebhooks } from './status/webhooksSection.ts';
+import { presentWitnesses, witnessesPart } from './status/witnessesSection.ts';
 import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
@@ -50,6 +52,7 @@ export interface StatusSources {
   documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
+  witnessing: Pick<Witnessing, 'isForked' | 'status'> | undefined;
   certificates: CertificateSources;
   tls: Pick<TlsCertificates, 'certificates'> | undefined;
   canary: Pick<Canary, 'status'>;
@@ -78,7 +81,8 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, storeDir, sealer, partitions, timestamping, scanner, canary, clock } = this.#sources;
+    const { store, storeDir, sealer, partitions, timestamping, scanner, witnessing, canary, clock } =
+      this.#sources;
     const now = clock();
     const waiting = sealer.waiting;
     const head = await store.log.head();
@@ -95,6 +99,7 @@ export class StatusReader {
       queue: presentQueue(waiting, this.#sources.queueJobsMax()),
       partitions: presentPartitions(partitions, this.#sources.quorum(), this.#sources.drills),
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
+      ...(witnessing && { witnesses: presentWitnesses(witnessing) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
       sources: presentSources(this.#sources.sources),
       copies: await this.#readCopies(),
@@ -158,6 +163,7 @@ function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean)
     canaryPart(status.canary),
     partitionsPart(status.partitions, canSign),
     timestampsPart(status.timestamps),
+    ...witnessesPart(status.witnesses),
     scannerPart(status.scanner),
     queuePart(status.queue),
     storePart(status.store),

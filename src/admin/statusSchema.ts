@@ -26,6 +26,7 @@ import { healthPartSchema, plain, type StatusMetric, WIRE } from './status/secti
 import { TIMESTAMP_METRICS, timestampsSchema } from './status/timestampsSection.ts';
 import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './status/upkeepSection.ts';
 import { WEBHOOK_METRICS, webhooksSchema } from './status/webhooksSection.ts';
+import { WITNESS_METRICS, witnessesSchema } from './status/witnessesSection.ts';
 
 const { seconds, time } = WIRE;
 
@@ -61,6 +62,7 @@ const status = z.object({
   audit: auditSchema,
   log: logSchema,
   witness: lastCheckpointSchema,
+  witnesses: witnessesSchema.exactOptional(),
   upkeep: upkeepSchema,
   store: storeSchema,
   hash: hashSchema,
@@ -118,6 +120,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('audit', AUDIT_METRICS),
   ...of('log', LOG_METRICS),
   ...of('witness', LAST_CHECKPOINT_METRICS),
+  ...of('witnesses', WITNESS_METRICS),
   ...of('store', STORE_METRICS),
   ...of('upkeep', UPKEEP_METRICS),
 ];

@@ -1,4 +1,5 @@
 /** Opens the parts of the daemon that take more than their options from the configuration. */
+import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
@@ -9,6 +10,7 @@ import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { readAuthorities } from '../net/httpClient.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates } from '../net/tls.ts';
@@ -19,6 +21,7 @@ import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
 import { openTrustedClock, type TrustedClock } from '../tsa/trustedClock.ts';
 import { startExpiryWarnings } from '../watch/expiryWarnings.ts';
+import { openWitnessing, type Witnessing, type WitnessingOptions } from '../watch/witnessing.ts';
 import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
 
 /** Without time-stamps, the system clock is trusted as it is. */
@@ -114,6 +117,21 @@ export async function openFetching(
   parts.defer(() => fetching.close());
   await fetching.start();
   return fetching;
+}
+
+/** Undefined where no witness is asked. It begins to ask when it is started. */
+export async function openWitnessingOf(
+  { witness }: Config,
+  shared: Pick<WitnessingOptions, 'store' | 'logger' | 'onFatal'>,
+  parts: AsyncDisposableStack,
+): Promise<Witnessing | undefined> {
+  if (witness.policy === undefined) return undefined;
+  // The check of the configuration has read it.
+  const policy = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'));
+  const { intervalMs } = witness;
+  const ca = readAuthorities(witness);
+  const options = { ...shared, policy, intervalMs, ca, clock: systemClock };
+  return parts.adopt(await openWitnessing(options), (open) => open.close());
 }
 
 export function openDeliverer(

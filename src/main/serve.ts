@@ -42,6 +42,7 @@ import {
   openServer,
   openTimestampingOf,
   openTlsOf,
+  openWitnessingOf,
 } from './parts.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 
@@ -121,6 +122,7 @@ export async function serve(config: Config): Promise<void> {
   );
   // Not awaited, as the record of the start below.
   completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
+  const witnessing = await openWitnessingOf(config, { store, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const { engine, calibration } = chooseEngine(config.hash.engine, logger);
@@ -147,6 +149,7 @@ export async function serve(config: Config): Promise<void> {
       store,
       signing,
       ...(timestamping && { timestamping }),
+      isForked: () => witnessing?.isForked === true,
       diskSpace,
       ...config.sealing,
       get queueJobsMax() {
@@ -240,6 +243,7 @@ export async function serve(config: Config): Promise<void> {
         copies,
         limits,
         lastCheckpoint,
+        witnessing,
         time,
         webhooks,
         tls,
@@ -282,6 +286,7 @@ export async function serve(config: Config): Promise<void> {
     'listening',
   );
   canary.start();
+  witnessing?.start();
 
   supervision.ready();
 

@@ -138,6 +138,18 @@ const CASES: Record<string, Case> = {
       },
     ],
   },
+  PdfsealdForkAlarm: {
+    fires: { pdfseal_fork_alarm: '1x60' },
+    silent: [{ pdfseal_fork_alarm: '0x60' }, { 'pdfseal_cosigner_up{witness="a"}': '1x60' }],
+  },
+  PdfsealdWitnessFails: {
+    fires: { 'pdfseal_cosigner_up{witness="a"}': '0x60', 'pdfseal_cosigner_up{witness="b"}': '1x60' },
+    silent: [{ 'pdfseal_cosigner_up{witness="a"}': '0x50 1x20' }],
+  },
+  PdfsealdNotWitnessed: {
+    fires: ago('pdfseal_witnessed_timestamp_seconds', 3 * HOUR),
+    silent: [ago('pdfseal_witnessed_timestamp_seconds', HOUR)],
+  },
   PdfsealdJobsFail: {
     fires: { 'pdfseal_jobs_failed_total{code="kms_partition_unavailable"}': LATELY },
     silent: [

@@ -1,0 +1,126 @@
+import { z } from 'zod';
+import { toRfc3339 } from '../../base/clock.ts';
+import type { Witnessing, WitnessStatus } from '../../watch/witnessing.ts';
+import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+
+const { count, time } = WIRE;
+
+const STATES = ['cosigning', 'waiting', 'failing', 'not_asked', 'contradiction'] as const;
+
+const memberSchema = z.object({
+  name: z.string().describe('Its name in the policy.'),
+  state: z.enum(STATES),
+  tree_size: count.describe('Of the newest tree of the log that it holds.'),
+  cosigned_at: time.exactOptional(),
+  trouble: z.string().exactOptional(),
+  detail: z.string().exactOptional(),
+});
+export type PresentedWitness = z.infer<typeof memberSchema>;
+
+export const witnessesSchema = z
+  .object({
+    fork_alarm: z
+      .boolean()
+      .describe('Whether a witness holds another history of the log: then nothing is sealed.'),
+    witnessed: z
+      .object({ tree_size: count, cosigned_at: time })
+      .exactOptional()
+      .describe('The newest checkpoint that the quorum of the policy has cosigned.'),
+    members: z.array(memberSchema),
+  })
+  .describe('Absent where no witness is asked.');
+export type PresentedWitnesses = z.infer<typeof witnessesSchema>;
+
+export function presentWitnesses({
+  isForked,
+  status,
+}: Pick<Witnessing, 'isForked' | 'status'>): PresentedWitnesses {
+  const { witnesses, witnessed } = status;
+  return {
+    fork_alarm: isForked,
+    ...(witnessed && { witnessed: { tree_size: witnessed.treeSize, cosigned_at: toRfc3339(witnessed.at) } }),
+    members: witnesses.map(presentWitness),
+  };
+}
+
+function presentWitness(status: WitnessStatus): PresentedWitness {
+  const { name, treeSize, cosignedAt, trouble, contradiction } = status;
+  const detail = contradiction?.detail ?? trouble?.detail;
+  return {
+    name,
+    state: stateOf(status),
+    tree_size: treeSize,
+    ...(cosignedAt !== undefined && { cosigned_at: toRfc3339(cosignedAt * 1000) }),
+    ...(trouble && { trouble: trouble.code }),
+    ...(detail !== undefined && { detail }),
+  };
+}
+
+function stateOf({ isAsked, cosignedAt, trouble, contradiction }: WitnessStatus): PresentedWitness['state'] {
+  if (contradiction !== undefined) return 'contradiction';
+  if (trouble !== undefined) return 'failing';
+  if (!isAsked) return 'not_asked';
+  return cosignedAt === undefined ? 'waiting' : 'cosigning';
+}
+
+/** Undefined where no witness is asked. */
+export function witnessesPart(status: PresentedWitnesses | undefined): HealthPart[] {
+  if (status === undefined) return [];
+  const { members, witnessed, fork_alarm: isForked } = status;
+  const forks = members.flatMap(({ name, state, detail }) =>
+    state === 'contradiction' ? [`${name} holds another history of the log: ${detail}`] : [],
+  );
+  const cosigning = members.filter(({ state }) => state === 'cosigning').length;
+  const newest = witnessed
+    ? `the newest witnessed checkpoint has ${witnessed.tree_size} leaves, ${witnessed.cosigned_at}`
+    : 'no checkpoint is witnessed yet';
+  const detail = isForked ? forks.join('; ') : `${cosigning} of ${members.length} cosign; ${newest}`;
+  const remedy =
+    'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"';
+  return [healthPart('witnesses', !isForked, detail, remedy)];
+}
+
+type Section = PresentedWitnesses | undefined;
+
+function each(
+  name: string,
+  help: string,
+  value: (member: PresentedWitness) => number | undefined,
+): StatusMetric<Section> {
+  return {
+    name,
+    help,
+    labelNames: ['witness'],
+    samples: (witnesses) =>
+      (witnesses?.members ?? []).flatMap((member) => {
+        const found = value(member);
+        return found === undefined ? [] : [{ labels: { witness: member.name }, value: found }];
+      }),
+  };
+}
+
+export const WITNESS_METRICS: StatusMetric<Section>[] = [
+  plain(
+    'pdfseal_fork_alarm',
+    '1 while a witness holds another history of the log, and nothing is sealed; absent without witnesses',
+    (witnesses) => witnesses?.fork_alarm,
+  ),
+  plain(
+    'pdfseal_witnessed_leaves',
+    'Size of the newest checkpoint that the quorum of witnesses has cosigned; absent until then',
+    (witnesses) => witnesses?.witnessed?.tree_size,
+  ),
+  plain(
+    'pdfseal_witnessed_timestamp_seconds',
+    'When the quorum of witnesses last cosigned a checkpoint; absent until then',
+    (witnesses) => epochSeconds(witnesses?.witnessed?.cosigned_at),
+  ),
+  each('pdfseal_cosigner_up', '1 unless the newest answer of this witness was no cosignature', ({ state }) =>
+    state === 'not_asked' ? undefined : Number(state !== 'failing' && state !== 'contradiction'),
+  ),
+  each(
+    'pdfseal_cosigner_leaves',
+    'Size of the newest tree of the log that this witness holds',
+    ({ tree_size: size }) => size,
+  ),
+];
