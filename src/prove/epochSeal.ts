@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BrokenInvariant } from '../base/assert.ts';
+import { bytesEqual } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { isReceived, type Job } from '../job/job.ts';
@@ -7,6 +8,7 @@ import type { Checkpoint } from '../log/checkpoint.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
 import { inclusionProof, verifyInclusion } from '../log/proof.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
+import { HASH_BYTES, type ReadTile, TILE_WIDTH } from '../log/tiles.ts';
 import { leafHash } from '../log/tree.ts';
 import {
   auditDigest,
@@ -56,6 +58,8 @@ export class EpochSeal {
   #last: TrailEntry | undefined;
   readonly #kept: Kept[] = [];
   #proven: ProvenEpochs | undefined;
+  /** The tile that was proven last. */
+  #tile: { tile: number; treeSize: number; hashes: Uint8Array } | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>) {
@@ -146,19 +150,41 @@ export class EpochSeal {
   }
 
   /** A leaf, proven to be under the head with the time of its batch. */
-  async #prove(index: number, { batch: { treeSize }, checkpoint }: Head): Promise<ProvenLeaf> {
+  async #prove(index: number, head: Head): Promise<ProvenLeaf> {
     const { log, jobs, identity } = this.#store;
     const [[leaf], batch] = [await log.leaves(index, index + 1), await log.batchOf(index)];
     const job = leaf && (await jobs.get(leaf.jobId))?.job;
     if (job === undefined || !isReceived(job) || batch === undefined) throw altered();
-    const data = leafData(manifestOf(job, identity.environment, batch.sealedAt));
+    const hash = leafHash(leafData(manifestOf(job, identity.environment, batch.sealedAt)));
+    const tile = await this.#proveTile(Math.floor(index / TILE_WIDTH), head);
+    const from = (index % TILE_WIDTH) * HASH_BYTES;
+    if (!bytesEqual(hash, tile.subarray(from, from + HASH_BYTES))) throw altered();
+    return { job, batch };
+  }
+
+  /**
+   * The leaf hashes of a tile, proven to be under the head. The proof of the first has all others in it: they are hashed from this very tile
+   * to be its siblings.
+   */
+  async #proveTile(tile: number, { batch: { treeSize }, checkpoint }: Head): Promise<Uint8Array> {
+    const proven = this.#tile;
+    if (proven?.tile === tile && proven.treeSize === treeSize) return proven.hashes;
+    const { log } = this.#store;
+    const hashes = await log.tile(0, tile);
+    if (hashes === undefined) throw altered();
+    const readTile: ReadTile = async (level, index) =>
+      level === 0 && index === tile ? hashes : log.tile(level, index);
+    const first = tile * TILE_WIDTH;
     try {
-      const proof = await inclusionProof(index, treeSize, (level, tile) => log.tile(level, tile));
-      if (verifyInclusion(index, treeSize, leafHash(data), proof, checkpoint.root)) return { job, batch };
+      const proof = await inclusionProof(first, treeSize, readTile);
+      if (!verifyInclusion(first, treeSize, hashes.subarray(0, HASH_BYTES), proof, checkpoint.root))
+        throw altered();
     } catch (error) {
-      if (!(error instanceof BrokenInvariant)) throw error; // a tile is missing
+      if (error instanceof BrokenInvariant) throw altered(); // a tile is missing
+      throw error;
     }
-    throw altered();
+    this.#tile = { tile, treeSize, hashes };
+    return hashes;
   }
 
   /** Records are sealed in their order: the newest that the log has must be in the trail, and then every earlier one is. */

@@ -1,0 +1,136 @@
+/** Somebody who can write to the store, but has no key of the log, puts an epoch of their own into its past. */
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { Epoch } from '../../src/log/epochs.ts';
+import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import type { Databases } from '../../src/store/lmdb/databases.ts';
+import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { encodeRecord, parseRecord } from '../../src/store/lmdb/records.ts';
+import { Client } from '../support/client.ts';
+import { onePage, pdfFile } from '../support/pdf.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { makeKey } from '../support/sealing.ts';
+import { until } from '../support/until.ts';
+import { tamper } from '../support/wholeStore.ts';
+
+const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2, stamped: true });
+t.teardown(() => sandbox.close());
+const storeDir = join(sandbox.dir, 'state', 'store');
+const kept = join(sandbox.dir, 'kept');
+const run = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+
+interface Named {
+  number: number;
+  act: string;
+}
+
+/** The records about epochs, once all records are sealed. */
+async function records(): Promise<Named[]> {
+  const store = await openStore({ path: storeDir, readOnly: true });
+  const entries = await store.trail.entries(0, 1000);
+  await store.close();
+  const named = entries.flatMap(({ text }) => parseAuditRecord(text) ?? []);
+  return named.filter(({ act }) => /^(log|epoch)\./.test(act)).map(({ number, act }) => ({ number, act }));
+}
+
+/** Puts a list into the newest entry of the epochs. */
+function change({ epochs }: Databases, edit: (list: Epoch[]) => Epoch[]): void {
+  for (const { key, value } of epochs.getRange({ reverse: true, limit: 1 }))
+    epochs.put(key, encodeRecord(edit(parseRecord<Epoch[]>(value))));
+}
+
+/** Does something to the store that is put back afterwards. */
+async function forge(t: Test, damage: (databases: Databases) => unknown): Promise<void> {
+  await tamper(storeDir, damage);
+  t.teardown(() => {
+    rmSync(storeDir, { recursive: true });
+    cpSync(kept, storeDir, { recursive: true });
+  });
+}
+
+t.test('a log with two epochs, of which each seals a record of itself', async (t) => {
+  const daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, await sandbox.issueKey());
+  const seal = async (n: number) =>
+    t.equal((await client.seal(Buffer.from(pdfFile(onePage(`/N ${n}`))), { mode: 'blocking' })).status, 202);
+  await seal(1);
+  const from = Math.ceil(Date.now() / 1000 + 9) * 1000;
+  const at = new Date(from).toISOString().replace('.000', '');
+  const planned = await run('epochs', 'plan', '--new-keys', 'eu/sandbox-2026', '--from', at);
+  t.equal(planned.status, 0, planned.stderr);
+  const isPublished = async () =>
+    parseTrust((await run('trust', 'export')).stdout).logs[0]?.epochs.length === 2;
+  await until('the plan is sealed', isPublished);
+  await sleep(Math.max(0, from - Date.now()));
+  await until('the epoch has begun', async () => (await records()).some(({ act }) => act === 'epoch.begin'));
+  await seal(2);
+  t.equal(await daemon.stop(), 0, daemon.stderr);
+  t.match(await records(), [{ act: 'log.create' }, { act: 'epoch.plan' }, { act: 'epoch.begin' }]);
+  cpSync(storeDir, kept, { recursive: true });
+  t.match(await run('check'), { status: 0, stderr: '' });
+});
+
+/** Each program that would trust the list says what is wrong with it, and does nothing. */
+async function refusesAll(t: Test, message: RegExp): Promise<void> {
+  const daemon = await sandbox.pdfseald();
+  t.match(daemon, { status: 1, stderr: message }, 'the daemon does not start');
+  t.match(daemon.stderr, /→ nothing is signed or exported; run `pdfseal check`/);
+  t.match(await run('check'), { status: 1, stderr: message, stdout: /^bad: /m });
+  t.match(await run('audit', 'verify'), { status: 1, stderr: message, stdout: /^bad: /m });
+  t.match(await run('trust', 'export'), { status: 1, stderr: message, stdout: '' });
+  t.match(await run('doctor'), { status: 1, stdout: message });
+  const plan = ['epochs', 'plan', '--use-existing-keys'];
+  t.match(await run(...plan), { status: 1, stderr: message }, 'nor does a new trust file come from a plan');
+}
+
+t.test('a past epoch becomes the attacker’s own: one key, no time-stamps', async (t) => {
+  const { privateKey: _, ...key } = makeKey('ed25519', 'eu');
+  await forge(t, (databases) =>
+    change(databases, ([first, ...later]) => {
+      if (first === undefined) throw new Error('no epoch');
+      const keys = [{ ...key, keyLabel: 'sandbox-2026', partition: 'sandbox-2026' }];
+      return [{ ...first, keys, quorum: { needed: 1 }, timestamps: 'none' }, ...later];
+    }),
+  );
+  await refusesAll(
+    t,
+    /epoch 1: verifier_keys: eu\/sandbox-2026 seal\S+ is not in audit record 1\n[\s\S]*epoch 1: quorum: 1, but audit record 1 says 2\n[\s\S]*epoch 1: timestamps: none, but audit record 1 says required\n/,
+  );
+});
+
+t.test('an epoch is put into the past', async (t) => {
+  const { privateKey: _, ...key } = makeKey('ed25519', 'eu');
+  await forge(t, (databases) =>
+    change(databases, (list) => {
+      const [first, second] = list;
+      if (first === undefined || second === undefined) throw new Error('no epochs');
+      const own = { ...first, from: second.from - 2, keys: [{ ...key, partition: 'sandbox-2026' }] };
+      return [first, { ...own, quorum: { needed: 1 } }, second];
+    }),
+  );
+  await refusesAll(t, /epoch 3: the store has it from \S+ on, but no audit record does/);
+});
+
+t.test('the records are cut off where the second epoch was planned', async (t) => {
+  const [, plan] = await records();
+  await forge(t, (databases) => {
+    change(databases, (list) => list.slice(0, 1));
+    for (const key of [...databases.trail.getKeys({ start: counterKey(plan?.number ?? 0) })])
+      databases.trail.remove(Buffer.from(key));
+  });
+  await refusesAll(
+    t,
+    /the newest checkpoint, of size \d+, is not signed as the epoch from \S+ on requires: signed by 1 key/,
+  );
+});
+
+t.test('the store as it was', async (t) => {
+  t.match(await run('check'), { status: 0, stderr: '' });
+  const daemon = await sandbox.start();
+  t.equal(await daemon.stop(), 0);
+  t.equal((await records()).length, 3, 'an epoch begins once');
+});
