@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
 import type { Epoch } from '../log/epochs.ts';
-import { encodeQuorum } from '../log/quorum.ts';
-import { encodeVkey, kmsKeyId } from '../log/verifierKey.ts';
+import { encodeQuorum, parseQuorum } from '../log/quorum.ts';
+import { encodeVkey, kmsKeyId, parseVkey } from '../log/verifierKey.ts';
 import type { ActObject } from './auditRecord.ts';
 
 const time = z.iso.datetime({ precision: 3 });
@@ -49,6 +49,40 @@ export function sealedForm(
     timestamps,
     timestamp_roots: roots.map(({ name, root }) => `${name} ${root}`),
   };
+}
+
+/** The epoch of a form; undefined for a form that {@link sealedForm} cannot give for a log with that origin. */
+export function parseForm(origin: string, form: SealedForm): Epoch | undefined {
+  const keys = form.verifier_keys.map((line, index) => {
+    const [id, text] = cutAtLast(line);
+    const vkey = parseVkey(text);
+    const [region, keyLabel] = cutAt(id, id.indexOf('/'));
+    const [, partition] = cutAt(form.partitions[index] ?? '', region.length);
+    return vkey && { region, keyLabel, algorithm: vkey.algorithm, spki: vkey.spki, partition };
+  });
+  const quorum = parseQuorum(form.quorum);
+  if (quorum === undefined) return undefined;
+  const epoch = {
+    from: Date.parse(form.from),
+    keys: keys.filter((key) => key !== undefined),
+    quorum,
+    timestamps: form.timestamps,
+    roots: form.timestamp_roots.map((line) => {
+      const [name, root] = cutAtLast(line);
+      return { name, root };
+    }),
+  };
+  const until = form.until === null ? undefined : Date.parse(form.until);
+  const isSame = JSON.stringify(sealedForm(origin, epoch, until)) === JSON.stringify(readForm(form));
+  return isSame ? epoch : undefined;
+}
+
+function cutAtLast(line: string): [before: string, after: string] {
+  return cutAt(line, line.lastIndexOf(' '));
+}
+
+function cutAt(line: string, index: number): [before: string, after: string] {
+  return [line.slice(0, index), line.slice(index + 1)];
 }
 
 /** The object of an act on one epoch: its form, and the `kms_key_id`s of its keys. */

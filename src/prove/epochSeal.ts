@@ -19,7 +19,7 @@ import {
   parseAuditReference,
 } from '../manifest/auditRecord.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
-import { sealedForms } from '../manifest/sealedForm.ts';
+import { parseForm, sealedForms } from '../manifest/sealedForm.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
 import { openCheckpoint, signersOf } from './checkpointCheck.ts';
@@ -84,7 +84,41 @@ export class EpochSeal {
     return result;
   }
 
+  /**
+   * The epochs as the records have them, whatever list the store has. Undefined where no record has them. Throws
+   * {@link EpochContradiction} where the records contradict each other.
+   */
+  async derived(): Promise<Epochs | undefined> {
+    const { epochs, sealed, head } = await this.#derive();
+    if (sealed.base === undefined) return undefined;
+    const { logOrigin } = this.#store.identity;
+    const list = sealed.list.map(({ form, record }) => {
+      const epoch = parseForm(logOrigin, form);
+      if (epoch === undefined)
+        throw new EpochContradiction(`audit record ${record} has no epoch of this log`);
+      return epoch;
+    });
+    const derived = { revision: epochs.revision, list };
+    if (head !== undefined) {
+      requireSigned(head, derived);
+      await this.#requireEnd(head);
+    }
+    return derived;
+  }
+
   async #read(toEnd: boolean): Promise<ProvenEpochs> {
+    const { epochs, sealed, head } = await this.#derive();
+    requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
+    if (head !== undefined) {
+      requireSigned(head, epochs);
+      if (toEnd || sealed.base === undefined) await this.#requireEnd(head);
+    }
+    this.#proven = { epochs, sealed };
+    return this.#proven;
+  }
+
+  /** What the store says of the epochs and what the records do, as of one moment. */
+  async #derive(): Promise<ProvenEpochs & { head: Head | undefined }> {
     for (;;) {
       const epochs = await this.#store.epochs.newest();
       const head = await openHead(this.#store);
@@ -93,14 +127,7 @@ export class EpochSeal {
       for (const kept of this.#kept) if (kept.after === undefined) await this.#seal(kept, head);
       const sealed = deriveEpochs(this.#kept, head?.batch.sealedAt);
       // Another process may change the epochs meanwhile.
-      if ((await this.#store.epochs.newest()).revision !== epochs.revision) continue;
-      requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
-      if (head !== undefined) {
-        requireSigned(head, epochs);
-        if (toEnd || sealed.base === undefined) await this.#requireEnd(head);
-      }
-      this.#proven = { epochs, sealed };
-      return this.#proven;
+      if ((await this.#store.epochs.newest()).revision === epochs.revision) return { epochs, sealed, head };
     }
   }
 

@@ -51,7 +51,7 @@ export class EpochContradiction extends OperatorError {
     super(message, {
       code: 'epochs_contradicted',
       remedy:
-        'nothing is signed or exported; run `pdfseal check`, and see "The epochs are not those that the log sealed" in the manual, recovery.html',
+        'nothing is signed or exported; see "Forged epochs" in the manual, recovery.html, and `pdfseal epochs repair --help`',
     });
   }
 }
@@ -173,7 +173,7 @@ export function requireStored(stored: readonly SealedForm[], sealed: SealedEpoch
     sealed.base === undefined ? namedDifferences(stored, sealed) : allDifferences(stored, sealed);
   if (differences.length === 0) return;
   throw new EpochContradiction(
-    `the epochs in the store are not those of the audit trail:\n${differences.join('\n')}`,
+    `the epochs in the store are not those that the log sealed:\n${differences.join('\n')}`,
   );
 }
 

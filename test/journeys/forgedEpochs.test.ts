@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -22,6 +22,8 @@ t.teardown(() => sandbox.close());
 const storeDir = join(sandbox.dir, 'state', 'store');
 const kept = join(sandbox.dir, 'kept');
 const run = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+
+let trust: TrustFile;
 
 interface Named {
   number: number;
@@ -41,6 +43,19 @@ async function records(): Promise<Named[]> {
 function change({ epochs }: Databases, edit: (list: Epoch[]) => Epoch[]): void {
   for (const { key, value } of epochs.getRange({ reverse: true, limit: 1 }))
     epochs.put(key, encodeRecord(edit(parseRecord<Epoch[]>(value))));
+}
+
+/** The list is put back as the log sealed it, and nothing else is lost. */
+async function repairs(t: Test): Promise<void> {
+  const repaired = await run('epochs', 'repair');
+  t.match(repaired, { status: 0, stderr: /epoch \d: /, stdout: /^repaired\. / }, repaired.stderr);
+  t.match(await run('check'), { status: 0, stderr: '' });
+  t.match(await run('audit', 'list', '--act', 'index'), {
+    stdout: /differences=.*epoch \d: .* index=epochs/,
+  });
+  const exported = await run('trust', 'export');
+  t.strictSame(parseTrust(exported.stdout), trust, 'the trust file is as it was');
+  t.match(await run('epochs', 'repair'), { status: 0, stdout: 'the epochs are those that the log sealed\n' });
 }
 
 /** Does something to the store that is put back afterwards. */
@@ -68,6 +83,7 @@ t.test('a log with two epochs, of which each seals a record of itself', async (t
   await sleep(Math.max(0, from - Date.now()));
   await until('the epoch has begun', async () => (await records()).some(({ act }) => act === 'epoch.begin'));
   await seal(2);
+  trust = parseTrust((await run('trust', 'export')).stdout);
   t.equal(await daemon.stop(), 0, daemon.stderr);
   t.match(await records(), [{ act: 'log.create' }, { act: 'epoch.plan' }, { act: 'epoch.begin' }]);
   cpSync(storeDir, kept, { recursive: true });
@@ -78,7 +94,7 @@ t.test('a log with two epochs, of which each seals a record of itself', async (t
 async function refusesAll(t: Test, message: RegExp): Promise<void> {
   const daemon = await sandbox.pdfseald();
   t.match(daemon, { status: 1, stderr: message }, 'the daemon does not start');
-  t.match(daemon.stderr, /→ nothing is signed or exported; run `pdfseal check`/);
+  t.match(daemon.stderr, /→ nothing is signed or exported; see "Forged epochs"/);
   t.match(await run('check'), { status: 1, stderr: message, stdout: /^bad: /m });
   t.match(await run('audit', 'verify'), { status: 1, stderr: message, stdout: /^bad: /m });
   t.match(await run('trust', 'export'), { status: 1, stderr: message, stdout: '' });
@@ -100,6 +116,7 @@ t.test('a past epoch becomes the attacker’s own: one key, no time-stamps', asy
     t,
     /epoch 1: verifier_keys: eu\/sandbox-2026 seal\S+ is not in audit record 1\n[\s\S]*epoch 1: quorum: 1, but audit record 1 says 2\n[\s\S]*epoch 1: timestamps: none, but audit record 1 says required\n/,
   );
+  await repairs(t);
 });
 
 t.test('an epoch is put into the past', async (t) => {
@@ -113,6 +130,7 @@ t.test('an epoch is put into the past', async (t) => {
     }),
   );
   await refusesAll(t, /epoch 3: the store has it from \S+ on, but no audit record does/);
+  await repairs(t);
 });
 
 t.test('the records are cut off where the second epoch was planned', async (t) => {
@@ -126,6 +144,7 @@ t.test('the records are cut off where the second epoch was planned', async (t) =
     t,
     /the newest checkpoint, of size \d+, is not signed as the epoch from \S+ on requires: signed by 1 key/,
   );
+  t.match(await run('epochs', 'repair'), { status: 1 }, 'nothing is left to repair it from');
 });
 
 t.test('the store as it was', async (t) => {

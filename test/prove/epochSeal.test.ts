@@ -163,7 +163,7 @@ const forged: [name: string, from: string, message: RegExp, forge: (databases: D
   [
     'a past epoch',
     good,
-    /^the epochs in the store are not those of the audit trail:\nepoch 1: verifier_keys: eu\/log/,
+    /^the epochs in the store are not those that the log sealed:\nepoch 1: verifier_keys: eu\/log/,
     (databases) => setEpochs(databases, [mine, second, third]),
   ],
   [

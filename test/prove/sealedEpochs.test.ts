@@ -1,19 +1,24 @@
 /** What a trail may say of epochs, and what it may not: whoever can write to the store tries. */
 import t from 'tap';
 import type { Epoch } from '../../src/log/epochs.ts';
+import type { LogKey } from '../../src/log/verifierKey.ts';
 import type { ActName, ActObject } from '../../src/manifest/auditRecord.ts';
-import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealedForm.ts';
+import { encodeForms, epochObject, parseForm, sealedForms } from '../../src/manifest/sealedForm.ts';
 import { deriveEpochs, type EpochAct, requireStored } from '../../src/prove/sealedEpochs.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const HOUR_MS = 3_600_000;
 const BEGIN = Date.parse('2026-03-01T00:00:00Z');
+const publicKey = (algorithm: 'ed25519' | 'ecdsa-p256', region: string): LogKey => {
+  const { privateKey: _, ...key } = makeKey(algorithm, region);
+  return key;
+};
 const [eu, us, newEu, attacker] = [
-  makeKey('ed25519', 'eu'),
-  makeKey('ecdsa-p256', 'us'),
-  { ...makeKey('ed25519', 'eu'), keyLabel: 'log-e2' },
-  makeKey('ed25519', 'eu'),
+  publicKey('ed25519', 'eu'),
+  publicKey('ecdsa-p256', 'us'),
+  { ...publicKey('ed25519', 'eu'), keyLabel: 'log-e2' },
+  publicKey('ed25519', 'eu'),
 ];
 
 const hours = (count: number) => BEGIN + count * HOUR_MS;
@@ -304,6 +309,25 @@ t.test('a log of an earlier version: its list is sealed once, as it was found', 
   t.throws(() => judge(past({ quorum: { needed: 2 } }), [...before, adopt(stored)], hours(19)), {
     message: /epoch 1: quorum: 2, but audit record 9 says/,
   });
+});
+
+t.test('an epoch is read from its form as it was written', async (t) => {
+  for (const [index, form] of sealedForms(ORIGIN, stored).entries()) {
+    t.strictSame(parseForm(ORIGIN, form), stored[index]);
+    for (const wrong of [
+      { ...form, verifier_keys: form.verifier_keys.map((line) => `${line}x`) },
+      { ...form, verifier_keys: form.verifier_keys.map((line) => line.replaceAll(' ', '')) },
+      { ...form, verifier_keys: form.verifier_keys.map((line) => line.replace('/', ' ')) },
+      { ...form, partitions: [] },
+      { ...form, partitions: ['', ''] },
+      { ...form, partitions: [...form.partitions, 'eu/log'] },
+      { ...form, quorum: 0 },
+      { ...form, quorum: '2 of eu,us' },
+      { ...form, timestamp_roots: ['built-in'] },
+    ])
+      t.equal(parseForm(ORIGIN, wrong), undefined, JSON.stringify(wrong));
+    t.equal(parseForm('other.example.com/log', form), undefined, 'of another log');
+  }
 });
 
 t.test('a list is read whole or not at all', async (t) => {

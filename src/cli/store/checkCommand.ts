@@ -122,7 +122,9 @@ export function printReport(report: StoreReport): void {
   print(
     `${leaves} leaves in ${batches} checkpoints; jobs: ${completed} completed, ${failed} failed, ${waiting} waiting`,
   );
-  if (problemCount > 0) {
+  if (report.epochs === 'contradicted')
+    print(`bad: the epochs are not those that the log sealed; run \`pdfseal epochs repair\``);
+  else if (problemCount > 0) {
     print(
       `bad: ${problemCount} problems; restore a backup, and find the cause (the indexes were not checked)`,
     );

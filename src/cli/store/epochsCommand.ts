@@ -19,6 +19,7 @@ import { configOption, parseDateArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
+import { repairEpochsCommand } from './repairEpochs.ts';
 
 /** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
 const LEAD_MS_MIN = 5_000;
@@ -34,7 +35,8 @@ export function epochsCommand(): Command {
     )
     .addCommand(listCommand())
     .addCommand(planCommand())
-    .addCommand(cancelCommand());
+    .addCommand(cancelCommand())
+    .addCommand(repairEpochsCommand());
 }
 
 function listCommand(): Command {

@@ -26,8 +26,8 @@ export interface StoreReport {
   problems: string[];
   /** What a repair mends, by index. Absent with problems: nothing follows from what is damaged. */
   indexes?: IndexReport;
-  /** Whether the log sealed what its epochs are; absent if that cannot be told. */
-  epochs?: 'sealed' | 'unsealed';
+  /** Whether the log sealed what its epochs are; absent if that cannot be told. `contradicted`: it sealed others, and all else is good. */
+  epochs?: 'sealed' | 'unsealed' | 'contradicted';
   /** The first flaws of indexes in words, `problemsMax` at most. */
   flaws: string[];
 }
@@ -163,7 +163,8 @@ class StoreCheck {
     try {
       const { isSealed, problems } = await examineEpochs(this.#store);
       if (isSealed !== undefined) this.report.epochs = isSealed ? 'sealed' : 'unsealed';
-      else delete this.report.indexes;
+      else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
+      if (isSealed === undefined) delete this.report.indexes;
       for (const problem of problems) this.#problem(problem);
     } catch (error) {
       if (this.report.problemCount === 0) throw error;

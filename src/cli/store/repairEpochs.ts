@@ -1,0 +1,56 @@
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { loadConfig } from '../../config/config.ts';
+import { EpochSeal, examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
+import { actOfProcess } from '../../store/acts.ts';
+import { acquireLock } from '../../store/lock.ts';
+import type { Store } from '../../store/store.ts';
+import { explain } from '../help.ts';
+import { configOption, withStore } from '../options.ts';
+import { note, print, printJson } from '../terminal.ts';
+
+export function repairEpochsCommand(): Command {
+  return explain(
+    new Command('repair')
+      .summary('put the list of epochs back as the log sealed it')
+      .description(
+        'Puts the list of epochs in the store back as the sealed records of the audit trail have it, and records this. The daemon must ' +
+          'not run. The command changes nothing if the records themselves were altered: then restore a backup.',
+      )
+      .addOption(configOption())
+      .action(repairEpochs),
+    {
+      exit: { 0: 'the list is as the log sealed it, or is so again' },
+      examples: ['pdfseal epochs repair --config /etc/pdfseal/production.toml'],
+    },
+  );
+}
+
+async function repairEpochs({ config: file, json }: { config: string; json?: true }): Promise<void> {
+  const { lockFile } = loadConfig(file, { files: 'unused' });
+  const lock = acquireLock(lockFile);
+  try {
+    const repaired = await withStore(file, 'write', putBack);
+    if (json) printJson({ repaired });
+    else {
+      for (const difference of repaired) note(`pdfseal: ${difference}`);
+      const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
+      print(repaired.length === 0 ? 'the epochs are those that the log sealed' : `repaired. ${rest}`);
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** What differed, in lines. */
+async function putBack(store: Store): Promise<string[]> {
+  const derived = await new EpochSeal(store).derived();
+  if (derived === undefined) throw new OperatorError(NOT_SEALED);
+  const { problems } = await examineEpochs(store);
+  if (problems.length === 0) return [];
+  const act = actOfProcess('command', 'index.repair', { index: 'epochs', differences: problems });
+  // If we stop before this, the list is still the wrong one; after it, the right one.
+  if (!(await store.epochs.change(derived.list, derived.revision, act)))
+    throw new OperatorError('someone else changed the epochs at the same time: repeat the command');
+  return problems;
+}
