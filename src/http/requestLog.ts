@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { addressKey } from './connectionLimits.ts';
+import { addressKey } from '../net/connectionLimits.ts';
 
 /** Log lines per address and window for requests without a good API key. */
 const LINES_MAX = 20;

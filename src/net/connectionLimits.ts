@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { isLoopback } from '../net/address.ts';
+import { isLoopback } from './address.ts';
 
 export interface ConnectionBounds {
   max: number;
