@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander';
 import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { encodeTlogProof } from '../log/tlogProof.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
-import { openCheckpoint } from '../prove/checkpointCheck.ts';
 import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
 import { parseReceiptJson, RECEIPT_LENGTH_MAX } from '../prove/verify.ts';
 import { readTextFile, writeFileAtomically } from './files.ts';

@@ -1,47 +1,11 @@
-import { bytesEqual } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
-import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
-import { type Note, parseNote } from '../log/note.ts';
+import type { Note } from '../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
-import { kmsKeyId, type LogKey, noteKeyId, verifySignature } from '../log/verifierKey.ts';
+import { type Opened, signersOf } from '../log/signedCheckpoint.ts';
+import { kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
-
-/** The checkpoint that a receipt carries, parsed. */
-export interface Opened {
-  note: Note;
-  checkpoint: Checkpoint;
-}
-
-/** The keys whose signatures are on a checkpoint: each key once, however many lines it has. */
-export interface Signers {
-  keys: LogKey[];
-  /** A key whose line carries a wrong signature. */
-  forged?: LogKey;
-}
-
-export function openCheckpoint(text: string): Opened | undefined {
-  const note = parseNote(text);
-  const checkpoint = note && parseCheckpoint(note.text);
-  return note && checkpoint && { note, checkpoint };
-}
-
-/**
- * The known keys that signed. Lines of other keys are ignored; one wrong signature of a known key invalidates the note
- * (C2SP signed-note, "Signatures").
- */
-export function signersOf({ text, signatures }: Note, origin: string, known: readonly LogKey[]): Signers {
-  const message = new TextEncoder().encode(text);
-  const keys = new Set<LogKey>();
-  for (const { name, keyId, signature } of signatures) {
-    const key = known.find((key) => name === origin && bytesEqual(noteKeyId(name, key), keyId));
-    if (key === undefined) continue;
-    if (!verifySignature(key, message, signature)) return { keys: [], forged: key };
-    keys.add(key);
-  }
-  return { keys: [...keys] };
-}
 
 /** Checks what the checkpoint of a manifest of that environment says. {@link checkQuorum} checks who signed it. */
 export function checkCheckpoint(

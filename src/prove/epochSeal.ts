@@ -8,6 +8,7 @@ import type { Checkpoint } from '../log/checkpoint.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
 import { inclusionProof, verifyInclusion } from '../log/proof.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
+import { openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
 import { HASH_BYTES, type ReadTile, TILE_WIDTH } from '../log/tiles.ts';
 import { leafHash } from '../log/tree.ts';
 import {
@@ -22,7 +23,6 @@ import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { parseForm, sealedForms } from '../manifest/sealedForm.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
-import { openCheckpoint, signersOf } from './checkpointCheck.ts';
 import {
   deriveEpochs,
   type EpochAct,

@@ -3,12 +3,12 @@ import { OperatorError } from '../base/errors.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { consistencyProof, verifyConsistency } from '../log/proof.ts';
 import { meetsQuorum, type QuorumPolicy } from '../log/quorum.ts';
+import { openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
 import { emptyRoot } from '../log/tree.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import type { Store } from '../store/store.ts';
-import { openCheckpoint, signersOf } from './checkpointCheck.ts';
 import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
 /** Text that is to show an earlier state of the log: a signed checkpoint, or a receipt, which carries one. */

@@ -1,11 +1,12 @@
 import { bytesEqual } from '../base/bytes.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { parseTlogProof } from '../log/tlogProof.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseManifest, quote, type ReceivedManifest } from '../manifest/received.ts';
 import { epochOf, type TrustedEpoch, type TrustedLog, type TrustFile } from '../manifest/trustFile.ts';
-import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
+import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
 import { type Check, type Finding, failed, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
 

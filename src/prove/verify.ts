@@ -1,5 +1,6 @@
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof } from '../log/tlogProof.ts';
 import { kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
@@ -12,7 +13,7 @@ import {
   type TrustedLog,
   type TrustFile,
 } from '../manifest/trustFile.ts';
-import { checkCheckpoint, checkEpoch, checkQuorum, type Opened, openCheckpoint } from './checkpointCheck.ts';
+import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
 import {
   type Check,
   type Finding,
