@@ -20,7 +20,7 @@ const RANKS = [
   ['limits', 'webhook'],
   ['seal', 'prove'],
   ['watch', 'config'],
-  ['http'],
+  ['http', 'witness'],
   ['admin'],
   ['cli'],
   ['main'],

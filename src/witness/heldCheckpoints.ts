@@ -1,0 +1,83 @@
+import { open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
+import { OperatorError } from '../base/errors.ts';
+import { syncFolder } from '../base/folders.ts';
+import { systemReason } from '../base/systemReason.ts';
+import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
+
+/**
+ * The newest cosigned checkpoint of each log, in a file of its own: the signed note, named by the SHA-256 of the origin in hex. All that a
+ * witness must remember is in these files. A witness that forgets one can be made to cosign a second history of that log.
+ */
+export class HeldCheckpoints {
+  readonly #folder: string;
+  readonly #notes = new Map<string, string>();
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Throws OperatorError for a file that cannot be read, or that holds anything else than a checkpoint of its log. */
+  static async open(folder: string, origins: Iterable<string>): Promise<HeldCheckpoints> {
+    const held = new HeldCheckpoints(folder);
+    for (const origin of origins) {
+      const note = await held.#read(origin);
+      if (note !== undefined) held.#notes.set(origin, note);
+    }
+    return held;
+  }
+
+  /** Undefined where none was cosigned yet. */
+  get(origin: string): Opened | undefined {
+    const note = this.#notes.get(origin);
+    return note === undefined ? undefined : openCheckpoint(note);
+  }
+
+  /** The signed note by the name of its file. */
+  noteOf(name: string): string | undefined {
+    for (const [origin, note] of this.#notes) if (nameOf(origin) === name) return note;
+    return undefined;
+  }
+
+  /** Once this resolves, the note survives a power cut. If it rejects, the old or the new one does. */
+  async put(origin: string, note: string): Promise<void> {
+    const path = this.#pathOf(origin);
+    const draft = `${path}.new`;
+    const file = await open(draft, 'w', 0o644);
+    try {
+      await file.writeFile(note);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(draft, path);
+    await syncFolder(this.#folder);
+    this.#notes.set(origin, note);
+  }
+
+  async #read(origin: string): Promise<string | undefined> {
+    const path = this.#pathOf(origin);
+    let note: string;
+    try {
+      note = await readFile(path, 'utf8');
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
+    }
+    if (openCheckpoint(note)?.checkpoint.origin === origin) return note;
+    throw new OperatorError(
+      `${path} is damaged: it is not a checkpoint of ${origin}. Restore the file from a backup, or from the newest checkpoint that the log published with the signature of this witness`,
+    );
+  }
+
+  #pathOf(origin: string): string {
+    return join(this.#folder, nameOf(origin));
+  }
+}
+
+/** Where the monitoring of C2SP tlog-witness has it, too. */
+function nameOf(origin: string): string {
+  return toHex(sha256(Buffer.from(origin)));
+}
