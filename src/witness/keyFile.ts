@@ -1,0 +1,65 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
+import type { Cosigner } from '../log/cosignature.ts';
+import { isKeyName } from '../log/note.ts';
+import type { CosigningKey } from './witness.ts';
+
+/** Before the key in PEM, which readers of PEM pass over. The key is worth nothing under another name. */
+const NAME_LINE = 'name: ';
+
+/**
+ * A key in a file: a line `name: <name of the witness>`, then Ed25519 in PKCS#8 and PEM, as `openssl genpkey -algorithm ed25519` writes
+ * it. Throws OperatorError.
+ */
+export function openKeyFile(path: string): CosigningKey {
+  const text = readPrivateFile(path);
+  const [first = ''] = text.split('\n', 1);
+  if (!first.startsWith(NAME_LINE))
+    throw new OperatorError(`${path}: the first line must be \`name: <name of the witness>\``);
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(text);
+  } catch (cause) {
+    throw new OperatorError(`${path} holds no private key in PEM`, { cause });
+  }
+  const cosigner = cosignerOf(first.slice(NAME_LINE.length).trim(), key);
+  return { cosigner, sign: async (message) => sign(null, message, key) };
+}
+
+/** Makes a new key. Throws OperatorError if the file exists. */
+export function createKeyFile(path: string, name: string): Cosigner {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const cosigner = cosignerOf(name, privateKey);
+  const pem = privateKey.export({ format: 'pem', type: 'pkcs8' });
+  try {
+    const file = openSync(path, 'wx', 0o600);
+    writeFileSync(file, `${NAME_LINE}${name}\n${pem}`);
+    fsyncSync(file);
+    closeSync(file);
+  } catch (cause) {
+    throw new OperatorError(`cannot write ${path} (${systemReason(cause)})`, { cause });
+  }
+  return cosigner;
+}
+
+function readPrivateFile(path: string): string {
+  try {
+    const isOpenToOthers = (statSync(path).mode & 0o077) !== 0;
+    if (isOpenToOthers) throw new OperatorError(`other users can read ${path}: run chmod 600 ${path}`);
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    if (cause instanceof OperatorError) throw cause;
+    throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
+  }
+}
+
+function cosignerOf(name: string, key: KeyObject): Cosigner {
+  if (!isKeyName(name))
+    throw new OperatorError(`the name ${JSON.stringify(name)} is empty, or has spaces or a plus`);
+  if (key.asymmetricKeyType !== 'ed25519')
+    throw new OperatorError(`the key of a witness must be Ed25519, not ${key.asymmetricKeyType}`);
+  const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
+  return { name, algorithm: 'ed25519', key: Buffer.from(x, 'base64url') };
+}

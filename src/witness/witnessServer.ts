@@ -1,0 +1,112 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import { ServiceError } from '../base/errors.ts';
+import { NOTE_LENGTH_MAX } from '../log/note.ts';
+import type { ListenAddress } from '../net/address.ts';
+import { ConnectionLimits } from '../net/connectionLimits.ts';
+import { IncomingBody } from '../net/incomingBody.ts';
+import { type InheritedSocket, listenAt } from '../net/listen.ts';
+import type { HeldCheckpoints } from './heldCheckpoints.ts';
+import type { Witness, WitnessReply } from './witness.ts';
+
+export interface WitnessServerOptions {
+  listen: ListenAddress | InheritedSocket;
+  witness: Witness;
+  held: HeldCheckpoints;
+  logger: Logger;
+}
+
+export interface WitnessServer {
+  /** 0 for a Unix socket. */
+  readonly port: number;
+  /** Answers what has arrived, and closes all connections. */
+  close(): Promise<void>;
+}
+
+const HEAD_BYTES_MAX = 8 * 1024;
+const HEAD_MS_MAX = 5_000;
+const BODY_IDLE_MS_MAX = 5_000;
+const REQUEST_MS_MAX = 15_000;
+const CLOSE_MS_MAX = 2_000;
+const CONNECTIONS_MAX = 256;
+const CONNECTIONS_PER_ADDRESS_MAX = 16;
+/** The longest note, the longest proof, and `old`. */
+const BODY_BYTES_MAX = NOTE_LENGTH_MAX + 4096;
+
+type Reply = WitnessReply | { status: 404 | 405 | 408 | 413 | 500; type?: string; body: string };
+
+/** Serves a witness over HTTP/1.1 (C2SP tlog-witness). Throws OperatorError if the address is not available. */
+export async function openWitnessServer(options: WitnessServerOptions): Promise<WitnessServer> {
+  const server = createServer({
+    maxHeaderSize: HEAD_BYTES_MAX,
+    headersTimeout: HEAD_MS_MAX,
+    requestTimeout: REQUEST_MS_MAX,
+    connectionsCheckingInterval: 1_000,
+  });
+  new ConnectionLimits({ max: CONNECTIONS_MAX, perAddressMax: CONNECTIONS_PER_ADDRESS_MAX }).watch(server);
+  server.on('request', (req, res) => void handle(req, res, options));
+  await listenAt(server, options.listen, '--listen');
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    close: async () => {
+      const closed = once(server, 'close');
+      const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX);
+      server.close();
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Never rejects. */
+async function handle(
+  req: IncomingMessage,
+  res: ServerResponse,
+  options: WitnessServerOptions,
+): Promise<void> {
+  const reply = await answer(req, options).catch((error: unknown): Reply => {
+    if (error instanceof ServiceError)
+      return { status: error.code === 'body_too_large' ? 413 : 408, body: `${error.message}\n` };
+    options.logger.error({ event: 'not_cosigned', err: error }, 'a checkpoint could not be cosigned');
+    return { status: 500, body: 'the witness has a fault; its log says which\n' };
+  });
+  const { status, type = 'text/plain; charset=utf-8', body } = reply;
+  res.writeHead(status, {
+    'Content-Type': type,
+    'Content-Length': Buffer.byteLength(body),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    // What was not read of a request cannot be told from the next one.
+    ...(req.complete ? {} : { Connection: 'close' }),
+  });
+  res.end(req.method === 'HEAD' ? undefined : body);
+}
+
+async function answer(req: IncomingMessage, { witness, held }: WitnessServerOptions): Promise<Reply> {
+  const path = req.url ?? '';
+  if (path === '/add-checkpoint') {
+    if (req.method !== 'POST') return { status: 405, body: 'send it with POST\n' };
+    return witness.addCheckpoint(await readBody(req));
+  }
+  const [, name] = /^\/([0-9a-f]{64})\/checkpoint$/.exec(path) ?? [];
+  const note = name === undefined ? undefined : held.noteOf(name);
+  if (note === undefined) return { status: 404, body: 'there is nothing at this path\n' };
+  return req.method === 'GET' || req.method === 'HEAD'
+    ? { status: 200, body: note }
+    : { status: 405, body: 'only GET and HEAD\n' };
+}
+
+/** A note is UTF-8. Other bytes become characters that no valid signature covers. */
+async function readBody(req: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  await new IncomingBody(req, { idleTimeoutMs: BODY_IDLE_MS_MAX }).read((chunk) => {
+    bytes += chunk.length;
+    if (bytes > BODY_BYTES_MAX)
+      throw new ServiceError('body_too_large', `The body has more than ${BODY_BYTES_MAX} bytes.`);
+    chunks.push(chunk);
+  });
+  return Buffer.concat(chunks).toString('utf8');
+}
