@@ -10,7 +10,7 @@ export type Code = 'src' | 'dist';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** The file of a program. */
-export async function programFile(name: 'main' | 'cli', code: Code): Promise<string> {
+export async function programFile(name: 'main' | 'cli' | 'witness/start', code: Code): Promise<string> {
   if (code === 'dist') return join(ROOT, `dist/${name}.js`);
   return join(await prepared('programs', bundlePrograms), `${name}.js`);
 }
@@ -22,7 +22,7 @@ export async function programFile(name: 'main' | 'cli', code: Code): Promise<str
 async function bundlePrograms(dir: string): Promise<void> {
   const { build } = await import('esbuild');
   await build({
-    entryPoints: ['cli', 'main'].map((name) => join(ROOT, `src/${name}.ts`)),
+    entryPoints: ['cli', 'main', 'witness/start'].map((name) => join(ROOT, `src/${name}.ts`)),
     outdir: dir,
     bundle: true,
     splitting: true,

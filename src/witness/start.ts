@@ -1,0 +1,122 @@
+#!/usr/bin/env -S node --jitless --disable-sigusr1
+import '../base/inspector.ts';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { systemClock } from '../base/clock.ts';
+import { inheritedSockets } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import { createLogger, refuseStart } from '../base/logger.ts';
+import { packageVersion } from '../base/package.ts';
+import { systemReason } from '../base/systemReason.ts';
+import { encodeCosigner } from '../log/cosignature.ts';
+import type { VerifierKey } from '../log/verifierKey.ts';
+import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
+import { parseListenAddress } from '../net/address.ts';
+import { HeldCheckpoints } from './heldCheckpoints.ts';
+import { createKeyFile, openKeyFile } from './keyFile.ts';
+import { Witness } from './witness.ts';
+import { openWitnessServer } from './witnessServer.ts';
+import { WITNESS_USAGE } from './witnessUsage.ts';
+
+const EXIT_SOFTWARE = 70;
+
+interface ServeOptions {
+  key: string;
+  logs: string;
+  state: string;
+  listen: string;
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      name: { type: 'string' },
+      key: { type: 'string' },
+      logs: { type: 'string' },
+      state: { type: 'string' },
+      listen: { type: 'string', default: '127.0.0.1:8410' },
+      version: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
+  });
+  if (values.help) return print(WITNESS_USAGE);
+  if (values.version) return print(`${packageVersion()}\n`);
+  const [command, ...more] = positionals;
+  const { name, key, logs, state, listen } = values;
+  if (command === undefined || more.length > 0)
+    throw new OperatorError(`name one command\n\n${WITNESS_USAGE}`);
+  if (key === undefined) throw new OperatorError('name the key file with --key; see --help');
+  if (command === 'keygen') {
+    if (name === undefined) throw new OperatorError('name the witness with --name; see --help');
+    print(`${encodeCosigner(createKeyFile(key, name))}\n`);
+  } else if (command === 'show-key') {
+    print(`${encodeCosigner(openKeyFile(key).cosigner)}\n`);
+  } else if (command === 'serve') {
+    if (logs === undefined || state === undefined)
+      throw new OperatorError('name the logs with --logs and the folder with --state; see --help');
+    await serve({ key, logs, state, listen });
+  } else {
+    throw new OperatorError(`there is no command ${command}; see --help`);
+  }
+}
+
+async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Promise<void> {
+  const address = inheritedSockets()[0] ?? parseListenAddress(listen);
+  if (address === undefined)
+    throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
+  const logger = createLogger('info');
+  const cosigningKey = openKeyFile(key);
+  const logs = readLogs(logsFile);
+  mkdirSync(state, { recursive: true, mode: 0o755 });
+  const held = await HeldCheckpoints.open(state, logs.keys());
+  const witness = new Witness({ key: cosigningKey, logs, held, clock: systemClock, logger });
+  const server = await openWitnessServer({ listen: address, witness, held, logger });
+  const fields = { event: 'started', vkey: encodeCosigner(cosigningKey.cosigner), logs: [...logs.keys()] };
+  logger.info({ ...fields, port: server.port }, 'the witness answers');
+  await stopSignal();
+  await server.close();
+  logger.info({ event: 'stopped' }, 'the witness has stopped');
+}
+
+/** The keys of each log, by its origin. Throws OperatorError. */
+function readLogs(path: string): Map<string, VerifierKey[]> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
+  }
+  const logs = new Map<string, VerifierKey[]>();
+  try {
+    for (const { key, vkey } of parseWitnessPolicy(text).logs) {
+      if (key === undefined)
+        throw new OperatorError(`${path}: this witness cannot verify keys such as ${vkey.slice(0, 80)}…`);
+      logs.set(key.name, [...(logs.get(key.name) ?? []), key]);
+    }
+  } catch (cause) {
+    if (!(cause instanceof WitnessPolicyError)) throw cause;
+    throw new OperatorError(`${path}, ${cause.message}`, { cause });
+  }
+  if (logs.size === 0) throw new OperatorError(`${path} names no log: add lines \`log <vkey>\``);
+  return logs;
+}
+
+/** Resolves when the process is asked to stop. */
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
+  });
+}
+
+function print(text: string): void {
+  process.stdout.write(text);
+}
+
+main().catch((error: unknown) => {
+  const isMendable =
+    error instanceof OperatorError ||
+    (error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_'));
+  refuseStart(`pdfseal-witness: ${isMendable ? (error as Error).message : String((error as Error).stack)}`);
+  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
+});

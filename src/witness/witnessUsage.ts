@@ -1,0 +1,36 @@
+type Definitions = readonly [term: string, meaning: string][];
+
+/** What the program takes, for its help and its manual page. */
+export const WITNESS_COMMANDS: Definitions = [
+  ['keygen --name NAME --key FILE', 'make a key, and print the verifier key that logs and verifiers need'],
+  ['show-key --key FILE', 'print the verifier key again'],
+  ['serve --key FILE --logs FILE --state FOLDER [--listen ADDRESS]', 'answer the logs'],
+];
+
+export const WITNESS_OPTIONS: Definitions = [
+  ['--name NAME', 'name of the witness for ever, such as witness.example.com/audit'],
+  ['--key FILE', 'its name and its private key (PEM, Ed25519); only the owner may read the file'],
+  [
+    '--logs FILE',
+    'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, and "quorum none" at the end',
+  ],
+  ['--state FOLDER', 'what it has cosigned. Never put back an older copy'],
+  ['--listen ADDRESS', '127.0.0.1:8410 (default) or unix:/path; a socket of systemd replaces it'],
+  ['--version', 'print the version, and exit'],
+  ['--help', 'print this, and exit'],
+];
+
+export const WITNESS_EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
+  [0, 'after a stop by SIGTERM or SIGINT'],
+  [1, 'for a problem that an administrator can solve'],
+  [70, 'for a bug'],
+];
+
+export const WITNESS_USAGE = `pdfseal-witness: cosigns the checkpoints of logs, so that no log can show two histories (C2SP tlog-witness)
+
+${WITNESS_COMMANDS.map(([command, meaning]) => `  pdfseal-witness ${command}\n      ${meaning}`).join('\n')}
+
+${WITNESS_OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(17)} ${meaning}`).join('\n')}
+
+Exit status: ${WITNESS_EXIT_MEANINGS.map(([status, meaning]) => `${status} ${meaning}`).join('; ')}.
+`;

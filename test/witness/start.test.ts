@@ -1,0 +1,186 @@
+/** The program as an auditor starts it, asked over HTTP, and killed. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { encodeAddCheckpoint } from '../../src/log/addCheckpoint.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { cosignaturesIn, parseCosigner } from '../../src/log/cosignature.ts';
+import { parseNote } from '../../src/log/note.ts';
+import { consistencyProof } from '../../src/log/proof.ts';
+import { leafHash, rootOf } from '../../src/log/tree.ts';
+import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { programFile } from '../support/programs.ts';
+import { growTree, makeKey, signNote } from '../support/sealing.ts';
+
+const PROGRAM = await programFile('witness/start', 'src');
+const NAME = 'witness.example.com/audit';
+const origin = 'seal.example.com/sandbox/2026';
+const logKey = makeKey('ed25519', 'eu-1');
+const leaves = Array.from({ length: 12 }, (_, n) => leafHash(Buffer.from(`leaf ${n}`)));
+const { shelf } = growTree(leaves, 1);
+
+const ecKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
+  format: 'pem',
+  type: 'pkcs8',
+});
+
+function run(...args: string[]) {
+  const options = { encoding: 'utf8', env: { PATH: process.env.PATH } } as const;
+  return spawnSync(process.execPath, [PROGRAM, ...args], options);
+}
+
+/** Folder with a key and the logs to cosign, and the options that name them. */
+function prepare(t: Test) {
+  const dir = t.testdir({
+    logs: `# the log of sealed documents\nlog ${encodeVkey(origin, logKey)}\nquorum none\n`,
+  });
+  const key = ['--key', join(dir, 'key.pem')];
+  const made = run('keygen', '--name', NAME, ...key);
+  const cosigner = parseCosigner(made.stdout.trim());
+  if (cosigner === undefined) throw new Error(made.stderr);
+  return {
+    dir,
+    key,
+    cosigner,
+    options: [...key, '--logs', join(dir, 'logs'), '--state', join(dir, 'state')],
+  };
+}
+
+async function serve(
+  t: Test,
+  options: string[],
+): Promise<{ url: string; port: number; child: ChildProcess }> {
+  const child = spawn(
+    process.execPath,
+    ['--jitless', PROGRAM, 'serve', ...options, '--listen', '127.0.0.1:0'],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { PATH: process.env.PATH },
+    },
+  );
+  t.teardown(() => child.kill('SIGKILL'));
+  for await (const line of createInterface(child.stdout)) {
+    const { event, port } = JSON.parse(line) as { event: string; port: number };
+    if (event === 'started') return { url: `http://127.0.0.1:${port}`, port, child };
+  }
+  throw new Error('the witness did not start');
+}
+
+async function requestFor(oldSize: number, newSize: number): Promise<string> {
+  const { edge } = growTree(leaves.slice(0, newSize), 1);
+  const text = encodeCheckpoint({ origin, treeSize: newSize, root: rootOf(edge) });
+  const proof = await consistencyProof(oldSize, newSize, shelf.read);
+  return encodeAddCheckpoint({ oldSize, proof, checkpoint: signNote(origin, text, [logKey]) });
+}
+
+async function ask(url: string, body: string) {
+  const answer = await fetch(`${url}/add-checkpoint`, { method: 'POST', body });
+  return { status: answer.status, type: answer.headers.get('Content-Type'), body: await answer.text() };
+}
+
+t.test('a key is made once, and is its owner’s', async (t) => {
+  const { dir, key, cosigner } = prepare(t);
+  t.equal(cosigner.name, NAME);
+  t.equal(statSync(join(dir, 'key.pem')).mode & 0o777, 0o600);
+  t.same(parseCosigner(run('show-key', ...key).stdout.trim()), cosigner);
+  const before = readFileSync(join(dir, 'key.pem'), 'utf8');
+  t.match(run('keygen', '--name', NAME, ...key), {
+    status: 1,
+    stdout: '',
+    stderr: /cannot write .*key\.pem \(file already exists\)\n$/,
+  });
+  t.equal(readFileSync(join(dir, 'key.pem'), 'utf8'), before);
+  chmodSync(join(dir, 'key.pem'), 0o640);
+  t.match(run('show-key', ...key), { status: 1, stderr: /other users can read .*: run chmod 600 / });
+});
+
+t.test('a wrong start says what to mend', async (t) => {
+  const { dir, key, options } = prepare(t);
+  const refused = (...args: string[]) => {
+    const { status, stdout, stderr } = run(...args);
+    t.equal(stdout, '');
+    return `${status} ${stderr}`;
+  };
+  t.match(refused(), /^1 pdfseal-witness: name one command\n/);
+  t.match(refused('serve'), /^1 pdfseal-witness: name the key file with --key/);
+  t.match(refused('seal', ...key), /^1 pdfseal-witness: there is no command seal/);
+  t.match(refused('keygen', ...key), /^1 pdfseal-witness: name the witness with --name/);
+  t.match(
+    refused('keygen', ...key, '--name', 'a b'),
+    /^1 pdfseal-witness: the name "a b" is empty, or has spaces/,
+  );
+  t.match(refused('serve', ...key), /^1 pdfseal-witness: name the logs with --logs/);
+  t.match(refused('serve', '--colour'), /^1 pdfseal-witness: Unknown option '--colour'/);
+  t.match(
+    refused('serve', ...options, '--listen', 'here'),
+    /^1 pdfseal-witness: --listen: write an address /,
+  );
+  writeFileSync(join(dir, 'logs'), 'quorum none\n');
+  t.match(refused('serve', ...options), /^1 pdfseal-witness: .*logs names no log: add lines /);
+  writeFileSync(join(dir, 'logs'), 'log example.com\nquorum none\n');
+  t.match(refused('serve', ...options), /^1 pdfseal-witness: .*logs, line 1: /);
+  const pem = readFileSync(join(dir, 'key.pem'), 'utf8');
+  for (const [text, why] of [
+    [pem.replace(/^name/, 'Name'), 'the first line must be `name: '],
+    [pem.replace(/-----BEGIN.*/, ''), 'holds no private key in PEM'],
+    [`name: x\n${ecKey}`, 'the key of a witness must be Ed25519, not ec'],
+  ] as const) {
+    writeFileSync(join(dir, 'key.pem'), text);
+    t.ok(refused('show-key', ...key).includes(why), why);
+  }
+  t.match(run('--help'), { status: 0, stdout: /pdfseal-witness keygen/ });
+});
+
+t.test('what it cosigned survives its death', async (t) => {
+  const { options, cosigner } = prepare(t);
+  let size = 0;
+  for (const next of [1, 5, 5, 12]) {
+    const { url, child } = await serve(t, options);
+    const request = await requestFor(size, next);
+    const { status, body } = await ask(url, request);
+    t.equal(status, 200);
+    child.kill('SIGKILL');
+    const note = parseNote(request.slice(request.indexOf('\n\n') + 2));
+    const cosigned = parseNote(`${note?.text}\n${body}`);
+    t.equal(cosigned && cosignaturesIn(cosigned, [cosigner]).length, 1);
+    size = next;
+  }
+  const { url, child } = await serve(t, options);
+  t.strictSame(await ask(url, await requestFor(5, 12)), {
+    status: 409,
+    type: 'text/x.tlog.size',
+    body: '12\n',
+  });
+  const name = '0'.repeat(64);
+  t.equal((await fetch(`${url}/${name}/checkpoint`)).status, 404);
+  child.kill('SIGTERM');
+  t.strictSame(await once(child, 'exit'), [0, null]);
+});
+
+t.test('what is not a request is answered, and harms nobody', async (t) => {
+  const { options } = prepare(t);
+  const { url, port } = await serve(t, options);
+  t.equal((await ask(url, '')).status, 400);
+  t.equal((await ask(url, '\u0000'.repeat(1000))).status, 400);
+  t.equal((await ask(url, 'x'.repeat(200_000))).status, 413);
+  t.equal((await fetch(`${url}/add-checkpoint`)).status, 405);
+  t.equal((await fetch(url)).status, 404);
+  const silent = connect(port, '127.0.0.1');
+  await once(silent, 'connect');
+  silent.write('POST /add-checkpoint HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nold');
+  const [answer] = (await once(silent, 'data')) as [Buffer];
+  t.match(answer.toString(), /^HTTP\/1\.1 408 .*\r\nConnection: close\r\n/s);
+  silent.destroy();
+  const garbage = connect(port, '127.0.0.1');
+  garbage.end('\u0016\u0003\u0001 no HTTP\r\n\r\n');
+  t.match(((await once(garbage, 'data')) as [Buffer]).toString(), /^HTTP\/1\.1 400 /);
+  const request = await requestFor(0, 5);
+  t.equal((await ask(url, request)).status, 200);
+  const held = await fetch(`${url}/${createHash('sha256').update(origin).digest('hex')}/checkpoint`);
+  t.equal(parseNote(await held.text())?.text, parseNote(request.slice(request.indexOf('\n\n') + 2))?.text);
+});
