@@ -65,7 +65,7 @@ compile_sources() {
   touch dist/.compiling
   node_modules/.bin/node node_modules/typescript/bin/tsc -p tsconfig.build.json
   node_modules/.bin/node page/build.ts
-  chmod +x dist/main.js dist/cli.js
+  chmod +x dist/main.js dist/cli.js dist/witness/start.js
   # Older than any source that was changed in the meantime.
   mv dist/.compiling "$stamp"
 }

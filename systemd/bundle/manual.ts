@@ -6,6 +6,7 @@ import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
+import { WITNESS_COMMANDS, WITNESS_EXIT_MEANINGS, WITNESS_OPTIONS } from '../../src/witness/witnessUsage.ts';
 import { configHeading, keysAsTroff } from './configManual.ts';
 import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
 
@@ -47,6 +48,7 @@ export async function manualPages(version: string, date: string): Promise<Record
       programSections(program),
     ),
     made('pdfseal-run', '8', 'runs pdfseal as the daemon of an environment', runSections()),
+    made('pdfseal-witness', '8', 'cosigns the checkpoints of logs', witnessSections()),
     made('pdfseald.toml', '5', 'configuration of pdfseald', configurationSections()),
     made('pdfseal-errors', '7', 'error codes of pdfseald and pdfseal', errorSections()),
     ...program.commands.map((command) =>
@@ -80,6 +82,31 @@ function daemonSections(): Sections {
       verbatim([
         'pdfseald --check-config --config /etc/pdfseal/production.toml',
         'systemctl enable --now pdfseald@production.service',
+      ]),
+    ],
+  ];
+}
+
+function witnessSections(): Sections {
+  return [
+    ['SYNOPSIS', verbatim(WITNESS_COMMANDS.map(([command]) => `pdfseal-witness ${command}`))],
+    [
+      'DESCRIPTION',
+      prose(
+        'pdfseal-witness is a witness of transparency logs (C2SP tlog-witness). A log sends it each new checkpoint. It cosigns the ' +
+          'checkpoint only if the tree contains the tree that it cosigned before. So a log that shows two histories is found out.\n\n' +
+          'systemd runs it as pdfseal-witness@<name>.service when a log connects to its socket.',
+      ),
+    ],
+    ['COMMANDS', definitions(WITNESS_COMMANDS)],
+    ['OPTIONS', definitions(WITNESS_OPTIONS)],
+    ['EXIT STATUS', definitions(WITNESS_EXIT_MEANINGS.map(([status, meaning]) => [String(status), meaning]))],
+    [
+      'FILES',
+      definitions([
+        ['/etc/pdfseal-witness/<name>.key', 'Its name and its private key.'],
+        ['/etc/pdfseal-witness/<name>.logs', 'The logs that it cosigns.'],
+        ['/var/lib/pdfseal-witness/<name>', 'The newest checkpoint of each log that it cosigned.'],
       ]),
     ],
   ];

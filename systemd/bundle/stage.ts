@@ -33,6 +33,7 @@ const START = 'unset NODE_OPTIONS; ulimit -c 0; exec /usr/lib/pdfseald/bin/node 
 const PROGRAMS = {
   pdfseald: `${START} --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"`,
   pdfseal: `${START} /usr/lib/pdfseald/dist/cli.js "$@"`,
+  'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/witness/start.js "$@"`,
 };
 
 const EXECUTABLES = [
@@ -50,7 +51,8 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   const home = join(tree, 'usr/lib/pdfseald');
   const documents = join(tree, 'usr/share/doc/pdfseald');
   copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
-  for (const program of ['main.js', 'cli.js']) dropInterpreter(join(home, 'dist', program));
+  for (const program of ['main.js', 'cli.js', 'witness/start.js'])
+    dropInterpreter(join(home, 'dist', program));
   copy(join(NODE, 'bin/node'), join(home, 'bin/node'));
   const modules = await shippedModules(ROOT);
   for (const file of [...OWN_ADDONS, ...[...modules.values()].flat()]) copy(file, join(home, file));

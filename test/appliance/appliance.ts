@@ -55,6 +55,29 @@ t.test('two environments are made, start, and seal', async (t) => {
   t.match(exposure, /: 0\.\d/, exposure);
 });
 
+t.test('a witness cosigns, starts anew and remembers, and little of it is exposed', async (t) => {
+  machine.must('pdfseal-witness keygen --name witness.example/audit --key /etc/pdfseal-witness/audit.key');
+  const vkeys = machine.must(`trust=$(ls /var/lib/pdfseal/production/*trust*.json | head -n 1)
+    sed -n 's/.*"vkey": "\\(.*\\)".*/log \\1/p' "$trust"; echo quorum none`);
+  machine.run('cat >/etc/pdfseal-witness/audit.logs', `${vkeys}\n`);
+  machine.must('systemctl start pdfseal-witness@audit.socket');
+  const checkpoint = machine.must(
+    `curl -sf -H "Authorization: Bearer ${keys.get('production')}" http://127.0.0.1:${PORTS.production}/v1/log/checkpoint`,
+  );
+  const ask = () =>
+    machine.run(
+      `curl -s -w '%{http_code}' --data-binary @- http://127.0.0.1:8410/add-checkpoint`,
+      `old 0\n\n${checkpoint}\n`,
+    ).stdout;
+  t.match(ask(), /^— witness\.example\/audit [^ ]+\n200$/);
+  machine.must('systemctl kill --signal=KILL pdfseal-witness@audit.service');
+  t.match(ask(), /^\d+\n409$/, 'it remembers');
+  const exposure = machine.must(
+    'systemd-analyze security --no-pager --threshold=3 pdfseal-witness@audit.service | tail -n 1',
+  );
+  t.match(exposure, /: 0\.[0-3] /, exposure);
+});
+
 t.test('the drop-ins are of directives that systemd knows, and leave little exposed', async (t) => {
   const dropIns = machine.must('ls /usr/share/doc/pdfseald/examples/drop-ins').split('\n');
   t.ok(dropIns.length > 3);

@@ -38,7 +38,15 @@ t.test('every command has a page, and every page its sections in their order', a
   const names = commands.map((command) => `pdfseal-${command.name()}.1`);
   t.strictSame(
     readdirSync(dir).sort(),
-    [...names, 'pdfseal.1', 'pdfseald.8', 'pdfseal-run.8', 'pdfseald.toml.5', 'pdfseal-errors.7'].sort(),
+    [
+      ...names,
+      'pdfseal.1',
+      'pdfseald.8',
+      'pdfseal-run.8',
+      'pdfseal-witness.8',
+      'pdfseald.toml.5',
+      'pdfseal-errors.7',
+    ].sort(),
   );
   const wanted = [
     'NAME',
