@@ -15,6 +15,7 @@ import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import type { Credential } from '../../src/store/store.ts';
 import { Child } from '../store/child.ts';
 import { Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
@@ -117,17 +118,28 @@ t.test('what is exported verifies offline, and nothing else does', async (t) => 
   const trust = ['--trust', sandbox.trustFile];
   const verified = await run('verify', join(folder, record), join(folder, receipt), ...trust);
   t.match(verified, { status: 0, stdout: /audit trail.*\n[\s\S]*\ngood\n$/ });
-  const verify = (of: string) => run('audit', 'verify', '--input', of, ...trust);
-  t.match(await verify(folder), { status: 0, stdout: /\ngood\n$/ });
+  const verify = (of: string, ...more: string[]) => run('audit', 'verify', '--input', of, ...trust, ...more);
+  const count = names.length / 2;
+  const newest = ['--newest', `${count}`];
+  const last = (await list())[count - 1];
+  t.match(await verify(folder), { status: 2, stdout: /\ncould not tell\n$/, stderr: /--newest/ });
+  t.match(
+    await verify(folder, ...newest),
+    {
+      status: 0,
+      stdout: `${count} audit records, ${count} sealed; the newest is ${count}, of ${last?.at}\n`,
+    },
+    'somebody has to know how far it goes',
+  );
 
-  const changed = (change: (copy: string) => void) => {
+  const changed = (change: (copy: string) => void, ...more: string[]) => {
     const copy = join(sandbox.dir, 'changed');
     rmSync(copy, { recursive: true, force: true });
     cpSync(folder, copy, { recursive: true });
     change(copy);
-    return verify(copy);
+    return verify(copy, ...more);
   };
-  const name = (number: number) => `audit-0000000${number}.json`;
+  const name = (number: number) => `audit-${String(number).padStart(8, '0')}.json`;
   t.match(await changed((copy) => rmSync(join(copy, name(3)))), {
     status: 1,
     stderr: /4: the one before it is missing/,
@@ -146,6 +158,30 @@ t.test('what is exported verifies offline, and nothing else does', async (t) => 
     }
   });
   t.match(swapped, { status: 1, stderr: /3: it says that it is number 4/ });
+  const receiptOf = (number: number) => `${name(number)}.receipt.json`;
+  const cut = (copy: string) => {
+    for (const file of [name(count), receiptOf(count)]) rmSync(join(copy, file));
+  };
+  t.match((await changed(cut)).status, 2, 'without its newest record it looks whole');
+  t.match(await changed(cut, ...newest), {
+    status: 1,
+    stderr: `the newest audit record is ${count - 1}, and there were ${count}: the trail was cut`,
+  });
+  const dropped = await changed((copy) => rmSync(join(copy, receiptOf(3))), ...newest);
+  t.match(dropped, { status: 2, stderr: 'no receipt proves audit record 3', stdout: /could not tell\n$/ });
+  const appended = await changed(
+    (copy) => {
+      const previous = readFileSync(join(copy, name(count)), 'utf8');
+      const act = { act: 'key.revoke', actor: { via: 'command' }, object: {}, outcome: 'done' } as const;
+      const place = { number: count + 1, previous, atMs: Date.now(), environment: 'sandbox' };
+      writeFileSync(join(copy, name(count + 1)), encodeAuditRecord(act, place));
+    },
+    ...newest,
+  );
+  t.match(appended, { status: 2, stderr: `no receipt proves audit record ${count + 1}` });
+  const empty = t.testdir({});
+  t.match(await verify(empty), { status: 2, stderr: /there is no audit record/ });
+  t.match((await verify(empty, ...newest)).status, 1);
   t.equal(
     (await run('audit', 'verify', '--input', folder)).status,
     2,
@@ -184,6 +220,7 @@ t.test('acts wait for no HSM, and are sealed once there is one', async (t) => {
   await until('it is sealed', async () => (await list()).every(({ sealed }) => sealed));
   t.equal(await daemon.stop(), 0);
   t.match((await list()).at(-1), { act: 'daemon.stop', sealed: false });
+  cpSync(storeDir, join(sandbox.dir, 'older'), { recursive: true });
 });
 
 t.test('who can write to the store removes or alters nothing that is sealed', async (t) => {
@@ -229,6 +266,66 @@ t.test('who can write to the store removes or alters nothing that is sealed', as
     await store.close();
     await tamper(copy, (databases) => Promise.all(change(databases, jobId, text)));
     t.match((await judge(copy)).checked.join('\n'), finding, what);
+  }
+});
+
+t.test('the trail of a store is held to the log, to the last checkpoint and to the API keys', async (t) => {
+  const verify = () => run('audit', 'verify', ...config);
+  const stop = await list();
+  t.match(await verify(), { status: 2, stderr: `no receipt proves audit record ${stop.length}` });
+  daemon = await sandbox.start();
+  await until('it is good', async () => (await verify()).status === 0);
+  await until('all is noted', async () => (await run('last-checkpoint', ...config)).status === 0);
+  t.equal(await daemon.stop(), 0);
+
+  const keys = JSON.parse(
+    `[${(await run('keys', 'list', '--json', ...config)).stdout.trim().replaceAll('\n', ',')}]`,
+  );
+  const { id } = keys.find(({ client }: { client: string }) => client === 'forger');
+  t.equal((await run('keys', 'revoke', id, ...config)).status, 0);
+  const { id: rotated } = keys.find(({ client }: { client: string }) => client === 'patient');
+  t.equal((await run('keys', 'rotate', rotated, '--overlap', '1h', ...config)).status, 0);
+  const kept = join(sandbox.dir, 'kept');
+  cpSync(storeDir, kept, { recursive: true });
+  t.match((await run('check', ...config)).stdout, /\ngood\n$/, 'keys are as they are on record');
+
+  const change = (which: string, how: (credential: Credential) => object | undefined) => async () => {
+    const store = await openStore({ path: storeDir });
+    const found = (await store.credentials.all()).find(({ id: own }) => own === which);
+    if (found !== undefined) await store.credentials.put([{ ...found, ...how(found) }], null);
+    await store.close();
+  };
+  for (const [what, harm, finding] of [
+    [
+      'a key of nobody’s',
+      change(rotated, () => ({ id: 'key_0123456789abcdef', keyHash: 'ab'.repeat(32) })),
+      'API key key_0123456789abcdef of client patient is in the store, but no audit record issued it',
+    ],
+    [
+      'a key that is valid again',
+      change(id, () => ({ revokedAt: undefined })),
+      `API key ${id} of client forger is valid in the store, but audit record ${stop.length + 3} revoked it`,
+    ],
+    ['more scopes', change(rotated, () => ({ scopes: ['admin'] })), 'has another scopes in the store'],
+    ['a longer life', change(rotated, () => ({ expiresAt: undefined })), 'has another expires_at'],
+    [
+      'another key',
+      change(rotated, () => ({ keyHash: 'cd'.repeat(32) })),
+      `API key ${rotated} of client patient`,
+    ],
+    [
+      'an older copy',
+      async () => {
+        rmSync(storeDir, { recursive: true });
+        cpSync(join(sandbox.dir, 'older'), storeDir, { recursive: true });
+      },
+      /last-checkpoint noted a later checkpoint/,
+    ],
+  ] as const) {
+    await harm();
+    t.match(await verify(), { status: 1, stderr: finding, stdout: /bad: \d+ problems\n$/ }, what);
+    rmSync(storeDir, { recursive: true });
+    cpSync(kept, storeDir, { recursive: true });
   }
 });
 

@@ -1,4 +1,5 @@
 /** A store with everything in it that there can be, its log signed and stamped, and a look at all of its entries. */
+import { auditedKey } from '../../src/cli/store/keyCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
@@ -92,7 +93,10 @@ export async function makeWholeStore(path: string): Promise<void> {
   await makeEmptyStore(path);
   const store = await openStore({ path });
   const sourceUrl = 'https://files.example.com/a.pdf';
-  await store.credentials.put([sampleCredential()], null);
+  const credential = sampleCredential();
+  const actor = { via: 'command' } as const;
+  const issued = { act: 'key.issue', actor, object: auditedKey(credential), outcome: 'done' } as const;
+  await store.credentials.put([credential], issued);
   for (const { content, ...job } of jobs) {
     const idempotency = sampleEntry(job);
     if (job.source === 'upload') {

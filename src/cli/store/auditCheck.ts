@@ -40,7 +40,11 @@ export interface TrailReport {
   unsealed: number[];
   /** The numbers of acts that were begun, and that no other record says the end of. */
   unended: number[];
+  /** The record with the highest number; absent if there is none. */
+  newest?: { number: number; at?: string };
   problems: string[];
+  /** What nobody can tell. The trail is good only without problems and doubts. */
+  doubts: string[];
 }
 
 /** What is the same for all records of a trail. */
@@ -140,6 +144,8 @@ export interface TrailCheckOptions {
   trail?: Trail;
   /** Without it what receipts say is compared, but not verified. */
   verify?: (input: VerifierInput) => Verdict;
+  /** The newest record has at least this number. */
+  newestMin?: number;
 }
 
 /**
@@ -157,18 +163,40 @@ export async function checkTrail(
     if (!(error instanceof BrokenInvariant)) throw error;
     check.report.problems.push(`the audit trail cannot be read to its end: ${error.message}`);
   }
-  return check.report;
+  return check.end();
 }
 
 class TrailCheck {
-  readonly report: TrailReport = { records: 0, sealed: 0, unsealed: [], unended: [], problems: [] };
+  readonly report: TrailReport = {
+    records: 0,
+    sealed: 0,
+    unsealed: [],
+    unended: [],
+    problems: [],
+    doubts: [],
+  };
   readonly #verify: TrailCheckOptions['verify'];
+  readonly #newestMin: number;
   #trail: Trail | undefined;
   #last: Pick<KeptRecord, 'number' | 'text'> | undefined;
 
-  constructor({ trail, verify }: TrailCheckOptions) {
+  constructor({ trail, verify, newestMin = 0 }: TrailCheckOptions) {
     this.#trail = trail;
     this.#verify = verify;
+    this.#newestMin = newestMin;
+  }
+
+  /** A record without a receipt can be anybody's, and a trail that ends too early says nothing of what followed. */
+  end(): TrailReport {
+    const { newest, unsealed, problems, doubts } = this.report;
+    if (newest === undefined) doubts.push('there is no audit record');
+    if (unsealed.length > 0) doubts.push(`no receipt proves audit record ${some(unsealed)}`);
+    const number = newest?.number ?? 0;
+    if (number < this.#newestMin)
+      problems.push(
+        `the newest audit record is ${number}, and there were ${this.#newestMin}: the trail was cut`,
+      );
+    return this.report;
   }
 
   add(kept: KeptRecord): void {
@@ -185,11 +213,17 @@ class TrailCheck {
     this.#last = { number, text };
   }
 
+  #note(number: number, at: string | undefined): void {
+    if (number > (this.report.newest?.number ?? 0))
+      this.report.newest = { number, ...(at !== undefined && { at }) };
+  }
+
   #problemsOfPlace({ number, text, receipt }: KeptRecord): string[] {
     const gap = number - (this.#last?.number ?? 0) - 1;
     const missing =
       gap === 0 ? [] : [gap === 1 ? 'the one before it is missing' : `${gap} before it are missing`];
     const record = parseAuditRecord(text);
+    this.#note(number, record?.at);
     if (record === undefined) return [...missing, 'it is not a record in canonical form'];
     this.#trail ??= trailOf(record.environment, receipt);
     const previous = this.#last && auditDigest(this.#last.text);
@@ -215,6 +249,13 @@ class TrailCheck {
     unended.splice(index, 1);
     return [];
   }
+}
+
+const SHOWN_MAX = 10;
+
+/** The first of many numbers. */
+export function some(numbers: readonly number[]): string {
+  return numbers.slice(0, SHOWN_MAX).join(', ') + (numbers.length > SHOWN_MAX ? ', …' : '');
 }
 
 function trailOf(environment: string, receipt: unknown): Trail | undefined {
@@ -247,6 +288,12 @@ function problemOfReceipt(
 function digestsOf(text: string) {
   const bytes = fromUtf8(text);
   return { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
+}
+
+/** What is wrong with the trail of a store, receipts aside: those are verified with their leaves. */
+export async function trailProblems(store: Store): Promise<string[]> {
+  const records = storedTrail(store, { receipts: false });
+  return (await checkTrail(records, { trail: trailOfStore(store) })).problems;
 }
 
 /** What all records of a store's trail have in common. */

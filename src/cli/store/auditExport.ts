@@ -6,11 +6,18 @@ import { trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
+import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { createFileAtomically, readTextFile, unusable } from '../files.ts';
 import { explain } from '../help.ts';
-import { CONFIG_DESCRIPTION, configOption, defaultConfigFile, withStore } from '../options.ts';
+import {
+  CONFIG_DESCRIPTION,
+  configOption,
+  defaultConfigFile,
+  parseCountArgument,
+  withStore,
+} from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   checkTrail,
@@ -18,10 +25,12 @@ import {
   exportedTrail,
   receiptFile,
   recordFile,
+  some,
   storedTrail,
   type TrailReport,
   trailOfStore,
 } from './auditCheck.ts';
+import { apiKeyProblems } from './keyCheck.ts';
 
 export function exportTrailCommand(): Command {
   const command = new Command('export')
@@ -48,23 +57,30 @@ export function verifyTrailCommand(): Command {
     .summary('check that no record is missing or altered')
     .description(
       'Checks that no record is missing, that each contains the digest of the previous one, and that each receipt verifies. Reads the ' +
-        'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. ' +
-        '`pdfseal check` also compares the log with its earlier checkpoints.',
+        'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. The ' +
+        'store must have the last checkpoint of the log, so that no older copy passes, and exactly the API keys that the trail issued.\n\n' +
+        'A folder without its newest records looks whole. Therefore name, with --newest, the number of the newest record that you know ' +
+        'of: from your last verification, from `pdfseal audit list`, or from a log of the daemon that was forwarded to another machine.',
     )
     .option('--config <file>', CONFIG_DESCRIPTION)
     .option('--input <folder>', 'folder that `pdfseal audit export` wrote')
     .option('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
+    .option(
+      '--newest <number>',
+      'the newest record has at least this number; with --input, the result cannot be good without it',
+      parseCountArgument,
+    )
     .action(verify);
   return explain(command, {
     formerly: { '--folder': '--input' },
     exit: {
-      0: 'good (the newest records may not be sealed yet)',
+      0: 'good',
       1: 'bad',
-      2: 'undecided: the check could not run',
+      2: 'could not tell: records without receipts, no records, a folder whose newest record is not known, or a check that could not run',
     },
     examples: [
       'pdfseal audit verify --config production.toml',
-      'pdfseal audit verify --input /srv/audit --trust trust.json',
+      'pdfseal audit verify --input /srv/audit --trust trust.json --newest 57',
     ],
   });
 }
@@ -129,14 +145,17 @@ interface VerifyOptions {
   config?: string;
   input?: string;
   trust?: string;
+  newest?: number;
   json?: true;
 }
 
 async function verify({ json, ...options }: VerifyOptions): Promise<void> {
   try {
     const report = await judge(options);
-    process.exitCode = report.problems.length === 0 ? EXIT.ok : EXIT.failed;
-    if (json) printJson({ outcome: report.problems.length === 0 ? 'good' : 'bad', ...report });
+    const { problems, doubts } = report;
+    const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
+    process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
+    if (json) printJson({ outcome, ...report });
     else printReport(report);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -145,31 +164,40 @@ async function verify({ json, ...options }: VerifyOptions): Promise<void> {
   }
 }
 
-async function judge({ config, input, trust }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
+async function judge({ config, input, trust, newest }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
+  const newestMin = newest === undefined ? {} : { newestMin: newest };
   if (input === undefined && trust === undefined) {
     return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {
       const verify = createVerifier(await trustOfStore(store, config));
-      const report = await checkTrail(storedTrail(store), { trail: trailOfStore(store), verify });
-      report.problems.push(...(await examineEpochs(store)).problems);
+      const report = await checkTrail(storedTrail(store), {
+        trail: trailOfStore(store),
+        verify,
+        ...newestMin,
+      });
+      report.problems.push(...(await examineEpochs(store)).problems, ...(await apiKeyProblems(store)));
+      const doubt = await doubtOf(store, config.log.lastCheckpointFile);
+      if (doubt !== undefined) report[doubt.kind === 'unknown' ? 'doubts' : 'problems'].push(doubt.reason);
       return report;
     });
   }
   if (config !== undefined || input === undefined || trust === undefined)
     throw new OperatorError('name either --config, or --input and --trust');
   const verify = createVerifier(parseTrust(readTextFile(trust, FILE_BYTES_MAX)));
-  return checkTrail(exportedTrail(input), { verify });
+  const report = await checkTrail(exportedTrail(input), { verify, ...newestMin });
+  if (newest === undefined)
+    report.doubts.push(
+      'whether newer records were removed from this folder is not known: name the newest record that there is, with --newest',
+    );
+  return report;
 }
 
-const SHOWN_MAX = 10;
-
-function printReport({ records, sealed, unsealed, unended, problems }: TrailReport): void {
-  for (const problem of problems) note(`pdfseal: ${problem}`);
-  print(`${records} audit records, ${sealed} sealed`);
-  if (unsealed.length > 0) print(`not sealed yet, so no receipt proves them: ${some(unsealed)}`);
+function printReport(report: TrailReport): void {
+  const { records, sealed, newest, unended, problems, doubts } = report;
+  for (const line of [...problems, ...doubts]) note(`pdfseal: ${line}`);
+  const end =
+    newest === undefined ? '' : `; the newest is ${newest.number}, of ${newest.at ?? 'an unknown time'}`;
+  print(`${records} audit records, ${sealed} sealed${end}`);
   if (unended.length > 0) print(`begun but not concluded: ${some(unended)}`);
-  print(problems.length === 0 ? 'good' : `bad: ${problems.length} problems`);
-}
-
-function some(numbers: readonly number[]): string {
-  return numbers.slice(0, SHOWN_MAX).join(', ') + (numbers.length > SHOWN_MAX ? ', …' : '');
+  if (problems.length > 0) print(`bad: ${problems.length} problems`);
+  else print(doubts.length > 0 ? 'could not tell' : 'good');
 }

@@ -3,7 +3,6 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { hashApiKey, newApiKey } from '../../job/apikey.ts';
-import type { ActObject } from '../../manifest/auditRecord.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { type Credential, SCOPES, type Scope, type Store } from '../../store/store.ts';
 import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
@@ -12,6 +11,7 @@ import { explain } from '../help.ts';
 import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
+import { auditedKey } from './keyCheck.ts';
 
 interface StoreOptions {
   config: string;
@@ -124,7 +124,7 @@ async function issue({ config, client, organization, scopes, validity, json }: I
       );
     }
     const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, validity);
-    await store.credentials.put([credential], actOfProcess('command', 'key.issue', audited(credential)));
+    await store.credentials.put([credential], actOfProcess('command', 'key.issue', auditedKey(credential)));
     printNewKey(apiKey, credential, json);
   });
 }
@@ -162,7 +162,7 @@ async function rotate(keyId: string, { config, overlap, validity, json }: Rotate
     const { apiKey, credential } = makeKey(store, old, lifetimeMs);
     const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
     const replaced = { ...old, expiresAt, replacedBy: credential.id };
-    const object = { ...audited(credential), replaces: keyId, replaced_expires_at: toRfc3339(expiresAt) };
+    const object = { ...auditedKey(credential), replaces: keyId, replaced_expires_at: toRfc3339(expiresAt) };
     await store.credentials.put([credential, replaced], actOfProcess('command', 'key.rotate', object));
     note(`${keyId} stays valid until ${toRfc3339(expiresAt)}`);
     printNewKey(apiKey, credential, json);
@@ -238,17 +238,6 @@ function makeKey(
     ...(lifetimeMs !== undefined && { expiresAt: createdAt + lifetimeMs }),
   };
   return { apiKey, credential };
-}
-
-/** What the audit trail says of a key. */
-function audited({ id, clientId, organization, scopes, expiresAt }: Credential): ActObject {
-  return {
-    key: id,
-    client: clientId,
-    organization,
-    scopes,
-    ...(expiresAt !== undefined && { expires_at: toRfc3339(expiresAt) }),
-  };
 }
 
 /** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */

@@ -13,7 +13,8 @@ import { readReceipt } from '../../prove/receipts.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
-import { checkTrail, storedTrail, trailOfStore } from './auditCheck.ts';
+import { trailProblems } from './auditCheck.ts';
+import { apiKeyProblems } from './keyCheck.ts';
 
 export interface StoreReport {
   leaves: number;
@@ -58,9 +59,9 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
   await check.guarded('the copies', async () => check.readable(store.copies.all()));
-  await check.guarded('the audit trail', () => check.trail());
+  await check.findings('the audit trail', () => trailProblems(store));
   await check.guarded('what witnesses have said', () => check.witnessing());
-  await check.guarded('the API keys', async () => void (await store.credentials.all()));
+  await check.findings('the API keys', () => apiKeyProblems(store));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
   // The proofs are read from tiles, which are mended first.
@@ -118,6 +119,11 @@ class StoreCheck {
     } catch (error) {
       this.#problem(`${what} cannot be read to its end: ${(error as Error).message}`);
     }
+  }
+
+  /** Takes over what another check finds. */
+  findings(what: string, work: () => Promise<string[]>): Promise<void> {
+    return this.guarded(what, async () => (await work()).forEach(this.#problem, this));
   }
 
   /** From the first leaf to the last: the tree grows batch by batch as it once did. */
@@ -201,13 +207,6 @@ class StoreCheck {
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
       );
     }
-  }
-
-  /** Records follow each other without a gap, and each has the job that seals it. Receipts are verified with their leaves. */
-  async trail(): Promise<void> {
-    const records = storedTrail(this.#store, { receipts: false });
-    const { problems } = await checkTrail(records, { trail: trailOfStore(this.#store) });
-    for (const problem of problems) this.#problem(problem);
   }
 
   /** What witnesses have cosigned is in the log. */
