@@ -1,8 +1,4 @@
-import { X509Certificate } from 'node:crypto';
-import { createSecureContext } from 'node:tls';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { apiKeyFromEnvironment } from '../../base/env.ts';
-import { OperatorError } from '../../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../../job/id.ts';
 import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../../job/job.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
@@ -10,17 +6,12 @@ import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import { parseCountArgument, parseDigestArgument, parseWaitArgument } from '../options.ts';
-import { ApiClient, type Reach } from './apiClient.ts';
+import { ApiClient } from './apiClient.ts';
+import { parseUrl, type ReachOptions, reaching, reachOf, readApiKey } from './reachOptions.ts';
 import { Submitter } from './submitter.ts';
 import { findDocuments, hostedDocuments } from './worklist.ts';
 
-interface SubmitOptions {
-  url: URL;
-  keyFile?: string;
-  tlsCa?: string;
-  tlsCertificate?: string;
-  tlsKey?: string;
-  unixSocket?: string;
+interface SubmitOptions extends ReachOptions {
   visibility: Visibility;
   purpose?: string;
   customerReference?: string;
@@ -46,7 +37,7 @@ const FILE_BYTES_MAX = 16 << 20;
 
 export function submitCommand(): Command {
   return explain(
-    new Command('submit')
+    reaching(new Command('submit'))
       .description(
         'Seals documents: uploads each document, waits for its receipt, and saves the receipt beside it as <document>.receipt.json. ' +
           'Temporary errors (no connection, 429, 503) are tried again. If you run the command again within 48 hours for the same ' +
@@ -54,18 +45,6 @@ export function submitCommand(): Command {
           'receipt yet; after an interruption, run it again.',
       )
       .argument('[document...]', 'PDF files and folders')
-      .requiredOption('--url <url>', 'URL of pdfseald, such as https://seal.example.com', parseUrl)
-      .option(
-        '--key-file <file>',
-        'file with the API key (default: the environment variable PDFSEAL_API_KEY)',
-      )
-      .option(
-        '--tls-ca <file>',
-        'PEM file with the authorities of the server certificate (default: those of Node.js)',
-      )
-      .option('--tls-certificate <file>', 'PEM file with a client certificate, if the server asks for one')
-      .option('--tls-key <file>', 'PEM file with the key of the client certificate')
-      .option('--unix-socket <path>', 'connect to this socket on the same machine')
       .addOption(
         new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
       )
@@ -155,26 +134,6 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
   if (failed > 0) process.exitCode = EXIT.failed;
 }
 
-function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: SubmitOptions): Reach {
-  const read = (file: string) => readTextFile(file, FILE_BYTES_MAX);
-  const secrets = {
-    ...(tlsCa !== undefined && { ca: read(tlsCa) }),
-    ...(tlsCertificate !== undefined && { cert: read(tlsCertificate) }),
-    ...(tlsKey !== undefined && { key: read(tlsKey) }),
-  };
-  try {
-    // OpenSSL accepts a file without a certificate, and then trusts nobody.
-    if (secrets.ca !== undefined) new X509Certificate(secrets.ca);
-    createSecureContext(secrets);
-  } catch (cause) {
-    const files = [tlsCa, tlsCertificate, tlsKey].filter((file) => file !== undefined).join(', ');
-    const message = `TLS cannot use ${files} (${(cause as Error).message})`;
-    const remedy = 'name PEM files: the authorities, a certificate, and the key of that certificate';
-    throw new OperatorError(message, { cause, remedy });
-  }
-  return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
-}
-
 /** What is wrong with this combination of options. */
 function misuse(documents: string[], options: SubmitOptions): string | undefined {
   const { sourceUrl: urls, checksum: checksums = [], digestOnly, idempotencyKey } = options;
@@ -188,8 +147,6 @@ function misuse(documents: string[], options: SubmitOptions): string | undefined
     if (count !== urls.length || (documents.length > 0 && checksums.length > 0))
       return 'each --source-url needs a local copy of its document or a --checksum, in the same order';
   }
-  if ((options.tlsCertificate === undefined) !== (options.tlsKey === undefined))
-    return '--tls-certificate and --tls-key need each other';
   const unfit = digestOnly && (options.strippedCopy || options.preserveMetadata);
   if (unfit) return '--digest-only sends no document, so there is no metadata to keep or remove';
   if (idempotencyKey !== undefined && (urls ?? documents).length > 1)
@@ -205,25 +162,6 @@ function fieldsOf({ visibility, purpose, customerReference, mode, preserveMetada
     ...(customerReference !== undefined && { customer_reference: customerReference }),
     ...(preserveMetadata && { preserve_metadata: 'true' }),
   };
-}
-
-/** Never from the command line: every user of the machine can read that. */
-function readApiKey(keyFile: string | undefined): string {
-  const apiKey =
-    keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
-  if (apiKey === undefined) {
-    throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
-  }
-  // The error about an invalid header value would show the key.
-  if (!/^[\x21-\x7e]+$/.test(apiKey))
-    throw new OperatorError('the API key is not one line of visible ASCII characters');
-  return apiKey;
-}
-
-function parseUrl(text: string): URL {
-  const url = URL.parse(text);
-  if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new InvalidArgumentError('Expected an http or https URL.');
 }
 
 function parseParallel(text: string): number {

@@ -1,0 +1,80 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import { type Command, InvalidArgumentError } from 'commander';
+import { apiKeyFromEnvironment } from '../../base/env.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { readTextFile } from '../files.ts';
+import type { Reach } from './apiClient.ts';
+
+/** How to reach the service, as the command line says it. */
+export interface ReachOptions {
+  url: URL;
+  keyFile?: string;
+  tlsCa?: string;
+  tlsCertificate?: string;
+  tlsKey?: string;
+  unixSocket?: string;
+}
+
+/** More than any key or certificate file has. */
+const FILE_BYTES_MAX = 16 << 20;
+
+/** Adds the {@link ReachOptions} to a command. */
+export function reaching(command: Command): Command {
+  return command
+    .requiredOption('--url <url>', 'URL of pdfseald, such as https://seal.example.com', parseUrl)
+    .option('--key-file <file>', 'file with the API key (default: the environment variable PDFSEAL_API_KEY)')
+    .option(
+      '--tls-ca <file>',
+      'PEM file with the authorities of the server certificate (default: those of Node.js)',
+    )
+    .option('--tls-certificate <file>', 'PEM file with a client certificate, if the server asks for one')
+    .option('--tls-key <file>', 'PEM file with the key of the client certificate')
+    .option('--unix-socket <path>', 'connect to this socket on the same machine')
+    .hook('preAction', (_, called) => {
+      const { tlsCertificate, tlsKey } = called.opts<ReachOptions>();
+      if ((tlsCertificate === undefined) !== (tlsKey === undefined))
+        called.error('error: --tls-certificate and --tls-key need each other');
+    });
+}
+
+/** Throws OperatorError. */
+export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOptions): Reach {
+  const read = (file: string) => readTextFile(file, FILE_BYTES_MAX);
+  const secrets = {
+    ...(tlsCa !== undefined && { ca: read(tlsCa) }),
+    ...(tlsCertificate !== undefined && { cert: read(tlsCertificate) }),
+    ...(tlsKey !== undefined && { key: read(tlsKey) }),
+  };
+  try {
+    // OpenSSL accepts a file without a certificate, and then trusts nobody.
+    if (secrets.ca !== undefined) new X509Certificate(secrets.ca);
+    createSecureContext(secrets);
+  } catch (cause) {
+    const files = [tlsCa, tlsCertificate, tlsKey].filter((file) => file !== undefined).join(', ');
+    const message = `TLS cannot use ${files} (${(cause as Error).message})`;
+    const remedy = 'name PEM files: the authorities, a certificate, and the key of that certificate';
+    throw new OperatorError(message, { cause, remedy });
+  }
+  return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
+}
+
+/** Never from the command line: every user of the machine can read that. */
+export function readApiKey(keyFile: string | undefined): string {
+  const apiKey =
+    keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
+  if (apiKey === undefined) {
+    throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
+  }
+  // The error about an invalid header value would show the key.
+  if (!/^[\x21-\x7e]+$/.test(apiKey))
+    throw new OperatorError('the API key is not one line of visible ASCII characters');
+  return apiKey;
+}
+
+/** Reads an argument. Throws InvalidArgumentError. */
+export function parseUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new InvalidArgumentError('Expected an http or https URL.');
+}
