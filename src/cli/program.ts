@@ -72,6 +72,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./verifyCommand.ts')).verifyCommand(),
   },
   {
+    name: 'monitor',
+    summary: 'follow a log from outside, and prove that it only grows',
+    load: async () => (await import('./client/monitorCommand.ts')).monitorCommand(),
+  },
+  {
     name: 'receipt',
     summary: 'write a receipt in the formats of other tools',
     load: async () => (await import('./receiptCommand.ts')).receiptCommand(),

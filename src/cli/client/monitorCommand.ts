@@ -1,0 +1,222 @@
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { OperatorError } from '../../base/errors.ts';
+import { remember } from '../../base/remember.ts';
+import type { Checkpoint } from '../../log/checkpoint.ts';
+import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.ts';
+import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
+import { whyNotGrown, whyNotThere } from '../../prove/following.ts';
+import { readEarlier, signedCheckpoint } from '../../prove/history.ts';
+import { parseReceiptJson, RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import { EXIT } from '../exit.ts';
+import { readTextFile, unusable, writeFileAtomically } from '../files.ts';
+import { explain } from '../help.ts';
+import { report } from '../report.ts';
+import { print, printJson, showCount } from '../terminal.ts';
+import { ApiClient } from './apiClient.ts';
+import { type ReachOptions, reaching, reachOf, readApiKey } from './reachOptions.ts';
+
+interface MonitorOptions extends ReachOptions {
+  trust: string;
+  state: string;
+  first?: true;
+  receipts?: string;
+  json?: true;
+}
+
+/** What the log showed, and what is wrong with it. */
+interface Followed {
+  now: Checkpoint;
+  earlier: Checkpoint | undefined;
+  receipts: number | undefined;
+  problems: string[];
+}
+
+/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
+const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+const ANSWER_MS_MAX = 60_000;
+/** More than any checkpoint or tile has. */
+const ANSWER_BYTES_MAX = 1 << 20;
+/** Full tiles have 8 KiB. */
+const TILES_KEPT = 2_048;
+
+export function monitorCommand(): Command {
+  return explain(
+    reaching(new Command('monitor'))
+      .description(
+        'Follows a log from outside, for example every hour by cron: fetches its newest checkpoint, verifies who signed it, and proves from ' +
+          'its tiles that the tree contains the whole tree of the last run. With --receipts, also proves that the log still contains every ' +
+          'receipt of a folder. A log that forgot or changed anything is found out.',
+      )
+      .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
+      .requiredOption(
+        '--state <path>',
+        'file in which the command keeps the newest checkpoint that it verified',
+      )
+      .option('--first', 'there is no state file yet: begin with what the log shows now')
+      .option('--receipts <folder>', 'folder with receipts, *.receipt.json, which the log must contain')
+      .action(monitor),
+    {
+      exit: {
+        0: 'good: the log has only grown',
+        1: 'bad: the log contradicts what it showed before, or lacks a receipt; keep the state file as evidence',
+        2: 'undecided: the log cannot be reached, or a file cannot be read',
+      },
+      examples: [
+        'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --first',
+        'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --receipts archive/ --json',
+      ],
+    },
+  );
+}
+
+async function monitor(options: MonitorOptions): Promise<void> {
+  try {
+    const followed = await follow(options);
+    const { now, earlier, receipts, problems } = followed;
+    process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.failed;
+    if (options.json) {
+      printJson({
+        outcome: problems.length === 0 ? 'good' : 'bad',
+        log_origin: now.origin,
+        tree_size: now.treeSize,
+        ...(earlier && { earlier_tree_size: earlier.treeSize }),
+        ...(receipts !== undefined && { receipts }),
+        problems,
+      });
+    } else printFollowed(followed);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = report(error, EXIT.unknown);
+  }
+}
+
+async function follow({
+  trust: trustFile,
+  state,
+  first,
+  receipts,
+  ...reach
+}: MonitorOptions): Promise<Followed> {
+  const trust = parseTrust(readTextFile(trustFile, TEXT_BYTES_MAX));
+  const earlier = readState(state, first ?? false, trust);
+  const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach.keyFile), reachOf(reach)));
+  const note = (await log.fetch('checkpoint')).toString('utf8');
+  const now = signedCheckpoint(note, trust.logs);
+  if (typeof now === 'string')
+    throw new OperatorError(`what the log shows as its checkpoint proves nothing: ${now}`);
+  if (earlier !== undefined && earlier.origin !== now.origin)
+    throw new OperatorError(
+      `${state} is of another log, ${earlier.origin}: each log needs a state file of its own`,
+    );
+  const readTile = log.tilesOf(now.treeSize);
+  const problem = earlier && (await whyNotGrown(earlier, now, readTile));
+  if (problem !== undefined) {
+    const kept = `${state}.contradiction`;
+    writeFileSync(kept, note);
+    return {
+      now,
+      earlier,
+      receipts: undefined,
+      problems: [`${problem}. Both checkpoints are evidence: ${state} and ${kept}`],
+    };
+  }
+  writeFileAtomically(state, note);
+  const found = receipts === undefined ? undefined : receiptsIn(receipts);
+  const problems = await missing(found ?? [], now, trust, readTile);
+  return { now, earlier, receipts: found?.length, problems };
+}
+
+/** The checkpoint of the last run; undefined in the first run. */
+function readState(path: string, isFirst: boolean, trust: TrustFile): Checkpoint | undefined {
+  if (isFirst && existsSync(path)) throw new OperatorError(`${path} is there already: leave out --first`);
+  if (isFirst) return undefined;
+  if (!existsSync(path))
+    throw new OperatorError(
+      `there is no ${path}, so nothing tells what the log showed before. Put the file back; for the first run, add --first`,
+    );
+  return readEarlier({ text: readTextFile(path, TEXT_BYTES_MAX), from: path }, trust);
+}
+
+function receiptsIn(folder: string): string[] {
+  try {
+    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.receipt.json'))
+      .map((name) => join(folder, name))
+      .sort();
+  } catch (cause) {
+    throw unusable('read', folder, cause);
+  }
+}
+
+/** What is wrong with each of the receipts that the log does not contain. */
+async function missing(
+  paths: readonly string[],
+  now: Checkpoint,
+  trust: TrustFile,
+  readTile: ReadTile,
+): Promise<string[]> {
+  const problems: string[] = [];
+  const progress = showCount(paths.length);
+  for (const [done, path] of paths.entries()) {
+    const receipt = parseReceiptJson(readTextFile(path, TEXT_BYTES_MAX));
+    const why = await whyNotThere(receipt, now, trust, readTile);
+    if (why !== undefined) problems.push(`${path}: ${why}`);
+    progress.update(done + 1, 0);
+  }
+  progress.stop();
+  return problems;
+}
+
+function printFollowed({ now, earlier, receipts, problems }: Followed): void {
+  const before = earlier === undefined ? 'first run' : `${earlier.treeSize} in the last run`;
+  print(`${now.origin}: ${now.treeSize} leaves, ${before}`);
+  if (receipts !== undefined) print(`${receipts - problems.length} of ${receipts} receipts are in the log`);
+  for (const problem of problems) print(problem);
+  print(problems.length === 0 ? 'good' : 'bad');
+}
+
+/** The log as the API shows it. Nothing of it is trusted. */
+class ServedLog {
+  readonly #client: ApiClient;
+
+  constructor(client: ApiClient) {
+    this.#client = client;
+  }
+
+  /** Throws OperatorError where the log does not answer with it. */
+  async fetch(path: string): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const save = async (body: AsyncIterable<Buffer>) => {
+      for await (const chunk of body) {
+        bytes += chunk.length;
+        if (bytes > ANSWER_BYTES_MAX) throw new OperatorError(`the log answered /v1/log/${path} without end`);
+        chunks.push(chunk);
+      }
+    };
+    const request = { method: 'GET', path: `/log/${path}`, save } as const;
+    const answer = await this.#client
+      .send(request, AbortSignal.timeout(ANSWER_MS_MAX))
+      .catch((cause: Error) => {
+        if (cause instanceof OperatorError) throw cause;
+        throw new OperatorError(`the log cannot be reached: ${cause.message}`, { cause });
+      });
+    if (answer.status === 200) return Buffer.concat(chunks);
+    throw new OperatorError(`the log answered ${answer.status} to /v1/log/${path}`);
+  }
+
+  /** The tiles of the tree of that size. */
+  tilesOf(treeSize: number): ReadTile {
+    const read = remember(TILES_KEPT, (path) => this.fetch(path));
+    return async (level, index) => {
+      const width = tileWidth(level, index, treeSize);
+      const hashes = await read(tilePath({ level, index, width }));
+      if (hashes.length === width * HASH_BYTES) return hashes;
+      throw new OperatorError(
+        `the log answered a tile with ${hashes.length} bytes in the place of ${width * HASH_BYTES}`,
+      );
+    };
+  }
+}

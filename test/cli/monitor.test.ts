@@ -1,0 +1,227 @@
+/** The command of an auditor, against logs that keep their word and logs that do not. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { ReceivedJob } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { HASH_BYTES, parseTilePath } from '../../src/log/tiles.ts';
+import { leafHash, rootOf } from '../../src/log/tree.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
+import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
+import { encodeTrust } from '../../src/manifest/trustFile.ts';
+import { Client } from '../support/client.ts';
+import { programFile } from '../support/programs.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { growTree, makeJob, makeKey, oneEpoch, sealJobs, signNote } from '../support/sealing.ts';
+
+const CLI = await programFile('cli', 'src');
+const origin = 'seal.example.com/sandbox/2026';
+const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
+const key = makeKey('ed25519', 'eu-1');
+const { privateKey: _, ...logKey } = key;
+
+async function serve(t: Test, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A log of these jobs in memory, as the API shows it. */
+function logOf(jobs: readonly ReceivedJob[], signer = key): RequestListener {
+  const leaves = jobs.map((job) => leafHash(leafData(manifestOf(job, 'sandbox', sealedAt))));
+  const { edge, shelf } = growTree(leaves, 1);
+  const note = signNote(origin, encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) }), [
+    signer,
+  ]);
+  return async (req, res) => {
+    const path = req.url?.replace('/v1/log/', '') ?? '';
+    const tile = parseTilePath(path);
+    const hashes =
+      tile && typeof tile.level === 'number' ? await shelf.read(tile.level, tile.index) : undefined;
+    if (path === 'checkpoint') res.end(note);
+    else if (tile && hashes) res.end(hashes.subarray(0, tile.width * HASH_BYTES));
+    else res.writeHead(404).end();
+  };
+}
+
+const jobs = Array.from({ length: 700 }, (_, n) => makeJob(`job_${n}`));
+const forked = jobs.map((job, n) => (n < 300 ? job : makeJob(`job_other_${n}`)));
+
+/** An auditor's folder, and the command run in it. The log can be replaced by another. */
+async function auditor(t: Test) {
+  const log = oneEpoch({ origin, environment: 'env_sandbox', keys: [logKey] });
+  const dir = t.testdir({
+    'trust.json': encodeTrust({ timestampAuthorities: [], logs: [log] }),
+    receipts: {},
+  });
+  const shown: { log: RequestListener } = { log: logOf(jobs.slice(0, 300)) };
+  const url = await serve(t, (req, res) => shown.log(req, res));
+  const monitor = async (...more: string[]) => {
+    const args = ['monitor', '--url', url, '--trust', 'trust.json', '--state', 'state', ...more];
+    const child = spawn(process.execPath, [CLI, ...args], {
+      cwd: dir,
+      env: { PDFSEAL_API_KEY: 'seal_test' },
+    });
+    const said = { stdout: '', stderr: '' };
+    child.stdout.on('data', (text) => (said.stdout += text));
+    child.stderr.on('data', (text) => (said.stderr += text));
+    const [status] = await once(child, 'close');
+    return { status, ...said };
+  };
+  return { dir, shown, monitor, state: () => readFileSync(join(dir, 'state'), 'utf8') };
+}
+
+async function receiptOf(sealed: readonly ReceivedJob[], index: number): Promise<Receipt> {
+  const receipt = (await sealJobs({ jobs: sealed, environment: 'sandbox', origin, keys: [key], sealedAt }))[
+    index
+  ];
+  if (receipt === undefined) throw new Error('nothing was sealed');
+  return receipt;
+}
+
+t.test('a log that grows is good, and its receipts are in it', async (t) => {
+  const { dir, shown, monitor } = await auditor(t);
+  t.match(await monitor(), {
+    status: 2,
+    stdout: '',
+    stderr: /there is no state, .* for the first run, add --first/,
+  });
+  t.strictSame(await monitor('--first'), {
+    status: 0,
+    stdout: `${origin}: 300 leaves, first run\ngood\n`,
+    stderr: '',
+  });
+  t.match(await monitor('--first'), { status: 2, stderr: /state is there already: leave out --first/ });
+  mkdirSync(join(dir, 'receipts/2026'));
+  for (const index of [0, 255, 299])
+    writeFileSync(
+      join(dir, `receipts/2026/${index}.pdf.receipt.json`),
+      encodeReceipt(await receiptOf(jobs.slice(0, 300), index)),
+    );
+  shown.log = logOf(jobs);
+  t.strictSame(await monitor('--receipts', 'receipts'), {
+    status: 0,
+    stdout: `${origin}: 700 leaves, 300 in the last run\n3 of 3 receipts are in the log\ngood\n`,
+    stderr: '',
+  });
+  const again = await monitor('--receipts', 'receipts', '--json');
+  t.strictSame(JSON.parse(again.stdout), {
+    outcome: 'good',
+    log_origin: origin,
+    tree_size: 700,
+    earlier_tree_size: 700,
+    receipts: 3,
+    problems: [],
+  });
+});
+
+t.test('an older copy, and one that was continued, are bad, and both checkpoints are kept', async (t) => {
+  const { dir, shown, monitor, state } = await auditor(t);
+  shown.log = logOf(jobs.slice(0, 500));
+  await monitor('--first');
+  const before = state();
+  for (const [log, said] of [
+    [
+      logOf(jobs.slice(0, 499)),
+      /had 500 already: this is an older copy of it\. Both checkpoints are evidence/,
+    ],
+    [logOf(forked.slice(0, 500)), /the first 500 leaves are not those that were signed/],
+    [logOf(forked), /the first 500 leaves are not those that were signed/],
+  ] as const) {
+    shown.log = log;
+    t.match(await monitor(), { status: 1, stdout: said });
+    t.equal(state(), before, 'the state is as it was');
+    t.ok(existsSync(join(dir, 'state.contradiction')));
+    rmSync(join(dir, 'state.contradiction'));
+  }
+  shown.log = logOf(jobs);
+  t.equal((await monitor()).status, 0, 'the log it knows goes on');
+});
+
+t.test('a receipt that the log does not contain is bad', async (t) => {
+  const { dir, monitor } = await auditor(t);
+  const put = (name: string, text: string) =>
+    writeFileSync(join(dir, 'receipts', `${name}.receipt.json`), text);
+  put('good', encodeReceipt(await receiptOf(jobs.slice(0, 10), 3)));
+  put('later', encodeReceipt(await receiptOf(jobs, 600)));
+  put('other', encodeReceipt(await receiptOf(forked.slice(0, 1).concat(makeJob('job_x')), 1)));
+  put('forged', encodeReceipt({ ...(await receiptOf(jobs, 3)), kms_key_id: 'x/y' }));
+  put('broken', '{');
+  const { status, stdout } = await monitor('--first', '--receipts', 'receipts');
+  t.equal(status, 1);
+  t.match(stdout, /\n1 of 5 receipts are in the log\n/);
+  t.match(stdout, /\nreceipts\/later\.receipt\.json: the log has 300 leaves, and leaf 600 is its own\n/);
+  t.match(stdout, /\nreceipts\/other\.receipt\.json: leaf 1 of the log is another\n/);
+  t.match(stdout, /\nreceipts\/forged\.receipt\.json: it does not verify: receipt: /);
+  t.match(stdout, /\nreceipts\/broken\.receipt\.json: it does not verify: receipt: /);
+});
+
+t.test('what shows nothing is undecided, and leaves the state', async (t) => {
+  const { dir, shown, monitor, state } = await auditor(t);
+  await monitor('--first');
+  const before = state();
+  const refused: [RequestListener, RegExp][] = [
+    [
+      logOf(jobs, makeKey('ed25519', 'eu-1')),
+      /as its checkpoint proves nothing: too few keys of this log signed it/,
+    ],
+    [
+      (_, res) => void res.end('nothing\n'),
+      /as its checkpoint proves nothing: it is neither a signed checkpoint/,
+    ],
+    [(_, res) => void res.writeHead(503).end(), /the log answered 503 to \/v1\/log\/checkpoint/],
+    [(_, res) => void res.end(Buffer.alloc(2 << 20)), /answered \/v1\/log\/checkpoint without end/],
+    [(req) => req.socket.destroy(), /the log cannot be reached: /],
+    [
+      (req, res) => (req.url?.endsWith('checkpoint') ? logOf(jobs)(req, res) : void res.writeHead(404).end()),
+      /the log answered 404 to \/v1\/log\/tile\//,
+    ],
+    [
+      (req, res) => (req.url?.endsWith('checkpoint') ? logOf(jobs)(req, res) : void res.end('short')),
+      /the log answered a tile with 5 bytes in the place of /,
+    ],
+  ];
+  for (const [log, said] of refused) {
+    shown.log = log;
+    t.match(await monitor(), { status: 2, stdout: '', stderr: said });
+    t.equal(state(), before);
+  }
+  writeFileSync(join(dir, 'state'), 'damaged');
+  t.match(await monitor(), { status: 2, stderr: /state proves nothing about this log/ });
+});
+
+t.test('the real daemon', async (t) => {
+  const sandbox = await openSandbox({ stamped: true });
+  t.teardown(() => sandbox.close());
+  await sandbox.start();
+  const env = { PDFSEAL_API_KEY: await sandbox.issueKey() };
+  const client = await Client.connect(sandbox.url, env.PDFSEAL_API_KEY);
+  const dir = t.testdir({ receipts: {} });
+  const monitor = (...more: string[]) =>
+    sandbox.pdfseal(
+      ['monitor', '--url', sandbox.url, '--trust', sandbox.trustFile, '--state', 'state', ...more],
+      { cwd: dir, env },
+    );
+  for (const round of ['first', 'second']) {
+    const job = await client.seal(Buffer.from(`%PDF-1.4\n% ${round}\n%%EOF\n`), { mode: 'blocking' });
+    const receipt = await client.get(`/v1/jobs/${job.json<{ id: string }>().id}/receipt.json`);
+    writeFileSync(join(dir, `receipts/${round}.receipt.json`), receipt.text);
+    const { status, stdout, stderr } = await monitor(
+      '--receipts',
+      'receipts',
+      ...(round === 'first' ? ['--first'] : []),
+    );
+    t.equal(status, 0, stderr);
+    t.match(
+      stdout,
+      round === 'first'
+        ? /\n1 of 1 receipts are in the log\ngood\n$/
+        : /\n2 of 2 receipts are in the log\ngood\n$/,
+    );
+  }
+});
