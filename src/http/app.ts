@@ -17,7 +17,7 @@ import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
-import { getCheckpoint, getTile } from './logRoutes.ts';
+import { getCheckpoint, getTile, getWitnessedCheckpoint } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import type { Operation } from './openapiParts.ts';
@@ -249,6 +249,7 @@ function publicHandlers(
   return {
     createTimestamp: stamp && [limitRate(limits), answerTimestampQuery(stamp)],
     getCheckpoint: [getCheckpoint(log)],
+    getWitnessedCheckpoint: [getWitnessedCheckpoint(log)],
     getTile: [getTile(log)],
     getOpenapi: [serveDescription(describeApi(publicUrl))],
     getErrorIndex: [serveErrorIndex],

@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import type { Middleware } from './requestContext.ts';
 
 export interface LogOptions {
-  store: Pick<Store, 'log'>;
+  store: Pick<Store, 'log' | 'witnessing'>;
   /** Whether shared caches may keep the answers. */
   public: boolean;
 }
@@ -21,10 +21,24 @@ export function getCheckpoint({ store }: LogOptions): Middleware {
   return async (ctx) => {
     const head = await store.log.head();
     if (!head) throw new ServiceError('not_found', 'The log is empty and has no checkpoint yet.');
-    ctx.set('Cache-Control', 'no-cache');
-    ctx.type = 'text/plain; charset=utf-8';
-    ctx.body = head.checkpoint;
+    const { cosigned } = await store.witnessing.get();
+    sendNote(ctx, cosigned?.treeSize === head.treeSize ? cosigned.checkpoint : head.checkpoint);
   };
+}
+
+/** `GET /v1/log/checkpoint/witnessed`: the newest that the quorum of witnesses has cosigned. Answers 404 until there is one. */
+export function getWitnessedCheckpoint({ store }: LogOptions): Middleware {
+  return async (ctx) => {
+    const { witnessed } = await store.witnessing.get();
+    if (!witnessed) throw new ServiceError('not_found', 'Witnesses have not cosigned a checkpoint yet.');
+    sendNote(ctx, witnessed.checkpoint);
+  };
+}
+
+function sendNote(ctx: Parameters<Middleware>[0], note: string): void {
+  ctx.set('Cache-Control', 'no-cache');
+  ctx.type = 'text/plain; charset=utf-8';
+  ctx.body = note;
 }
 
 /**

@@ -251,7 +251,17 @@ const LOG_OPERATIONS = {
     path: '/log/checkpoint',
     summary: 'Fetch the newest checkpoint of the log (C2SP tlog-checkpoint)',
     access: 'log',
-    answers: { 200: file('text/plain', 'A signed note.') },
+    answers: {
+      200: file('text/plain', 'A signed note. Once witnesses have cosigned it, it has their lines as well.'),
+    },
+    failures: ['not_found'],
+  },
+  getWitnessedCheckpoint: {
+    method: 'get',
+    path: '/log/checkpoint/witnessed',
+    summary: 'Fetch the newest checkpoint that the quorum of witnesses has cosigned (C2SP tlog-cosignature)',
+    access: 'log',
+    answers: { 200: file('text/plain', 'A signed note: lines of the log, then lines of witnesses.') },
     failures: ['not_found'],
   },
   getTile: {

@@ -44,6 +44,40 @@ t.test('a log of three', async (t) => {
   }
 });
 
+t.test(
+  'the newest checkpoint has the lines of witnesses once they are there; the newest witnessed one has a route of its own',
+  async (t) => {
+    const { client, store } = await openTestApp(t, { app: { logPublic: true } });
+    const anyone = client.as(undefined);
+    const read = async (path = '') => {
+      const answer = await anyone.get(`/v1/log/checkpoint${path}`);
+      return answer.status === 200 ? answer.text : codeOf(answer);
+    };
+    t.equal(await read('/witnessed'), '404 not_found');
+    await client.seal(pdfOf('a'), { mode: 'blocking' });
+    t.equal(await read('/witnessed'), '404 not_found', 'nobody has cosigned');
+    const first = await read();
+    const line = (name: string) => `— ${name} ${Buffer.alloc(76, name).toString('base64')}\n`;
+    const cosigned = { treeSize: 1, checkpoint: `${first}${line('a')}` };
+    await store.witnessing.put({ witnesses: {}, cosigned });
+    t.equal(await read(), cosigned.checkpoint);
+    t.equal(await read('/witnessed'), '404 not_found', 'a is not the quorum');
+    const witnessed = { treeSize: 1, checkpoint: `${first}${line('a')}${line('b')}` };
+    await store.witnessing.put({ witnesses: {}, cosigned: witnessed, witnessed });
+    t.equal(await read(), witnessed.checkpoint);
+    t.equal(await read('/witnessed'), witnessed.checkpoint);
+    await client.seal(pdfOf('b'), { mode: 'blocking' });
+    const second = await read();
+    t.equal(
+      parseCheckpoint(parseNote(second)?.text ?? '')?.treeSize,
+      2,
+      'a newer one is served before it is cosigned',
+    );
+    t.notMatch(second, line('a'));
+    t.equal(await read('/witnessed'), witnessed.checkpoint);
+  },
+);
+
 t.test('what is not there', async (t) => {
   const { client } = await openTestApp(t, { app: { logPublic: true } });
   await client.seal(pdfOf('a'), { mode: 'blocking' });
