@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources. With --tests, also
-# what only tests and benchmarks use: a browser, clamd, and programs that read PDF or manual pages.
+# what only tests and benchmarks use: a browser, clamd, a witness, and programs that read PDF or manual pages.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -84,12 +84,41 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
+# litewitness and spicy-torchwood of Debian's sid run on older releases from where they are unpacked. Once sid has another version,
+# that one is taken.
+unpack_torchwood() {
+  folder=node_modules/.cache/torchwood
+  [ ! -e "$folder/.unpacked" ] || return 0
+  echo "setup: unpacking torchwood" >&2
+  mirror=http://deb.debian.org/debian
+  arch=$(dpkg --print-architecture)
+  path=pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb
+  sum=1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  if [ "$arch" != amd64 ] || ! curl -fsSL -o "$folder/package.deb" "$mirror/$path"; then
+    curl -fsSL -o "$folder/Packages.xz" "$mirror/dists/sid/main/binary-$arch/Packages.xz"
+    found=$(python3 -c 'import lzma, sys
+for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n"):
+    fields = dict(line.split(": ", 1) for line in entry.splitlines() if ": " in line and not line.startswith(" "))
+    if fields.get("Package") == "torchwood": print(fields["Filename"], fields["SHA256"])' "$folder/Packages.xz")
+    path=${found% *}
+    sum=${found#* }
+    curl -fsSL -o "$folder/package.deb" "$mirror/$path"
+  fi
+  echo "$sum  $folder/package.deb" | sha256sum --check --quiet
+  dpkg -x "$folder/package.deb" "$folder"
+  rm -f "$folder/package.deb" "$folder/Packages.xz"
+  touch "$folder/.unpacked"
+}
+
 case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus faketime:faketime mandoc:mandoc groff:groff-base zsh:zsh fish:fish ;;
+      promtool:prometheus faketime:faketime ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
+[ "${1-}" != --tests ] || unpack_torchwood
 compile_addons
 compile_sources

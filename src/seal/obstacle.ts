@@ -2,6 +2,8 @@ import { ServiceError } from '../base/errors.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
 const RETRY_AFTER_SECONDS = 2;
+/** Only an administrator ends the alarm. */
+const FORK_RETRY_AFTER_SECONDS = 600;
 
 /** The answer while the queue is full. */
 export function queueFull(): ServiceError {
@@ -23,6 +25,7 @@ export function forkAlarm(): ServiceError {
   return new ServiceError(
     'fork_alarm',
     'A witness holds another history of the log, so nothing is sealed. Tell the administrator of this service.',
+    { retryAfterSeconds: FORK_RETRY_AFTER_SECONDS },
   );
 }
 

@@ -209,7 +209,7 @@ t.test(
     await sealer.accept(waiting);
     sealer.submit(late);
     await t.rejects(sealer.settled(late.id, NEVER), { code: 'fork_alarm' });
-    t.throws(() => sealer.admit('blocking'), { code: 'fork_alarm' });
+    t.throws(() => sealer.admit('blocking'), { code: 'fork_alarm', retryAfterSeconds: 600 });
     t.doesNotThrow(() => sealer.admit('async'));
     t.equal((await store.log.head())?.treeSize, 1);
     t.equal(signed, 2, 'and no key signs anything more');

@@ -78,7 +78,8 @@ export class Daemon {
   }
 }
 
-function isListening(port: number): Promise<boolean> {
+/** Whether somebody accepts connections at that port of the loopback. */
+export function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     socket.once('connect', () => resolve(true)).once('error', () => resolve(false));

@@ -13,7 +13,7 @@
  *    rung for tests of the command line.
  * 5. **The daemon as a process**: `start` of a sandbox, 1.5 s. For journeys: what survives SIGKILL, what signals, sockets, other
  *    users and files do. `code: 'dist'` runs what is shipped. `admin.ts` asks it how it is.
- * 6. **The daemon among others**: a sandbox beside the programs it talks to. `clamd.ts`, `receiver.ts` (webhooks), `sources.ts`,
+ * 6. **The daemon among others**: a sandbox beside the programs it talks to. `clamd.ts`, `litewitness.ts`, `receiver.ts` (webhooks), `sources.ts`,
  *    `clocks.ts` (chronyc, a date that jumps), `hostile.ts` (a server that misbehaves), and `journeys/serviceManager.ts`.
  *
  * What only one folder of tests needs is in that folder. Tokens and installations are copies of prepared ones (`prepared.ts`).
@@ -68,6 +68,7 @@ type TableName =
   | 'scan'
   | 'sources'
   | 'log'
+  | 'witness'
   | 'kms'
   | 'webhooks'
   | 'logging';
@@ -246,7 +247,7 @@ ${tokens
   .join('')}
 [clock]
 ${clock}
-${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'witness', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }

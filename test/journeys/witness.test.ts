@@ -1,0 +1,183 @@
+/** The log beside a witness that others wrote: it cosigns what grows, and nobody continues an older copy of the store beside it. */
+import { createPublicKey, verify } from 'node:crypto';
+import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { askAdmin } from '../support/admin.ts';
+import { type Answer, Client, type Envelope, type JobBody } from '../support/client.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { Litewitness } from '../support/litewitness.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+
+const ORIGIN = 'seal.example.com/sandbox/2026';
+
+const sizeOf = ({ text }: Answer) => Number(text.split('\n')[1]);
+const eventsOf = ({ log }: Daemon) => log.map(({ event }) => event);
+
+t.test('litewitness', async (t) => {
+  const tables = { witness: 'policy = "policy"\ninterval = "200ms"', health: 'canary_interval = "off"' };
+  const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2, tables });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  const { logs } = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
+  const [known, unknown] = logs[0].epochs[0].keys.map(({ vkey }: { vkey: string }) => vkey);
+  const witness = await Litewitness.open(t, 'witness.example.net/north', ORIGIN, [known]);
+  const policy = `log ${known}\nwitness north ${witness.vkey} ${witness.url}\nquorum north\n`;
+  writeFileSync(join(sandbox.dir, 'policy'), policy);
+
+  const state = join(sandbox.dir, 'state');
+  const aside = (name: string) => join(sandbox.dir, name);
+  const pdfseal = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+  const status = async () => (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+  const seal = async (name: string, client: Client) =>
+    client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
+  const sizeHeld = async () => (await status()).witnesses?.members[0]?.tree_size ?? 0;
+  const untilWitnessed = (client: Client) =>
+    until('the newest checkpoint is witnessed', async () => {
+      const [newest, witnessed] = [
+        await client.get('/v1/log/checkpoint'),
+        await client.get('/v1/log/checkpoint/witnessed'),
+      ];
+      return newest.status === 200 && newest.text === witnessed.text;
+    });
+  let daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+
+  await t.test('it cosigns what grows, and the cosignature verifies', async (t) => {
+    for (const name of ['one', 'two', 'three']) {
+      t.equal((await seal(name, client)).status, 202);
+      await untilWitnessed(client);
+    }
+    const { text } = await client.get('/v1/log/checkpoint/witnessed');
+    t.equal(
+      text.split('\n').filter((line) => line.startsWith(`— ${ORIGIN} `)).length,
+      2,
+      'the lines of the log',
+    );
+    const line = text.split('\n').find((one) => one.startsWith('— witness.example.net/north ')) ?? '';
+    // By hand, as C2SP tlog-cosignature writes it.
+    const signature = Buffer.from(line.split(' ')[2] ?? '', 'base64');
+    const body = text.slice(0, text.indexOf('\n\n') + 1);
+    const message = `cosignature/v1\ntime ${signature.readBigUInt64BE(4)}\n${body}`;
+    const point = Buffer.from(witness.vkey.split('+').slice(2).join('+'), 'base64').subarray(1);
+    const jwk = { kty: 'OKP', crv: 'Ed25519', x: point.toString('base64url') };
+    const key = createPublicKey({ key: jwk, format: 'jwk' });
+    t.ok(verify(null, Buffer.from(message), key, signature.subarray(12)));
+    t.notOk(eventsOf(daemon).includes('witness_failing'));
+    t.match(await status(), {
+      witnesses: { fork_alarm: false, members: [{ name: 'north', state: 'cosigning' }] },
+      parts: [{}, {}, {}, {}, { name: 'witnesses', ready: true, detail: /^1 of 1 cosign; / }, {}, {}, {}],
+    });
+  });
+
+  await t.test('it is asked on from what it holds, whatever the store remembers', async (t) => {
+    await daemon.stop();
+    const store = await openStore({ path: join(state, 'store') });
+    await store.witnessing.put({ witnesses: {} });
+    await store.close();
+    daemon = await sandbox.start();
+    t.equal((await seal('four', client)).status, 202);
+    await untilWitnessed(client);
+    t.notOk(eventsOf(daemon).includes('witness_failing'));
+  });
+
+  await t.test('while it knows no key that signed, it refuses, and says so', async (t) => {
+    witness.control('del-key', '-origin', ORIGIN, '-key', known);
+    witness.control('add-key', '-origin', ORIGIN, '-key', unknown);
+    await seal('five', client);
+    await until('it is noticed', () => eventsOf(daemon).includes('witness_failing'));
+    t.match((await status()).witnesses?.members, [{ state: 'failing', trouble: 'unknown_log' }]);
+    t.equal((await seal('six', client)).status, 202, 'sealing goes on');
+    witness.control('add-key', '-origin', ORIGIN, '-key', known);
+    await untilWitnessed(client);
+    await until('its return is told', () => eventsOf(daemon).includes('witness_back'));
+  });
+
+  await t.test(
+    'an older copy of the store is sealed on: the fork alarm, and nothing more is sealed',
+    async (t) => {
+      await daemon.stop();
+      cpSync(join(state, 'store'), aside('older'), { recursive: true });
+      daemon = await sandbox.start();
+      for (const name of ['seven', 'eight', 'nine']) await seal(name, client);
+      const receipt = (await seal('ten', client)).json<JobBody>();
+      await untilWitnessed(client);
+      const held = await sizeHeld();
+      await daemon.stop();
+      renameSync(join(state, 'store'), aside('true'));
+      cpSync(aside('older'), join(state, 'store'), { recursive: true });
+      renameSync(join(state, 'last-checkpoint'), aside('true-last'));
+      const older = await openStore({ path: join(state, 'store'), readOnly: true });
+      const size = (await older.log.head())?.treeSize ?? 0;
+      await older.close();
+      t.ok(size < held);
+      t.match(await pdfseal('last-checkpoint', '--accept-rollback', `${size}`), { status: 0 });
+
+      await witness.stop();
+      daemon = await sandbox.start();
+      while (sizeOf(await client.get('/v1/log/checkpoint')) <= held) await seal('another history', client);
+      t.equal(
+        (await client.get(`/v1/jobs/${receipt.id}`)).status,
+        404,
+        'it contradicts a receipt that is out',
+      );
+      await witness.start();
+      await until('the alarm is raised', () => eventsOf(daemon).includes('fork_alarm'));
+      const refused = await seal('too late', client);
+      t.equal(`${refused.status} ${refused.json<Envelope>().error.code}`, '503 fork_alarm');
+      const sizeThen = sizeOf(await client.get('/v1/log/checkpoint'));
+      t.equal((await client.get('/v1/log/checkpoint')).status, 200, 'what is there can be read');
+      t.equal((await askAdmin(sandbox, '/readyz')).status, 503);
+      t.match((await askAdmin(sandbox, '/metrics')).text, /^pdfseal_fork_alarm 1$/m);
+      t.match(
+        (await pdfseal('status')).stdout,
+        /witnesses .*north holds another history of the log: it refuses/,
+      );
+      t.match(await pdfseal('doctor'), {
+        status: 1,
+        stdout: /witnesses: north holds another history of the log/,
+      });
+      await daemon.stop();
+      t.match((await pdfseal('check')).stderr, /holds another history of the log/);
+      daemon = await sandbox.start();
+      t.ok(eventsOf(daemon).includes('fork_alarm'), 'a restart does not end it');
+      t.equal((await seal('too late', client)).json<Envelope>().error.code, 'fork_alarm');
+      t.equal(sizeOf(await client.get('/v1/log/checkpoint')), sizeThen);
+      await daemon.stop();
+      t.match(await pdfseal('doctor'), {
+        status: 1,
+        stdout: /witness north: it holds another history of the log/,
+      });
+    },
+  );
+
+  await t.test('an older copy that is not sealed on is told at once', async (t) => {
+    for (const name of ['store', 'last-checkpoint']) rmSync(join(state, name), { recursive: true });
+    cpSync(aside('older'), join(state, 'store'), { recursive: true });
+    const older = await openStore({ path: join(state, 'store'), readOnly: true });
+    const size = (await older.log.head())?.treeSize ?? 0;
+    await older.close();
+    await pdfseal('last-checkpoint', '--accept-rollback', `${size}`);
+    daemon = await sandbox.start();
+    await until('the alarm is raised', () => eventsOf(daemon).includes('fork_alarm'));
+    t.match(
+      daemon.log.find(({ event }) => event === 'fork_alarm'),
+      { msg: /it holds a tree of \d+ leaves, and the log has \d+/ },
+    );
+    await daemon.stop();
+  });
+
+  await t.test('the true store is put back, and is cosigned on', async (t) => {
+    for (const name of ['store', 'last-checkpoint']) rmSync(join(state, name), { recursive: true });
+    renameSync(aside('true'), join(state, 'store'));
+    renameSync(aside('true-last'), join(state, 'last-checkpoint'));
+    daemon = await sandbox.start();
+    t.equal((await seal('eleven', client)).status, 202);
+    await untilWitnessed(client);
+    t.notOk(eventsOf(daemon).includes('fork_alarm'));
+    t.match(await pdfseal('check'), { status: 0 });
+  });
+});
