@@ -6,7 +6,7 @@ import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';
-import { runCheck } from './checkCommand.ts';
+import { runCheck } from './runCheck.ts';
 import { flawCount } from './storeCheck.ts';
 
 /** Folders of the state besides the store. The trust file is not among them: it can be exported again. */

@@ -13,7 +13,7 @@ import { configOption } from '../options.ts';
 import { report } from '../report.ts';
 import { note, print, printJson, printTable } from '../terminal.ts';
 import { makeBackup, nameIn } from './backupCommand.ts';
-import { printReport, reportJson, runCheck } from './checkCommand.ts';
+import { printReport, reportJson, runCheck } from './runCheck.ts';
 import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeCheck.ts';
 
 export function repairIndexCommand(): Command {
