@@ -95,6 +95,46 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   t.equal(await receipt(id), text);
 });
 
+t.test('each backup is good on its own machine, however far the log has grown', async (t) => {
+  const { sandbox, seal, pdfseal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  await seal('one');
+  const folder = join(sandbox.dir, 'backups');
+  const copies: string[] = [];
+  for (const name of ['two', 'three']) {
+    t.equal((await pdfseal('backup', '--output', folder, '--dated')).status, 0);
+    copies.push(join(folder, readdirSync(folder).sort().at(-1) ?? ''));
+    await seal(name);
+  }
+  await noted();
+  const verified = async (copy: string) => {
+    t.match(await pdfseal('check', '--input', copy), { status: 0, stdout: /\ngood\n$/, stderr: '' });
+    t.match(await pdfseal('restore', '--drill', '--input', copy), { status: 0, stderr: '' });
+  };
+  for (const copy of copies) await verified(copy);
+  await daemon.stop();
+  for (const copy of copies) await verified(copy);
+  const [older = '', newer = ''] = copies;
+  t.equal((await pdfseal('restore', '--input', newer)).status, 1, 'a restore over a longer log asks');
+
+  t.equal((await pdfseal('restore', '--input', older, '--accept-rollback')).status, 0);
+  await verified(older);
+  const message = /does not continue the log of this backup: the log has \d+ leaves, and had \d+ already/;
+  t.match(await pdfseal('check', '--input', newer), { status: 1, stderr: message });
+  t.match(await pdfseal('restore', '--drill', '--input', newer), { status: 1, stderr: message });
+  await sandbox.start();
+  const size = Number(JSON.parse(readFileSync(join(newer, 'backup.json'), 'utf8')).tree_size);
+  while ((await noted()) <= size) await seal('another');
+  t.match(await pdfseal('check', '--input', newer), {
+    status: 1,
+    stderr: /does not continue the log of this backup: the first \d+ leaves are not those that were signed/,
+  });
+  rmSync(join(sandbox.dir, 'state', 'store', 'data.mdb'));
+  t.match(await pdfseal('check', '--input', newer), { status: 0, stderr: /was not compared with the store/ });
+  writeFileSync(join(newer, 'store', 'more'), '');
+  t.match(await pdfseal('check', '--input', newer), { status: 1, stderr: /more has changed since/ });
+});
+
 t.test('a rollback is never silent', async (t) => {
   const { sandbox, lastCheckpoint, seal, pdfseal, noted } = await openHouse(t);
   const daemon = await sandbox.start();

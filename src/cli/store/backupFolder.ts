@@ -4,10 +4,14 @@ import { z } from 'zod';
 import { OperatorError } from '../../base/errors.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
+import { openCheckpoint } from '../../log/signedCheckpoint.ts';
+import { contradiction, type EarlierState } from '../../prove/history.ts';
 import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';
+import { withStoreAt } from '../options.ts';
+import { note } from '../terminal.ts';
 import { runCheck } from './runCheck.ts';
-import { flawCount } from './storeCheck.ts';
+import { flawCount, type StoreReport } from './storeCheck.ts';
 
 /** Folders of the state besides the store. The trust file is not among them: it can be exported again. */
 export const FOLDERS = ['certificates', 'documents'];
@@ -51,8 +55,13 @@ export function readBackup(from: string, { environment, log }: Config): BackupFi
  * Throws OperatorError unless `pdfseal check` finds the store good. Returns how many entries of indexes are wrong; up to `flawsMax` of
  * them are accepted.
  */
-export async function requireGood(store: Store, config: Config, { flawsMax = 0 } = {}): Promise<number> {
-  const { problems, problemCount, indexes, flaws } = await runCheck(store, config);
+export async function requireGood(
+  store: Store,
+  config: Config,
+  { flawsMax = 0 } = {},
+  noted?: EarlierState,
+): Promise<number> {
+  const { problems, problemCount, indexes, flaws } = await runCheck(store, config, noted);
   const count = indexes === undefined ? 0 : flawCount(indexes);
   if (problemCount > 0) throw new OperatorError(`the copy is bad:\n${problems.join('\n')}`);
   if (count > flawsMax)
@@ -78,8 +87,51 @@ export function copyFolder(from: string, to: string): void {
 
 /** Throws OperatorError unless the store of a backup is good, with the certificates in the backup: after the loss of a machine there are no others. */
 export function requireGoodState(store: Store, folder: string, made: BackupFile, config: Config) {
-  const brought = { ...config, certificatesDir: join(folder, 'certificates') };
-  return requireGood(store, brought, { flawsMax: made.index_flaws });
+  return requireGood(store, broughtBy(folder, config), { flawsMax: made.index_flaws }, notedIn(folder, made));
+}
+
+/**
+ * Checks a backup where it is. Its log is compared with the checkpoint that the backup itself noted, and must be the beginning of the log in
+ * the store, if there is one: so every backup of a log is good, however far the log has grown since. Throws OperatorError.
+ */
+export async function checkBackup(folder: string, config: Config): Promise<StoreReport> {
+  const made = readBackup(folder, config);
+  await requireUnchanged(folder, made);
+  const report = await withStoreAt({ path: join(folder, 'store'), readOnly: true }, (store) =>
+    runCheck(store, broughtBy(folder, config), notedIn(folder, made)),
+  );
+  const problem = await whyNotContinued(made, config);
+  if (problem === undefined) return report;
+  return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
+}
+
+/** Why the log in the store is no continuation of the log in a backup; undefined if it is, or if there is no store that can be opened. */
+export async function whyNotContinued(
+  { checkpoint }: BackupFile,
+  { storeDir }: Config,
+): Promise<string | undefined> {
+  const noted = checkpoint === null ? undefined : openCheckpoint(checkpoint)?.checkpoint;
+  if (noted === undefined || !existsSync(storeDir)) return undefined;
+  try {
+    const found = await withStoreAt({ path: storeDir, readOnly: true }, (store) =>
+      contradiction(store, noted),
+    );
+    return found && `the store in ${storeDir} does not continue the log of this backup: ${found}`;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    note(`pdfseal: the backup was not compared with the store: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** The configuration with what a backup brings along. */
+function broughtBy(folder: string, config: Config): Config {
+  return { ...config, certificatesDir: join(folder, 'certificates') };
+}
+
+/** The last checkpoint of the log when the backup was made; undefined for an empty log. */
+function notedIn(folder: string, { checkpoint }: BackupFile): EarlierState | undefined {
+  return checkpoint === null ? undefined : { text: checkpoint, from: join(folder, DESCRIPTION) };
 }
 
 /** An error of the system as one that an administrator can correct. */

@@ -20,6 +20,7 @@ import {
   readBackup,
   requireGoodState,
   requireUnchanged,
+  whyNotContinued,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { requireSize } from './lastCheckpointCommand.ts';
@@ -146,6 +147,8 @@ async function drillRestore(from: string, config: Config): Promise<BackupFile> {
     await withStoreAt({ path: join(scratch, 'store'), expected }, (store) =>
       requireGoodState(store, scratch, made, config),
     );
+    const problem = await whyNotContinued(made, config);
+    if (problem !== undefined) throw new OperatorError(problem);
     noteChore(config.stateDir, 'restore-drill', { good: true, tree_size: made.tree_size });
     return made;
   } catch (error) {
