@@ -11,6 +11,7 @@ import { readReceipt } from '../../src/prove/receipts.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/seal/sealer.ts';
 import type { Signing } from '../../src/seal/signing.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { type IdempotencyEntry, type Store, UnknownOutcome } from '../../src/store/store.ts';
 import { makeSite, NEVER } from '../support/partitions.ts';
@@ -142,6 +143,23 @@ t.test('what waited at a crash is sealed after the next start, and never twice',
   t.equal(second.sealer.waitingCount, 0);
   await assertSealed(t, store, list, trust);
   t.equal((await store.log.head())?.treeSize, 20);
+});
+
+t.test('audit records are sealed before all others, in their order', async (t) => {
+  const { open, openOwn } = await makeHouse(t);
+  const store = await openOwn();
+  for (const job of jobs(5)) await store.jobs.accept(job);
+  const act = actOfProcess('command', 'key.issue', {});
+  // Written at once, so that the ids of their jobs are in any order.
+  await Promise.all(Array.from({ length: 6 }, () => store.trail.append(act)));
+  await open({ store, batchJobsMax: 4 });
+  await until('all are sealed', async () => (await store.jobs.waitingCount()) === 0);
+  const leaves = await store.log.leaves(0, 12);
+  const entries = await store.trail.entries(0, 6);
+  t.strictSame(
+    leaves.slice(0, 6).map(({ jobId }) => jobId),
+    entries.map(({ jobId }) => jobId),
+  );
 });
 
 t.test('sealed_at never goes back, even where the clock does', async (t) => {

@@ -128,6 +128,32 @@ t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
   );
 });
 
+t.test(
+  'a change of the epochs is told before anything is signed under it, and so is a beginning',
+  async (t) => {
+    const { store, first, second, open, setTime } = await makeHouse(t);
+    const gate = Promise.withResolvers<void>();
+    const told: string[] = [];
+    const signing = await open({
+      watchIntervalMs: 3_600_000,
+      onChange: async () => {
+        told.push('change');
+        await gate.promise;
+      },
+      onBegin: ({ from }) => told.push(`begin ${from}`),
+    });
+    await store.epochs.change([first, second], 0, null);
+    setTime(SWITCH);
+    const term = signing.term(SWITCH);
+    await until('it is told', () => told.length > 0);
+    t.equal(signing.epochs.revision, 0, 'until that is done, the old list counts');
+    gate.resolve();
+    t.match(await term, { epoch: { from: SWITCH }, revision: 1 });
+    await signing.term(SWITCH + 1);
+    t.strictSame(told, ['change', `begin ${SWITCH}`]);
+  },
+);
+
 t.test('started in a later epoch, it opens the keys of that one only', async (t) => {
   const { site, store, first, second, open, setTime } = await makeHouse(t);
   await store.epochs.change([first, second], 0, null);
