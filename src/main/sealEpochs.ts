@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { fromUtf8, toHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
+import { OperatorError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import type { Epoch } from '../log/epochs.ts';
@@ -36,15 +37,21 @@ export async function completeEpochRecords(
     const act = actOfProcess('daemon', 'epoch.adopt', object);
     // The same list again: so nobody can change it at the same time. If they did, look again.
     if (!(await store.epochs.change(epochs.list, epochs.revision, act))) continue;
-    const trust = encodeTrust(trustOf(store.identity, epochs.list, config));
+    const fields = { event: 'epochs_adopted', epochs: epochs.list.length };
     logger.warn(
-      {
-        event: 'epochs_adopted',
-        epochs: epochs.list.length,
-        trust_sha256: toHex(sha256(fromUtf8(trust))),
-      },
+      { ...fields, ...digestOf(() => encodeTrust(trustOf(store.identity, epochs.list, config))) },
       'an earlier version made this log; its epochs, as the store has them, are now sealed: compare the SHA-256 with that of the trust file you handed out',
     );
+  }
+}
+
+/** What is wrong with a trust file is no reason to end: `pdfseal trust export` says it. */
+function digestOf(encode: () => string): object {
+  try {
+    return { trust_sha256: toHex(sha256(fromUtf8(encode()))) };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { trust_error: error.message };
   }
 }
 

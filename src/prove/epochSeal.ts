@@ -58,6 +58,7 @@ export class EpochSeal {
   #last: TrailEntry | undefined;
   readonly #kept: Kept[] = [];
   #proven: ProvenEpochs | undefined;
+  #batch: Batch | undefined;
   /** The tile that was proven last. */
   #tile: { tile: number; treeSize: number; hashes: Uint8Array } | undefined;
   #turn: Promise<unknown> = Promise.resolve();
@@ -179,7 +180,7 @@ export class EpochSeal {
   /** A leaf, proven to be under the head with the time of its batch. */
   async #prove(index: number, head: Head): Promise<ProvenLeaf> {
     const { log, jobs, identity } = this.#store;
-    const [[leaf], batch] = [await log.leaves(index, index + 1), await log.batchOf(index)];
+    const [[leaf], batch] = [await log.leaves(index, index + 1), await this.#batchOf(index)];
     const job = leaf && (await jobs.get(leaf.jobId))?.job;
     if (job === undefined || !isReceived(job) || batch === undefined) throw altered();
     const hash = leafHash(leafData(manifestOf(job, identity.environment, batch.sealedAt)));
@@ -187,6 +188,14 @@ export class EpochSeal {
     const from = (index % TILE_WIDTH) * HASH_BYTES;
     if (!bytesEqual(hash, tile.subarray(from, from + HASH_BYTES))) throw altered();
     return { job, batch };
+  }
+
+  /** Neighbours are of one batch most of the time. */
+  async #batchOf(index: number): Promise<Batch | undefined> {
+    const last = this.#batch;
+    const isSame = last !== undefined && last.firstLeaf <= index && index < last.treeSize;
+    if (!isSame) this.#batch = await this.#store.log.batchOf(index);
+    return this.#batch;
   }
 
   /**
