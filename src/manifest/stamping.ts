@@ -10,9 +10,31 @@ import { sha512 } from '../base/crypto.ts';
  */
 export const STAMPING_TOLERANCE_MS = 600_000;
 
+/**
+ * Largest accuracy that a token may state, where a trust file says nothing else. A token with a larger one says nothing
+ * about the time: `sealed_at` may differ from it by that much.
+ */
+export const ACCURACY_MAX_MS = 300_000;
+
 /** The digest that a checkpoint's time-stamp covers: SHA-512 of the whole signed note, signatures included, as UTF-8. */
 export function checkpointImprint(note: string): MessageImprint {
   return { algorithm: 'sha512', digest: sha512(fromUtf8(note)) };
+}
+
+/**
+ * Why the accuracy of a verified token is not good enough; undefined if it is. A token of an authority for which a bound is named,
+ * `namedMaxMs`, has to state its accuracy (RFC 3161, section 2.4.2: otherwise the accuracy may be known by other means).
+ */
+export function accuracyFault(
+  { accuracyMs }: Pick<VerifiedTimestamp, 'accuracyMs'>,
+  namedMaxMs?: number,
+): string | undefined {
+  const maxMs = namedMaxMs ?? ACCURACY_MAX_MS;
+  if (accuracyMs === undefined)
+    return namedMaxMs === undefined ? undefined : `states no accuracy; needed: ${maxMs} ms or better`;
+  return accuracyMs <= maxMs
+    ? undefined
+    : `states an accuracy of ${accuracyMs} ms; needed: ${maxMs} ms or better`;
 }
 
 /** Whether a verified token confirms `sealedAt`, milliseconds since the epoch. */

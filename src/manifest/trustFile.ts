@@ -22,6 +22,8 @@ export interface TrustedAuthority extends Validity {
   name: string;
   /** The root of the authority's tokens. */
   root: Certificate;
+  /** Tokens must state this accuracy or a better one; absent: one that {@link ACCURACY_MAX_MS} allows, or none. */
+  accuracyMaxMs?: number;
 }
 
 export interface TrustedLog {
@@ -73,7 +75,12 @@ const logSchema = z.strictObject({
   epochs: z.array(epochSchema).min(1),
 });
 
-const authoritySchema = z.strictObject({ name: z.string().min(1), root: z.string(), ...validityShape });
+const authoritySchema = z.strictObject({
+  name: z.string().min(1),
+  root: z.string(),
+  accuracy_max_ms: z.int().min(1).exactOptional(),
+  ...validityShape,
+});
 
 const trustSchema = z.strictObject({
   schema: z.literal(TRUST_SCHEMA),
@@ -123,19 +130,39 @@ export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
   return text;
 }
 
-function readAuthority({ name, root, ...validity }: z.infer<typeof authoritySchema>): TrustedAuthority {
+function readAuthority({
+  name,
+  root,
+  accuracy_max_ms: accuracyMaxMs,
+  ...validity
+}: z.infer<typeof authoritySchema>): TrustedAuthority {
   const der = fromBase64(root);
   if (der === undefined) throw mistake(`root of ${name}`, 'is not Base64');
   try {
-    return { name, root: parseCertificate(der), ...readValidity(validity, name) };
+    return {
+      name,
+      root: parseCertificate(der),
+      ...(accuracyMaxMs !== undefined && { accuracyMaxMs }),
+      ...readValidity(validity, name),
+    };
   } catch (cause) {
     if (!(cause instanceof MalformedDer)) throw cause;
     throw mistake(`root of ${name}`, `is not a certificate: ${cause.message}`);
   }
 }
 
-function writeAuthority({ name, root, ...validity }: TrustedAuthority): z.infer<typeof authoritySchema> {
-  return { name, root: toBase64(root.der), ...writeValidity(validity) };
+function writeAuthority({
+  name,
+  root,
+  accuracyMaxMs,
+  ...validity
+}: TrustedAuthority): z.infer<typeof authoritySchema> {
+  return {
+    name,
+    root: toBase64(root.der),
+    ...(accuracyMaxMs !== undefined && { accuracy_max_ms: accuracyMaxMs }),
+    ...writeValidity(validity),
+  };
 }
 
 function readLog({ origin, environment, epochs }: z.infer<typeof logSchema>): TrustedLog {

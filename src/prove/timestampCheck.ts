@@ -3,7 +3,7 @@ import { type TokenVerdict, type VerifiedTimestamp, verifyTimestampToken } from 
 import { bytesEqual, fromBase64 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { printable } from '../manifest/received.ts';
-import { bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
+import { accuracyFault, bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 
@@ -74,6 +74,9 @@ function checkToken(
     const detail = `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
     return { finding: failed(detail), genTime: undefined };
   }
+  const fault = accuracyFault(timestamp, valid.accuracyMaxMs);
+  if (fault !== undefined)
+    return { finding: failed(`of ${toRfc3339(genTime)}, which ${fault}`), genTime: undefined };
   return { finding: passed(describe(timestamp, valid)), genTime };
 }
 

@@ -5,6 +5,7 @@ import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { randomIdBytes } from '../base/random.ts';
+import { accuracyFault } from '../manifest/stamping.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
@@ -63,6 +64,8 @@ export async function requestStamp(
   if (verdict.outcome === 'bad') {
     throw new TimestampUnavailable('token_invalid', `its token: ${verdict.detail} (${verdict.fault})`);
   }
+  const fault = accuracyFault(verdict.timestamp);
+  if (fault !== undefined) throw new TimestampUnavailable('token_invalid', `its token ${fault}`);
   checkWindow(verdict.timestamp, askedAt, clock.now(), clock.accuracyMs);
   return { token, authorityName: authority.name, timestamp: verdict.timestamp };
 }

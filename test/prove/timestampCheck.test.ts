@@ -4,7 +4,12 @@ import { bytesEqual, fromBase64, toBase64 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/crypto.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
-import { checkpointImprint, STAMPING_TOLERANCE_MS } from '../../src/manifest/stamping.ts';
+import {
+  ACCURACY_MAX_MS,
+  accuracyFault,
+  checkpointImprint,
+  STAMPING_TOLERANCE_MS,
+} from '../../src/manifest/stamping.ts';
 import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import type { CheckName } from '../../src/prove/finding.ts';
 import { type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
@@ -110,6 +115,41 @@ t.test('a stamped receipt as it was served is good, and says when and by whom', 
     );
     t.match(detailOf(verdict, 'epoch'), /^sealed and stamped in the epoch from 1970/);
   }
+});
+
+t.test('a token that may be wrong by minutes says nothing about the time', async (t) => {
+  const stating = async (accuracyMs: number) =>
+    withEvidence(
+      rfc3161(
+        await makeToken(makeAuthority([pki.unit], new HeldClock(sealedAt, accuracyMs)), {
+          imprint: checkpointImprint(evidence.checkpoint),
+        }),
+      ),
+    );
+  const bounded = (accuracyMaxMs: number): TrustFile => ({
+    ...required,
+    timestampAuthorities: required.timestampAuthorities.map((each) => ({ ...each, accuracyMaxMs })),
+  });
+  for (const [accuracyMs, trust, outcome] of [
+    [ACCURACY_MAX_MS, required, 'good'],
+    [ACCURACY_MAX_MS + 1, required, 'bad'],
+    [ACCURACY_MAX_MS + 1, optional, 'bad'],
+    [86_400_000, bounded(86_400_000), 'good'],
+    [1000, bounded(1000), 'good'],
+    [1001, bounded(1000), 'bad'],
+  ] as const) {
+    const text = encodeReceipt(await stating(accuracyMs));
+    const verdict = verifyReceiptText(text, encodeTrust(trust), document);
+    t.strictSame([verdict.outcome, notPassed(verdict)], [outcome, outcome === 'good' ? [] : ['time-stamp']]);
+    if (outcome === 'bad')
+      t.match(detailOf(verdict, 'time-stamp'), `states an accuracy of ${accuracyMs} ms; needed: `);
+  }
+  t.equal(accuracyFault({}), undefined, 'many authorities state none');
+  t.match(
+    accuracyFault({}, 1000),
+    'states no accuracy; needed: 1000 ms or better',
+    'but where one is wanted',
+  );
 });
 
 const untold: CheckName[] = ['time-stamp'];

@@ -11,6 +11,7 @@ import type { Certificate } from '../../src/asn1/certificate.ts';
 import { encodeQuery, parseQuery } from '../../src/asn1/timestampQuery.ts';
 import { encodeGranted, encodeRejection } from '../../src/asn1/timestampResponse.ts';
 import { sha512 } from '../../src/base/crypto.ts';
+import { ACCURACY_MAX_MS } from '../../src/manifest/stamping.ts';
 import { readCertificates } from '../../src/tsa/pki.ts';
 import { RemoteAuthority, type RemoteAuthorityOptions } from '../../src/tsa/remoteAuthority.ts';
 import type { TimestampAuthority } from '../../src/tsa/stamp.ts';
@@ -267,6 +268,7 @@ t.test('what an authority can do wrong', async (t) => {
   const stale = await authority.answerQuery(encodeQuery({ imprint: IMPRINT, certReq: true }));
   const late = makeAuthority([unit], new HeldClock(NOON + 10_000));
   const early = makeAuthority([unit], new HeldClock(NOON - 10_000));
+  const vague = makeAuthority([unit], new HeldClock(NOON, ACCURACY_MAX_MS + 1));
   const misbehaviours: [what: string, trouble: string, message: RegExp, listener: RequestListener][] = [
     [
       'status 500',
@@ -345,6 +347,15 @@ t.test('what an authority can do wrong', async (t) => {
       (request, response) =>
         void buffer(request).then(async (query) =>
           response.writeHead(200, REPLY).end(await early.answerQuery(query)),
+        ),
+    ],
+    [
+      'an accuracy that no verifier accepts',
+      'token_invalid',
+      /its token states an accuracy of 300001 ms; needed: 300000 ms or better/,
+      (request, response) =>
+        void buffer(request).then(async (query) =>
+          response.writeHead(200, REPLY).end(await vague.answerQuery(query)),
         ),
     ],
   ];
