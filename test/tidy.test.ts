@@ -160,6 +160,7 @@ t.test('what verifies offline needs nothing of Node in a browser', async (t) => 
     '@noble/curves/nist.js',
     '@noble/hashes/legacy.js',
     '@noble/hashes/sha2.js',
+    '@noble/post-quantum/ml-dsa.js',
     'canonicalize',
     'zod',
   ]);

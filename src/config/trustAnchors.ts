@@ -15,6 +15,8 @@ import { BUILT_IN } from './schema.ts';
 
 /** The part of the configuration that says who may stamp. */
 export type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
+/** And who may have seen the log. */
+export type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
  * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. Throws
@@ -23,19 +25,35 @@ export type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
 export function trustOf(
   { environment, logOrigin }: Pick<StoreIdentity, 'environment' | 'logOrigin'>,
   epochs: readonly Epoch[],
-  config: AuthorityConfig,
+  config: TrustConfig,
 ): TrustFile {
   const known = epochs.flatMap(({ roots }) => roots.map(readRoot));
   return {
     timestampAuthorities: distinct([...configuredRoots(config), ...known]),
-    logs: [{ origin: logOrigin, environment: environmentId(environment), epochs: epochs.map(trustedEpoch) }],
+    logs: [
+      {
+        origin: logOrigin,
+        environment: environmentId(environment),
+        epochs: epochs.map(trustedEpoch),
+        ...witnessPolicy(config),
+      },
+    ],
   };
+}
+
+function witnessPolicy({ witness: { policy } }: TrustConfig): { witnessPolicy?: string } {
+  if (policy === undefined) return {};
+  try {
+    return { witnessPolicy: readFileSync(policy, 'utf8') };
+  } catch (cause) {
+    throw new OperatorError(`witness.policy: cannot read ${policy} (${systemReason(cause)})`, { cause });
+  }
 }
 
 /** {@link trustOf} the log of a store. */
 export async function trustOfStore(
   store: Pick<Store, 'identity' | 'epochs'>,
-  config: AuthorityConfig,
+  config: TrustConfig,
 ): Promise<TrustFile> {
   return trustOf(store.identity, (await store.epochs.newest()).list, config);
 }

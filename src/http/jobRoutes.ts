@@ -10,7 +10,7 @@ import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './req
 import type { JobList } from './schemas.ts';
 
 export interface JobsOptions {
-  store: Pick<Store, 'identity' | 'jobs' | 'log'>;
+  store: Pick<Store, 'identity' | 'jobs' | 'log' | 'witnessing'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
 }

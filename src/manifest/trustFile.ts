@@ -6,6 +6,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { encodeQuorum, parseQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import { encodeVkey, type LogKey, noteKeyId, parseVkey } from '../log/verifierKey.ts';
+import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { parseUniqueJson } from './jcs.ts';
 
 const TRUST_SCHEMA = 'pdfseal-trust/1';
@@ -32,6 +33,8 @@ export interface TrustedLog {
   environment: string;
   /** In the order of time. They do not overlap. */
   epochs: TrustedEpoch[];
+  /** The text of a C2SP tlog-policy that {@link parseWitnessPolicy} reads: which witnesses are trusted to have seen the log. */
+  witnessPolicy?: string;
 }
 
 /** The rule for receipts with a `sealed_at` in the epoch. */
@@ -73,6 +76,7 @@ const logSchema = z.strictObject({
   origin: z.string().min(1),
   environment: z.string().regex(/^env_[a-z][a-z0-9-]{0,31}$/),
   epochs: z.array(epochSchema).min(1),
+  witness_policy: z.string().exactOptional(),
 });
 
 const authoritySchema = z.strictObject({
@@ -165,14 +169,26 @@ function writeAuthority({
   };
 }
 
-function readLog({ origin, environment, epochs }: z.infer<typeof logSchema>): TrustedLog {
+function readLog({
+  origin,
+  environment,
+  epochs,
+  witness_policy: witnessPolicy,
+}: z.infer<typeof logSchema>): TrustedLog {
   const read = epochs.map((epoch) => readEpoch(origin, epoch));
   for (const [index, { notBefore }] of read.entries()) {
     const end = index === 0 ? -Infinity : (read[index - 1]?.notAfter ?? Infinity);
     if (notBefore <= end)
       throw mistake(`epochs of ${origin}`, 'each must begin after the not_after of the one before');
   }
-  return { origin, environment, epochs: read };
+  if (witnessPolicy === undefined) return { origin, environment, epochs: read };
+  try {
+    parseWitnessPolicy(witnessPolicy);
+  } catch (cause) {
+    if (!(cause instanceof WitnessPolicyError)) throw cause;
+    throw mistake(`witness_policy of ${origin}`, cause.message);
+  }
+  return { origin, environment, epochs: read, witnessPolicy };
 }
 
 function readEpoch(
@@ -222,7 +238,7 @@ function readValidity({ not_before, not_after }: WireValidity, where: string): V
   return validity;
 }
 
-function writeLog({ origin, environment, epochs }: TrustedLog): z.infer<typeof logSchema> {
+function writeLog({ origin, environment, epochs, witnessPolicy }: TrustedLog): z.infer<typeof logSchema> {
   return {
     origin,
     environment,
@@ -237,6 +253,7 @@ function writeLog({ origin, environment, epochs }: TrustedLog): z.infer<typeof l
         key_label: key.keyLabel,
       })),
     })),
+    ...(witnessPolicy !== undefined && { witness_policy: witnessPolicy }),
   };
 }
 

@@ -6,7 +6,7 @@ export interface Finding {
   detail: string;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them. */
 export type CheckName =
   | 'trust'
   | 'receipt'
@@ -17,7 +17,8 @@ export type CheckName =
   | 'checkpoint'
   | 'quorum'
   | 'time-stamp'
-  | 'epoch';
+  | 'epoch'
+  | 'witnesses';
 
 export interface Check extends Finding {
   name: CheckName;

@@ -5,6 +5,7 @@ import { encodeTlogProof } from '../log/tlogProof.ts';
 import { encodeManifest, manifestOf } from '../manifest/manifest.ts';
 import { assembleReceipt, type Receipt } from '../manifest/receipt.ts';
 import type { Batch, LogStore, Store } from '../store/store.ts';
+import type { WitnessStore } from '../store/witnessStore.ts';
 
 type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' | 'tile'> };
 
@@ -13,38 +14,41 @@ type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' |
  * the receipt has the same bytes every time. Throws BrokenInvariant if the store contradicts itself.
  */
 export async function readReceipt(store: ReadableStore, job: Job, leafIndex: number): Promise<Receipt> {
-  const { received, batch, proof } = await readEvidence(store, job, leafIndex);
-  return assembleReceipt({
-    job: received,
-    environment: store.identity.environment,
-    batch,
-    leafIndex,
-    proof,
-  });
+  const { received, batch } = await readBatch(store, job, leafIndex);
+  const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) =>
+    store.log.tile(level, index),
+  );
+  return assembleReceipt({ job: received, environment: store.identity.environment, batch, leafIndex, proof });
 }
 
-/** The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`. Throws as {@link readReceipt} does. */
-export async function readTlogProof(store: ReadableStore, job: Job, leafIndex: number): Promise<string> {
-  const { received, batch, proof } = await readEvidence(store, job, leafIndex);
+/**
+ * The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`: up to the newest checkpoint that the quorum of witnesses has
+ * cosigned, or else up to that of the receipt. Throws as {@link readReceipt} does.
+ */
+export async function readTlogProof(
+  store: ReadableStore & { witnessing: Pick<WitnessStore, 'get'> },
+  job: Job,
+  leafIndex: number,
+): Promise<string> {
+  const { received, batch } = await readBatch(store, job, leafIndex);
+  const { witnessed } = await store.witnessing.get();
+  const { treeSize, checkpoint } = witnessed && witnessed.treeSize > leafIndex ? witnessed : batch;
   const manifest = manifestOf(received, store.identity.environment, batch.sealedAt);
   return encodeTlogProof({
     extra: encodeManifest(manifest),
     index: leafIndex,
-    proof,
-    checkpoint: batch.checkpoint,
+    proof: await inclusionProof(leafIndex, treeSize, (level, index) => store.log.tile(level, index)),
+    checkpoint,
   });
 }
 
-async function readEvidence(
+async function readBatch(
   store: ReadableStore,
   job: Job,
   leafIndex: number,
-): Promise<{ received: ReceivedJob; batch: Batch; proof: Uint8Array[] }> {
+): Promise<{ received: ReceivedJob; batch: Batch }> {
   assert(isReceived(job), `${job.id} was sealed without a document`);
   const batch = await store.log.batchOf(leafIndex);
   assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);
-  const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) =>
-    store.log.tile(level, index),
-  );
-  return { received: job, batch, proof };
+  return { received: job, batch };
 }

@@ -1,7 +1,10 @@
 import { bytesEqual } from '../base/bytes.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { DocumentDigests } from '../job/job.ts';
+import { cosignaturesIn } from '../log/cosignature.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { parseTlogProof } from '../log/tlogProof.ts';
+import { parseWitnessPolicy, satisfiesPolicy } from '../log/witnessPolicy.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseManifest, quote, type ReceivedManifest } from '../manifest/received.ts';
@@ -50,6 +53,8 @@ export function checkTlogProof(
     { name: 'time-stamp', ...checkAbsence(epoch) },
     { name: 'epoch', ...checkEpoch(sealedAt, log, epoch, undefined) },
   ];
+  if (opened !== undefined && log?.witnessPolicy !== undefined)
+    checks.push({ name: 'witnesses', ...checkWitnesses(opened, log.witnessPolicy) });
   return { checks, ...(matches && { matches }) };
 }
 
@@ -81,4 +86,16 @@ function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
   return epoch?.timestamps === 'none'
     ? passed('none; sealed_at is the service’s own word')
     : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
+}
+
+/** Who has seen the checkpoint, and when, by the policy of the trust file. */
+function checkWitnesses({ note }: Opened, policyText: string): Finding {
+  const policy = parseWitnessPolicy(policyText);
+  const cosigned = cosignaturesIn(note, policy.witnesses);
+  const names = new Set(cosigned.map(({ cosigner }) => cosigner.label));
+  const seen = cosigned.map(({ cosigner, time }) => `${cosigner.label} at ${toRfc3339(time * 1000)}`);
+  const said = seen.length === 0 ? 'no witness of the trust file' : seen.join(', ');
+  return satisfiesPolicy(policy, names)
+    ? passed(`cosigned by ${said}`)
+    : unknown(`cosigned by ${said}: too few for the policy of the trust file`);
 }

@@ -5,6 +5,7 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, parseConfig } from '../../src/config/config.ts';
 import { trustOf } from '../../src/config/trustAnchors.ts';
+import { encodeTrust, parseTrust } from '../../src/manifest/trustFile.ts';
 import { makePki } from '../support/authority.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 
@@ -95,4 +96,18 @@ t.test('certificates are missed where they are used', async (t) => {
     name: OperatorError.name,
     message: /lost\.pem/,
   });
+});
+
+t.test('the witnesses of the configuration are in it', async (t) => {
+  const policy = join(t.testdir({ policy: 'quorum none\n' }), 'policy');
+  const withPolicy = configOf([], 'installed', `[witness]\npolicy = "${policy}"`);
+  const trust = trustOf(identity, epochs, withPolicy);
+  t.equal(trust.logs[0]?.witnessPolicy, 'quorum none\n');
+  const written = encodeTrust({ ...trust, timestampAuthorities: [{ name: 'built-in', root: own.root }] });
+  t.equal(parseTrust(written).logs[0]?.witnessPolicy, 'quorum none\n');
+  t.throws(() => parseTrust(written.replace('quorum none', 'quorum x')), {
+    constructor: OperatorError,
+    message: /witness_policy of seal\.example\.com\/test\/2026: line 1: "x" is no witness or group/,
+  });
+  t.equal(trustOf(identity, epochs, configOf([], 'installed')).logs[0]?.witnessPolicy, undefined);
 });

@@ -100,6 +100,19 @@ t.test('the proof for other tools has the leaf, the path and the checkpoint of t
   t.equal(proof?.index, receipt.evidence.leaf_index);
   t.strictSame(proof?.proof.map(toBase64), receipt.evidence.inclusion_proof);
   t.equal(proof?.checkpoint, receipt.evidence.checkpoint);
+
+  await seal(client, 'the log grows');
+  const head = await store.log.head();
+  if (head === undefined) throw new Error('a log that grew has a head');
+  const witnessed = { treeSize: head.treeSize, checkpoint: head.checkpoint };
+  await store.witnessing.put({ witnesses: {}, witnessed });
+  const later = parseTlogProof((await client.get(`/v1/jobs/${id}/receipt.tlog-proof`)).text);
+  t.strictSame([later?.extra, later?.index], [proof?.extra, proof?.index]);
+  t.equal(later?.checkpoint, head.checkpoint, 'the newest that witnesses saw');
+  const newest = await seal(client, 'newer than what witnesses saw');
+  const { evidence } = (await client.get(`/v1/jobs/${newest.id}/receipt.json`)).json<Receipt>();
+  const own = parseTlogProof((await client.get(`/v1/jobs/${newest.id}/receipt.tlog-proof`)).text);
+  t.equal(own?.checkpoint, evidence.checkpoint, 'or else that of the receipt');
 });
 
 t.test('a list, page by page', async (t) => {
