@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Client } from '../support/client.ts';
 import { FakeTime } from '../support/clocks.ts';
+import { TORCHWOOD } from '../support/litewitness.ts';
 import { blocksUnder, pageAt } from '../support/manual.ts';
+import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
 const COMMANDS = blocksUnder(pageAt('docs/verify.md'), 'With stock tools', 'sh').join('');
@@ -90,6 +92,31 @@ t.test('what was tampered with is found', async (t) => {
   writeFileSync(file, original);
   writeFileSync(join(dir, 'invoice.pdf'), `${DOCUMENT}\n`);
   t.match(paste('bash', dir), /^document, SHA-256: BAD\ndocument, SHA-512: BAD\nreceipt: good$/m);
+});
+
+t.test('other tools verify the proof', async (t) => {
+  const dir = await sealed(t, 'ed25519');
+  const [make = '', judge = ''] = blocksUnder(pageAt('docs/verify.md'), 'Other clients', 'sh');
+  t.match(make, /^pdfseal receipt export /);
+  const cli = await programFile('cli', 'src');
+  const paste = (commands: string) =>
+    spawnSync('bash', ['-e'], {
+      cwd: dir,
+      input: `exec 2>&1\npdfseal() { '${process.execPath}' '${cli}' "$@"; }\n${commands}`,
+      env: { PATH: `${TORCHWOOD}:${process.env.PATH}` },
+      encoding: 'utf8',
+    });
+  t.strictSame(paste(make).stdout, '');
+  t.match(paste(judge), { status: 0, stdout: /verified/ });
+  const proof = readFileSync(join(dir, 'invoice.pdf.tlog-proof'), 'utf8');
+  writeFileSync(join(dir, 'invoice.pdf.tlog-proof'), proof.replace(/^index \d+$/m, 'index 0'));
+  t.match(paste(judge), { status: 1, stdout: /could not verify inclusion/ }, 'another index');
+  writeFileSync(join(dir, 'invoice.pdf.tlog-proof'), proof);
+  const altered = judge.replace(
+    'openssl dgst -sha512 -binary',
+    'openssl dgst -sha512 -binary | tr "\\0-\\377" "\\1-\\377\\0"',
+  );
+  t.match(paste(altered), { status: 1, stdout: /could not verify inclusion/ }, 'another leaf');
 });
 
 t.test('what is not there is never good', async (t) => {

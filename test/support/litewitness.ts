@@ -9,7 +9,10 @@ import { collect, isListening } from './daemon.ts';
 import { freePort } from './freePort.ts';
 import { until } from './until.ts';
 
-const PROGRAMS = fileURLToPath(new URL('../../node_modules/.cache/torchwood/usr/bin', import.meta.url));
+/** The programs of Debian's torchwood, where the set-up of the tests unpacked them. */
+export const TORCHWOOD = fileURLToPath(
+  new URL('../../node_modules/.cache/torchwood/usr/bin', import.meta.url),
+);
 
 /** litewitness of Debian's torchwood, on the loopback, with its key in an ssh-agent and its memory in a database. */
 export class Litewitness {
@@ -32,7 +35,7 @@ export class Litewitness {
 
   /** Starts one that knows the log of that origin, with these keys. */
   static async open(t: Test, name: string, origin: string, vkeys: readonly string[]): Promise<Litewitness> {
-    if (!existsSync(join(PROGRAMS, 'litewitness')))
+    if (!existsSync(join(TORCHWOOD, 'litewitness')))
       throw new Error('there is no litewitness: sh test/setup.sh --tests unpacks it');
     // The path of an agent's socket is short.
     const dir = mkdtempSync(join(tmpdir(), 'lw-'));
@@ -60,7 +63,7 @@ export class Litewitness {
       listen: `127.0.0.1:${this.port}`,
     };
     const args = Object.entries(options).flatMap(([option, value]) => [`-${option}`, value]);
-    const child = spawn(join(PROGRAMS, 'litewitness'), args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(join(TORCHWOOD, 'litewitness'), args, { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
     this.#output = collect(child.stderr);
     await until('litewitness listens', () => isListening(this.port));
@@ -79,7 +82,7 @@ export class Litewitness {
 
   /** `witnessctl`. */
   control(command: string, ...args: string[]): void {
-    execFileSync(join(PROGRAMS, 'witnessctl'), [command, '-db', join(this.dir, 'w.db'), ...args], {
+    execFileSync(join(TORCHWOOD, 'witnessctl'), [command, '-db', join(this.dir, 'w.db'), ...args], {
       stdio: 'pipe',
     });
   }
