@@ -24,11 +24,13 @@ async function examine({ configFile }: Sandbox): Promise<Diagnosis[]> {
   return found;
 }
 
-/** What is not good, but for the daemon's absence and a clock that is believed as it is. */
+/** What is not good, but for the daemon's absence, a clock that is believed as it is, and two keys on one token. */
 async function complaints(sandbox: Sandbox): Promise<Diagnosis[]> {
   return (await examine(sandbox)).filter(
     ({ check, verdict, detail }) =>
-      verdict !== 'good' && detail !== 'not running' && !(check === 'clock' && verdict === 'warning'),
+      verdict !== 'good' &&
+      detail !== 'not running' &&
+      !(['clock', 'separate keys'].includes(check) && verdict === 'warning'),
   );
 }
 
@@ -84,7 +86,7 @@ function endingIn(days: number): Break {
 function witnessedBy(policy: string): Break {
   return (sandbox) => {
     writeFileSync(join(sandbox.dir, 'policy'), policy);
-    return editConfig((text) => `${text}\n[witness]\npolicy = "policy"\n`)(sandbox);
+    return editConfig((text) => text.replace('[witness]\n', '[witness]\npolicy = "policy"\n'))(sandbox);
   };
 }
 
@@ -316,8 +318,31 @@ async function doctor(t: Test, sandbox: Sandbox, status: number): Promise<Diagno
     .map((line) => JSON.parse(line) as Diagnosis);
 }
 
+t.test('a token that can date back is named', async (t) => {
+  for (const [options, isNamed] of [
+    [{ stamped: true }, true],
+    [{ stamped: true, apart: true }, false],
+    [{ stamped: true, regions: ['eu', 'us'] }, true],
+    [{ stamped: true, regions: ['eu', 'us'], quorum: 2 }, false],
+    [{}, false],
+  ] as const) {
+    const sandbox = await openSandbox({
+      ...options,
+      regions: [...('regions' in options ? options.regions : ['eu'])],
+    });
+    t.teardown(() => sandbox.close());
+    const found = (await examine(sandbox)).filter(({ check }) => check === 'separate keys');
+    t.match(
+      found,
+      isNamed ? [{ verdict: 'warning', detail: /^the token token-eu has .* can date documents back/ }] : [],
+      JSON.stringify(options),
+    );
+    t.equal(found.length, isNamed ? 1 : 0);
+  }
+});
+
 t.test('while it runs: status, doctor and drill', async (t) => {
-  const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true });
+  const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true, apart: true });
   t.teardown(() => sandbox.close());
   const daemon = await sandbox.start();
   await until('it is ready', async () => (await askAdmin(sandbox, '/readyz')).status === 200);

@@ -47,6 +47,8 @@ export interface SandboxOptions {
   tail?: string;
   /** Whether receipts carry a time-stamp of the built-in authority, its key on the first token. Default: none. */
   stamped?: boolean;
+  /** Puts the time-stamping key on a token of its own. */
+  apart?: true;
   /** Lines of TOML for the table `clock`; default: it is believed as it is. */
   clock?: string;
   /** Default `src`; see {@link programFile}. */
@@ -216,8 +218,12 @@ async function layOut(
   const tokens = regions.map((region) =>
     partitionOf({ label: `token-${region}`, region, keyLabel: 'sandbox-2026' }),
   );
+  const [region = 'local'] = regions;
+  const stamping = options.apart
+    ? [partitionOf({ label: 'token-time', region, keyLabel: 'timestamp-2026' })]
+    : tokens.slice(0, 1);
   const sandbox = new Sandbox(dir, await freePort(), tokens.map(equip), code);
-  writeFileSync(sandbox.configFile, configText(sandbox, tokens, options));
+  writeFileSync(sandbox.configFile, configText(sandbox, stamping, options));
   return sandbox;
 }
 
@@ -242,7 +248,7 @@ ${sandbox.partitions.map((partition) => tokenText('kms.partitions', partition)).
 [timestamp]
 authorities = ${stamped ? '["built-in"]' : '[]'}
 ${tokens
-  .slice(0, stamped ? 1 : 0)
+  .filter(() => stamped)
   .map((partition) => tokenText('timestamp.keys', { ...partition, keyLabel: 'timestamp-2026' }))
   .join('')}
 [clock]

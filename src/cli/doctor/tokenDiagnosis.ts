@@ -1,11 +1,15 @@
+import { isDeepStrictEqual } from 'node:util';
 import { OperatorError } from '../../base/errors.ts';
+import { MANUAL_FOLDER } from '../../base/package.ts';
 import type { Config } from '../../config/config.ts';
+import { BUILT_IN } from '../../config/schema.ts';
 import { inspectKey } from '../../kms/keyOperations.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import type { EpochKey } from '../../log/epochs.ts';
+import { meetsQuorum } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
-import { bad, type Diagnosis, good } from './diagnosis.ts';
+import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const RECONNECT = 'check that the token is connected and that its module is configured';
 
@@ -16,6 +20,36 @@ export async function probeTokens(config: Config, inForce: readonly EpochKey[]):
     diagnoses.push(await probe(inEpoch(wanted, inForce)));
   }
   return diagnoses;
+}
+
+/** Tokens that can seal with any date: each has a time-stamping key, and log keys that meet the quorum on their own. */
+export function diagnoseSeparation({ kms, timestamp }: Config): Diagnosis[] {
+  const stamping = timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [];
+  const isAlone = (key: Token) =>
+    meetsQuorum(
+      kms.quorum,
+      kms.partitions.filter((one) => isSameToken(one, key)),
+    );
+  return stamping
+    .filter((key, index) => isAlone(key) && stamping.findIndex((one) => isSameToken(one, key)) === index)
+    .map(({ tokenLabel, tokenSerial, region, keyLabel }) =>
+      warning(
+        'separate keys',
+        `the token ${tokenLabel ?? tokenSerial} has a time-stamping key and log keys that meet the quorum: who has this token and its PIN can date documents back within an epoch`,
+        `put the time-stamping key ${region}/${keyLabel} on a token of its own: "What is trusted for what" in the manual, ${MANUAL_FOLDER}/trust.html`,
+      ),
+    );
+}
+
+type Token = Config['timestamp']['keys'][number];
+
+function isSameToken(one: Token, other: Token): boolean {
+  const names = ({ module, tokenLabel, tokenSerial, environment }: Token) => [
+    module,
+    tokenLabel ?? tokenSerial,
+    environment,
+  ];
+  return isDeepStrictEqual(names(one), names(other));
 }
 
 /** A partition keeps its name in every epoch, but each epoch may have a key of another label. */
