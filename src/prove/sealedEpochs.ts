@@ -1,7 +1,8 @@
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { AuditRecord } from '../manifest/auditRecord.ts';
-import { FORM_MEMBERS, readForm, readForms, type SealedForm } from '../manifest/sealedForm.ts';
+import { FORM_MEMBERS, readForm, readForms, type SealedForm, sealedForm } from '../manifest/sealedForm.ts';
+import type { TrustedLog } from '../manifest/trustFile.ts';
 
 /** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
 export interface EpochAct {
@@ -194,6 +195,29 @@ function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): 
     if (sealed === undefined) return [`the store has it from ${kept.from} on, but no audit record does`];
     return formDifferences(kept, sealed);
   }).flatMap((lines, index) => lines.map((line) => `epoch ${index + 1}: ${line}`));
+}
+
+/**
+ * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, and can end an
+ * epoch before the next begins.
+ */
+export function trustDifferences({ origin, epochs }: TrustedLog, { base, list }: SealedEpochs): string[] {
+  if (base === undefined) return [];
+  return epochs.flatMap(({ notBefore, ...epoch }) => {
+    const from = toRfc3339(notBefore);
+    const sealed = list.find(({ form }) => form.from === from);
+    if (sealed === undefined)
+      return [`the trust file has an epoch from ${from} on, but no audit record does`];
+    // A trust file has neither the partitions nor, by epoch, the roots.
+    const keys = epoch.keys.map((key) => ({ ...key, partition: '' }));
+    const { partitions, timestamp_roots } = sealed.form;
+    const own = {
+      ...sealedForm(origin, { ...epoch, from: notBefore, keys, roots: [] }),
+      partitions,
+      timestamp_roots,
+    };
+    return formDifferences(own, sealed).map((line) => `the trust file, epoch from ${from} on: ${line}`);
+  });
 }
 
 function formDifferences(stored: SealedForm, { form, record }: SealedEpoch): string[] {

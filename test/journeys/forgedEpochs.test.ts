@@ -1,11 +1,11 @@
 /** Somebody who can write to the store, but has no key of the log, puts an epoch of their own into its past. */
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
+import { encodeTrust, parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -21,6 +21,8 @@ const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2, stamped: t
 t.teardown(() => sandbox.close());
 const storeDir = join(sandbox.dir, 'state', 'store');
 const kept = join(sandbox.dir, 'kept');
+const exported = join(sandbox.dir, 'exported');
+const trustFile = join(sandbox.dir, 'handed-out.json');
 const run = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);
 
 let trust: TrustFile;
@@ -86,6 +88,7 @@ t.test('a log with two epochs, of which each seals a record of itself', async (t
   trust = parseTrust((await run('trust', 'export')).stdout);
   t.equal(await daemon.stop(), 0, daemon.stderr);
   t.match(await records(), [{ act: 'log.create' }, { act: 'epoch.plan' }, { act: 'epoch.begin' }]);
+  t.equal((await run('audit', 'export', '--output', exported)).status, 0);
   cpSync(storeDir, kept, { recursive: true });
   t.match(await run('check'), { status: 0, stderr: '' });
 });
@@ -145,6 +148,24 @@ t.test('the records are cut off where the second epoch was planned', async (t) =
     /the newest checkpoint, of size \d+, is not signed as the epoch from \S+ on requires: signed by 1 key/,
   );
   t.match(await run('epochs', 'repair'), { status: 1 }, 'nothing is left to repair it from');
+});
+
+t.test('a forged trust file does not agree with the records that an auditor keeps', async (t) => {
+  const verify = async (change: (log: TrustedLog) => TrustedLog) => {
+    writeFileSync(trustFile, encodeTrust({ ...trust, logs: trust.logs.map(change) }));
+    return sandbox.pdfseal(['audit', 'verify', '--input', exported, '--trust', trustFile, '--newest', '1']);
+  };
+  const honest = await verify((log) => log);
+  t.match(honest, { status: 2, stdout: /could not tell/ }, 'the newest records are not sealed yet');
+  t.notMatch(honest.stderr, /the trust file/);
+  const { privateKey: _, ...key } = makeKey('ed25519', 'eu');
+  const forged = await verify(({ epochs: [first, ...later], ...log }) => {
+    if (first === undefined) throw new Error('no epoch');
+    const { notBefore } = first;
+    const own = { ...first, notBefore: notBefore - 2, notAfter: notBefore - 1, quorum: { needed: 1 } };
+    return { ...log, epochs: [{ ...own, keys: [{ ...key, keyLabel: 'sandbox-2026' }] }, first, ...later] };
+  });
+  t.match(forged, { status: 1, stderr: /the trust file has an epoch from \S+ on, but no audit record does/ });
 });
 
 t.test('the store as it was', async (t) => {

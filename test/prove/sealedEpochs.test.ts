@@ -4,7 +4,14 @@ import type { Epoch } from '../../src/log/epochs.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import type { ActName, ActObject } from '../../src/manifest/auditRecord.ts';
 import { encodeForms, epochObject, parseForm, sealedForms } from '../../src/manifest/sealedForm.ts';
-import { deriveEpochs, type EpochAct, requireStored } from '../../src/prove/sealedEpochs.ts';
+import type { TrustedEpoch } from '../../src/manifest/trustFile.ts';
+import {
+  deriveEpochs,
+  type EpochAct,
+  requireStored,
+  trustDifferences,
+} from '../../src/prove/sealedEpochs.ts';
+import { item } from '../support/partitions.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
@@ -309,6 +316,36 @@ t.test('a log of an earlier version: its list is sealed once, as it was found', 
   t.throws(() => judge(past({ quorum: { needed: 2 } }), [...before, adopt(stored)], hours(19)), {
     message: /epoch 1: quorum: 2, but audit record 9 says/,
   });
+});
+
+t.test('a trust file is held to the records as well', async (t) => {
+  const sealed = deriveEpochs(history, HEAD);
+  const trusted: TrustedEpoch[] = stored.map(({ from, roots: _, ...epoch }, index) => ({
+    ...epoch,
+    notBefore: from,
+    ...(index < 2 && { notAfter: (stored[index + 1]?.from ?? 0) - 1 }),
+  }));
+  const [one, two, three] = [item(trusted, 0), item(trusted, 1), item(trusted, 2)];
+  const differences = (...epochs: TrustedEpoch[]) =>
+    trustDifferences({ origin: ORIGIN, environment: 'env_test', epochs }, sealed).join('\n');
+  t.equal(differences(one, two, three), '');
+  t.equal(differences(one, two), '', 'an older file');
+  t.equal(differences(one, { ...two, notAfter: hours(11) }), '', 'an epoch that was ended early');
+  t.match(
+    differences(one, { ...two, notBefore: hours(5) }),
+    /^the trust file has an epoch from 2026-03-01T05:00/,
+  );
+  t.match(
+    differences({ ...one, quorum: { needed: 1 } }),
+    /^the trust file, epoch from \S+ on: quorum: 1, but audit record 1/,
+  );
+  t.match(differences({ ...one, timestamps: 'none' }), /timestamps: none/);
+  t.match(differences({ ...one, keys: one.keys.map((key) => ({ ...key, ...attacker })) }), /verifier_keys/);
+  const own: TrustedEpoch = { ...one, quorum: { needed: 1 } };
+  t.strictSame(
+    trustDifferences({ origin: ORIGIN, environment: 'env_test', epochs: [own] }, deriveEpochs([])),
+    [],
+  );
 });
 
 t.test('an epoch is read from its form as it was written', async (t) => {

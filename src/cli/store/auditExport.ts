@@ -30,6 +30,7 @@ import {
   type TrailReport,
   trailOfStore,
 } from './auditCheck.ts';
+import { exportedEpochProblems } from './exportedEpochs.ts';
 import { apiKeyProblems } from './keyCheck.ts';
 
 export function exportTrailCommand(): Command {
@@ -182,8 +183,9 @@ async function judge({ config, input, trust, newest }: Omit<VerifyOptions, 'json
   }
   if (config !== undefined || input === undefined || trust === undefined)
     throw new OperatorError('name either --config, or --input and --trust');
-  const verify = createVerifier(parseTrust(readTextFile(trust, FILE_BYTES_MAX)));
-  const report = await checkTrail(exportedTrail(input), { verify, ...newestMin });
+  const trusted = parseTrust(readTextFile(trust, FILE_BYTES_MAX));
+  const report = await checkTrail(exportedTrail(input), { verify: createVerifier(trusted), ...newestMin });
+  report.problems.push(...exportedEpochProblems(input, trusted));
   if (newest === undefined)
     report.doubts.push(
       'whether newer records were removed from this folder is not known: name the newest record that there is, with --newest',
