@@ -240,18 +240,19 @@ export class EpochSeal {
 }
 
 /**
- * {@link EpochSeal.read} to the end, for a report: whether the epochs are sealed, and what contradicts them, in lines. Throws OperatorError
+ * {@link EpochSeal.read} to the end, for a report: whether the epochs are sealed, what contradicts them, and which
+ * records are void, in lines. Throws OperatorError
  * where that cannot be told, since the log itself is damaged.
  */
 export async function examineEpochs(
   store: ConstructorParameters<typeof EpochSeal>[0],
-): Promise<{ isSealed?: boolean; problems: string[] }> {
+): Promise<{ isSealed?: boolean; problems: string[]; void: string[] }> {
   try {
     const { sealed } = await new EpochSeal(store).read({ toEnd: true });
-    return { isSealed: sealed.base !== undefined, problems: [] };
+    return { isSealed: sealed.base !== undefined, problems: [], void: sealed.void };
   } catch (error) {
     if (!(error instanceof EpochContradiction || error instanceof BrokenInvariant)) throw error;
-    return { problems: error.message.split('\n') };
+    return { problems: error.message.split('\n'), void: [] };
   }
 }
 

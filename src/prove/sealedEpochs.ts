@@ -31,6 +31,8 @@ export interface SealedEpochs {
   base?: number;
   /** In the order of time; empty without a base. */
   list: SealedEpoch[];
+  /** Records after the base that came too late, or do not fit: they change nothing. In words. */
+  void: string[];
   /** Of records of earlier versions, which name keys without their value, and only before the base. */
   named: NamedEpoch[];
 }
@@ -60,17 +62,20 @@ export class EpochContradiction extends OperatorError {
 /**
  * The epochs of a log, from its records in their order. An epoch can be planned or cancelled only before it begins: no record changes what
  * an earlier receipt is judged by. So an epoch begins after the last batch before its record; with a record that is not sealed yet, after
- * the newest batch, at `headSealedAt`. Throws {@link EpochContradiction}.
+ * the newest batch, at `headSealedAt`. A record that breaks a rule is void: otherwise one forged record would end the log. Throws
+ * {@link EpochContradiction} for such a record that the list would start from.
  */
 export function deriveEpochs(acts: readonly EpochAct[], headSealedAt = -Infinity): SealedEpochs {
-  const found: SealedEpochs = { list: [], named: [] };
+  const found: SealedEpochs = { list: [], named: [], void: [] };
   for (const act of acts) {
     const { record, after = headSealedAt } = act;
     try {
       apply(found, act, after);
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
-      throw new EpochContradiction(`audit record ${record.number} (${record.act}): ${error.message}`);
+      const name = `audit record ${record.number} (${record.act})`;
+      if (found.base === undefined) throw new EpochContradiction(`${name}: ${error.message}`);
+      found.void.push(`${name} has no effect: ${error.message}`);
     }
   }
   return found;
@@ -173,8 +178,9 @@ export function requireStored(stored: readonly SealedForm[], sealed: SealedEpoch
   const differences =
     sealed.base === undefined ? namedDifferences(stored, sealed) : allDifferences(stored, sealed);
   if (differences.length === 0) return;
+  const lines = [...differences, ...sealed.void];
   throw new EpochContradiction(
-    `the epochs in the store are not those that the log sealed:\n${differences.join('\n')}`,
+    `the epochs in the store are not those that the log sealed:\n${lines.join('\n')}`,
   );
 }
 

@@ -31,7 +31,7 @@ export interface SealerOptions extends PipelineOptions {
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
   queueJobsMax: number;
-  /** How many jobs share one checkpoint at most. */
+  /** How many jobs share one checkpoint at most. Audit records may be more. */
   batchJobsMax: number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
@@ -202,8 +202,8 @@ export class Sealer {
   }
 
   /**
-   * Audit records go before all others, in their order: the record of a new epoch is in the log before anything is sealed in that epoch, and
-   * the newest record in the log proves those before it.
+   * Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in the log before anything
+   * is sealed in that epoch, and the newest record in the log proves those before it.
    */
   #placeOf({ job }: Sealable): number {
     if (job.source !== 'audit') return this.#queue.length;
@@ -242,9 +242,14 @@ export class Sealer {
       else {
         // Everything else that happens in this turn of the event loop shares the batch.
         await nextTurn();
-        await this.#pipeline.launch(() => this.#queue.splice(0, batchJobsMax));
+        await this.#pipeline.launch(() => this.#queue.splice(0, Math.max(batchJobsMax, this.#recordsEnd())));
       }
     }
+  }
+
+  /** How many jobs of the queue lead up to its last audit record. */
+  #recordsEnd(): number {
+    return this.#queue.findLastIndex(({ job }) => job.source === 'audit') + 1;
   }
 
   /** Ends the sealer where it cannot go on. */

@@ -7,7 +7,7 @@ import type { TrailEntry } from '../store/trail.ts';
 export interface AuditFeedOptions {
   store: Pick<Store, 'trail'>;
   sealer: Pick<Sealer, 'adopt'>;
-  /** Throws when a new record contradicts the earlier ones about the epochs. Such a record must not be sealed. */
+  /** Throws when the epochs are no longer those that the records have. Then nothing more may be sealed. */
   proveEpochs(): Promise<unknown>;
   /** The number of the newest record when the sealer was opened, or of an earlier one. */
   after: number;

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { isReceived, type ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
-import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { appendLeaves, type Edge, emptyEdge, leafHash, loadEdge, rootOf } from '../../src/log/tree.ts';
 import { encodeAuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealedForm.ts';
@@ -57,6 +57,10 @@ async function seal(store: Store, sealedAt: number, keys: readonly TestKey[], ed
     tiles: grown.tiles,
   });
   return grown.edge;
+}
+
+async function edgeOf({ log }: Store): Promise<Edge> {
+  return loadEdge((await log.head())?.treeSize ?? 0, (level, index) => log.tile(level, index));
 }
 
 const act = (name: Parameters<typeof actOfProcess>[1], epoch: Epoch) =>
@@ -281,14 +285,23 @@ for (const [name, from, message, forge] of forged)
     t.match(await examine(path), message);
   });
 
-t.test('noticed: an epoch in the past, planned by a record that a daemon sealed', async (t) => {
+t.test('an epoch in the past, planned by a record that a daemon seals, has no effect', async (t) => {
   const path = copyOf(good);
   const store = await openStore({ path });
-  await store.epochs.change([first, second, third], 2, act('epoch.plan', { ...mine, from: hours(15) }));
+  const late = { ...mine, from: hours(15) };
+  await store.epochs.change([first, second, third], 2, act('epoch.plan', late));
+  const reason =
+    'audit record 7 (epoch.plan) has no effect: the epoch begins at 2026-03-01T15:00:00.000Z, but the log has a batch of 2026-03-01T16:00:00.000Z already, from before the record was sealed';
+  const look = async () => (await new EpochSeal(store).read()).sealed.void;
+  t.strictSame(await look(), [reason]);
+  await seal(store, hours(17), [eu, us], await edgeOf(store));
+  t.strictSame(await look(), [reason], 'nor once it is sealed');
+  await store.epochs.change([first, second, late, third], 3, null);
   t.match(
     await examine(path),
-    /^audit record 7 \(epoch\.plan\): the epoch begins at 2026-03-01T15:00:00\.000Z, but the log has a batch of 2026-03-01T16:00:00\.000Z already/,
+    /\nepoch 3: from: .*\nepoch 4: the store has it .*\naudit record 7 .*has no effect: /s,
   );
+  t.strictSame((await new EpochSeal(store).derived())?.list, [first, second, third]);
   await store.close();
 });
 

@@ -160,6 +160,11 @@ t.test('audit records are sealed before all others, in their order', async (t) =
     leaves.slice(0, 6).map(({ jobId }) => jobId),
     entries.map(({ jobId }) => jobId),
   );
+  t.match(
+    await store.log.batchOf(0),
+    { treeSize: 6 },
+    'in one batch, although there are more than it takes of jobs',
+  );
 });
 
 t.test('sealed_at never goes back, even where the clock does', async (t) => {

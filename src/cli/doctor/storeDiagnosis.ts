@@ -73,7 +73,8 @@ async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
       return [
         warning('sealed epochs', NOT_SEALED, 'start the daemon once, and run `pdfseal check` afterwards'),
       ];
-    return [good('sealed epochs', `${sealed.list.length} in the store, as the log sealed them`)];
+    const detail = `${sealed.list.length} in the store, as the log sealed them`;
+    return [good('sealed epochs', [detail, ...sealed.void].join('; '))];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     const remedy = error.remedy ?? 'run `pdfseal check`: its last line says what to do';

@@ -61,6 +61,7 @@ export function printReport(report: StoreReport): void {
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print('good');
   if (report.epochs === 'unsealed') note(`pdfseal: ${NOT_SEALED}`);
+  for (const line of report.void_records ?? []) note(`pdfseal: ${line}`);
 }
 
 export function reportJson(report: StoreReport) {

@@ -29,6 +29,8 @@ export interface StoreReport {
   indexes?: IndexReport;
   /** Whether the log sealed what its epochs are; absent if that cannot be told. `contradicted`: it sealed others, and all else is good. */
   epochs?: 'sealed' | 'unsealed' | 'contradicted';
+  /** Records of epochs that change nothing, in words; absent if there are none. */
+  void_records?: string[];
   /** The first flaws of indexes in words, `problemsMax` at most. */
   flaws: string[];
 }
@@ -167,7 +169,8 @@ class StoreCheck {
   /** The epochs are those that the log sealed. Nothing can be said of them where the log is damaged, which is known by now. */
   async epochs(): Promise<void> {
     try {
-      const { isSealed, problems } = await examineEpochs(this.#store);
+      const { isSealed, problems, void: without } = await examineEpochs(this.#store);
+      if (without.length > 0) this.report.void_records = without;
       if (isSealed !== undefined) this.report.epochs = isSealed ? 'sealed' : 'unsealed';
       else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
       if (isSealed === undefined) delete this.report.indexes;
