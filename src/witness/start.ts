@@ -14,14 +14,21 @@ import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts'
 import { parseListenAddress } from '../net/address.ts';
 import { HeldCheckpoints } from './heldCheckpoints.ts';
 import { createKeyFile, openKeyFile } from './keyFile.ts';
-import { Witness } from './witness.ts';
+import { openAgentKey } from './sshAgent.ts';
+import { type CosigningKey, Witness } from './witness.ts';
 import { openWitnessServer } from './witnessServer.ts';
 import { WITNESS_USAGE } from './witnessUsage.ts';
 
 const EXIT_SOFTWARE = 70;
 
+interface KeyOptions {
+  name?: string | undefined;
+  key?: string | undefined;
+  agent?: string | undefined;
+}
+
 interface ServeOptions {
-  key: string;
+  key: CosigningKey;
   logs: string;
   state: string;
   listen: string;
@@ -33,6 +40,7 @@ async function main(): Promise<void> {
     options: {
       name: { type: 'string' },
       key: { type: 'string' },
+      agent: { type: 'string' },
       logs: { type: 'string' },
       state: { type: 'string' },
       listen: { type: 'string', default: '127.0.0.1:8410' },
@@ -46,19 +54,27 @@ async function main(): Promise<void> {
   const { name, key, logs, state, listen } = values;
   if (command === undefined || more.length > 0)
     throw new OperatorError(`name one command\n\n${WITNESS_USAGE}`);
-  if (key === undefined) throw new OperatorError('name the key file with --key; see --help');
   if (command === 'keygen') {
-    if (name === undefined) throw new OperatorError('name the witness with --name; see --help');
+    if (name === undefined || key === undefined)
+      throw new OperatorError('name the witness with --name and its new file with --key; see --help');
     print(`${encodeCosigner(createKeyFile(key, name))}\n`);
   } else if (command === 'show-key') {
-    print(`${encodeCosigner(openKeyFile(key).cosigner)}\n`);
+    const { cosigner } = await openKey(values);
+    print(`${encodeCosigner(cosigner)}\n`);
   } else if (command === 'serve') {
     if (logs === undefined || state === undefined)
       throw new OperatorError('name the logs with --logs and the folder with --state; see --help');
-    await serve({ key, logs, state, listen });
+    await serve({ key: await openKey(values), logs, state, listen });
   } else {
     throw new OperatorError(`there is no command ${command}; see --help`);
   }
+}
+
+/** Throws OperatorError. */
+async function openKey({ name, key, agent }: KeyOptions): Promise<CosigningKey> {
+  if (key !== undefined && agent === undefined && name === undefined) return openKeyFile(key);
+  if (agent !== undefined && name !== undefined && key === undefined) return openAgentKey(agent, name);
+  throw new OperatorError('name the key with --key, or with --agent and --name; see --help');
 }
 
 async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Promise<void> {
@@ -66,13 +82,12 @@ async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Prom
   if (address === undefined)
     throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
   const logger = createLogger('info');
-  const cosigningKey = openKeyFile(key);
   const logs = readLogs(logsFile);
   mkdirSync(state, { recursive: true, mode: 0o755 });
   const held = await HeldCheckpoints.open(state, logs.keys());
-  const witness = new Witness({ key: cosigningKey, logs, held, clock: systemClock, logger });
+  const witness = new Witness({ key, logs, held, clock: systemClock, logger });
   const server = await openWitnessServer({ listen: address, witness, held, logger });
-  const fields = { event: 'started', vkey: encodeCosigner(cosigningKey.cosigner), logs: [...logs.keys()] };
+  const fields = { event: 'started', vkey: encodeCosigner(key.cosigner), logs: [...logs.keys()] };
   logger.info({ ...fields, port: server.port }, 'the witness answers');
   await stopSignal();
   await server.close();

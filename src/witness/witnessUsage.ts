@@ -3,13 +3,13 @@ type Definitions = readonly [term: string, meaning: string][];
 /** What the program takes, for its help and its manual page. */
 export const WITNESS_COMMANDS: Definitions = [
   ['keygen --name NAME --key FILE', 'make a key, and print the verifier key that logs and verifiers need'],
-  ['show-key --key FILE', 'print the verifier key again'],
-  ['serve --key FILE --logs FILE --state FOLDER [--listen ADDRESS]', 'answer the logs'],
+  ['show-key KEY', 'print the verifier key again'],
+  ['serve KEY --logs FILE --state FOLDER [--listen ADDRESS]', 'answer the logs'],
 ];
 
 export const WITNESS_OPTIONS: Definitions = [
   ['--name NAME', 'name of the witness for ever, such as witness.example.com/audit'],
-  ['--key FILE', 'its name and its private key (PEM, Ed25519); only the owner may read the file'],
+  ['--key FILE', 'a KEY: the name and the private key (PEM, Ed25519); only the owner may read the file'],
   [
     '--logs FILE',
     'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, and "quorum none" at the end',
@@ -30,7 +30,7 @@ export const WITNESS_USAGE = `pdfseal-witness: cosigns the checkpoints of logs, 
 
 ${WITNESS_COMMANDS.map(([command, meaning]) => `  pdfseal-witness ${command}\n      ${meaning}`).join('\n')}
 
-${WITNESS_OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(17)} ${meaning}`).join('\n')}
+${WITNESS_OPTIONS.map(([flags, meaning]) => `  ${flags.padEnd(27)} ${meaning}`).join('\n')}
 
 Exit status: ${WITNESS_EXIT_MEANINGS.map(([status, meaning]) => `${status} ${meaning}`).join('; ')}.
 `;

@@ -1,9 +1,10 @@
 /** The program as an auditor starts it, asked over HTTP, and killed. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
@@ -16,6 +17,7 @@ import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { programFile } from '../support/programs.ts';
 import { growTree, makeKey, signNote } from '../support/sealing.ts';
+import { until } from '../support/until.ts';
 
 const PROGRAM = await programFile('witness/start', 'src');
 const NAME = 'witness.example.com/audit';
@@ -107,9 +109,10 @@ t.test('a wrong start says what to mend', async (t) => {
     return `${status} ${stderr}`;
   };
   t.match(refused(), /^1 pdfseal-witness: name one command\n/);
-  t.match(refused('serve'), /^1 pdfseal-witness: name the key file with --key/);
+  t.match(refused('show-key'), /^1 pdfseal-witness: name the key with --key, or with --agent and --name/);
+  t.match(refused('show-key', ...key, '--agent', 'x'), /^1 pdfseal-witness: name the key with --key, or /);
   t.match(refused('seal', ...key), /^1 pdfseal-witness: there is no command seal/);
-  t.match(refused('keygen', ...key), /^1 pdfseal-witness: name the witness with --name/);
+  t.match(refused('keygen', ...key), /^1 pdfseal-witness: name the witness with --name and its new file/);
   t.match(
     refused('keygen', ...key, '--name', 'a b'),
     /^1 pdfseal-witness: the name "a b" is empty, or has spaces/,
@@ -160,6 +163,61 @@ t.test('what it cosigned survives its death', async (t) => {
   t.equal((await fetch(`${url}/${name}/checkpoint`)).status, 404);
   child.kill('SIGTERM');
   t.strictSame(await once(child, 'exit'), [0, null]);
+});
+
+t.test('its key can be in an ssh-agent', async (t) => {
+  const { options } = prepare(t);
+  // The path of an agent's socket is short.
+  const home = mkdtempSync(join(tmpdir(), 'agent-'));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const socket = join(home, 's');
+  const ssh = (...args: string[]) =>
+    execFileSync('ssh-add', args, { env: { ...process.env, SSH_AUTH_SOCK: socket }, stdio: 'pipe' });
+  const key = ['--agent', socket, '--name', NAME];
+  t.match(run('show-key', ...key), { status: 1, stderr: /--agent: .* \(no such file or directory\)/ });
+  const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: 'ignore' });
+  t.teardown(() => agent.kill());
+  await until('ssh-agent listens', () => existsSync(socket));
+  t.match(run('show-key', ...key), {
+    status: 1,
+    stderr: /has 0 Ed25519 keys; give it the key of the witness/,
+  });
+  for (const [file, type] of [
+    ['ours', 'ed25519'],
+    ['other', 'ed25519'],
+    ['rsa', 'rsa'],
+  ] as const)
+    execFileSync('ssh-keygen', ['-q', '-t', type, '-N', '', '-f', join(home, file)]);
+  ssh('-q', join(home, 'rsa'));
+  ssh('-q', join(home, 'ours'));
+  const cosigner = parseCosigner(run('show-key', ...key).stdout.trim());
+  const [, blob = ''] = readFileSync(join(home, 'ours.pub'), 'utf8').split(' ');
+  t.same(cosigner?.key, Buffer.from(blob, 'base64').subarray(-32));
+
+  const { url } = await serve(t, [...key, ...options.slice(options.indexOf('--logs'))]);
+  const request = await requestFor(0, 5);
+  ssh('-q', '-d', join(home, 'ours'));
+  t.equal((await ask(url, request)).status, 500, 'without its key, nothing is cosigned');
+  ssh('-q', join(home, 'ours'));
+  const { status, body } = await ask(url, request);
+  t.equal(status, 200, 'and the tree was not taken for cosigned');
+  const note = parseNote(request.slice(request.indexOf('\n\n') + 2));
+  const cosigned = parseNote(`${note?.text}\n${body}`);
+  t.equal(cosigned && cosigner && cosignaturesIn(cosigned, [cosigner]).length, 1);
+  ssh('-q', join(home, 'other'));
+  t.match(run('show-key', ...key), { status: 1, stderr: /has 2 Ed25519 keys/ });
+
+  const broken = createServer((connection) =>
+    connection.end(Buffer.from('00000005 0c ffffffff'.replaceAll(' ', ''), 'hex')),
+  );
+  const wrong = join(home, 'wrong');
+  broken.listen(wrong);
+  await once(broken, 'listening');
+  const asked = spawn(process.execPath, [PROGRAM, 'show-key', '--agent', wrong, '--name', NAME], {
+    stdio: 'ignore',
+  });
+  t.strictSame(await once(asked, 'exit'), [1, null], 'a broken agent');
+  broken.close();
 });
 
 t.test('what is not a request is answered, and harms nobody', async (t) => {
