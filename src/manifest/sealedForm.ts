@@ -5,7 +5,11 @@ import { encodeQuorum, parseQuorum } from '../log/quorum.ts';
 import { encodeVkey, kmsKeyId, parseVkey } from '../log/verifierKey.ts';
 import type { ActObject } from './auditRecord.ts';
 
-const time = z.iso.datetime({ precision: 3 });
+/** As {@link toRfc3339} writes it, so that times compare as texts do. */
+const time = z.iso.datetime({ precision: 3 }).refine((text) => {
+  const at = Date.parse(text);
+  return !Number.isNaN(at) && toRfc3339(at) === text;
+});
 
 const sealedFormSchema = z.object({
   from: time,

@@ -174,3 +174,26 @@ t.test('the store as it was', async (t) => {
   t.equal(await daemon.stop(), 0);
   t.equal((await records()).length, 3, 'an epoch begins once');
 });
+
+t.test('an epoch is planned while the daemon is stopped, and begins before it starts again', async (t) => {
+  const from = Math.ceil(Date.now() / 1000 + 30) * 1000;
+  const at = new Date(from).toISOString().replace('.000', '');
+  const planned = await run('epochs', 'plan', '--new-keys', 'us/sandbox-2026', '--from', at);
+  t.equal(planned.status, 0, planned.stderr);
+  const early = await run('trust', 'export');
+  t.match(
+    early.stderr,
+    /the epoch from \S+ on is left out: the log has not sealed its plan yet\. Start the daemon/,
+  );
+  t.strictSame(parseTrust(early.stdout), trust);
+  await sleep(Math.max(0, from - Date.now()));
+  const daemon = await sandbox.start();
+  await until(
+    'it has begun',
+    async () => (await records()).filter(({ act }) => act === 'epoch.begin').length === 2,
+  );
+  t.equal(await daemon.stop(), 0);
+  t.match(await run('check'), { status: 0, stderr: '' });
+  const exported = await run('trust', 'export');
+  t.equal(parseTrust(exported.stdout).logs[0]?.epochs.length, 3, exported.stderr);
+});

@@ -3,6 +3,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { toHex } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/crypto.ts';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { onePage, pdfFile } from '../support/pdf.ts';
@@ -28,6 +30,14 @@ for (const archive of readdirSync(INSTALLATIONS)) {
         await verify(t, `before-${n}`, Buffer.from(document, 'base64'), receipt);
     });
 
+    await t.test('nobody sealed its epochs yet', async (t) => {
+      for (const args of [['check'], ['doctor'], ['trust', 'export']]) {
+        const { stdout, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+        t.match(stdout + stderr, /the epochs of this log are not sealed yet/, args.join(' '));
+      }
+    });
+
+    const handedOut = toHex(sha256(readFileSync(sandbox.trustFile)));
     const daemon = await sandbox.start();
     const client = await Client.connect(sandbox.url, told.apiKey);
 
@@ -59,6 +69,16 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       await verify(t, 'new', document, (await client.get(`/v1/jobs/${id}/receipt.json`)).text);
     });
 
+    await t.test('its epochs are sealed as they were found, once', async (t) => {
+      const adopted = () => daemon.log.filter(({ event }) => event === 'epochs_adopted');
+      await until('they are adopted', () => adopted().length > 0);
+      t.match(
+        adopted(),
+        [{ epochs: 2, trust_sha256: handedOut }],
+        'as in the trust file that was handed out',
+      );
+    });
+
     t.equal(await daemon.stop(), 0);
     await t.test('its file of last checkpoints goes on under its former name, and the log says so', (t) => {
       const state = join(sandbox.dir, 'state');
@@ -70,7 +90,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     });
     await t.test('the store is sound, and the trust file exports the same keys', async (t) => {
       const checked = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
-      t.equal(checked.status, 0, checked.stdout + checked.stderr);
+      t.match(checked, { status: 0, stderr: '' }, checked.stdout + checked.stderr);
       const before = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
       const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile]);
       t.match(JSON.parse(exported.stdout), before, exported.stderr);
