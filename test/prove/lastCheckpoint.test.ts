@@ -1,0 +1,37 @@
+import fsPromises, { type FileHandle } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { basename, join } from 'node:path';
+import t from 'tap';
+
+/** What is done to which file to make it last, in order. */
+const done: string[] = [];
+const { open } = fsPromises;
+fsPromises.open = async (path, flags, mode) => {
+  const file: FileHandle = await open(path, flags, mode);
+  const name = basename(String(path));
+  for (const method of ['appendFile', 'datasync', 'sync'] as const) {
+    const original = file[method].bind(file) as (...args: unknown[]) => Promise<void>;
+    Object.assign(file, {
+      [method]: async (...args: unknown[]) => {
+        await original(...args);
+        done.push(`${method} ${name}`);
+      },
+    });
+  }
+  return file;
+};
+syncBuiltinESMExports();
+const { restartLastCheckpoint } = await import('../../src/prove/lastCheckpoint.ts');
+
+t.test('a new file is on disk, and its name in the folder too', async (t) => {
+  const folder = t.testdir();
+  const file = join(folder, 'last-checkpoint');
+  const identity = { schema: 1, environment: 'test', logOrigin: 'seal.example.com/test', createdAt: 0 };
+  const store = { identity, log: { head: async () => undefined } } as unknown as Parameters<
+    typeof restartLastCheckpoint
+  >[1];
+  t.equal(await restartLastCheckpoint(file, store, 'before'), undefined);
+  t.strictSame(done, ['appendFile last-checkpoint', 'datasync last-checkpoint', `sync ${basename(folder)}`]);
+  t.equal(await restartLastCheckpoint(file, store, 'before'), `${file}.before`);
+  t.equal(done.length, 6, 'a file that takes the place of another is new');
+});
