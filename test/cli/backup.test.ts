@@ -1,4 +1,12 @@
-import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
@@ -155,6 +163,13 @@ t.test('a rollback is never silent', async (t) => {
     readdirSync(join(sandbox.dir, 'state')).some((name) => name.startsWith('store.')),
     'nothing was moved',
   );
+
+  renameSync(lastCheckpoint, `${lastCheckpoint}.away`);
+  t.match(await pdfseal('restore', '--input', older), {
+    status: 1,
+    stderr: /is not the newest state: the store in .* is newer: the log has \d+ leaves, and had \d+ already/,
+  });
+  renameSync(`${lastCheckpoint}.away`, lastCheckpoint);
 
   // Whoever copies files by hand is stopped by the daemon.
   const store = join(sandbox.dir, 'state', 'store', 'data.mdb');

@@ -5,7 +5,10 @@ import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { syncTree } from '../../base/folders.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
+import type { Checkpoint } from '../../log/checkpoint.ts';
+import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
+import { contradiction } from '../../prove/history.ts';
 import { type Doubt, doubtOf, restartLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { acquireLock } from '../../store/lock.ts';
@@ -125,12 +128,28 @@ async function restore({
   }
 }
 
-/** Checks the backup, and compares it with the last-checkpoint file. */
+/** Checks the backup, and compares it with the last-checkpoint file; where that is missing, with the store that it is to replace. */
 async function doubtAbout(from: string, made: BackupFile, config: Config): Promise<Doubt | undefined> {
   return withStoreAt({ path: join(from, 'store'), readOnly: true }, async (store) => {
     await requireGoodState(store, from, made, config);
-    return doubtOf(store, config.log.lastCheckpointFile);
+    const doubt = await doubtOf(store, config.log.lastCheckpointFile);
+    const present = doubt?.kind === 'unknown' ? await headOf(config.storeDir) : undefined;
+    const found = present && (await contradiction(store, present));
+    return doubt && found !== undefined
+      ? { ...doubt, kind: 'rollback', reason: `the store in ${config.storeDir} is newer: ${found}` }
+      : doubt;
   });
+}
+
+/** The newest checkpoint of a store; undefined if there is none, or no store that can be opened: that may be why another is restored. */
+async function headOf(storeDir: string): Promise<Checkpoint | undefined> {
+  try {
+    const head = await withStoreAt({ path: storeDir, readOnly: true }, ({ log }) => log.head());
+    return head && openCheckpoint(head.checkpoint)?.checkpoint;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return undefined;
+  }
 }
 
 /**
