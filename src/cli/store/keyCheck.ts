@@ -34,7 +34,8 @@ interface RecordedKey {
 
 /** How the API keys in a store differ from those that the audit trail issued and revoked. */
 export async function apiKeyProblems(store: Pick<Store, 'trail' | 'credentials'>): Promise<string[]> {
-  // Commands may write meanwhile: what was revoked before is revoked now, and what is there now was issued by the end.
+  // Commands may write meanwhile: what was revoked before is revoked now, what is there now was issued by the end, and what a rotation
+  // changed is as it was before or after.
   const earlier = await recordedKeys(store);
   const credentials = await store.credentials.all();
   const recorded = await recordedKeys(store);
@@ -43,17 +44,19 @@ export async function apiKeyProblems(store: Pick<Store, 'trail' | 'credentials'>
     const { id, clientId, revokedAt } = credential;
     const name = `API key ${id} of client ${clientId}`;
     const known = recorded.get(id);
-    const revokedBy = earlier.get(id)?.revokedBy;
+    const before = earlier.get(id) ?? known;
+    const revokedBy = before?.revokedBy;
     if (seen.has(id)) return [`${name} is in the store twice`];
     seen.add(id);
-    if (known === undefined) return [`${name} is in the store, but no audit record issued it`];
+    if (known === undefined || before === undefined)
+      return [`${name} is in the store, but no audit record issued it`];
     return [
       ...(revokedBy !== undefined && revokedAt === undefined
         ? [`${name} is valid in the store, but audit record ${revokedBy} revoked it`]
         : []),
-      ...differences(known.object, credential).map(
-        (member) => `${name} has another ${member} in the store than audit record ${known.number} says`,
-      ),
+      ...differences(known.object, credential)
+        .filter((member) => differences(before.object, credential).includes(member))
+        .map((member) => `${name} has another ${member} in the store than audit record ${known.number} says`),
     ];
   });
 }
