@@ -102,6 +102,7 @@ async function refusesAll(t: Test, message: RegExp): Promise<void> {
   t.match(await run('audit', 'verify'), { status: 1, stderr: message, stdout: /^bad: /m });
   t.match(await run('trust', 'export'), { status: 1, stderr: message, stdout: '' });
   t.match(await run('doctor'), { status: 1, stdout: message });
+  t.match(await run('epochs', 'list'), { status: 0, stderr: message }, 'the list says that it is wrong');
   const plan = ['epochs', 'plan', '--use-existing-keys'];
   t.match(await run(...plan), { status: 1, stderr: message }, 'nor does a new trust file come from a plan');
 }
@@ -173,6 +174,11 @@ t.test('the store as it was', async (t) => {
   const daemon = await sandbox.start();
   t.equal(await daemon.stop(), 0);
   t.equal((await records()).length, 3, 'an epoch begins once');
+  t.match(
+    await run('audit', 'list', '--act', 'epoch'),
+    { stdout: /verifier_keys=.{100}…$/m },
+    'a table of it has an end',
+  );
 });
 
 t.test('an epoch is planned while the daemon is stopped, and begins before it starts again', async (t) => {

@@ -31,7 +31,7 @@ function listCommand(): Command {
     .summary('list the records, the newest last')
     .description(
       'Lists the records, the newest last. A later record concludes an act whose outcome is "begun". If there is no such record, the ' +
-        'act was interrupted, and may be complete or not.',
+        'act was interrupted, and may be complete or not. Long values are cut: `pdfseal audit show` has them whole.',
     )
     .addOption(configOption())
     .option('--since <date>', 'only records of this date or later', parseDateArgument)
@@ -110,9 +110,15 @@ function describeActor({ via, user, uid, login_uid, sudo_user, host, client, key
   return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
 }
 
+/** Longer values, such as keys, make no table. */
+const SHOWN_LENGTH_MAX = 100;
+
 function describeObject(object: ActObject): string {
   return Object.entries(object)
-    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join(',') : value}`)
+    .map(([name, value]) => {
+      const text = Array.isArray(value) ? value.join(',') : String(value);
+      return `${name}=${text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text}`;
+    })
     .join(' ');
 }
 

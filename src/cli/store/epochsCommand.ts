@@ -10,7 +10,7 @@ import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { epochObject } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
-import { EpochSeal } from '../../prove/epochSeal.ts';
+import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
@@ -109,7 +109,10 @@ function cancelCommand(): Command {
 }
 
 async function list({ config, json }: { config: string; json?: true }): Promise<void> {
-  const epochs = await withStore(config, 'read', (store) => store.epochs.newest());
+  const { epochs, problems } = await withStore(config, 'read', async (store) => ({
+    epochs: await store.epochs.newest(),
+    problems: await problemsOf(store),
+  }));
   const rows = epochs.list.map((epoch, index) => present(epochs, epoch, index));
   printRows(rows, json, {
     EPOCH: ({ epoch }) => String(epoch),
@@ -120,6 +123,16 @@ async function list({ config, json }: { config: string; json?: true }): Promise<
     KEYS: ({ keys }) =>
       keys.map(({ region, key_label }) => kmsKeyId({ region, keyLabel: key_label })).join(', '),
   });
+  for (const problem of problems) note(`pdfseal: ${problem}`);
+}
+
+async function problemsOf(store: Store): Promise<string[]> {
+  try {
+    return (await examineEpochs(store)).problems;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [error.message]; // the log is damaged; the list can be shown all the same
+  }
 }
 
 interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
