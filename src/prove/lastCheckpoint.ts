@@ -132,9 +132,18 @@ export async function restartLastCheckpoint(
 ): Promise<string | undefined> {
   const aside = existsSync(file) ? `${file}.${suffix}` : undefined;
   // If we stop after this, there is no file, and the daemon asks again.
-  if (aside !== undefined) renameSync(file, aside);
+  if (aside !== undefined) setAside(file, aside);
   await append(file, (await log.head())?.checkpoint ?? emptyLog(identity.logOrigin));
   return aside;
+}
+
+function setAside(file: string, aside: string): void {
+  try {
+    renameSync(file, aside);
+  } catch (cause) {
+    const remedy = 'if it is append-only, run `chattr -a` on it';
+    throw new OperatorError(`cannot rename ${file} (${systemReason(cause)}); ${remedy}`, { cause });
+  }
 }
 
 /** In place of a signed checkpoint, of which an empty log has none. */

@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs';
 import fsPromises, { type FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { basename, join } from 'node:path';
@@ -34,4 +35,10 @@ t.test('a new file is on disk, and its name in the folder too', async (t) => {
   t.strictSame(done, ['appendFile last-checkpoint', 'datasync last-checkpoint', `sync ${basename(folder)}`]);
   t.equal(await restartLastCheckpoint(file, store, 'before'), `${file}.before`);
   t.equal(done.length, 6, 'a file that takes the place of another is new');
+
+  mkdirSync(`${file}.blocked`);
+  await t.rejects(restartLastCheckpoint(file, store, 'blocked'), {
+    name: 'OperatorError',
+    message: /cannot rename .*last-checkpoint \(.*\); if it is append-only, run `chattr -a` on it/,
+  });
 });
