@@ -12,9 +12,9 @@ import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealed
 import { EpochSeal, examineEpochs } from '../../src/prove/epochSeal.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord, parseRecord } from '../../src/store/lmdb/records.ts';
+import { encodeJob, encodeRecord, parseJob, parseRecord } from '../../src/store/lmdb/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { firstEpoch, makeKey, signNote, type TestKey } from '../support/sealing.ts';
 import { tamper } from '../support/wholeStore.ts';
@@ -206,6 +206,20 @@ const forged: [name: string, from: string, message: RegExp, forge: (databases: D
     (databases) => {
       setEpochs(databases, [first, second]);
       for (const number of [5, 6]) databases.trail.remove(counterKey(number));
+    },
+  ],
+  [
+    'the same, with the jobs of these records made jobs of a client',
+    good,
+    /^the log in the store does not match its newest checkpoint; nothing will be signed/,
+    (databases) => {
+      setEpochs(databases, [first, second]);
+      for (const number of [5, 6]) {
+        const key = jobKey(entryIn(databases, number)[0]) ?? Buffer.alloc(0);
+        const job = parseJob(key, databases.jobs.getBinary(key) ?? Buffer.alloc(0));
+        databases.jobs.put(key, encodeJob({ ...job, source: 'upload' }));
+        databases.trail.remove(counterKey(number));
+      }
     },
   ],
   [

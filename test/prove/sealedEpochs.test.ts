@@ -13,6 +13,7 @@ import {
 } from '../../src/prove/sealedEpochs.ts';
 import { item } from '../support/partitions.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
+import { fc } from '../support/seed.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const HOUR_MS = 3_600_000;
@@ -353,6 +354,33 @@ t.test('a trust file is held to the records as well', async (t) => {
     [],
   );
 });
+
+t.test(
+  'whatever follows the record of a log’s beginning, its first epoch stays, and nothing breaks',
+  async () => {
+    const form = epochObject(ORIGIN, second);
+    const value = fc.oneof(fc.string(), fc.double(), fc.boolean(), fc.constant(null), fc.array(fc.string()));
+    const object = fc.oneof(
+      fc.dictionary(fc.string(), value),
+      fc.dictionary(fc.constantFrom(...Object.keys(form)), value).map((change) => ({ ...form, ...change })),
+      fc.constantFrom(form, epochObject(ORIGIN, third), encodeForms(sealedForms(ORIGIN, stored))),
+    );
+    const names = ['log.create', 'epoch.adopt', 'epoch.plan', 'epoch.cancel', 'epoch.begin'] as const;
+    const acts = fc.array(
+      fc.tuple(fc.constantFrom(...names), object, fc.option(fc.nat(30), { nil: undefined })),
+    );
+    fc.assert(
+      fc.property(acts, (later) => {
+        const all = later.map(([name, object, after], index) => act(index + 2, name, object, after));
+        const { base, list } = deriveEpochs([create, ...all], HEAD);
+        const begins = list.map(({ form }) => form.from);
+        const isSound = base === 1 && list[0]?.form.from === new Date(BEGIN).toISOString();
+        return isSound && JSON.stringify(begins) === JSON.stringify(begins.toSorted());
+      }),
+      { numRuns: 2000 },
+    );
+  },
+);
 
 t.test('an epoch is read from its form as it was written', async (t) => {
   for (const [index, form] of sealedForms(ORIGIN, stored).entries()) {
