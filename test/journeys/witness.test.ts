@@ -90,6 +90,10 @@ t.test('litewitness', async (t) => {
     await seal('five', client);
     await until('it is noticed', () => eventsOf(daemon).includes('witness_failing'));
     t.match((await status()).witnesses?.members, [{ state: 'failing', trouble: 'unknown_log' }]);
+    t.match(
+      (await pdfseal('status')).stdout,
+      /north +unknown_log: it does not know the log, .*; holds \d+ leaves/,
+    );
     t.equal((await seal('six', client)).status, 202, 'sealing goes on');
     witness.control('add-key', '-origin', ORIGIN, '-key', known);
     await untilWitnessed(client);

@@ -1,4 +1,5 @@
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
+import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
 import { formatBytes } from '../../base/units.ts';
@@ -116,6 +117,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
       { mark: ready ? 'good' : 'bad', name, text: detail, remedy },
       ...(name === 'partitions' ? status.partitions.members.map((one) => partitionRow(one, now)) : []),
+      ...(name === 'witnesses' ? (status.witnesses?.members ?? []).map((one) => witnessRow(one, now)) : []),
     ]),
     ...trouble.map((text): Row => ({ mark: 'warning', name: 'config', text })),
     certificates(status),
@@ -144,6 +146,14 @@ function partitionRow(member: PresentedPartition, now: number): Row {
     ...(back ? [`back ${fromNow(back, now)}`] : []),
   ];
   return { mark: state === 'ready' ? 'plain' : 'warning', name: `  ${name}`, text: more.join(', ') };
+}
+
+function witnessRow(member: PresentedWitness, now: number): Row {
+  const { name, state, tree_size: size, cosigned_at: at, trouble, detail } = member;
+  const held = `holds ${counted(size, 'leaf', 'leaves')}${at ? `, cosigned ${fromNow(at, now)}` : ''}`;
+  const isWell = state !== 'failing' && state !== 'contradiction';
+  const text = isWell ? `${state.replace('_', ' ')}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
+  return { mark: isWell ? 'plain' : 'warning', name: `  ${name}`, text };
 }
 
 function jobs({ queue }: AdminStatus): string {

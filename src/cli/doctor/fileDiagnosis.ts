@@ -21,12 +21,14 @@ interface Rule {
 /** Owners and permissions of the files. */
 export function diagnoseFiles(config: Config): Diagnosis[] {
   const pinFiles = [...config.kms.partitions, ...config.timestamp.keys].map(({ pinFile }) => pinFile);
+  const { policy } = config.witness;
   const rules: Rule[] = [
     { what: 'configuration', path: config.file, never: OTHERS_WRITE },
     { what: 'state folder', path: config.stateDir, never: OTHERS_WRITE, owned: true },
     { what: 'store', path: config.storeDir, never: OTHERS_ANYTHING, owned: true },
     { what: 'lock', path: config.lockFile, never: OTHERS_WRITE, owned: true, optional: true },
     { what: 'trust file', path: config.trustFile, never: OTHERS_WRITE, optional: true },
+    ...(policy === undefined ? [] : [{ what: 'witness policy', path: policy, never: OTHERS_WRITE }]),
     ...[...new Set(pinFiles)].map((path) => ({ what: 'PIN file', path, never: OTHERS_ANYTHING })),
   ];
   const owner = statOf(config.stateDir);
@@ -51,7 +53,7 @@ function judge(
     const isMissing = 'code' in found && found.code === 'ENOENT';
     if (isMissing && optional) return [];
     const remedy =
-      isMissing && what !== 'PIN file'
+      isMissing && what !== 'PIN file' && what !== 'witness policy'
         ? 'create it with `pdfseal init`, or correct state_dir'
         : 'correct the path, or the permissions';
     return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];
