@@ -110,9 +110,20 @@ export interface LogStore {
    * are to be told, and, of jobs that are not in the store yet, all that {@link JobStore.accept} writes. Throws BrokenInvariant and
    * writes nothing when the log's size is not `batch.firstLeaf`, when a job in the batch is unknown, has no content, or has an outcome,
    * or when a new one could not be accepted. Returns false and writes nothing when the epochs were changed since
-   * `batch.epochsRevision`: the rule under which the batch was drafted may be out of force.
+   * `batch.epochsRevision`: the rule under which the batch was drafted may be out of force. While a batch is announced, it throws
+   * BrokenInvariant for any other, and commits that one whatever became of the epochs.
    */
   commit(batch: SealedBatch): Promise<boolean>;
+
+  /**
+   * Before witnesses see its checkpoint: this batch is the next to be committed. Its jobs are in the store. Throws BrokenInvariant and
+   * writes nothing when the log's size is not `batch.firstLeaf`, or when another batch is announced. Returns false and writes nothing
+   * when the epochs were changed since `batch.epochsRevision`.
+   */
+  announce(batch: AnnouncedBatch): Promise<boolean>;
+
+  /** The batch that was announced, until it is committed. */
+  announced(): Promise<AnnouncedBatch | undefined>;
 
   /** The newest batch; undefined for an empty log. */
   head(): Promise<Batch | undefined>;
@@ -262,6 +273,9 @@ export interface SealedBatch extends Batch {
   /** Every tile the batch changed, as it is now. */
   tiles: Tile[];
 }
+
+/** A batch that witnesses may have seen before it is committed: its leaves and tiles follow from its jobs, in their order. */
+export type AnnouncedBatch = Batch & Pick<SealedBatch, 'epochsRevision'> & { jobIds: string[] };
 
 /** What is kept of a job beside its record. The job must be in the store. Outcomes are those of jobs that failed: of sealed ones the log tells. */
 export interface JobReference {

@@ -12,6 +12,7 @@ import {
   type JobQuery,
   maySee,
   type NewJob,
+  type SealedBatch,
   type SealedLeaf,
   type Store,
   type Viewer,
@@ -592,6 +593,39 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
       t.equal(await opened.jobs.waitingCount(), 1);
     }
   });
+
+  t.test(
+    'an announced batch is the next, also after reopening, and whatever becomes of the epochs',
+    async (t) => {
+      const { store, reopen } = await makeStore(t);
+      const accepted = sampleJobs(4);
+      await Promise.all(accepted.map((job) => store.jobs.accept(job)));
+      const announcing = ({ leaves, tiles: _, ...batch }: SealedBatch) => ({
+        ...batch,
+        jobIds: leaves.map(({ jobId }) => jobId),
+      });
+      const [shown, other] = [sampleBatch(0, accepted.slice(0, 2)), sampleBatch(0, accepted.slice(2, 3))];
+      t.equal(await store.log.announced(), undefined);
+      await t.rejects(store.log.announce(announcing(sampleBatch(1, accepted.slice(0, 1)))), BrokenInvariant);
+      t.equal(await store.log.announce(announcing(shown)), true);
+      await t.rejects(store.log.announce(announcing(other)), BrokenInvariant, 'there is one');
+      for await (const opened of thenReopened(store, reopen)) {
+        t.same(await opened.log.announced(), announcing(shown));
+        t.equal(await opened.log.head(), undefined, 'it is no part of the log');
+        t.same(await opened.jobs.waitingCount(), 4, 'and its jobs wait');
+        await t.rejects(opened.log.commit(other), BrokenInvariant, 'no other may come before it');
+      }
+      const opened = await reopen();
+      await opened.epochs.change([epoch, { ...epoch, from: START_MS * 2 }], 0, null);
+      t.equal(await opened.log.commit(shown), true);
+      t.equal(await opened.log.announced(), undefined);
+      t.equal((await opened.log.head())?.treeSize, 2);
+      const late = { ...announcing(sampleBatch(2, accepted.slice(2, 3))), epochsRevision: 0 };
+      t.equal(await opened.log.announce(late), false, 'drafted before the epochs were changed');
+      t.equal(await opened.log.announced(), undefined);
+      t.equal(await opened.log.announce({ ...late, epochsRevision: 1 }), true);
+    },
+  );
 
   const refusals: [string, (jobs: Job[]) => ReturnType<typeof sampleBatch>][] = [
     ['a batch that leaves a gap', (jobs) => sampleBatch(3, jobs.slice(2, 4))],

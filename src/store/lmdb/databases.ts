@@ -27,7 +27,7 @@ export interface Range {
 }
 
 const NAMES = [
-  'identity', // → StoreIdentity, service time as it was kept last, and what witnesses have said
+  'identity', // → StoreIdentity, service time as it was kept last, what witnesses have said, and the batch that they may have seen
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched

@@ -1,5 +1,5 @@
 import { assert } from '../../base/assert.ts';
-import type { Batch, Leaf, LogStore, SealedBatch } from '../store.ts';
+import type { AnnouncedBatch, Batch, Leaf, LogStore, SealedBatch } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases, Range } from './databases.ts';
 import type { EpochRecords } from './epochRecords.ts';
@@ -7,6 +7,9 @@ import type { JobRecords } from './jobRecords.ts';
 import { counterKey, parseCounterKey, tileKey } from './keyLayout.ts';
 import type { Outbox } from './outbox.ts';
 import { encodeLeaf, encodeRecord, parseLeaf, parseRecord } from './records.ts';
+
+/** Beside the identity, as the one batch it is about. */
+const ANNOUNCED_KEY = Buffer.from('announced');
 
 /** The transparency log: leaves, tiles, and the batches that explain them. */
 export class LogRecords implements LogStore {
@@ -33,6 +36,11 @@ export class LogRecords implements LogStore {
     const epochsChanged = this.#epochs.after(epochsRevision);
     const happened = await this.#commits.inTurn(async () => {
       const { firstLeaf, treeSize, sealedAt } = evidence;
+      const announced = await this.announced();
+      assert(
+        announced === undefined || announced.checkpoint === evidence.checkpoint,
+        'witnesses may have seen another batch',
+      );
       const size = logSize(this.#databases);
       assert(size === firstLeaf, `the log has ${size} leaves, the batch begins at ${firstLeaf}`);
       assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
@@ -59,8 +67,10 @@ export class LogRecords implements LogStore {
           key: counterKey(treeSize),
           value: encodeRecord(evidence satisfies Batch),
         },
+        ...(announced ? [{ database: this.#databases.identity, key: ANNOUNCED_KEY }] : []),
       ];
-      const unless = [{ database: this.#databases.leaves, key: counterKey(firstLeaf) }, epochsChanged];
+      const isNext = { database: this.#databases.leaves, key: counterKey(firstLeaf) };
+      const unless = announced ? [isNext] : [isNext, epochsChanged];
       let isWritten = false;
       try {
         isWritten = await this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
@@ -74,6 +84,24 @@ export class LogRecords implements LogStore {
       `leaf ${evidence.firstLeaf} was written by another process`,
     );
     return happened;
+  }
+
+  async announce(batch: AnnouncedBatch): Promise<boolean> {
+    const { identity: database, leaves } = this.#databases;
+    const epochsChanged = this.#epochs.after(batch.epochsRevision);
+    return this.#commits.inTurn(async () => {
+      const size = logSize(this.#databases);
+      assert(size === batch.firstLeaf, `the log has ${size} leaves, the batch begins at ${batch.firstLeaf}`);
+      assert((await this.announced()) === undefined, 'another batch is announced');
+      const changes = [{ database, key: ANNOUNCED_KEY, value: encodeRecord(batch) }];
+      const unless = [{ database: leaves, key: counterKey(size) }, epochsChanged];
+      return this.#commits.write({ changes, unless });
+    });
+  }
+
+  async announced(): Promise<AnnouncedBatch | undefined> {
+    const bytes = this.#databases.identity.getBinary(ANNOUNCED_KEY);
+    return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
   }
 
   async head(): Promise<Batch | undefined> {
