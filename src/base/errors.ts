@@ -60,6 +60,7 @@ export type ErrorCode =
   | 'kms_partition_unavailable'
   | 'timestamp_unavailable'
   | 'fork_alarm'
+  | 'witness_unavailable'
   | 'scanner_unavailable'
   | 'queue_full'
   | 'storage_full'

@@ -122,6 +122,7 @@ const PASSING: readonly string[] = [
   'timestamp_unavailable',
   'too_many_requests',
   'too_many_uploads',
+  'witness_unavailable',
 ] satisfies ErrorCode[];
 
 /** What the user of a command can do about a code. */

@@ -257,6 +257,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     remedy:
       'Tell the administrator; do not repeat the request until the administrator says that the log is intact. Receipts that you have stay as they are.',
   },
+  witness_unavailable: {
+    status: 503,
+    title: 'Too few witnesses of the log can be reached at the moment',
+    remedy: REPEAT_LATER,
+  },
   scanner_unavailable: {
     status: 503,
     title: 'The virus scanner is not available at the moment',

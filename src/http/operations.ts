@@ -40,6 +40,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'kms_partition_unavailable',
   'timestamp_unavailable',
   'fork_alarm',
+  'witness_unavailable',
   'queue_full',
 ];
 

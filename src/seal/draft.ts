@@ -9,7 +9,7 @@ import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree
 import { kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
-import type { Batch, NewJob, SealedBatch, SealedLeaf, StoreIdentity } from '../store/store.ts';
+import type { Batch, SealedLeaf, StoreIdentity } from '../store/store.ts';
 
 /** Everything a checkpoint commits to. It exists in memory only, before any key signs it. */
 export interface Draft {
@@ -70,14 +70,12 @@ export function signCheckpoint(
   return { note: encodeNote(text, lines), first };
 }
 
-/** The batch to commit: the draft, those of its jobs that are not in the store yet, and its evidence. */
-export function sealedBatch(
-  { firstLeaf, leaves, tiles, edge, sealedAt }: Draft,
-  newJobs: readonly (NewJob | undefined)[],
-  epochsRevision: number,
+/** The draft with its evidence. */
+export function batchOf(
+  { firstLeaf, edge, sealedAt }: Draft,
   { note, first }: SignedCheckpoint,
   timestamp: Batch['timestamp'],
-): SealedBatch {
+): Batch {
   return {
     firstLeaf,
     treeSize: edge.size,
@@ -86,9 +84,6 @@ export function sealedBatch(
     algorithm: receiptAlgorithm(first.algorithm),
     kmsKeyId: kmsKeyId(first),
     ...(timestamp && { timestamp }),
-    leaves: leaves.map((leaf, n) => ({ ...leaf, newJob: newJobs[n] })),
-    tiles,
-    epochsRevision,
   };
 }
 

@@ -1,5 +1,18 @@
-import { ServiceError } from '../base/errors.ts';
+import { once } from 'node:events';
+import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { belowQuorum } from '../kms/partitions.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
+import type { Cosigners } from './cosigners.ts';
+import type { Signing } from './signing.ts';
+import type { Timestamping } from './timestamping.ts';
+
+/** What it takes to seal. */
+export interface Prerequisites {
+  signing: Pick<Signing, 'epoch' | 'canSign' | 'recovered'>;
+  timestamping?: Pick<Timestamping, 'canStamp' | 'recovered'>;
+  cosigners?: Cosigners | undefined;
+  isForked?(): boolean;
+}
 
 const RETRY_AFTER_SECONDS = 2;
 /** Only an administrator ends the alarm. */
@@ -29,11 +42,46 @@ export function forkAlarm(): ServiceError {
   );
 }
 
+/** The answer while too few witnesses cosign, where they must before a receipt is released. */
+export function unwitnessed(): ServiceError {
+  return new ServiceError(
+    'witness_unavailable',
+    'Too few witnesses of the log can be reached at the moment, so nothing was sealed. Repeat the request later.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
+const OBSTACLES: readonly ErrorCode[] = ['kms_partition_unavailable', 'fork_alarm', 'witness_unavailable'];
+
 /** What a batch that cannot be sealed waits for; undefined for a fault of our own. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();
-  const isObstacle =
-    error instanceof ServiceError &&
-    (error.code === 'kms_partition_unavailable' || error.code === 'fork_alarm');
-  return isObstacle ? error : undefined;
+  return error instanceof ServiceError && OBSTACLES.includes(error.code) ? error : undefined;
+}
+
+/** Why nothing can be sealed now; undefined while sealing works. */
+export function obstacleTo({
+  signing,
+  timestamping,
+  cosigners,
+  isForked,
+}: Prerequisites): ServiceError | undefined {
+  if (isForked?.()) return forkAlarm();
+  if (!signing.canSign()) return belowQuorum();
+  if (cosigners?.canCosign() === false) return unwitnessed();
+  const isStamped = signing.epoch.timestamps === 'required';
+  return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
+}
+
+/** Resolves as soon as {@link obstacleTo} may find none any more, or when the signal aborts. */
+export async function cleared(
+  { signing, timestamping, cosigners, isForked }: Prerequisites,
+  signal: AbortSignal,
+): Promise<void> {
+  // Only an administrator ends a fork alarm, with a restart.
+  if (isForked?.()) return void (await once(signal, 'abort'));
+  await signing.recovered(signal);
+  if (!signal.aborted) await cosigners?.recovered(signal);
+  if (signing.epoch.timestamps === 'none' || signal.aborted) return;
+  await (timestamping?.recovered(signal) ?? once(signal, 'abort'));
 }

@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { assert } from '../base/assert.ts';
 import { type Clock, stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
 import type { Sealed } from '../job/job.ts';
 import type { Term } from '../log/epochs.ts';
+import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
-import type { Batch, SealedBatch, Store } from '../store/store.ts';
-import { type Draft, draftBatch, type SignedCheckpoint, sealedBatch, signCheckpoint } from './draft.ts';
+import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
+import type { Cosigners } from './cosigners.ts';
+import { batchOf, type Draft, draftBatch, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
-import { forkAlarm, obstacleOf, unstampable } from './obstacle.ts';
+import { forkAlarm, obstacleOf, unstampable, unwitnessed } from './obstacle.ts';
 import type { Pending, Sealable } from './pending.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
@@ -20,6 +23,8 @@ export interface PipelineOptions {
   timestamping?: Pick<Timestamping, 'stamp' | 'sealed'>;
   /** Whether a witness holds another history of the log: then nothing is sealed, for it would continue a fork. */
   isForked?(): boolean;
+  /** Present where no batch is released before witnesses have cosigned its checkpoint. */
+  cosigners?: Cosigners | undefined;
   clock: Clock;
   logger: Logger;
   observer?: SealerObserver;
@@ -29,6 +34,8 @@ export interface PipelineOptions {
 export interface PipelineEvents {
   /** A job is durable with its receipt. */
   sealed(job: Pending, outcome: Sealed): void;
+  /** Makes a job durable that is in memory only. */
+  keep(job: Pending): Promise<unknown>;
   /** The jobs of batches that were thrown away, in their order. They are the next to be sealed. */
   returned(jobs: Sealable[]): void;
   /** Why a batch could not be sealed, after its jobs were returned. */
@@ -52,9 +59,12 @@ interface Flight {
   landed: Promise<void>;
 }
 
-/** All the evidence of a batch. */
-type Evidence = Pick<SealedJobs, 'signMs' | 'stampMs'> &
-  Pick<SealedBatch, 'timestamp'> & { checkpoint: SignedCheckpoint };
+/** A batch with its evidence, and how long that took. */
+interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
+  batch: Batch;
+  /** Witnesses may have seen it. */
+  isAnnounced?: true;
+}
 
 const STRADDLE_PAUSE_MS = 50;
 
@@ -123,16 +133,41 @@ export class Pipeline {
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const ahead = this.#flights.at(-1)?.landed;
     const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
+    this.#send(flight, this.#evidence(flight), ahead);
+  }
+
+  /** Takes up the batch that was announced when the daemon ended: it is the first, and has its evidence. Throws BrokenInvariant. */
+  async resume({ epochsRevision: _, jobIds, ...batch }: AnnouncedBatch, jobs: Sealable[]): Promise<void> {
+    const { store, signing } = this.#options;
+    const term = await signing.term(batch.sealedAt);
+    const draft = draftBatch(
+      store.identity,
+      this.#edge,
+      jobs.map(({ job }) => job),
+      batch.sealedAt,
+    );
+    const isIt = jobs.length === jobIds.length && batch.checkpoint.startsWith(`${draft.text}\n`);
+    assert(isIt, 'the announced batch is not of its jobs');
+    const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
+    const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
+    this.#send(flight, Promise.resolve({ batch, signMs: 0, isAnnounced: true }), undefined);
+  }
+
+  #send(flight: Flight, evidence: Promise<Evidence | undefined>, ahead: Promise<void> | undefined): void {
     this.#flights.push(flight);
-    flight.landed = this.#fly(flight, ahead).catch((error) => {
+    flight.landed = this.#fly(flight, evidence, ahead).catch((error) => {
       for (const one of this.#flights) one.abandoned = true;
       this.#flights = [];
       this.#events.broken(error);
     });
   }
 
-  async #fly(flight: Flight, ahead: Promise<void> | undefined): Promise<void> {
-    const evidence = await this.#evidence(flight);
+  async #fly(
+    flight: Flight,
+    coming: Promise<Evidence | undefined>,
+    ahead: Promise<void> | undefined,
+  ): Promise<void> {
+    const evidence = await coming;
     const lap = stopwatch();
     if (evidence !== undefined) await ahead;
     if (flight.abandoned) return;
@@ -156,15 +191,24 @@ export class Pipeline {
     evidence: Evidence,
     lap: () => number,
   ): Promise<boolean> {
-    const { store, timestamping, observer } = this.#options;
-    const { checkpoint, timestamp, ...steps } = evidence;
+    const { store, timestamping, cosigners, observer } = this.#options;
+    const { batch, isAnnounced: _, ...steps } = evidence;
+    if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
-    const newJobs = jobs.map(({ job, acceptance }) => acceptance && { job, acceptance });
+    const leaves = draft.leaves.map((leaf, n) => {
+      const { job, acceptance } = jobs[n] ?? {};
+      return { ...leaf, newJob: job && acceptance && { job, acceptance } };
+    });
     // If we stop before this commit, the batch never was: its signatures never left the process, its durable jobs still wait, and its
     // other jobs never were. If we stop after it, receipts and tiles are read from the store.
-    const committing = store.log.commit(sealedBatch(draft, newJobs, term.revision, checkpoint, timestamp));
+    const committing = store.log.commit({
+      ...batch,
+      leaves,
+      tiles: draft.tiles,
+      epochsRevision: term.revision,
+    });
     for (const one of added) one.committing = committing;
     const isCommitted = await committing;
     for (const one of added) one.committing = undefined;
@@ -172,6 +216,7 @@ export class Pipeline {
     const commitMs = lap();
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
+    cosigners?.released();
     timestamping?.sealed(draft.sealedAt);
     for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
@@ -181,9 +226,33 @@ export class Pipeline {
     return true;
   }
 
+  /**
+   * Whether witnesses have cosigned the batch, where they must. From its announcement on it is the next batch of the log, whatever
+   * happens: a witness that has seen it would call any other a fork. False if it was not announced because the epochs changed, or if the
+   * daemon is being stopped.
+   */
+  async #isCosigned(
+    { draft, term, jobs }: Pick<Flight, 'draft' | 'term' | 'jobs'>,
+    { batch, isAnnounced }: Evidence,
+  ): Promise<boolean> {
+    const { store, cosigners } = this.#options;
+    if (cosigners === undefined) return true;
+    if (!isAnnounced) {
+      await Promise.all(jobs.map((one) => this.#events.keep(one)));
+      // If we stop before this, nobody has seen the batch, and its jobs wait.
+      const jobIds = jobs.map(({ job }) => job.id);
+      if (!(await store.log.announce({ ...batch, epochsRevision: term.revision, jobIds }))) return false;
+    }
+    // If we stop from here on, the batch is taken up at the next start.
+    const tiles = new Map(draft.tiles.map(({ level, index, hashes }) => [`${level}/${index}`, hashes]));
+    const readTile: ReadTile = async (level, index) =>
+      tiles.get(`${level}/${index}`) ?? store.log.tile(level, index);
+    return cosigners.cosign(batch.checkpoint, readTile, this.#cutOff.signal);
+  }
+
   /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. */
   async #evidence(flight: Flight): Promise<Evidence | undefined> {
-    const { signing, store, timestamping, logger } = this.#options;
+    const { signing, store, timestamping, cosigners, logger } = this.#options;
     const { draft, term } = flight;
     try {
       const lap = stopwatch();
@@ -192,10 +261,14 @@ export class Pipeline {
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      if (term.epoch.timestamps !== 'required') return { checkpoint, signMs };
+      if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
+      if (term.epoch.timestamps !== 'required')
+        return { batch: batchOf(draft, checkpoint, undefined), signMs };
       if (!timestamping) throw unstampable();
       const timestamp = await timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
-      return timestamp ? { checkpoint, timestamp, signMs, stampMs: lap() } : await this.#pause(flight);
+      return timestamp
+        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, stampMs: lap() }
+        : await this.#pause(flight);
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { stopwatch } from '../base/clock.ts';
 import { OperatorError, type ServiceError } from '../base/errors.ts';
@@ -16,17 +15,15 @@ import { belowQuorum } from '../kms/partitions.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
 import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
-import type { Acceptance, Batch, StoredCopy } from '../store/store.ts';
+import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
 import { committedEdge } from './draft.ts';
-import { forkAlarm, queueFull, unstampable } from './obstacle.ts';
+import { cleared, obstacleTo, type Prerequisites, queueFull } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
-import type { Signing } from './signing.ts';
-import type { Timestamping } from './timestamping.ts';
 
 export interface SealerOptions extends PipelineOptions {
-  signing: PipelineOptions['signing'] & Pick<Signing, 'canSign' | 'recovered'>;
-  timestamping?: PipelineOptions['timestamping'] & Pick<Timestamping, 'canStamp' | 'recovered'>;
+  signing: PipelineOptions['signing'] & Prerequisites['signing'];
+  timestamping?: NonNullable<PipelineOptions['timestamping']> & NonNullable<Prerequisites['timestamping']>;
   /** The disk of the store. Absent: nobody looks at it. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
@@ -63,6 +60,7 @@ export class Sealer {
     this.#options = options;
     this.#pipeline = new Pipeline(options, edge, head, {
       sealed: (job, outcome) => this.#settle(job, outcome),
+      keep: (job) => this.#keep(job),
       returned: (jobs) => {
         this.#queue = [...jobs, ...this.#queue];
       },
@@ -74,6 +72,15 @@ export class Sealer {
     for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued'));
   }
 
+  /** Takes up the batch that witnesses may have seen, before anything else is sealed. `waiting` has its jobs. */
+  async resume(announced: AnnouncedBatch, waiting: readonly Job[]): Promise<void> {
+    const byId = new Map(waiting.map((job) => [job.id, new Pending(job, 'sealing')]));
+    const jobs = announced.jobIds.flatMap((id) => byId.get(id) ?? []).filter(isSealable);
+    for (const one of jobs) this.#pending.add(one);
+    // In a fork nothing is sealed: the batch stays announced until an administrator has ended the alarm.
+    if (!this.#options.isForked?.()) await this.#pipeline.resume(announced, jobs);
+  }
+
   /** Begins to seal. Called once. */
   start(): void {
     this.#loop = this.#run().catch((error) => this.#break(error));
@@ -81,8 +88,8 @@ export class Sealer {
 
   /**
    * Refuses a request that could not be fulfilled before its document is received. Throws ServiceError
-   * `storage_full` or `queue_full`, and for a blocking request `fork_alarm`, `kms_partition_unavailable` or `timestamp_unavailable` while
-   * nothing can be sealed.
+   * `storage_full` or `queue_full`, and for a blocking request `fork_alarm`, `kms_partition_unavailable`, `witness_unavailable` or
+   * `timestamp_unavailable` while nothing can be sealed.
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
@@ -174,11 +181,7 @@ export class Sealer {
 
   /** The error for callers while nothing can be sealed; undefined while sealing works. */
   obstacle(): ServiceError | undefined {
-    const { signing, timestamping, isForked } = this.#options;
-    if (isForked?.()) return forkAlarm();
-    if (!signing.canSign()) return belowQuorum();
-    const isStamped = signing.epoch.timestamps === 'required';
-    return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
+    return obstacleTo(this.#options);
   }
 
   /**
@@ -276,19 +279,9 @@ export class Sealer {
     const oldest = this.#queue.find(isGivenUp);
     const patienceMs = oldest ? giveUpAfterMs - this.#waitedMs(oldest.job) : PATIENCE_MS_MAX;
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
-    await Promise.race([wake, this.#cleared(stop.signal)]);
+    await Promise.race([wake, cleared(this.#options, stop.signal)]);
     clearTimeout(timer);
     stop.abort();
-  }
-
-  /** Resolves as soon as the obstacle may be gone, or when the signal aborts. */
-  async #cleared(signal: AbortSignal): Promise<void> {
-    const { signing, timestamping, isForked } = this.#options;
-    // Only an administrator ends a fork alarm, with a restart.
-    if (isForked?.()) return void (await once(signal, 'abort'));
-    await signing.recovered(signal);
-    if (signing.epoch.timestamps === 'none' || signal.aborted) return;
-    await (timestamping?.recovered(signal) ?? once(signal, 'abort'));
   }
 
   /** While nothing can be sealed: drops jobs that are in memory only, and fails others after `giveUpAfterMs`. */
@@ -346,7 +339,16 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
       'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
     );
   }
-  const sealer = new Sealer(options, edge, head, await store.jobs.waiting(Number.MAX_SAFE_INTEGER));
+  const waiting = await store.jobs.waiting(Number.MAX_SAFE_INTEGER);
+  const announced = await store.log.announced();
+  const shown = new Set(announced?.jobIds);
+  const sealer = new Sealer(
+    options,
+    edge,
+    head,
+    waiting.filter(({ id }) => !shown.has(id)),
+  );
+  if (announced !== undefined) await sealer.resume(announced, waiting);
   sealer.start();
   return sealer;
 }
