@@ -13,7 +13,7 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
 /** What no single key can say. Each issue carries the key an administrator would change. */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
-  const { http, complianceMode, sealing, retention, kms, timestamp } = payload.value;
+  const { http, complianceMode, sealing, retention, kms, timestamp, witness } = payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
@@ -27,6 +27,8 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
     const expected = `at least ${hoursMin}, an hour more than sealing.give_up_after: until then a job may have no receipt`;
     refuse(['retention', 'document_hours'], expected, hours);
   }
+  if (witness.required && witness.policy === undefined)
+    refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
   checkAddresses(http, refuse);
   const fault = quorumFault(kms.quorum, kms.partitions);
   if (fault !== undefined) {

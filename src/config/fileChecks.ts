@@ -5,7 +5,7 @@ import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { meetsQuorum } from '../log/quorum.ts';
-import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
+import { parseWitnessPolicy, satisfiesPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { leavesOf } from './document.ts';
 import { noteOf } from './keys.ts';
 import type { ConfigTables } from './schema.ts';
@@ -13,6 +13,7 @@ import { fault, type KeyPath } from './toml.ts';
 
 /** As much of the configuration as says which files a start needs. */
 interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
+  witness: Pick<ConfigTables['witness'], 'required'>;
   file: string;
   document: unknown;
   kms: Pick<ConfigTables['kms'], 'quorum'> & { partitions: readonly { region: string }[] };
@@ -51,7 +52,7 @@ interface Fault {
 export function checkFiles(config: Config, { text, tell, credentials }: FileCheck): void {
   const faults = [...namedFiles(config), ...clockProgram(config)].flatMap((named): Fault[] => {
     if (named.isCredential && !credentials) return [];
-    const why = whyUnusable(named);
+    const why = whyUnusable(named, config.witness.required);
     return why === undefined
       ? []
       : [{ path: named.path, line: fault(config.file, text, named.path, why, named.expected) }];
@@ -98,14 +99,17 @@ export function credentialFile(name: string, environment: string): string {
 const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-function whyUnusable({ file, hasCertificates, hasPolicy }: NamedFile): string | undefined {
+function whyUnusable(
+  { file, hasCertificates, hasPolicy }: NamedFile,
+  isRequired: boolean,
+): string | undefined {
   try {
     accessSync(file, constants.R_OK);
     if (!statSync(file).isFile()) return `cannot read ${file} (not a file)`;
   } catch (cause) {
     return `cannot read ${file} (${systemReason(cause)})`;
   }
-  if (hasPolicy) return policyFault(file);
+  if (hasPolicy) return policyFault(file, isRequired);
   if (!hasCertificates) return undefined;
   const certificates = readFileSync(file, 'latin1').match(CERTIFICATE) ?? [];
   if (certificates.length === 0) return `there is no certificate in ${file}`;
@@ -113,9 +117,13 @@ function whyUnusable({ file, hasCertificates, hasPolicy }: NamedFile): string | 
   return bad < 0 ? undefined : `certificate ${bad + 1} of ${file} cannot be read`;
 }
 
-function policyFault(file: string): string | undefined {
+function policyFault(file: string, isRequired: boolean): string | undefined {
   try {
-    parseWitnessPolicy(readFileSync(file, 'utf8'));
+    const policy = parseWitnessPolicy(readFileSync(file, 'utf8'));
+    const asked = policy.witnesses.filter(({ url }) => url !== undefined).map(({ label }) => label);
+    const canBeMet = policy.quorum !== undefined && satisfiesPolicy(policy, new Set(asked));
+    if (isRequired && !canBeMet)
+      return `witness.required is true, and ${file} has no quorum that its witnesses with a URL can meet`;
     return undefined;
   } catch (error) {
     if (error instanceof WitnessPolicyError) return `${file} is no witness policy: ${error.message}`;

@@ -270,6 +270,9 @@ export const configSchema = table({
     intervalMs: duration('how long after a round all witnesses are asked again', '100ms', '24h').prefault(
       '60s',
     ),
+    required: flag(
+      'whether a receipt is released only once the quorum of witnesses has cosigned it',
+    ).prefault(false),
     caFile: omissible(authoritiesFile, 'those that Node.js brings'),
     publicCas: flag(PUBLIC_CAS).prefault(true),
   }),

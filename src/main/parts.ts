@@ -122,7 +122,7 @@ export async function openFetching(
 /** Undefined where no witness is asked. It begins to ask when it is started. */
 export async function openWitnessingOf(
   { witness }: Config,
-  shared: Pick<WitnessingOptions, 'store' | 'logger' | 'onFatal'>,
+  shared: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'>,
   parts: AsyncDisposableStack,
 ): Promise<Witnessing | undefined> {
   if (witness.policy === undefined) return undefined;

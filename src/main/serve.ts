@@ -122,7 +122,8 @@ export async function serve(config: Config): Promise<void> {
   );
   // Not awaited, as the record of the start below.
   completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
-  const witnessing = await openWitnessingOf(config, { store, logger, onFatal }, parts);
+  const keys = () => signing.epochs.list.flatMap((epoch) => epoch.keys);
+  const witnessing = await openWitnessingOf(config, { store, keys, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, clock, logger, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const { engine, calibration } = chooseEngine(config.hash.engine, logger);
@@ -150,6 +151,7 @@ export async function serve(config: Config): Promise<void> {
       signing,
       ...(timestamping && { timestamping }),
       isForked: () => witnessing?.isForked === true,
+      cosigners: config.witness.required ? witnessing : undefined,
       diskSpace,
       ...config.sealing,
       get queueJobsMax() {

@@ -1,18 +1,26 @@
+import { EventEmitter, once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { bytesEqual } from '../base/bytes.ts';
+import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
-import { type Checkpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { parseCheckpoint } from '../log/checkpoint.ts';
 import { cosignaturesIn, encodeCosigner } from '../log/cosignature.ts';
-import { encodeNote, type Note, type NoteSignature, parseNote } from '../log/note.ts';
-import { noteKeyId } from '../log/verifierKey.ts';
+import { type NoteSignature, parseNote } from '../log/note.ts';
+import type { ReadTile } from '../log/tiles.ts';
+import type { LogKey } from '../log/verifierKey.ts';
 import { type PolicyWitness, satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
-import type { Batch, Store } from '../store/store.ts';
-import type { CosignedCheckpoint, WitnessRecord } from '../store/witnessStore.ts';
-import { type Submission, WitnessClient, type WitnessTrouble } from './witnessClient.ts';
+import type { Cosigners } from '../seal/cosigners.ts';
+import type { Store } from '../store/store.ts';
+import type { CosignedCheckpoint, WitnessRecord, WitnessState } from '../store/witnessStore.ts';
+import { addLine, linesFor } from './cosignatureLines.ts';
+import { type Submission, WitnessClient } from './witnessClient.ts';
+import type { WitnessingStatus, WitnessStatus } from './witnessStatus.ts';
 
 export interface WitnessingOptions {
   policy: WitnessPolicy;
-  store: Pick<Store, 'identity' | 'log' | 'epochs' | 'witnessing'>;
+  store: Pick<Store, 'log' | 'witnessing'>;
+  /** The keys of all epochs of the log. */
+  keys(): readonly LogKey[];
   /** From the end of one round to the next, milliseconds. */
   intervalMs: number;
   /** PEM of the only certificate authorities to trust for TLS; undefined: those of Node.js. */
@@ -23,57 +31,59 @@ export interface WitnessingOptions {
   onFatal(error: unknown): void;
 }
 
-/** How things stand with one witness. */
-export interface WitnessStatus extends WitnessRecord {
-  /** Its name in the policy. */
-  name: string;
-  /** Whether it is asked over the network. */
-  isAsked: boolean;
-  /** Why its newest answer was no cosignature. */
-  trouble?: { code: WitnessTrouble; detail: string };
-}
-
-export interface WitnessingStatus {
-  witnesses: WitnessStatus[];
-  /** Size of the newest checkpoint that the quorum of the policy has cosigned, and when that was done; Unix time in milliseconds. */
-  witnessed?: { treeSize: number; at: number };
-}
-
 /** A witness, and what is known of it. */
 interface Member {
   witness: PolicyWitness;
   vkey: string;
   record: WitnessRecord;
   trouble?: NonNullable<WitnessStatus['trouble']>;
-  /** How many rounds in a row it has asked to be spared, and from when on it can be asked again, monotonic milliseconds. */
+  /** Resolves once it has answered what it was asked last. */
+  answered: Promise<void>;
+  /** How many times in a row it has asked to be spared, and from when on it can be asked again, monotonic milliseconds. */
   spared: number;
   from: number;
+}
+
+/** A checkpoint that is shown to the witnesses, the newest of the log. */
+interface Shown extends Submission {
+  /** The signed note, with all lines of the log. */
+  text: string;
+  /** Resolves once the quorum of the policy has cosigned it. */
+  met: Promise<boolean>;
+  meet(isMet: boolean): void;
 }
 
 /** A cosignature of the newest checkpoint is made anew once it is so old: it says that nothing was added. */
 const REFRESH_MS = 3_600_000;
 /** Longest pause for a witness that was asked too often. */
 const SPARE_MS_MAX = 3_600_000;
+/** Before the witnesses are asked again whom a batch waits for. */
+const PAUSE_MS = 1_000;
 
 /**
- * Has the newest checkpoint cosigned by the witnesses of a policy, on a timer, and keeps what they say. A witness that holds another
- * history of the log ends this, and all sealing, until an administrator has looked into it.
+ * Has the newest checkpoint cosigned by the witnesses of a policy, and keeps what they say: on a timer, and on request each batch before
+ * it is released. A witness that holds another history of the log ends this, and all sealing, until an administrator has looked into it.
  */
-export class Witnessing {
+export class Witnessing implements Cosigners {
   readonly #options: WitnessingOptions;
   readonly #client: WitnessClient;
   readonly #members: Member[];
   #cosigned: CosignedCheckpoint | undefined;
   #witnessed: CosignedCheckpoint | undefined;
+  /** What was shown last. A batch that is not a part of the log yet is the newest checkpoint all the same. */
+  #shown: Shown | undefined;
+  #isAnnounced = false;
+  #canCosign = true;
+  readonly #recovery = new EventEmitter();
   #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> = Promise.resolve();
+  readonly #underWay = new Set<Promise<void>>();
   #isClosed = false;
 
   /** Use {@link openWitnessing}. */
   constructor(
     options: WitnessingOptions,
     members: Member[],
-    { cosigned, witnessed }: { cosigned?: CosignedCheckpoint; witnessed?: CosignedCheckpoint },
+    { cosigned, witnessed }: Omit<WitnessState, 'witnesses'>,
   ) {
     this.#options = options;
     this.#client = new WitnessClient(options.ca);
@@ -111,92 +121,165 @@ export class Witnessing {
     };
   }
 
+  canCosign(): boolean {
+    return this.#canCosign;
+  }
+
+  accept(checkpoint: string): boolean {
+    const isSigned = this.#submission(checkpoint, async () => undefined) !== undefined;
+    if (!isSigned) {
+      this.#setCanCosign(false);
+      setTimeout(() => this.#setCanCosign(true), PAUSE_MS).unref();
+    }
+    return isSigned;
+  }
+
+  async cosign(checkpoint: string, readTile: ReadTile, signal: AbortSignal): Promise<boolean> {
+    const shown = this.#submission(checkpoint, readTile);
+    assert(shown, 'a batch was announced that no witness accepts');
+    const { met } = shown;
+    this.#shown = shown;
+    this.#isAnnounced = true;
+    const stopped = once(signal, 'abort').then(() => false);
+    while (!signal.aborted) {
+      // A witness that is slow or away does not delay the others.
+      const isMet = await Promise.race([met, stopped, this.#round()]);
+      if (isMet) this.#setCanCosign(true);
+      if (isMet !== undefined) return isMet;
+      this.#setCanCosign(false);
+      await Promise.race([met, stopped, sleep(PAUSE_MS)]);
+    }
+    return false;
+  }
+
+  released(): void {
+    this.#isAnnounced = false;
+    this.#follow(this.#keep());
+  }
+
+  async recovered(signal: AbortSignal): Promise<void> {
+    if (!this.#canCosign) await once(this.#recovery, 'can', { signal }).catch(() => {});
+  }
+
   /** Cancels the requests under way. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#client.close();
-    await this.#round;
+    await Promise.all(this.#underWay);
+  }
+
+  #setCanCosign(can: boolean): void {
+    this.#canCosign = can;
+    if (can) this.#recovery.emit('can');
   }
 
   /** Never rejects: the process ends instead. */
   async #next(): Promise<void> {
-    this.#round = this.#askAll().catch(this.#options.onFatal);
-    await this.#round;
+    try {
+      await this.#showHead();
+    } catch (error) {
+      this.#options.onFatal(error);
+    }
+    await this.#round();
     if (!this.#isClosed) this.#timer = setTimeout(() => void this.#next(), this.#options.intervalMs);
   }
 
-  /** One round: everybody is asked to cosign the same checkpoint. */
-  async #askAll(): Promise<void> {
-    const { store } = this.#options;
-    const head = await store.log.head();
-    if (head === undefined || this.isForked) return;
-    const submission = await this.#submission(head);
-    if (submission === undefined) return;
-    const due = this.#members.filter((member) => this.#isDue(member, head));
-    const lines = await Promise.all(due.map((member) => this.#ask(member, submission)));
-    if (this.#isClosed || due.length === 0) return;
-    await this.#keep(
-      head,
-      lines.filter((line) => line !== undefined),
-    );
+  async #showHead(): Promise<void> {
+    const { log } = this.#options.store;
+    const head = await log.head();
+    if (head === undefined || this.#isAnnounced || this.#shown?.text === head.checkpoint) return;
+    this.#shown = this.#submission(head.checkpoint, (level, index) => log.tile(level, index));
+    if (this.#shown === undefined)
+      this.#options.logger.warn(
+        { tree_size: head.treeSize },
+        'no Ed25519 key signed the newest checkpoint: no witness is asked to cosign it',
+      );
   }
 
-  #isDue({ witness, record, from }: Member, { treeSize }: Batch): boolean {
-    if (witness.url === undefined || performance.now() < from) return false;
+  /** Everybody who is free is asked to cosign what is shown. Never rejects: the process ends instead. */
+  #round(): Promise<void> {
+    return this.#follow(this.#askAll());
+  }
+
+  /** Never rejects. */
+  #follow(work: Promise<void>): Promise<void> {
+    const done = work.catch(this.#options.onFatal).finally(() => this.#underWay.delete(done));
+    this.#underWay.add(done);
+    return done;
+  }
+
+  async #askAll(): Promise<void> {
+    const shown = this.#shown;
+    if (shown === undefined || this.isForked) return;
+    const asked = await Promise.all(
+      this.#members.map(async (member) => {
+        await member.answered;
+        // Something newer may be shown by now.
+        if (shown !== this.#shown || !this.#isDue(member, shown)) return false;
+        member.answered = this.#ask(member, shown);
+        await member.answered;
+        return true;
+      }),
+    );
+    if (asked.includes(true) && !this.#isClosed) await this.#keep();
+  }
+
+  #isDue({ witness, record, from }: Member, { checkpoint: { treeSize } }: Shown): boolean {
+    if (witness.url === undefined || this.#isClosed || performance.now() < from) return false;
     const { cosignedAt = 0 } = record;
     return record.treeSize !== treeSize || this.#options.clock() - cosignedAt * 1000 >= REFRESH_MS;
   }
 
   /** Undefined where no key signed that a witness could know. */
-  async #submission(head: Batch): Promise<Submission | undefined> {
-    const { store, policy, logger } = this.#options;
-    const note = parseNote(head.checkpoint);
+  #submission(text: string, readTile: ReadTile): Shown | undefined {
+    const { store, policy } = this.#options;
+    const note = parseNote(text);
     const checkpoint = note && parseCheckpoint(note.text);
     if (note === undefined || checkpoint === undefined) return undefined;
-    const { list } = await store.epochs.newest();
-    const keys = list.flatMap((epoch) => epoch.keys.filter(({ algorithm }) => algorithm === 'ed25519'));
-    const signatures = linesFor(
-      policy,
-      checkpoint,
-      note,
-      keys.map((key) => noteKeyId(checkpoint.origin, key)),
-    );
-    if (signatures.length === 0) {
-      logger.warn(
-        { tree_size: head.treeSize },
-        'no Ed25519 key signed the newest checkpoint: no witness is asked to cosign it',
-      );
-      return undefined;
-    }
-    return {
-      checkpoint,
-      note: { text: note.text, signatures },
-      readTile: (level, index) => store.log.tile(level, index),
-      sizeNow: async () => (await store.log.head())?.treeSize ?? 0,
+    const signatures = linesFor(policy, checkpoint, note, this.#options.keys());
+    if (signatures.length === 0) return undefined;
+    const sizeNow = async () => {
+      const [head, announced] = [await store.log.head(), await store.log.announced()];
+      return announced?.treeSize ?? head?.treeSize ?? 0;
     };
+    const { promise: met, resolve: meet } = Promise.withResolvers<boolean>();
+    return { text, note: { text: note.text, signatures }, checkpoint, readTile, sizeNow, met, meet };
   }
 
-  async #ask(member: Member, submission: Submission): Promise<NoteSignature | undefined> {
+  async #ask(member: Member, shown: Shown): Promise<void> {
     const { witness, record } = member;
-    if (witness.url === undefined) return undefined;
-    const found = await this.#client.cosign(witness, witness.url, record.treeSize, submission);
-    if (this.#isClosed) return undefined;
+    if (witness.url === undefined) return;
+    const found = await this.#client.cosign(witness, witness.url, record.treeSize, shown);
+    if (this.#isClosed) return;
     member.spared = found.kind === 'trouble' && found.trouble === 'too_often' ? member.spared + 1 : 0;
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
       case 'cosigned':
-        member.record = { treeSize: submission.checkpoint.treeSize, cosignedAt: found.time };
+        member.record = { treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
         this.#clear(member);
-        return found.line;
+        this.#take(shown, found.line);
+        break;
       case 'contradiction':
         member.record = { ...record, contradiction: { detail: found.detail, at: this.#options.clock() } };
         this.#raise(witness, found.detail);
-        return undefined;
+        break;
       case 'trouble':
         this.#report(member, { code: found.trouble, detail: found.detail });
-        return undefined;
     }
+  }
+
+  /** A line of a checkpoint that is no longer the newest is of no use any more. */
+  #take(shown: Shown, line: NoteSignature): void {
+    const { policy } = this.#options;
+    const { treeSize } = shown.checkpoint;
+    if (treeSize < (this.#cosigned?.treeSize ?? 0)) return;
+    this.#cosigned = { treeSize, checkpoint: addLine(shown.text, treeSize, this.#cosigned, line, policy) };
+    const note = parseNote(this.#cosigned.checkpoint);
+    const cosigners = note ? cosignaturesIn(note, policy.witnesses) : [];
+    if (!satisfiesPolicy(policy, new Set(cosigners.map(({ cosigner }) => cosigner.label)))) return;
+    this.#witnessed = this.#cosigned;
+    shown.meet(true);
   }
 
   #raise({ label }: PolicyWitness, detail: string): void {
@@ -226,20 +309,18 @@ export class Witnessing {
     );
   }
 
-  /** Makes durable what the witnesses said. If we stop before, they are asked again, and say what they hold. */
-  async #keep(head: Batch, lines: readonly NoteSignature[]): Promise<void> {
-    const { store, policy } = this.#options;
-    if (lines.length > 0) {
-      this.#cosigned = { treeSize: head.treeSize, checkpoint: cosign(head, this.#cosigned, lines, policy) };
-      const note = parseNote(this.#cosigned.checkpoint);
-      const cosigners = note ? cosignaturesIn(note, policy.witnesses) : [];
-      if (satisfiesPolicy(policy, new Set(cosigners.map(({ cosigner }) => cosigner.label))))
-        this.#witnessed = this.#cosigned;
-    }
+  /**
+   * Makes durable what the witnesses said; of a batch that is not a part of the log yet, only that they hold it. If we stop before, they
+   * are asked again, and say what they hold.
+   */
+  async #keep(): Promise<void> {
+    const { store } = this.#options;
+    const newest = { cosigned: this.#cosigned, witnessed: this.#witnessed };
+    const { cosigned, witnessed } = this.#isAnnounced ? await store.witnessing.get() : newest;
     await store.witnessing.put({
       witnesses: Object.fromEntries(this.#members.map(({ vkey, record }) => [vkey, record])),
-      ...(this.#cosigned && { cosigned: this.#cosigned }),
-      ...(this.#witnessed && { witnessed: this.#witnessed }),
+      ...(cosigned && { cosigned }),
+      ...(witnessed && { witnessed }),
     });
   }
 }
@@ -250,37 +331,16 @@ export async function openWitnessing(options: WitnessingOptions): Promise<Witnes
   const { witnesses, ...newest } = await store.witnessing.get();
   const members = policy.witnesses.map((witness): Member => {
     const vkey = encodeCosigner(witness);
-    return { witness, vkey, record: witnesses[vkey] ?? { treeSize: 0 }, spared: 0, from: 0 };
+    return {
+      witness,
+      vkey,
+      record: witnesses[vkey] ?? { treeSize: 0 },
+      answered: Promise.resolve(),
+      spared: 0,
+      from: 0,
+    };
   });
   return new Witnessing(options, members, newest);
-}
-
-/** The lines of the keys that the policy lists for the log; where it lists none that signed, those of all Ed25519 keys. */
-function linesFor(
-  { logs }: WitnessPolicy,
-  { origin }: Checkpoint,
-  { signatures }: Note,
-  keyIds: readonly Uint8Array[],
-): NoteSignature[] {
-  const listed = logs.flatMap(({ key }) => (key?.name === origin ? [noteKeyId(origin, key)] : []));
-  const own = signatures.filter(({ keyId }) => keyIds.some((id) => bytesEqual(id, keyId)));
-  const known = own.filter(({ keyId }) => listed.some((id) => bytesEqual(id, keyId)));
-  return known.length > 0 ? known : own;
-}
-
-/** The checkpoint with its cosignature lines: the new ones, and for other witnesses those that it had. */
-function cosign(
-  { checkpoint, treeSize }: Batch,
-  before: CosignedCheckpoint | undefined,
-  lines: readonly NoteSignature[],
-  { witnesses }: WitnessPolicy,
-): string {
-  const note = parseNote(checkpoint);
-  if (note === undefined) return checkpoint;
-  const had = before?.treeSize === treeSize ? (parseNote(before.checkpoint)?.signatures ?? []) : [];
-  const signatures = [...lines, ...had];
-  const newest = cosignaturesIn({ text: note.text, signatures }, witnesses);
-  return encodeNote(note.text, [...note.signatures, ...newest.map(({ line }) => line)]);
 }
 
 /** Twice as long each time that a witness asks to be spared. */

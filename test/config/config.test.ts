@@ -6,6 +6,7 @@ import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts
 import { everyKey, meaningOf } from '../../src/config/document.ts';
 import { mergeConfig } from '../../src/config/reload.ts';
 import { makeTls } from '../support/sources.ts';
+import litewitness from '../vectors/witness/litewitness.json' with { type: 'json' };
 
 const MINIMAL = `timestamp.authorities = []
 environment = "test"
@@ -479,6 +480,18 @@ t.test('the witness policy', async (t) => {
   t.match(faultOf(), /\/p is no witness policy: line 2: "any" is no witness or group of a line above/);
   writeFileSync(join(dir, 'p'), 'quorum none\n');
   t.equal(faultOf(), '');
+  const config = (more: string) => writeFileSync(join(dir, 'c.toml'), `${MINIMAL}\n[witness]\n${more}\n`);
+  config('policy = "p"\nrequired = true');
+  t.match(
+    faultOf(),
+    /witness\.required is true, and .*\/p has no quorum that its witnesses with a URL can meet/,
+  );
+  writeFileSync(join(dir, 'p'), `witness w ${litewitness.witness}\nquorum w\n`);
+  t.match(faultOf(), /has no quorum that its witnesses with a URL can meet/);
+  writeFileSync(join(dir, 'p'), `witness w ${litewitness.witness} https://w.example\nquorum w\n`);
+  t.equal(faultOf(), '');
+  config('required = true');
+  t.match(faultOf(), /witness\.policy: missing; expected the policy of the witnesses that must cosign/);
 });
 
 t.test('files that time-stamps need', async (t) => {

@@ -2,6 +2,7 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -10,6 +11,7 @@ import { type Answer, Client, type Envelope, type JobBody } from '../support/cli
 import type { Daemon } from '../support/daemon.ts';
 import { Litewitness } from '../support/litewitness.ts';
 import { openSandbox } from '../support/sandbox.ts';
+import { random } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 
 const ORIGIN = 'seal.example.com/sandbox/2026';
@@ -183,5 +185,71 @@ t.test('litewitness', async (t) => {
     await untilWitnessed(client);
     t.notOk(eventsOf(daemon).includes('fork_alarm'));
     t.match(await pdfseal('check'), { status: 0 });
+  });
+});
+
+t.test('where witnesses are required, what they saw survives every crash', async (t) => {
+  const tables = {
+    witness: 'policy = "policy"\ninterval = "200ms"\nrequired = true',
+    health: 'canary_interval = "off"',
+    blocking: 'timeout = "2s"',
+  };
+  const sandbox = await openSandbox({ tables });
+  t.teardown(() => sandbox.close());
+  const apiKey = await sandbox.issueKey();
+  const { logs } = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
+  const [{ vkey }] = logs[0].epochs[0].keys;
+  const witness = await Litewitness.open(t, 'witness.example.net/near', ORIGIN, [vkey]);
+  writeFileSync(join(sandbox.dir, 'policy'), `witness near ${witness.vkey} ${witness.url}\nquorum near\n`);
+  let daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+  const seal = (name: string, mode: 'blocking' | 'async' = 'blocking') =>
+    client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode });
+
+  await t.test('a released checkpoint is a witnessed one', async (t) => {
+    for (const name of ['one', 'two', 'three']) {
+      t.equal((await seal(name)).json<JobBody>().phase, 'completed');
+      const size = sizeOf(await client.get('/v1/log/checkpoint'));
+      await until(
+        'it is served',
+        async () => sizeOf(await client.get('/v1/log/checkpoint/witnessed')) >= size,
+      );
+    }
+  });
+
+  await t.test('without the witness nothing is sealed, and what was announced is sealed first', async (t) => {
+    const size = sizeOf(await client.get('/v1/log/checkpoint'));
+    await witness.stop();
+    const first = (await seal('announced')).json<JobBody>();
+    await until('it is noticed', async () => (await seal('refused')).status === 503);
+    const refused = (await seal('refused')).json<Envelope>();
+    t.equal(refused.error.code, 'witness_unavailable');
+    t.equal(sizeOf(await client.get('/v1/log/checkpoint')), size);
+    t.not((await client.get(`/v1/jobs/${first.id}`)).json<JobBody>().phase, 'completed');
+    await daemon.kill();
+    daemon = await sandbox.start();
+    t.equal(sizeOf(await client.get('/v1/log/checkpoint')), size);
+    await witness.start();
+    await until('it is sealed', async () => {
+      return (await client.get(`/v1/jobs/${first.id}`)).json<JobBody>().phase === 'completed';
+    });
+  });
+
+  await t.test('killed at any moment', async (t) => {
+    for (let round = 0; round < 8; round++) {
+      const sealed = Array.from({ length: 6 }, (_, n) =>
+        seal(`${round}, ${n}`, 'async').catch(() => undefined),
+      );
+      await sleep(random() * 300);
+      await daemon.kill();
+      await Promise.all(sealed);
+      daemon = await sandbox.start();
+      t.notOk(eventsOf(daemon).includes('fork_alarm'));
+    }
+    t.equal((await seal('after all')).json<JobBody>().phase, 'completed');
+    t.notOk(eventsOf(daemon).some((event) => event === 'fork_alarm' || event === 'cannot_go_on'));
+    await daemon.stop();
+    t.match(await sandbox.pdfseal(['check', '--config', sandbox.configFile]), { status: 0 });
+    t.notMatch(witness.log, 'bad consistency proof');
   });
 });

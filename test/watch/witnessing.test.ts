@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { cosignaturesIn } from '../../src/log/cosignature.ts';
 import { parseNote } from '../../src/log/note.ts';
+import type { ReadTile } from '../../src/log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
@@ -22,6 +23,7 @@ class TestLog {
   edge = emptyEdge();
   readonly #tiles = new Map<string, Uint8Array>();
   head: Batch | undefined;
+  announced: Batch | undefined;
   known: WitnessState = { witnesses: {} };
   puts = 0;
 
@@ -51,6 +53,7 @@ class TestLog {
   get store(): Pick<Store, 'identity' | 'log' | 'epochs' | 'witnessing'> {
     const log = {
       head: async () => this.head,
+      announced: async () => this.announced,
       tile: async (level: number, index: number) => this.#tiles.get(`${level}/${index}`),
     };
     const epochs = { newest: async () => ({ revision: 0, list: [firstEpoch(this.keys)] }) };
@@ -82,6 +85,7 @@ async function open(
   const witnessing = await openWitnessing({
     policy: parseWitnessPolicy(policy),
     store: log.store,
+    keys: () => log.keys,
     intervalMs: 5,
     ca: undefined,
     clock: () => Date.now(),
@@ -380,4 +384,100 @@ t.test('a witness without a URL is not asked, and the daemon stops while one han
   await witnessing.close();
   t.equal(a.asked.length, 0);
   t.match(witnessing.status.witnesses[0], { name: 'a', isAsked: false, treeSize: 0 });
+});
+
+/** The batch that the log is about to take up, as the sealer announces it. */
+function announce(
+  log: TestLog,
+  leaves: number,
+): { checkpoint: string; readTile: ReadTile; commit: () => void } {
+  const before = log.head;
+  log.grow(leaves);
+  const announced = log.head;
+  log.head = before;
+  log.announced = announced;
+  const commit = () => {
+    log.head = announced;
+    log.announced = undefined;
+  };
+  return {
+    checkpoint: announced?.checkpoint ?? '',
+    readTile: (level, index) => log.store.log.tile(level, index),
+    commit,
+  };
+}
+
+t.test('a batch is cosigned before the log has it, and nobody waits for a slow witness', async (t) => {
+  const log = new TestLog();
+  const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
+  b.misbehaving = () => {};
+  const { witnessing, lines } = await open(
+    t,
+    log,
+    `${a.line('a')}${b.line('b')}group one any a b\nquorum one\n`,
+  );
+  for (const leaves of [3, 1, 300]) {
+    const { checkpoint, readTile, commit } = announce(log, leaves);
+    t.ok(witnessing.accept(checkpoint));
+    t.equal(await witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
+    t.not(log.known.witnessed?.treeSize, log.edge.size, 'what is no part of the log is not served');
+    commit();
+    witnessing.released();
+    await until('it is kept', () => log.known.witnessed?.treeSize === log.edge.size);
+  }
+  t.ok(witnessing.canCosign());
+  t.strictSame(eventsOf(lines), [], 'the rounds of the timer meanwhile found no fork');
+});
+
+t.test('below the quorum: it says so, asks again, and goes on', async (t) => {
+  const log = new TestLog();
+  const a = await TestWitness.open(t, 'a');
+  a.misbehaving = misbehave(503);
+  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { checkpoint, readTile } = announce(log, 5);
+  const stop = new AbortController();
+  const cosigned = witnessing.cosign(checkpoint, readTile, stop.signal);
+  await until('it gives notice', () => !witnessing.canCosign());
+  const recovered = witnessing.recovered(new AbortController().signal);
+  a.misbehaving = undefined;
+  await recovered;
+  t.equal(await cosigned, true);
+  a.misbehaving = misbehave(503);
+  const next = announce(log, 1);
+  const hopeless = witnessing.cosign(next.checkpoint, next.readTile, stop.signal);
+  await until('it gives notice again', () => !witnessing.canCosign());
+  stop.abort();
+  t.equal(await hopeless, false, 'the daemon is being stopped');
+});
+
+t.test('what a witness saw before a crash is no older copy of the log', async (t) => {
+  const log = new TestLog();
+  const a = await TestWitness.open(t, 'a');
+  log.grow(2);
+  const policy = `${a.line('a')}quorum a\n`;
+  const first = await open(t, log, policy);
+  const { checkpoint, readTile, commit } = announce(log, 5);
+  t.equal(await first.witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
+  await first.witnessing.close();
+  log.known = { witnesses: {} };
+  const second = await open(t, log, policy);
+  const asked = a.asked.length;
+  await until('it is asked by the timer, with the head of the log', () => a.asked.length > asked);
+  t.equal(await second.witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
+  commit();
+  second.witnessing.released();
+  await until('it is kept', () => log.known.witnessed?.treeSize === 7);
+  t.notOk(second.witnessing.isForked);
+});
+
+t.test('a batch that no Ed25519 key signed is not shown', async (t) => {
+  const log = new TestLog();
+  log.signers = log.keys.slice(1, 2);
+  const a = await TestWitness.open(t, 'a');
+  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { checkpoint } = announce(log, 1);
+  t.notOk(witnessing.accept(checkpoint));
+  t.notOk(witnessing.canCosign(), 'so that no key signs one after the other');
+  await witnessing.recovered(new AbortController().signal);
+  t.ok(witnessing.canCosign());
 });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { Witnessing, WitnessStatus } from '../../watch/witnessing.ts';
+import type { Witnessing } from '../../watch/witnessing.ts';
+import type { WitnessStatus } from '../../watch/witnessStatus.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;

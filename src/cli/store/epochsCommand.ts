@@ -158,7 +158,8 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const epoch = epochOf(config, from, keys);
     assertChanges(config, epoch, inForce);
     assertFitsWitnesses(config, epoch);
-    assertAhead(from, (await store.log.head())?.sealedAt);
+    const newest = (await store.log.announced()) ?? (await store.log.head());
+    assertAhead(from, newest?.sealedAt);
     const after = [...before.list, epoch];
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
     report(await store.epochs.newest(), json);
