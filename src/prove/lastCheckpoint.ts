@@ -61,7 +61,7 @@ export async function openLastCheckpoint({
   if (doubt !== undefined) throw new OperatorError(`${doubt.reason}. ${doubt.remedy}`);
   const found = readLastCheckpoint(file);
   // The mark of an empty log tells a file that has nothing yet from one that was lost or emptied.
-  if (found === undefined) await append(file, emptyLog(store.identity.logOrigin));
+  await append(file, found === undefined ? emptyLog(store.identity.logOrigin) : undefined);
   let noted: LastCheckpointStatus = { treeSize: found?.checkpoint.treeSize ?? 0 };
   const update = async () => {
     const head = await store.log.head();
@@ -70,7 +70,6 @@ export async function openLastCheckpoint({
     if (treeSize > noted.treeSize) await append(file, checkpoint);
     noted = { treeSize, currentAt };
   };
-  await update();
   let last = Promise.resolve();
   const catchUp = () => {
     // The log is safe without this file; only the protection against a later rollback suffers.
@@ -80,6 +79,7 @@ export async function openLastCheckpoint({
     });
     return last;
   };
+  await catchUp();
   const timer = setInterval(catchUp, intervalMs);
   return {
     get noted() {
@@ -151,11 +151,12 @@ function emptyLog(origin: string): string {
   return `${encodeCheckpoint({ origin, treeSize: 0, root: emptyRoot })}\n`;
 }
 
-/** Durable once this resolves, the file's name too. */
-async function append(path: string, checkpoint: string): Promise<void> {
+/** Durable once this resolves, the file's name too. Without a checkpoint, only looks whether the file can be written. */
+async function append(path: string, checkpoint: string | undefined): Promise<void> {
   try {
     const isNew = !existsSync(path);
     await using file = await open(path, 'a', 0o600);
+    if (checkpoint === undefined) return;
     // The empty line ends a checkpoint that a crash or a full disk cut short.
     await file.appendFile(`\n${checkpoint}\n`);
     await file.datasync();

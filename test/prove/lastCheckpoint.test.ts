@@ -6,6 +6,7 @@ import t from 'tap';
 
 /** What is done to which file to make it last, in order. */
 const done: string[] = [];
+let isFull = false;
 const { open } = fsPromises;
 fsPromises.open = async (path, flags, mode) => {
   const file: FileHandle = await open(path, flags, mode);
@@ -14,6 +15,8 @@ fsPromises.open = async (path, flags, mode) => {
     const original = file[method].bind(file) as (...args: unknown[]) => Promise<void>;
     Object.assign(file, {
       [method]: async (...args: unknown[]) => {
+        if (isFull && method === 'appendFile')
+          throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
         await original(...args);
         done.push(`${method} ${name}`);
       },
@@ -22,7 +25,9 @@ fsPromises.open = async (path, flags, mode) => {
   return file;
 };
 syncBuiltinESMExports();
-const { restartLastCheckpoint } = await import('../../src/prove/lastCheckpoint.ts');
+const { openLastCheckpoint, readLastCheckpoint, restartLastCheckpoint } = await import(
+  '../../src/prove/lastCheckpoint.ts'
+);
 
 t.test('a new file is on disk, and its name in the folder too', async (t) => {
   const folder = t.testdir();
@@ -42,3 +47,34 @@ t.test('a new file is on disk, and its name in the folder too', async (t) => {
     message: /cannot rename .*last-checkpoint \(.*\); if it is append-only, run `chattr -a` on it/,
   });
 });
+
+t.test(
+  'a full disk keeps no daemon from starting, and what could not be written is written later',
+  async (t) => {
+    const file = join(t.testdir(), 'last-checkpoint');
+    const identity = { schema: 1, environment: 'test', logOrigin: 'seal.example.com/test', createdAt: 0 };
+    const root = Buffer.alloc(32, 7).toString('base64');
+    const checkpoint = `seal.example.com/test\n3\n${root}\n\n— seal.example.com/test AAAAAAAAAAA=\n`;
+    let head: object | undefined;
+    const store = { identity, log: { head: async () => head } } as unknown as Parameters<
+      typeof openLastCheckpoint
+    >[0]['store'];
+    const errors: unknown[] = [];
+    const logger = { error: (fields: object) => errors.push(fields) } as unknown as Parameters<
+      typeof openLastCheckpoint
+    >[0]['logger'];
+    const options = { file, store, intervalMs: 3_600_000, logger };
+    await (await openLastCheckpoint(options)).close();
+    t.equal(readLastCheckpoint(file)?.checkpoint.treeSize, 0);
+
+    head = { treeSize: 3, checkpoint };
+    isFull = true;
+    const opened = await openLastCheckpoint(options);
+    t.match(errors, [{ event: 'witness_not_written', err: { message: /cannot write .*last-checkpoint/ } }]);
+    t.equal(opened.noted.treeSize, 0);
+    isFull = false;
+    await opened.close();
+    t.equal(opened.noted.treeSize, 3);
+    t.equal(readLastCheckpoint(file)?.checkpoint.treeSize, 3);
+  },
+);
