@@ -52,7 +52,7 @@ export interface StatusSources {
   documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
-  witnessing: Pick<Witnessing, 'isForked' | 'status'> | undefined;
+  witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   certificates: CertificateSources;
   tls: Pick<TlsCertificates, 'certificates'> | undefined;
   canary: Pick<Canary, 'status'>;

@@ -224,6 +224,10 @@ t.test('where witnesses are required, what they saw survives every crash', async
     await until('it is noticed', async () => (await seal('refused')).status === 503);
     const refused = (await seal('refused')).json<Envelope>();
     t.equal(refused.error.code, 'witness_unavailable');
+    t.match(
+      (await askAdmin(sandbox, '/readyz')).text,
+      /"name":"witnesses","ready":false,.*bring witnesses back/,
+    );
     t.equal(sizeOf(await client.get('/v1/log/checkpoint')), size);
     t.not((await client.get(`/v1/jobs/${first.id}`)).json<JobBody>().phase, 'completed');
     await daemon.kill();

@@ -20,6 +20,9 @@ export type PresentedWitness = z.infer<typeof memberSchema>;
 
 export const witnessesSchema = z
   .object({
+    can_cosign: z
+      .boolean()
+      .describe('False while too few witnesses can be reached for a batch that must wait for them.'),
     fork_alarm: z
       .boolean()
       .describe('Whether a witness holds another history of the log: then nothing is sealed.'),
@@ -32,13 +35,13 @@ export const witnessesSchema = z
   .describe('Absent where no witness is asked.');
 export type PresentedWitnesses = z.infer<typeof witnessesSchema>;
 
-export function presentWitnesses({
-  isForked,
-  status,
-}: Pick<Witnessing, 'isForked' | 'status'>): PresentedWitnesses {
-  const { witnesses, witnessed } = status;
+export function presentWitnesses(
+  witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'>,
+): PresentedWitnesses {
+  const { witnesses, witnessed } = witnessing.status;
   return {
-    fork_alarm: isForked,
+    can_cosign: witnessing.canCosign(),
+    fork_alarm: witnessing.isForked,
     ...(witnessed && { witnessed: { tree_size: witnessed.treeSize, cosigned_at: toRfc3339(witnessed.at) } }),
     members: witnesses.map(presentWitness),
   };
@@ -67,7 +70,7 @@ function stateOf({ isAsked, cosignedAt, trouble, contradiction }: WitnessStatus)
 /** Undefined where no witness is asked. */
 export function witnessesPart(status: PresentedWitnesses | undefined): HealthPart[] {
   if (status === undefined) return [];
-  const { members, witnessed, fork_alarm: isForked } = status;
+  const { members, witnessed, can_cosign: canCosign, fork_alarm: isForked } = status;
   const forks = members.flatMap(({ name, state, detail }) =>
     state === 'contradiction' ? [`${name} holds another history of the log: ${detail}`] : [],
   );
@@ -76,9 +79,10 @@ export function witnessesPart(status: PresentedWitnesses | undefined): HealthPar
     ? `the newest witnessed checkpoint has ${witnessed.tree_size} leaves, ${witnessed.cosigned_at}`
     : 'no checkpoint is witnessed yet';
   const detail = isForked ? forks.join('; ') : `${cosigning} of ${members.length} cosign; ${newest}`;
-  const remedy =
-    'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"';
-  return [healthPart('witnesses', !isForked, detail, remedy)];
+  const remedy = isForked
+    ? 'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"'
+    : 'bring witnesses back: nothing is sealed without their quorum, because witness.required is true';
+  return [healthPart('witnesses', !isForked && canCosign, detail, remedy)];
 }
 
 type Section = PresentedWitnesses | undefined;

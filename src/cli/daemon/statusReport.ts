@@ -152,7 +152,8 @@ function witnessRow(member: PresentedWitness, now: number): Row {
   const { name, state, tree_size: size, cosigned_at: at, trouble, detail } = member;
   const held = `holds ${counted(size, 'leaf', 'leaves')}${at ? `, cosigned ${fromNow(at, now)}` : ''}`;
   const isWell = state !== 'failing' && state !== 'contradiction';
-  const text = isWell ? `${state.replace('_', ' ')}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
+  const how = state === 'not_asked' ? 'not asked: the policy has no URL for it' : state;
+  const text = isWell ? `${how}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
   return { mark: isWell ? 'plain' : 'warning', name: `  ${name}`, text };
 }
 
