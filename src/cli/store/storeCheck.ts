@@ -60,7 +60,9 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.guarded('what is behind its end', () => check.end(size));
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
-  await check.guarded('the copies', async () => check.readable(store.copies.all()));
+  await check.guarded('the copies', async () => {
+    for await (const _ of store.copies.all());
+  });
   await check.findings('the audit trail', () => trailProblems(store));
   await check.guarded('what witnesses have said', () => check.witnessing());
   await check.findings('the API keys', () => apiKeyProblems(store));
@@ -178,10 +180,6 @@ class StoreCheck {
     } catch (error) {
       if (this.report.problemCount === 0) throw error;
     }
-  }
-
-  async readable(records: AsyncIterable<unknown>): Promise<void> {
-    for await (const _ of records);
   }
 
   /** What is kept beside jobs is of jobs that are there. */
@@ -348,6 +346,4 @@ function tilesOf({ edge, tiles }: { edge: Edge; tiles: Tile[] }): Map<string, Ui
   return new Map([...partial, ...tiles.map((tile) => [tileName(tile), tile.hashes] as const)]);
 }
 
-function tileName({ level, index }: Pick<Tile, 'level' | 'index'>): string {
-  return `${level}/${index}`;
-}
+const tileName = ({ level, index }: Pick<Tile, 'level' | 'index'>) => `${level}/${index}`;
