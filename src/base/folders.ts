@@ -11,9 +11,13 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Waits until every file and folder in `path`, and its own name, is on disk. */
+/**
+ * Waits until every file and folder in `path`, and its own name, is on disk. Sockets, which a killed process leaves behind, and links have no
+ * content of their own.
+ */
 export async function syncTree(path: string): Promise<void> {
-  for (const entry of await readdir(path, { recursive: true })) await syncFolder(join(path, entry));
+  for (const entry of await readdir(path, { recursive: true, withFileTypes: true }))
+    if (entry.isFile() || entry.isDirectory()) await syncFolder(join(entry.parentPath, entry.name));
   await syncFolder(path);
   await syncFolder(dirname(path));
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   appendFileSync,
   existsSync,
@@ -5,8 +6,10 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
@@ -78,6 +81,24 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.match(restored.stdout, /: \d leaves, from /);
   await sandbox.start();
   t.equal(await receipt(id), text, 'the receipt is the same, byte for byte');
+});
+
+t.test('what a killed daemon left behind does not stop a restore', async (t) => {
+  const { sandbox, seal, pdfseal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  await seal('one');
+  await noted();
+  await daemon.kill();
+  const [copy, state] = [join(sandbox.dir, 'copy'), join(sandbox.dir, 'state')];
+  t.match(await pdfseal('backup', '--output', copy), { status: 0 });
+  // As the socket of an administration in the state folder.
+  const server = createServer().listen(join(state, 'left.sock'));
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  symlinkSync(join(state, 'nowhere'), join(state, 'link'));
+  rmSync(join(state, 'store'), { recursive: true });
+  const restored = await pdfseal('restore', '--input', copy);
+  t.equal(restored.status, 0, restored.stderr);
 });
 
 t.test('a machine that lost all of its state gets it back, certificates too', async (t) => {
