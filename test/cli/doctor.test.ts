@@ -3,10 +3,10 @@ import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, writeFil
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { acquireLock } from '../../src/base/lock.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
-import { acquireLock } from '../../src/store/lock.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { type Chore, noteUpkeep, readUpkeep } from '../../src/watch/upkeepNotes.ts';

@@ -2,11 +2,11 @@ import { request } from 'node:http';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { apiKeyFromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import { formatAddress, type SocketPath } from '../../net/address.ts';
 import { answerTo, readBody } from '../../net/response.ts';
-import { lockHolder } from '../../store/lock.ts';
 
 /** Nothing listens there: no daemon runs with this configuration. */
 export class NobodyAnswers extends OperatorError {

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
+import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import {
   type Doubt,
@@ -8,7 +9,6 @@ import {
   restartLastCheckpoint,
 } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
-import { acquireLock } from '../../store/lock.ts';
 import type { Store } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';

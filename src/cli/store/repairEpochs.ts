@@ -1,9 +1,9 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
+import { acquireLock } from '../../base/lock.ts';
 import { loadConfig } from '../../config/config.ts';
 import { EpochSeal, examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { acquireLock } from '../../store/lock.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
+import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
 import { openStore } from '../../store/lmdb/open.ts';
-import { acquireLock } from '../../store/lock.ts';
 import { type Store, UnknownOutcome } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';

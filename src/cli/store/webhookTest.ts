@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { lockHolder } from '../../base/lock.ts';
 import type { Config } from '../../config/config.ts';
-import { lockHolder } from '../../store/lock.ts';
 import type { Store } from '../../store/store.ts';
 import type { Delivery } from '../../store/webhookStore.ts';
 import { withStore } from '../options.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { acquireLock } from '../../src/store/lock.ts';
-import { Child } from './child.ts';
+import { acquireLock } from '../../src/base/lock.ts';
+import { Child } from '../store/child.ts';
 
 t.test('a second lock is refused, naming the holder; a released one is free', async (t) => {
   const path = join(t.testdir(), 'lock');
@@ -18,7 +18,7 @@ t.test('a second lock is refused, naming the holder; a released one is free', as
 
 t.test('the lock goes with its process, killed or not, though children of it live on', async (t) => {
   const path = join(t.testdir(), 'lock');
-  const holder = new Child('lockHolder.ts', path);
+  const holder = new Child('../base/lockHolder.ts', path);
   const grandchild = Number((await holder.line('locked')).split(' ')[1]);
   t.teardown(() => process.kill(grandchild));
   t.throws(() => acquireLock(path), {

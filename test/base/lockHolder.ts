@@ -1,6 +1,6 @@
 // Takes the lock, has a child of its own, and waits to be killed.
 import { spawn } from 'node:child_process';
-import { acquireLock } from '../../src/store/lock.ts';
+import { acquireLock } from '../../src/base/lock.ts';
 
 const [path = ''] = process.argv.slice(2);
 acquireLock(path);

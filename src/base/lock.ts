@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { OperatorError } from '../base/errors.ts';
-import { remedyFor, systemReason } from '../base/systemReason.ts';
+import { OperatorError } from './errors.ts';
+import { remedyFor, systemReason } from './systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
 export interface DaemonLock {
