@@ -23,6 +23,8 @@ const TYPES: Record<Cosigner['algorithm'], { type: number; keyBytes: number; sig
 const ALGORITHMS = ['ed25519', 'mldsa44'] as const;
 
 const TIME_BYTES = 8;
+/** Latest time that a Date can hold, in seconds. */
+const TIME_MAX = 8_640_000_000_000;
 
 /** The 4 bytes that identify the cosigner in a signature line (C2SP tlog-cosignature, "Format"). */
 export function cosignerId({ name, ...key }: Cosigner): Uint8Array {
@@ -96,7 +98,7 @@ export function verifyCosignature(cosigner: Cosigner, text: string, line: NoteSi
   if (signature.length !== TYPES[algorithm].signatureBytes) return undefined;
   const time = Number(new DataView(stated.buffer, stated.byteOffset, TIME_BYTES).getBigUint64(0));
   // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
-  const message = Number.isSafeInteger(time) && time > 0 ? cosignedMessage(cosigner, time, text) : undefined;
+  const message = time > 0 && time <= TIME_MAX ? cosignedMessage(cosigner, time, text) : undefined;
   if (message === undefined) return undefined;
   const isValid =
     algorithm === 'ed25519'

@@ -46,12 +46,12 @@ export function checkQuorum(
   opened: Opened | undefined,
   log: TrustedLog | undefined,
   epoch: TrustedEpoch | undefined,
-): Finding & { keys: LogKey[] } {
+): Finding & { keys: LogKey[]; isForged?: true } {
   if (opened === undefined) return { ...unknown('there is no checkpoint that could be signed'), keys: [] };
   if (log === undefined || epoch === undefined)
     return { ...unknown('there is no epoch whose keys could have signed'), keys: [] };
   const { keys, forged } = signersOf(opened.note, log.origin, epoch.keys);
-  if (forged) return { ...failed(`the signature of ${kmsKeyId(forged)} is wrong`), keys };
+  if (forged) return { ...failed(`the signature of ${kmsKeyId(forged)} is wrong`), keys, isForged: true };
   const count = describeQuorum(epoch.quorum, keys);
   return meetsQuorum(epoch.quorum, keys)
     ? { ...passed(`${keys.map(kmsKeyId).join(', ')}: ${count}`), keys }

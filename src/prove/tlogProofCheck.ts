@@ -37,7 +37,7 @@ export function checkTlogProof(
   const epoch = log && epochOf(log, Date.parse(sealedAt));
   const fault = subjectFault(manifest, 'document');
   const { matches, ...compared } = checkDocument(manifest, document);
-  const { keys: _, ...quorum } = checkLaterQuorum(opened, log, epoch);
+  const { quorum, isLater } = checkSigners(opened, log, epoch);
   const checks: Check[] = [
     { name: 'proof', ...passed('a C2SP tlog-proof with its manifest') },
     { name: 'document', ...compared },
@@ -51,7 +51,14 @@ export function checkTlogProof(
     { name: 'checkpoint', ...checkCheckpoint(manifest.environment, opened, log) },
     { name: 'quorum', ...quorum },
     { name: 'time-stamp', ...checkAbsence(epoch) },
-    { name: 'epoch', ...checkEpoch(sealedAt, log, epoch, undefined) },
+    {
+      name: 'epoch',
+      ...(isLater
+        ? unknown(
+            `a later epoch signed the checkpoint: the receipt tells whether it was sealed at ${sealedAt}`,
+          )
+        : checkEpoch(sealedAt, log, epoch, undefined)),
+    },
   ];
   if (opened !== undefined && log?.witnessPolicy !== undefined)
     checks.push({ name: 'witnesses', ...checkWitnesses(opened, log.witnessPolicy) });
@@ -68,18 +75,26 @@ function readManifest(extra: Uint8Array): ReceivedManifest | undefined {
   }
 }
 
-/** A later checkpoint contains the leaf too, and the keys of its own epoch signed it. */
-function checkLaterQuorum(
+/**
+ * A later checkpoint contains the leaf too, and the keys of its own epoch signed it. It does not prove that the leaf was there in the epoch
+ * of `sealed_at`: who has later keys could date it back. A trust file can be older than the checkpoint.
+ */
+function checkSigners(
   opened: Opened | undefined,
   log: TrustedLog | undefined,
   epoch: TrustedEpoch | undefined,
-) {
-  const inOwn = checkQuorum(opened, log, epoch);
-  if (inOwn.outcome !== 'failed' || log === undefined || epoch === undefined) return inOwn;
-  const later = log.epochs.filter(({ notBefore }) => notBefore > epoch.notBefore);
-  return (
-    later.map((each) => checkQuorum(opened, log, each)).find(({ outcome }) => outcome === 'passed') ?? inOwn
-  );
+): { quorum: Finding; isLater?: true } {
+  const { keys, isForged, ...quorum } = checkQuorum(opened, log, epoch);
+  if (quorum.outcome !== 'failed' || isForged || log === undefined || epoch === undefined) return { quorum };
+  const later = log.epochs
+    .filter(({ notBefore }) => notBefore > epoch.notBefore)
+    .map((each) => checkQuorum(opened, log, each))
+    .find(({ outcome }) => outcome === 'passed');
+  if (later !== undefined) return { quorum: passed(later.detail), isLater: true };
+  const isOpen = log.epochs.at(-1)?.notAfter === undefined;
+  return keys.length === 0 && isOpen
+    ? { quorum: unknown(`${quorum.detail}. If the trust file is older than the proof, get the newest one`) }
+    : { quorum };
 }
 
 function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
@@ -95,6 +110,7 @@ function checkWitnesses({ note }: Opened, policyText: string): Finding {
   const names = new Set(cosigned.map(({ cosigner }) => cosigner.label));
   const seen = cosigned.map(({ cosigner, time }) => `${cosigner.label} at ${toRfc3339(time * 1000)}`);
   const said = seen.length === 0 ? 'no witness of the trust file' : seen.join(', ');
+  if (policy.quorum === undefined) return passed(`cosigned by ${said}; the trust file requires none`);
   return satisfiesPolicy(policy, names)
     ? passed(`cosigned by ${said}`)
     : unknown(`cosigned by ${said}: too few for the policy of the trust file`);

@@ -126,7 +126,7 @@ function checkSigners(
   log: TrustedLog | undefined,
   epoch: TrustedEpoch | undefined,
 ): Finding {
-  const { keys, ...finding } = checkQuorum(opened, log, epoch);
+  const { keys, isForged: _, ...finding } = checkQuorum(opened, log, epoch);
   const isNamed = (key: LogKey) =>
     kmsKeyId(key) === kms_key_id && receiptAlgorithm(key.algorithm) === algorithm;
   return finding.outcome === 'passed' && !keys.some(isNamed)

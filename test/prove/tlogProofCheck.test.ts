@@ -90,24 +90,37 @@ t.test('a proof does not tell the time where a time-stamp is required', async (t
   t.strictSame(wrongIn(verdict), ['time-stamp']);
 });
 
-t.test('the checkpoint may be of a later epoch, not of an earlier one', async (t) => {
-  t.equal(verifyReceiptText(proofOf(await seal(second)), trusting(), document).outcome, 'good');
+t.test('who has later keys cannot date a document back', async (t) => {
+  const later = verifyReceiptText(proofOf(await seal(second)), trusting(), document);
+  t.equal(later.outcome, 'unknown');
+  t.strictSame(wrongIn(later), ['epoch']);
   const late = await seal(first, { at: secondEpoch });
   const verdict = verifyReceiptText(proofOf(late), trusting(), document);
+  t.equal(verdict.outcome, 'unknown', 'the trust file of the verifier could be older');
+  t.strictSame(wrongIn(verdict), ['quorum']);
+});
+
+t.test('a wrong signature of an epoch’s own key is not made good by later keys', async (t) => {
+  const genuineNote = parseNote((await seal(second)).evidence.checkpoint);
+  const own = parseNote(receipt.evidence.checkpoint)?.signatures[0];
+  if (genuineNote === undefined || own === undefined) throw new Error('the notes');
+  const wrong = { ...own, signature: Buffer.alloc(64, 1) };
+  const checkpoint = encodeNote(genuineNote.text, [...genuineNote.signatures, wrong]);
+  const verdict = verifyReceiptText(proofOf(await seal(second), { checkpoint }), trusting(), document);
   t.equal(verdict.outcome, 'bad');
   t.strictSame(wrongIn(verdict), ['quorum']);
 });
 
 const WITNESSED_AT = Date.parse('2026-03-04T06:00:00Z') / 1000;
 
-function makeWitness(label: string) {
+function makeWitness(label: string, time = WITNESSED_AT) {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const key = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
   const cosigner = { name: `${label}.example/w`, algorithm: 'ed25519', key } as const;
   const cosign = (note: string) => {
     const { text, signatures } = parseNote(note) ?? { text: '', signatures: [] };
-    const message = cosignedMessage(cosigner, WITNESSED_AT, text) ?? Buffer.alloc(0);
-    const line = cosignatureLine(cosigner, WITNESSED_AT, sign(null, message, privateKey));
+    const message = cosignedMessage(cosigner, time, text) ?? Buffer.alloc(0);
+    const line = cosignatureLine(cosigner, time, sign(null, message, privateKey));
     return encodeNote(text, [...signatures, line]);
   };
   return { line: `witness ${label} ${encodeCosigner(cosigner)}`, cosign };
@@ -143,7 +156,6 @@ t.test('what is not proven is bad, and said of the right check', async (t) => {
     'the manifest of another job': [proofOf(receipt, { extra: encodeManifest(other.manifest) }), ['leaf']],
     'another index': [proofOf(receipt, { index: 1 }), ['leaf']],
     'no hashes': [proofOf(receipt, { proof: [] }), ['leaf']],
-    'the keys of a stranger': [proofOf(await seal(stranger)), ['quorum']],
     'another checkpoint': [proofOf(receipt, { checkpoint: other.evidence.checkpoint }), ['leaf']],
     'no checkpoint': [
       proofOf(receipt, { checkpoint: 'nothing\n' }),
@@ -170,6 +182,26 @@ t.test('what is not proven is bad, and said of the right check', async (t) => {
       name,
     );
   }
+});
+
+t.test('the keys of a stranger prove nothing', async (t) => {
+  const verdict = verifyReceiptText(proofOf(await seal(stranger)), trusting(), document);
+  t.equal(verdict.outcome, 'unknown');
+  t.match(verdict.checks[5], {
+    name: 'quorum',
+    detail: /If the trust file is older than the proof, get the newest one$/,
+  });
+});
+
+t.test('a witness whose time no calendar has is none', async (t) => {
+  const north = makeWitness('north', 8_900_000_000_000);
+  const checkpoint = north.cosign(receipt.evidence.checkpoint);
+  const verdict = verifyReceiptText(
+    proofOf(receipt, { checkpoint }),
+    trusting('none', `${north.line}\nquorum north\n`),
+    document,
+  );
+  t.match(verdict.checks[8]?.detail, /^cosigned by no witness of the trust file: too few/);
 });
 
 t.test('no changed character leaves a proof good', async (t) => {
