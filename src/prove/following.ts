@@ -1,7 +1,9 @@
+import { bytesEqual } from '../base/bytes.ts';
+import { OperatorError } from '../base/errors.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { consistencyProof, inclusionProof, verifyConsistency, verifyInclusion } from '../log/proof.ts';
-import type { ReadTile } from '../log/tiles.ts';
-import { leafHash } from '../log/tree.ts';
+import { HASH_BYTES, type ReadTile, TILE_WIDTH } from '../log/tiles.ts';
+import { leafHash, loadEdge, rootOf } from '../log/tree.ts';
 import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
@@ -10,7 +12,8 @@ import { verifyReceipt } from './verify.ts';
 
 /**
  * Why a log that now shows one checkpoint contradicts an earlier one; undefined if it has only grown (RFC 9162, section 2.1.4). The tiles
- * are those that the log shows: they need not be trusted, because both roots are checked. Throws what `readTile` throws.
+ * are those that the log shows, and nobody signed them: only what they prove of the newer root counts. Throws what `readTile` throws, and
+ * OperatorError for tiles that do not give that root.
  */
 export async function whyNotGrown(
   earlier: Checkpoint,
@@ -18,9 +21,16 @@ export async function whyNotGrown(
   readTile: ReadTile,
 ): Promise<string | undefined> {
   if (now.treeSize < earlier.treeSize) return olderCopy(now.treeSize, earlier);
+  const shown = rootOf(await loadEdge(earlier.treeSize, readTile));
   const proof = await consistencyProof(earlier.treeSize, now.treeSize, readTile);
-  const isGrown = verifyConsistency(earlier.treeSize, now.treeSize, proof, earlier.root, now.root);
-  return isGrown ? undefined : continuedOtherwise(earlier);
+  if (!verifyConsistency(earlier.treeSize, now.treeSize, proof, shown, now.root)) throw wrongTiles();
+  return bytesEqual(shown, earlier.root) ? undefined : continuedOtherwise(earlier);
+}
+
+function wrongTiles(): OperatorError {
+  return new OperatorError(
+    'the tiles that the log shows do not give the root of its checkpoint: they prove nothing. Ask again later; if it stays so, ask who runs the log',
+  );
 }
 
 /**
@@ -43,6 +53,11 @@ export async function whyNotThere(
   if (origin !== now.origin) return `it is of another log, ${origin}`;
   if (index >= now.treeSize) return `the log has ${now.treeSize} leaves, and leaf ${index} is its own`;
   const proof = await inclusionProof(index, now.treeSize, readTile);
-  const isThere = verifyInclusion(index, now.treeSize, leafHash(leafData(manifest)), proof, now.root);
-  return isThere ? undefined : `leaf ${index} of the log is another`;
+  const leaf = leafHash(leafData(manifest));
+  if (verifyInclusion(index, now.treeSize, leaf, proof, now.root)) return undefined;
+  const tile = await readTile(0, Math.floor(index / TILE_WIDTH));
+  const at = (index % TILE_WIDTH) * HASH_BYTES;
+  const shown = tile?.subarray(at, at + HASH_BYTES) ?? new Uint8Array(0);
+  if (!verifyInclusion(index, now.treeSize, shown, proof, now.root)) throw wrongTiles();
+  return `leaf ${index} of the log is another`;
 }

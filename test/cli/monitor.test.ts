@@ -1,7 +1,7 @@
 /** The command of an auditor, against logs that keep their word and logs that do not. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -128,7 +128,7 @@ t.test('an older copy, and one that was continued, are bad, and both checkpoints
   for (const [log, said] of [
     [
       logOf(jobs.slice(0, 499)),
-      /had 500 already: this is an older copy of it\. Both checkpoints are evidence/,
+      /had 500 already: this is an older copy of it\. Keep both checkpoints: state and state\.contradiction-499-/,
     ],
     [logOf(forked.slice(0, 500)), /the first 500 leaves are not those that were signed/],
     [logOf(forked), /the first 500 leaves are not those that were signed/],
@@ -136,9 +136,8 @@ t.test('an older copy, and one that was continued, are bad, and both checkpoints
     shown.log = log;
     t.match(await monitor(), { status: 1, stdout: said });
     t.equal(state(), before, 'the state is as it was');
-    t.ok(existsSync(join(dir, 'state.contradiction')));
-    rmSync(join(dir, 'state.contradiction'));
   }
+  t.equal(readdirSync(dir).filter((name) => name.startsWith('state.contradiction-')).length, 3);
   shown.log = logOf(jobs);
   t.equal((await monitor()).status, 0, 'the log it knows goes on');
 });
@@ -159,6 +158,20 @@ t.test('a receipt that the log does not contain is bad', async (t) => {
   t.match(stdout, /\nreceipts\/other\.receipt\.json: leaf 1 of the log is another\n/);
   t.match(stdout, /\nreceipts\/forged\.receipt\.json: it does not verify: receipt: /);
   t.match(stdout, /\nreceipts\/broken\.receipt\.json: it does not verify: receipt: /);
+});
+
+t.test('tiles that nobody signed accuse no log of lacking a receipt', async (t) => {
+  const { dir, shown, monitor } = await auditor(t);
+  writeFileSync(
+    join(dir, 'receipts/a.receipt.json'),
+    encodeReceipt(await receiptOf(jobs.slice(0, 300), 299)),
+  );
+  const [genuine, other] = [
+    logOf(jobs.slice(0, 300)),
+    logOf(jobs.slice(0, 290).concat(forked.slice(400, 410))),
+  ];
+  shown.log = (req, res) => (req.url?.endsWith('checkpoint') ? genuine(req, res) : other(req, res));
+  t.match(await monitor('--first', '--receipts', 'receipts'), { status: 2, stderr: /do not give the root/ });
 });
 
 t.test('what shows nothing is undecided, and leaves the state', async (t) => {
@@ -184,6 +197,10 @@ t.test('what shows nothing is undecided, and leaves the state', async (t) => {
     [
       (req, res) => (req.url?.endsWith('checkpoint') ? logOf(jobs)(req, res) : void res.end('short')),
       /the log answered a tile with 5 bytes in the place of /,
+    ],
+    [
+      (req, res) => (req.url?.endsWith('checkpoint') ? logOf(jobs)(req, res) : logOf(forked)(req, res)),
+      /the tiles that the log shows do not give the root of its checkpoint/,
     ],
   ];
   for (const [log, said] of refused) {

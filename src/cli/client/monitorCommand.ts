@@ -1,6 +1,8 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { toHex } from '../../base/bytes.ts';
+import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { remember } from '../../base/remember.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
@@ -113,13 +115,13 @@ async function follow({
   const readTile = log.tilesOf(now.treeSize);
   const problem = earlier && (await whyNotGrown(earlier, now, readTile));
   if (problem !== undefined) {
-    const kept = `${state}.contradiction`;
-    writeFileSync(kept, note);
+    const kept = `${state}.contradiction-${now.treeSize}-${toHex(sha256(Buffer.from(note))).slice(0, 8)}`;
+    writeFileAtomically(kept, note);
     return {
       now,
       earlier,
       receipts: undefined,
-      problems: [`${problem}. Both checkpoints are evidence: ${state} and ${kept}`],
+      problems: [`${problem}. Keep both checkpoints: ${state} and ${kept}`],
     };
   }
   writeFileAtomically(state, note);
