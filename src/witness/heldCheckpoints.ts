@@ -5,7 +5,9 @@ import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import { syncFolder } from '../base/folders.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
+import { type Cosigner, cosignaturesIn } from '../log/cosignature.ts';
+import { type Opened, openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
+import type { VerifierKey } from '../log/verifierKey.ts';
 
 /**
  * The newest cosigned checkpoint of each log, in a file of its own: the signed note, named by the SHA-256 of the origin in hex. All that a
@@ -19,12 +21,30 @@ export class HeldCheckpoints {
     this.#folder = folder;
   }
 
-  /** Throws OperatorError for a file that cannot be read, or that holds anything else than a checkpoint of its log. */
-  static async open(folder: string, origins: Iterable<string>): Promise<HeldCheckpoints> {
+  /**
+   * `cosigner`: the witness; `logs`: the keys of each log, by its origin. Throws OperatorError for a file that cannot be read, or that holds
+   * anything else than a checkpoint that the witness or the log has signed.
+   */
+  static async open(
+    folder: string,
+    cosigner: Cosigner,
+    logs: ReadonlyMap<string, readonly VerifierKey[]>,
+  ): Promise<HeldCheckpoints> {
     const held = new HeldCheckpoints(folder);
-    for (const origin of origins) {
+    for (const [origin, keys] of logs) {
       const note = await held.#read(origin);
-      if (note !== undefined) held.#notes.set(origin, note);
+      if (note === undefined) continue;
+      const opened = openCheckpoint(note);
+      // Either may have a new key since.
+      const isGenuine =
+        opened?.checkpoint.origin === origin &&
+        (cosignaturesIn(opened.note, [cosigner]).length > 0 ||
+          signersOf(opened.note, origin, keys).keys.length > 0);
+      if (!isGenuine)
+        throw new OperatorError(
+          `${held.#pathOf(origin)} is damaged: it is not a signed checkpoint of ${origin}. Put the newest checkpoint with the signature of this witness in its place; the log publishes it`,
+        );
+      held.#notes.set(origin, note);
     }
     return held;
   }
@@ -59,17 +79,12 @@ export class HeldCheckpoints {
 
   async #read(origin: string): Promise<string | undefined> {
     const path = this.#pathOf(origin);
-    let note: string;
     try {
-      note = await readFile(path, 'utf8');
+      return await readFile(path, 'utf8');
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
     }
-    if (openCheckpoint(note)?.checkpoint.origin === origin) return note;
-    throw new OperatorError(
-      `${path} is damaged: it is not a checkpoint of ${origin}. Restore the file from a backup, or from the newest checkpoint that the log published with the signature of this witness`,
-    );
   }
 
   #pathOf(origin: string): string {

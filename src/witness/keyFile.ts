@@ -1,5 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { Cosigner } from '../log/cosignature.ts';
@@ -46,7 +48,9 @@ export function createKeyFile(path: string, name: string): Cosigner {
 
 function readPrivateFile(path: string): string {
   try {
-    const isOpenToOthers = (statSync(path).mode & 0o077) !== 0;
+    // systemd decides who reads a credential, and where it uses an access control list, the mode says otherwise.
+    const isCredential = dirname(path) === credentialsDirectory();
+    const isOpenToOthers = !isCredential && (statSync(path).mode & 0o077) !== 0;
     if (isOpenToOthers) throw new OperatorError(`other users can read ${path}: run chmod 600 ${path}`);
     return readFileSync(path, 'utf8');
   } catch (cause) {
@@ -56,10 +60,17 @@ function readPrivateFile(path: string): string {
 }
 
 function cosignerOf(name: string, key: KeyObject): Cosigner {
-  if (!isKeyName(name))
-    throw new OperatorError(`the name ${JSON.stringify(name)} is empty, or has spaces or a plus`);
+  requireName(name);
   if (key.asymmetricKeyType !== 'ed25519')
     throw new OperatorError(`the key of a witness must be Ed25519, not ${key.asymmetricKeyType}`);
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
   return { name, algorithm: 'ed25519', key: Buffer.from(x, 'base64url') };
+}
+
+/** Throws OperatorError for a name that cannot sign a note. */
+export function requireName(name: string): void {
+  if (/^[\x21-\x7e]+$/.test(name) && isKeyName(name)) return;
+  throw new OperatorError(
+    `the name ${JSON.stringify(name)} is empty, or has spaces, a plus or other than visible ASCII characters`,
+  );
 }

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { concatBytes } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { isKeyName } from '../log/note.ts';
+import { requireName } from './keyFile.ts';
 import type { CosigningKey } from './witness.ts';
 
 /** Messages of draft-ietf-sshm-ssh-agent, sections 3.5 and 3.6. */
@@ -24,8 +24,7 @@ const ANSWER_BYTES_MAX = 1 << 20;
  * locked agent that is unlocked again works on. Throws OperatorError where the agent holds no such key, or several.
  */
 export async function openAgentKey(socket: string, name: string): Promise<CosigningKey> {
-  if (!isKeyName(name))
-    throw new OperatorError(`the name ${JSON.stringify(name)} is empty, or has spaces or a plus`);
+  requireName(name);
   const keys = await listKeys(socket);
   const [key, ...others] = keys;
   if (key === undefined || others.length > 0)

@@ -1,10 +1,12 @@
 #!/usr/bin/env -S node --jitless --disable-sigusr1
 import '../base/inspector.ts';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../base/clock.ts';
 import { inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
+import { acquireLock } from '../base/lock.ts';
 import { createLogger, refuseStart } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -82,15 +84,25 @@ async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Prom
   if (address === undefined)
     throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
   const logger = createLogger('info');
+  const onFatal = (err: unknown) => {
+    logger.fatal({ event: 'cannot_go_on', err }, 'the witness cannot go on');
+    process.exit(EXIT_SOFTWARE);
+  };
+  process.on('uncaughtException', onFatal);
+  process.on('unhandledRejection', onFatal);
   const logs = readLogs(logsFile);
-  mkdirSync(state, { recursive: true, mode: 0o755 });
-  const held = await HeldCheckpoints.open(state, logs.keys());
+  // A new folder would be a witness that has forgotten everything.
+  if (!existsSync(state))
+    throw new OperatorError(`there is no folder ${state}: if the witness is new, make it; if not, find it`);
+  const lock = acquireLock(join(state, 'lock'));
+  const held = await HeldCheckpoints.open(state, key.cosigner, logs);
   const witness = new Witness({ key, logs, held, clock: systemClock, logger });
   const server = await openWitnessServer({ listen: address, witness, held, logger });
   const fields = { event: 'started', vkey: encodeCosigner(key.cosigner), logs: [...logs.keys()] };
   logger.info({ ...fields, port: server.port }, 'the witness answers');
   await stopSignal();
   await server.close();
+  lock.release();
   logger.info({ event: 'stopped' }, 'the witness has stopped');
 }
 

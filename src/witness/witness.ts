@@ -1,12 +1,20 @@
 import type { Logger } from 'pino';
+import { assert } from '../base/assert.ts';
+import { bytesEqual } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import { parseAddCheckpoint } from '../log/addCheckpoint.ts';
-import { type Cosigner, cosignatureLine, cosignaturesIn, cosignedMessage } from '../log/cosignature.ts';
-import { encodeNote, encodeSignatureLines, NOTE_SIGNATURES_MAX } from '../log/note.ts';
+import {
+  type Cosigner,
+  cosignatureLine,
+  cosignaturesIn,
+  cosignedMessage,
+  verifyCosignature,
+} from '../log/cosignature.ts';
+import { encodeNote, encodeSignatureLines, type Note, type NoteSignature } from '../log/note.ts';
 import { verifyConsistency } from '../log/proof.ts';
 import { type Opened, openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
 import { emptyRoot } from '../log/tree.ts';
-import type { VerifierKey } from '../log/verifierKey.ts';
+import { noteKeyId, type VerifierKey } from '../log/verifierKey.ts';
 import type { HeldCheckpoints } from './heldCheckpoints.ts';
 
 /** The key of a witness. */
@@ -32,6 +40,11 @@ export interface WitnessReply {
   type?: string;
   body: string;
 }
+
+/** Longest text of a checkpoint that is cosigned, in UTF-16 code units: with the signatures of its log it stays a note. */
+const TEXT_LENGTH_MAX = 16_384;
+/** A clock that is so far behind what was cosigned before was ahead then, or is behind now. */
+const CLOCK_TOLERANCE_S = 60;
 
 /** More requests of one log than this do not wait for each other: a log asks one thing at a time. */
 const WAITING_MAX = 8;
@@ -60,8 +73,7 @@ export class Witness {
     if (keys === undefined) return refusal(404, 'this witness does not know the log');
     if (signersOf(opened.note, origin, keys).keys.length === 0)
       return refusal(403, 'no key that this witness knows of the log has signed the checkpoint');
-    if (opened.note.signatures.length >= NOTE_SIGNATURES_MAX)
-      return refusal(400, 'the checkpoint has no room for another signature: send only those of the log');
+    if (opened.note.text.length > TEXT_LENGTH_MAX) return refusal(400, 'the checkpoint is too long');
     if (request.oldSize > treeSize) return refusal(400, 'the old size is larger than the checkpoint’s');
     return this.#inTurn(origin, () => this.#extend(opened, request.oldSize, request.proof));
   }
@@ -81,17 +93,45 @@ export class Witness {
   }
 
   async #extend(opened: Opened, oldSize: number, proof: readonly Uint8Array[]): Promise<WitnessReply> {
-    const { held, logger } = this.#options;
+    const { held } = this.#options;
     const { origin, treeSize, root } = opened.checkpoint;
     const before = held.get(origin);
     const heldSize = before?.checkpoint.treeSize ?? 0;
     if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
-    if (!verifyConsistency(oldSize, treeSize, proof, before?.checkpoint.root ?? emptyRoot, root)) {
-      const fields = { event: 'contradiction', origin, held: before?.note, presented: opened.note };
-      logger.error(fields, 'a log signed a tree that does not contain the tree that this witness cosigned');
-      return refusal(422, 'the checkpoint does not extend the one that this witness cosigned');
+    const heldRoot = before?.checkpoint.root ?? emptyRoot;
+    if (!verifyConsistency(oldSize, treeSize, proof, heldRoot, root)) {
+      this.#refuseTree(opened, before);
+      return refusal(
+        422,
+        'the proof does not lead from the tree that this witness cosigned to the checkpoint',
+      );
     }
     return this.#cosign(opened, before);
+  }
+
+  /** The lines of the keys that it knows, each once. What strangers added is not kept. */
+  #linesOfLog({ signatures }: Note, origin: string): NoteSignature[] {
+    const ids = (this.#options.logs.get(origin) ?? []).map((key) => noteKeyId(origin, key));
+    const found = ids.map((id) =>
+      signatures.find(({ name, keyId }) => name === origin && bytesEqual(keyId, id)),
+    );
+    return found.filter((line) => line !== undefined);
+  }
+
+  /** Two roots of one size prove that the log has two histories. Anything else can be a fault of whoever asks. */
+  #refuseTree(opened: Opened, before: Opened | undefined): void {
+    const { origin, treeSize } = opened.checkpoint;
+    const fields = { origin, held: before?.note, presented: opened.note };
+    if (treeSize === before?.checkpoint.treeSize)
+      this.#options.logger.error(
+        { event: 'contradiction', ...fields },
+        'the log signed two different trees of one size',
+      );
+    else
+      this.#options.logger.warn(
+        { event: 'not_consistent', ...fields },
+        'a checkpoint came with a wrong proof',
+      );
   }
 
   async #cosign({ note, checkpoint }: Opened, before: Opened | undefined): Promise<WitnessReply> {
@@ -99,12 +139,20 @@ export class Witness {
     const { cosigner } = key;
     const earlier = before === undefined ? [] : cosignaturesIn(before.note, [cosigner]);
     // What it says of one log never goes back in time, even if the clock does.
-    const time = Math.max(Math.floor(clock() / 1000), ...earlier.map((one) => one.time));
+    const now = Math.floor(clock() / 1000);
+    const time = Math.max(now, ...earlier.map((one) => one.time));
+    if (time > now + CLOCK_TOLERANCE_S)
+      logger.warn(
+        { event: 'clock_behind', origin: checkpoint.origin, time },
+        'the clock is behind what was cosigned',
+      );
     const message = cosignedMessage(cosigner, time, note.text);
     if (message === undefined) return refusal(400, 'the origin is too long to be cosigned');
     const line = cosignatureLine(cosigner, time, await key.sign(message));
+    assert(verifyCosignature(cosigner, note.text, line) === time, 'the key signs as its public half says');
     // If we stop here, nothing was cosigned: the signature did not leave. Once it is on disk, no other tree of this size is.
-    await held.put(checkpoint.origin, encodeNote(note.text, [...note.signatures, line]));
+    const known = this.#linesOfLog(note, checkpoint.origin);
+    await held.put(checkpoint.origin, encodeNote(note.text, [...known, line]));
     logger.info(
       { event: 'cosigned', origin: checkpoint.origin, tree_size: checkpoint.treeSize, time },
       'a checkpoint was cosigned',

@@ -46,6 +46,12 @@ export async function openWitnessServer(options: WitnessServerOptions): Promise<
   });
   new ConnectionLimits({ max: CONNECTIONS_MAX, perAddressMax: CONNECTIONS_PER_ADDRESS_MAX }).watch(server);
   server.on('request', (req, res) => void handle(req, res, options));
+  // Whoever listens to these answers them.
+  server.on('checkContinue', (req, res) => {
+    res.writeContinue();
+    void handle(req, res, options);
+  });
+  server.on('checkExpectation', (req, res) => void handle(req, res, options));
   await listenAt(server, options.listen, '--listen');
   const address = server.address();
   return {

@@ -10,6 +10,7 @@ export const WITNESS_COMMANDS: Definitions = [
 export const WITNESS_OPTIONS: Definitions = [
   ['--name NAME', 'name of the witness for ever, such as witness.example.com/audit'],
   ['--key FILE', 'a KEY: the name and the private key (PEM, Ed25519); only the owner may read the file'],
+  ['--agent SOCKET --name NAME', 'another KEY: the only Ed25519 key of an ssh-agent(1), under this name'],
   [
     '--logs FILE',
     'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, and "quorum none" at the end',

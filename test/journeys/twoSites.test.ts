@@ -1,6 +1,6 @@
 /** Two sites, each with a log and a witness of the other's: what one site tries with its own log, the other finds out. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { cpSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -28,6 +28,7 @@ class SiteWitness {
     this.#dir = dir;
     this.#port = port;
     this.url = `http://127.0.0.1:${port}`;
+    mkdirSync(join(dir, 'witness'));
     const args = ['keygen', '--name', `${site}.example/witness`, '--key', join(dir, 'witness.key')];
     this.vkey = execFileSync(process.execPath, [WITNESS, ...args], { encoding: 'utf8' }).trim();
   }
@@ -147,7 +148,10 @@ t.test('two sites', async (t) => {
         await seal(north, 'another history');
       await south.witness.start();
       await until('the alarm is raised', () => daemon.log.some(({ event }) => event === 'fork_alarm'));
-      t.match(south.witness.output(), /"event":"contradiction","origin":"seal\.example\.com\/sandbox\/2026"/);
+      t.match(
+        south.witness.output(),
+        /"event":"not_consistent","origin":"seal\.example\.com\/sandbox\/2026"/,
+      );
       const refused = await seal(north, 'too late');
       t.equal(`${refused.status} ${refused.json<Envelope>().error.code}`, '503 fork_alarm');
       t.match(await monitor(), { status: 1, stdout: /are not those that were signed[^\n]*\nbad\n$/ });

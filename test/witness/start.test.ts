@@ -39,6 +39,7 @@ function run(...args: string[]) {
 /** Folder with a key and the logs to cosign, and the options that name them. */
 function prepare(t: Test) {
   const dir = t.testdir({
+    state: {},
     logs: `# the log of sealed documents\nlog ${encodeVkey(origin, logKey)}\nquorum none\n`,
   });
   const key = ['--key', join(dir, 'key.pem')];
@@ -136,6 +137,13 @@ t.test('a wrong start says what to mend', async (t) => {
     writeFileSync(join(dir, 'key.pem'), text);
     t.ok(refused('show-key', ...key).includes(why), why);
   }
+  const elsewhere = options.with(options.indexOf('--state') + 1, join(dir, 'elsewhere'));
+  writeFileSync(join(dir, 'logs'), `log ${encodeVkey(origin, logKey)}\nquorum none\n`);
+  writeFileSync(join(dir, 'key.pem'), pem);
+  t.match(
+    refused('serve', ...elsewhere),
+    /^1 pdfseal-witness: there is no folder .*elsewhere: if the witness is new, make it/,
+  );
   t.match(run('--help'), { status: 0, stdout: /pdfseal-witness keygen/ });
 });
 
@@ -161,6 +169,12 @@ t.test('what it cosigned survives its death', async (t) => {
   });
   const name = '0'.repeat(64);
   t.equal((await fetch(`${url}/${name}/checkpoint`)).status, 404);
+  const second = run('serve', ...options, '--listen', '127.0.0.1:0');
+  t.match(
+    second,
+    { status: 1, stderr: /is using this state folder/ },
+    'two of them would not know of each other',
+  );
   child.kill('SIGTERM');
   t.strictSame(await once(child, 'exit'), [0, null]);
 });
@@ -228,6 +242,14 @@ t.test('what is not a request is answered, and harms nobody', async (t) => {
   t.equal((await ask(url, 'x'.repeat(200_000))).status, 413);
   t.equal((await fetch(`${url}/add-checkpoint`)).status, 405);
   t.equal((await fetch(url)).status, 404);
+  const expecting = connect(port, '127.0.0.1');
+  expecting.write(
+    'POST /add-checkpoint HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n',
+  );
+  t.match(((await once(expecting, 'data')) as [Buffer]).toString(), /^HTTP\/1\.1 100 /);
+  expecting.write('old');
+  t.match(((await once(expecting, 'data')) as [Buffer]).toString(), /^HTTP\/1\.1 400 /);
+  expecting.destroy();
   const silent = connect(port, '127.0.0.1');
   await once(silent, 'connect');
   silent.write('POST /add-checkpoint HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nold');

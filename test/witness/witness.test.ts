@@ -1,8 +1,9 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
+import { BrokenInvariant } from '../../src/base/assert.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { encodeAddCheckpoint } from '../../src/log/addCheckpoint.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
@@ -37,8 +38,9 @@ async function openWitness(
   const { key = makeCosigningKey(), clock = () => START, logger = pino({ level: 'silent' }) } = options;
   const keys = options.keys ?? [{ name: origin, ...logKey }];
   const name = keys[0]?.name ?? origin;
-  const held = await HeldCheckpoints.open(folder, [name]);
-  return { held, key, witness: new Witness({ key, logs: new Map([[name, keys]]), held, clock, logger }) };
+  const logs = new Map([[name, keys]]);
+  const held = await HeldCheckpoints.open(folder, key.cosigner, logs);
+  return { held, key, witness: new Witness({ key, logs, held, clock, logger }) };
 }
 
 /** A history of the log, as it could be asked to be cosigned. */
@@ -105,12 +107,18 @@ t.test('a second history is refused, also after a restart, and is seen', async (
   const { witness, held } = await openWitness(folder, { key });
   t.equal((await witness.addCheckpoint(await genuine(0, 10))).status, 200);
   const before = held.get(origin);
-  for (const request of [await forked(10, 10), await forked(10, 20)]) {
+  const proven = await genuine(10, 20);
+  const unproven = `old 10\n${proven.slice(proven.indexOf('\n\n') + 1)}`;
+  for (const [request, event, level] of [
+    [await forked(10, 10), 'contradiction', 50],
+    [await forked(10, 20), 'not_consistent', 40],
+    [unproven, 'not_consistent', 40],
+  ] as const) {
     const seen: object[] = [];
-    const logger = pino({ level: 'error' }, { write: (line) => void seen.push(JSON.parse(line)) });
+    const logger = pino({ level: 'warn' }, { write: (line) => void seen.push(JSON.parse(line)) });
     const again = await openWitness(folder, { key, logger });
     t.equal((await again.witness.addCheckpoint(request)).status, 422);
-    t.match(seen, [{ event: 'contradiction', origin, held: { text: before?.note.text } }]);
+    t.match(seen, [{ event, level, origin, held: { text: before?.note.text } }]);
     t.strictSame(again.held.get(origin), before);
   }
   t.equal((await witness.addCheckpoint(await genuine(10, 20))).status, 200, 'the history it knows goes on');
@@ -153,9 +161,12 @@ const refused: Record<string, [status: number, () => Promise<string>]> = {
     422,
     async () => (await genuine(0, 5)).replace('old 0\n', `old 0\n${'A'.repeat(43)}=\n`),
   ],
-  'no room for its signature': [
+  'a text without end': [
     400,
-    async () => (await genuine(0, 5)) + '— x.example.com AAAAAAAA\n'.repeat(NOTE_SIGNATURES_MAX - 1),
+    async () => {
+      const text = `${encodeCheckpoint({ origin, treeSize: 1, root: leafHash(Buffer.from('leaf 0')) })}${'x'.repeat(20_000)}\n`;
+      return encodeAddCheckpoint({ oldSize: 0, proof: [], checkpoint: signNote(origin, text, [logKey]) });
+    },
   ],
 };
 for (const [name, [status, request]] of Object.entries(refused)) {
@@ -195,25 +206,47 @@ t.test('what cannot be signed or written is not cosigned', async (t) => {
   t.equal((await witness.addCheckpoint(await genuine(0, 6))).status, 200, 'the next request is served');
 });
 
-t.test('a damaged memory is not taken for none', async (t) => {
-  const folder = t.testdir();
-  const { witness } = await openWitness(folder);
-  await witness.addCheckpoint(await genuine(0, 5));
+t.test('a damaged memory is not believed, nor taken for none', async (t) => {
+  const [folder, key] = [t.testdir(), makeCosigningKey()];
+  const { witness } = await openWitness(folder, { key });
+  await witness.addCheckpoint(await genuine(0, 20));
   const [name = ''] = readdirSync(folder);
-  for (const text of ['', 'noise', signNote('x', 'x\n1\n\n', [logKey])]) {
-    writeFileSync(join(folder, name), text);
-    await t.rejects(openWitness(folder), {
+  const text = readFileSync(join(folder, name), 'utf8');
+  for (const damaged of [
+    '',
+    'noise',
+    signNote('x', 'x\n1\n\n', [logKey]),
+    text.replace('\n20\n', '\n2\n'),
+    text.replace(/^— .*$/gm, '— x AAAAAAAA'),
+  ]) {
+    writeFileSync(join(folder, name), damaged);
+    await t.rejects(openWitness(folder, { key }), {
       constructor: OperatorError,
-      message: /is damaged: it is not a checkpoint of seal\.example\.com/,
+      message: /is damaged: it is not a signed checkpoint of seal\.example\.com/,
     });
   }
+  writeFileSync(join(folder, name), text);
+  const other = { name: origin, ...makeKey('ed25519', 'eu-1') };
+  for (const options of [{ key }, { key, keys: [other] }, { key: makeCosigningKey() }])
+    t.ok((await openWitness(folder, options)).held.get(origin), 'a new key of the log, or of the witness');
 });
 
-t.test('other signature lines do not disturb', async (t) => {
-  const { witness, key } = await openWitness(t.testdir());
+t.test('what strangers add is neither kept nor in the way', async (t) => {
+  const { witness, held, key } = await openWitness(t.testdir());
   const line = encodeSignatureLines([
     { name: 'x.example.com', keyId: Buffer.alloc(4), signature: Buffer.alloc(64) },
   ]);
-  const request = `${await genuine(0, 5)}${line}`;
+  const request = `${await genuine(0, 5)}${line.repeat(NOTE_SIGNATURES_MAX - 1)}`;
   t.ok(cosignedAt(key, request, await witness.addCheckpoint(request)));
+  t.strictSame(
+    held.get(origin)?.note.signatures.map(({ name }) => name),
+    [origin, key.cosigner.name],
+  );
+});
+
+t.test('a key that does not sign as it says cosigns nothing', async (t) => {
+  const [key, other] = [makeCosigningKey(), makeCosigningKey()];
+  const { witness, held } = await openWitness(t.testdir(), { key: { ...key, sign: other.sign } });
+  await t.rejects(witness.addCheckpoint(await genuine(0, 5)), BrokenInvariant);
+  t.equal(held.get(origin), undefined);
 });
