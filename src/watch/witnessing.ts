@@ -48,7 +48,10 @@ interface Member {
 interface Shown extends Submission {
   /** The signed note, with all lines of the log. */
   text: string;
-  /** Resolves once the quorum of the policy has cosigned it. */
+  /** With the lines of witnesses, and whether they are the quorum. */
+  cosigned?: CosignedCheckpoint;
+  isMet?: boolean;
+  /** Resolves once they are. */
   met: Promise<boolean>;
   meet(isMet: boolean): void;
 }
@@ -70,7 +73,7 @@ export class Witnessing implements Cosigners {
   readonly #members: Member[];
   #cosigned: CosignedCheckpoint | undefined;
   #witnessed: CosignedCheckpoint | undefined;
-  /** What was shown last. A batch that is not a part of the log yet is the newest checkpoint all the same. */
+  /** What was shown last: where it is announced, it is no part of the log yet, and nobody else is told of it. */
   #shown: Shown | undefined;
   #isAnnounced = false;
   #canCosign = true;
@@ -80,16 +83,12 @@ export class Witnessing implements Cosigners {
   #isClosed = false;
 
   /** Use {@link openWitnessing}. */
-  constructor(
-    options: WitnessingOptions,
-    members: Member[],
-    { cosigned, witnessed }: Omit<WitnessState, 'witnesses'>,
-  ) {
+  constructor(options: WitnessingOptions, members: Member[], known: WitnessState) {
     this.#options = options;
     this.#client = new WitnessClient(options.ca);
     this.#members = members;
-    this.#cosigned = cosigned;
-    this.#witnessed = witnessed;
+    this.#cosigned = known.cosigned;
+    this.#witnessed = known.witnessed;
     for (const { witness, record } of members)
       if (record.contradiction !== undefined) this.#raise(witness, record.contradiction.detail);
   }
@@ -154,6 +153,7 @@ export class Witnessing implements Cosigners {
 
   released(): void {
     this.#isAnnounced = false;
+    if (this.#shown !== undefined) this.#publish(this.#shown);
     this.#follow(this.#keep());
   }
 
@@ -269,17 +269,23 @@ export class Witnessing implements Cosigners {
     }
   }
 
-  /** A line of a checkpoint that is no longer the newest is of no use any more. */
   #take(shown: Shown, line: NoteSignature): void {
     const { policy } = this.#options;
     const { treeSize } = shown.checkpoint;
-    if (treeSize < (this.#cosigned?.treeSize ?? 0)) return;
-    this.#cosigned = { treeSize, checkpoint: addLine(shown.text, treeSize, this.#cosigned, line, policy) };
-    const note = parseNote(this.#cosigned.checkpoint);
+    const checkpoint = addLine(shown.text, treeSize, shown.cosigned ?? this.#cosigned, line, policy);
+    shown.cosigned = { treeSize, checkpoint };
+    const note = parseNote(checkpoint);
     const cosigners = note ? cosignaturesIn(note, policy.witnesses) : [];
-    if (!satisfiesPolicy(policy, new Set(cosigners.map(({ cosigner }) => cosigner.label)))) return;
-    this.#witnessed = this.#cosigned;
-    shown.meet(true);
+    shown.isMet = satisfiesPolicy(policy, new Set(cosigners.map(({ cosigner }) => cosigner.label)));
+    if (shown.isMet) shown.meet(true);
+    if (!this.#isAnnounced || shown !== this.#shown) this.#publish(shown);
+  }
+
+  /** What witnesses cosigned is the newest of the log, unless the log has grown since. */
+  #publish({ cosigned, isMet }: Shown): void {
+    if (cosigned === undefined || cosigned.treeSize < (this.#cosigned?.treeSize ?? 0)) return;
+    this.#cosigned = cosigned;
+    if (isMet) this.#witnessed = cosigned;
   }
 
   #raise({ label }: PolicyWitness, detail: string): void {
@@ -309,18 +315,12 @@ export class Witnessing implements Cosigners {
     );
   }
 
-  /**
-   * Makes durable what the witnesses said; of a batch that is not a part of the log yet, only that they hold it. If we stop before, they
-   * are asked again, and say what they hold.
-   */
+  /** Makes durable what the witnesses said. If we stop before, they are asked again, and say what they hold. */
   async #keep(): Promise<void> {
-    const { store } = this.#options;
-    const newest = { cosigned: this.#cosigned, witnessed: this.#witnessed };
-    const { cosigned, witnessed } = this.#isAnnounced ? await store.witnessing.get() : newest;
-    await store.witnessing.put({
+    await this.#options.store.witnessing.put({
       witnesses: Object.fromEntries(this.#members.map(({ vkey, record }) => [vkey, record])),
-      ...(cosigned && { cosigned }),
-      ...(witnessed && { witnessed }),
+      ...(this.#cosigned && { cosigned: this.#cosigned }),
+      ...(this.#witnessed && { witnessed: this.#witnessed }),
     });
   }
 }
@@ -328,19 +328,19 @@ export class Witnessing implements Cosigners {
 /** Takes up what was known of the witnesses of the policy. What was known of others is forgotten with the next write. */
 export async function openWitnessing(options: WitnessingOptions): Promise<Witnessing> {
   const { policy, store } = options;
-  const { witnesses, ...newest } = await store.witnessing.get();
+  const known = await store.witnessing.get();
   const members = policy.witnesses.map((witness): Member => {
     const vkey = encodeCosigner(witness);
     return {
       witness,
       vkey,
-      record: witnesses[vkey] ?? { treeSize: 0 },
+      record: known.witnesses[vkey] ?? { treeSize: 0 },
       answered: Promise.resolve(),
       spared: 0,
       from: 0,
     };
   });
-  return new Witnessing(options, members, newest);
+  return new Witnessing(options, members, known);
 }
 
 /** Twice as long each time that a witness asks to be spared. */
