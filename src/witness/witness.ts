@@ -154,7 +154,7 @@ export class Witness {
     const known = this.#linesOfLog(note, checkpoint.origin);
     await held.put(checkpoint.origin, encodeNote(note.text, [...known, line]));
     logger.info(
-      { event: 'cosigned', origin: checkpoint.origin, tree_size: checkpoint.treeSize, time },
+      { origin: checkpoint.origin, tree_size: checkpoint.treeSize, time },
       'a checkpoint was cosigned',
     );
     return { status: 200, body: encodeSignatureLines([line]) };
