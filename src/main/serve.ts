@@ -86,7 +86,17 @@ export async function serve(config: Config): Promise<void> {
   const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
   live.recordWith((object) => record('config.reload', object));
   const recorded = await store.trail.newest();
-  const epochSeal = new EpochSeal(store);
+  const supervision = new Supervision({
+    socket: notifySocket(),
+    watchdogMs: watchdogMs(),
+    status: () => `${sealer.waitingCount} jobs wait`,
+    logger,
+  });
+  parts.defer(() => supervision.close());
+  // Before this process appends or seals any audit record: what a forger cut off would be covered by it.
+  const epochSeal = new EpochSeal(store, (leaves) =>
+    supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
+  );
   await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
@@ -153,6 +163,7 @@ export async function serve(config: Config): Promise<void> {
       isForked: () => witnessing?.isForked === true,
       cosigners: config.witness.required ? witnessing : undefined,
       diskSpace,
+      requireRecord: (job) => epochSeal.requireRecord(job),
       ...config.sealing,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;
@@ -169,13 +180,6 @@ export async function serve(config: Config): Promise<void> {
   const documentRetentionMs = config.retention.documentMs;
   parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
   const webhooks = adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }));
-  const supervision = new Supervision({
-    socket: notifySocket(),
-    watchdogMs: watchdogMs(),
-    status: () => `${sealer.waitingCount} jobs wait`,
-    logger,
-  });
-  parts.defer(() => supervision.close());
   const document = {
     pool,
     documentBytesMax: config.limits.documentBytesMax,

@@ -20,7 +20,7 @@ import {
   parseAuditReference,
 } from '../manifest/auditRecord.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
-import { parseForm, sealedForms } from '../manifest/sealedForm.ts';
+import { sealedForms } from '../manifest/sealedForm.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
 import {
@@ -47,15 +47,29 @@ interface Kept extends EpochAct {
   entry: TrailEntry;
 }
 
+/** The newest leaf that seals an audit record, and the number of that record; only the number 0 where the log has none. */
+interface NewestSealed {
+  number: number;
+  leaf?: { index: number; job: Job };
+}
+
 const PAGE = 500;
 
 /**
  * Reads the epochs of a store, and holds them to the records that the log sealed. What is proven stays proven: a later call reads only the
- * records that are new. Every record of the trail is read, since a record that is missing shows in the one after it.
+ * records that are new. Every record of the trail is read, since each names the one before it: so the newest record that the log sealed
+ * proves all before it. That one is looked for once, from the end of the log back. What is sealed later must follow the records read here:
+ * see {@link requireRecord}.
  */
 export class EpochSeal {
   readonly #store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>;
+  readonly #onLeaves: ((leaves: number) => void) | undefined;
+  #newestSealed: NewestSealed | undefined;
   #last: TrailEntry | undefined;
+  /** Whether the trail, as far as it was read, has the newest record that the log sealed. */
+  #reachesEnd = false;
+  /** The records after the newest that the log had sealed, by the job of each. */
+  readonly #open = new Map<string, { number: number; digest: string }>();
   readonly #kept: Kept[] = [];
   #proven: ProvenEpochs | undefined;
   #batch: Batch | undefined;
@@ -63,8 +77,13 @@ export class EpochSeal {
   #tile: { tile: number; treeSize: number; hashes: Uint8Array } | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>) {
+  /** `onLeaves` is told again and again how many leaves were read to find the newest sealed record: some 15,000 a second. */
+  constructor(
+    store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>,
+    onLeaves?: (leaves: number) => void,
+  ) {
     this.#store = store;
+    this.#onLeaves = onLeaves;
   }
 
   /** The epochs as they are in the store, once they are proven. Costs next to nothing where they did not change. */
@@ -74,48 +93,56 @@ export class EpochSeal {
     return (await this.read()).epochs;
   }
 
+  /** The epochs of the store, and the records they follow from. Throws {@link EpochContradiction}. */
+  read(): Promise<ProvenEpochs> {
+    return this.#inTurn(async () => {
+      const { head, ...proven } = await this.#derive();
+      const { epochs, sealed } = proven;
+      requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
+      if (head !== undefined) requireSigned(head, epochs);
+      this.#proven = proven;
+      return proven;
+    });
+  }
+
   /**
-   * The epochs of the store, and the records they follow from. `toEnd`: also looks for sealed records that are missing at the end of the
-   * trail, which takes longer the older the newest sealed record is. That is always done where no record has the epochs, as that record
-   * could be the one that is missing. Throws {@link EpochContradiction}.
+   * The epochs as the sealed records have them, whatever list the store has. Undefined where no record has them. Throws
+   * {@link EpochContradiction} where the records contradict each other, or where the log has not sealed one of those that shape the list.
    */
-  read({ toEnd = false } = {}): Promise<ProvenEpochs> {
-    const result = this.#turn.then(() => this.#read(toEnd));
+  derived(): Promise<Epochs | undefined> {
+    return this.#inTurn(async () => {
+      const { epochs, sealed, head } = await this.#derive();
+      if (sealed.base === undefined) return undefined;
+      const [unsealed] = sealed.unsealed;
+      if (unsealed !== undefined)
+        throw new EpochContradiction(
+          `the log has not sealed audit record ${unsealed}, which changes the epochs: nobody can tell whether an administrator wrote it`,
+        );
+      const derived = { revision: epochs.revision, list: sealed.list.map(({ epoch }) => epoch) };
+      if (head !== undefined) requireSigned(head, derived);
+      return derived;
+    });
+  }
+
+  /**
+   * Must pass before a job of the audit trail is sealed. Otherwise somebody could have records sealed that do not follow those before
+   * them, and put these in their place. Throws {@link EpochContradiction}.
+   */
+  requireRecord(job: Job): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#open.has(job.id)) await this.#derive();
+      const record = this.#open.get(job.id);
+      if (record !== undefined && sealsRecord(job, record.number, record.digest)) return;
+      throw new EpochContradiction(
+        `${job.id} waits to seal ${job.customerReference}, but the trail has no such record to seal: somebody else put that job into the store, or altered the trail`,
+      );
+    });
+  }
+
+  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const result = this.#turn.then(act);
     this.#turn = result.catch(() => undefined); // its caller is told
     return result;
-  }
-
-  /**
-   * The epochs as the records have them, whatever list the store has. Undefined where no record has them. Throws
-   * {@link EpochContradiction} where the records contradict each other.
-   */
-  async derived(): Promise<Epochs | undefined> {
-    const { epochs, sealed, head } = await this.#derive();
-    if (sealed.base === undefined) return undefined;
-    const { logOrigin } = this.#store.identity;
-    const list = sealed.list.map(({ form, record }) => {
-      const epoch = parseForm(logOrigin, form);
-      if (epoch === undefined)
-        throw new EpochContradiction(`audit record ${record} has no epoch of this log`);
-      return epoch;
-    });
-    const derived = { revision: epochs.revision, list };
-    if (head !== undefined) {
-      requireSigned(head, derived);
-      await this.#requireEnd(head);
-    }
-    return derived;
-  }
-
-  async #read(toEnd: boolean): Promise<ProvenEpochs> {
-    const { epochs, sealed, head } = await this.#derive();
-    requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
-    if (head !== undefined) {
-      requireSigned(head, epochs);
-      if (toEnd || sealed.base === undefined) await this.#requireEnd(head);
-    }
-    this.#proven = { epochs, sealed };
-    return this.#proven;
   }
 
   /** What the store says of the epochs and what the records do, as of one moment. */
@@ -124,9 +151,11 @@ export class EpochSeal {
       const epochs = await this.#store.epochs.newest();
       const head = await openHead(this.#store);
       if (head !== undefined) await this.#prove(head.batch.treeSize - 1, head);
+      this.#newestSealed ??= await this.#findNewestSealed(head);
       await this.#readTrail();
       for (const kept of this.#kept) if (kept.after === undefined) await this.#seal(kept, head);
-      const sealed = deriveEpochs(this.#kept, head?.batch.sealedAt);
+      this.#requireEnd(this.#newestSealed);
+      const sealed = deriveEpochs(this.#store.identity.logOrigin, this.#kept, head?.batch.sealedAt);
       // Another process may change the epochs meanwhile.
       if ((await this.#store.epochs.newest()).revision === epochs.revision) return { epochs, sealed, head };
     }
@@ -147,6 +176,7 @@ export class EpochSeal {
             `audit record ${number} was not written after record ${number - 1}: one of the two was altered`,
           );
         if (isAboutEpochs(text)) this.#keep(entry);
+        this.#place(entry);
         this.#last = entry;
       }
       await nextTurn();
@@ -164,7 +194,7 @@ export class EpochSeal {
   async #seal(kept: Kept, head: Head | undefined): Promise<void> {
     const { number, jobId, text } = kept.entry;
     const record = await this.#store.jobs.get(jobId);
-    if (record === undefined || !sealsRecord(record.job, number, text))
+    if (record === undefined || !sealsRecord(record.job, number, auditDigest(text)))
       throw new EpochContradiction(`audit record ${number} is not what ${jobId} seals: it was altered`);
     const { outcome } = record;
     if (head === undefined || outcome?.kind !== 'sealed' || outcome.leafIndex >= head.batch.treeSize) return;
@@ -223,32 +253,54 @@ export class EpochSeal {
     return hashes;
   }
 
-  /** Records are sealed in their order: the newest that the log has must be in the trail, and then every earlier one is. */
-  async #requireEnd(head: Head): Promise<void> {
-    for (let index = head.batch.treeSize - 1; index >= 0; index--) {
+  /** From the end of the log back: the daemon seals records in their order. */
+  async #findNewestSealed(head: Head | undefined): Promise<NewestSealed> {
+    const treeSize = head?.batch.treeSize ?? 0;
+    for (let index = treeSize - 1; head !== undefined && index >= 0; index--) {
       const { job } = await this.#prove(index, head);
-      if (index % PAGE === 0) await nextTurn();
-      if (job.source !== 'audit') continue;
-      const number = parseAuditReference(job.customerReference) ?? 0;
-      const entry = await this.#store.trail.entry(number);
-      if (entry !== undefined && sealsRecord(job, number, entry.text)) return;
-      throw new EpochContradiction(
-        `leaf ${index} of the log is audit record ${number}, which the trail does not have: the end of the trail was cut`,
-      );
+      if (job.source === 'audit')
+        return { number: parseAuditReference(job.customerReference) ?? 0, leaf: { index, job } };
+      if (index % PAGE !== 0) continue;
+      this.#onLeaves?.(treeSize - index);
+      await nextTurn();
     }
+    return { number: 0 };
+  }
+
+  /** Remembers what a record is to the newest one that the log sealed. */
+  #place({ number, jobId, text }: TrailEntry): void {
+    const newest = this.#newestSealed;
+    if (newest === undefined || number < newest.number) return;
+    if (number > newest.number) this.#open.set(jobId, { number, digest: auditDigest(text) });
+    else
+      this.#reachesEnd = newest.leaf !== undefined && sealsRecord(newest.leaf.job, number, auditDigest(text));
+  }
+
+  /** The newest record that the log sealed must be in the trail, with everything before it, and all of that must be sealed. */
+  #requireEnd({ number, leaf }: NewestSealed): void {
+    if (leaf === undefined) return;
+    if (!this.#reachesEnd)
+      throw new EpochContradiction(
+        `leaf ${leaf.index} of the log is audit record ${number}, which the trail does not have: the end of the trail was cut`,
+      );
+    const unsealed = this.#kept.find(({ record, after }) => after === undefined && record.number <= number);
+    if (unsealed !== undefined)
+      throw new EpochContradiction(
+        `audit record ${unsealed.record.number} is not sealed, but record ${number} is: the job of one of the two was altered`,
+      );
   }
 }
 
 /**
- * {@link EpochSeal.read} to the end, for a report: whether the epochs are sealed, what contradicts them, and which
- * records are void, in lines. Throws OperatorError
- * where that cannot be told, since the log itself is damaged.
+ * {@link EpochSeal.read} for a report: whether the epochs are sealed, what contradicts them, and which records are void, in lines. Throws
+ * OperatorError where that cannot be told, since the log itself is damaged.
  */
 export async function examineEpochs(
   store: ConstructorParameters<typeof EpochSeal>[0],
+  epochSeal = new EpochSeal(store),
 ): Promise<{ isSealed?: boolean; problems: string[]; void: string[] }> {
   try {
-    const { sealed } = await new EpochSeal(store).read({ toEnd: true });
+    const { sealed } = await epochSeal.read();
     return { isSealed: sealed.base !== undefined, problems: [], void: sealed.void };
   } catch (error) {
     if (!(error instanceof EpochContradiction || error instanceof BrokenInvariant)) throw error;
@@ -287,14 +339,14 @@ function requireSigned({ batch, checkpoint: { origin } }: Head, epochs: Epochs):
   );
 }
 
-/** Whether a job seals the text of this record, and nobody but the service asked for it. */
-function sealsRecord(job: Job, number: number, text: string): boolean {
+/** Whether a job seals the record with that number and digest, and nobody but the service asked for it. */
+export function sealsRecord(job: Job, number: number, digest: string): boolean {
   return (
     job.source === 'audit' &&
     job.clientId === AUDIT_CLIENT &&
     job.customerReference === auditReference(number) &&
     isReceived(job) &&
-    job.content.document.sha256 === auditDigest(text)
+    job.content.document.sha256 === digest
   );
 }
 

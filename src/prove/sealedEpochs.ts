@@ -1,7 +1,15 @@
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
+import type { Epoch } from '../log/epochs.ts';
 import type { AuditRecord } from '../manifest/auditRecord.ts';
-import { FORM_MEMBERS, readForm, readForms, type SealedForm, sealedForm } from '../manifest/sealedForm.ts';
+import {
+  FORM_MEMBERS,
+  parseForm,
+  readForm,
+  readForms,
+  type SealedForm,
+  sealedForm,
+} from '../manifest/sealedForm.ts';
 import type { TrustedLog } from '../manifest/trustFile.ts';
 
 /** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
@@ -17,6 +25,7 @@ export interface EpochAct {
 /** An epoch as the records have it. */
 export interface SealedEpoch {
   form: SealedForm;
+  epoch: Epoch;
   /** The number of the record that says what the epoch is. */
   record: number;
   /** Whether that record is sealed. */
@@ -33,6 +42,8 @@ export interface SealedEpochs {
   list: SealedEpoch[];
   /** Records after the base that came too late, or do not fit: they change nothing. In words. */
   void: string[];
+  /** The numbers of records that shape the list and that the log has not sealed: anybody who can write to the store can have written them. */
+  unsealed: number[];
   /** Of records of earlier versions, which name keys without their value, and only before the base. */
   named: NamedEpoch[];
 }
@@ -60,17 +71,21 @@ export class EpochContradiction extends OperatorError {
 }
 
 /**
- * The epochs of a log, from its records in their order. An epoch can be planned or cancelled only before it begins: no record changes what
+ * The epochs of the log with that origin, from its records in their order. An epoch can be planned or cancelled only before it begins: no record changes what
  * an earlier receipt is judged by. So an epoch begins after the last batch before its record; with a record that is not sealed yet, after
  * the newest batch, at `headSealedAt`. A record that breaks a rule is void: otherwise one forged record would end the log. Throws
  * {@link EpochContradiction} for such a record that the list would start from.
  */
-export function deriveEpochs(acts: readonly EpochAct[], headSealedAt = -Infinity): SealedEpochs {
-  const found: SealedEpochs = { list: [], named: [], void: [] };
+export function deriveEpochs(
+  origin: string,
+  acts: readonly EpochAct[],
+  headSealedAt = -Infinity,
+): SealedEpochs {
+  const found: SealedEpochs = { list: [], named: [], void: [], unsealed: [] };
   for (const act of acts) {
     const { record, after = headSealedAt } = act;
     try {
-      apply(found, act, after);
+      apply(found, origin, act, after);
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
       const name = `audit record ${record.number} (${record.act})`;
@@ -84,24 +99,28 @@ export function deriveEpochs(acts: readonly EpochAct[], headSealedAt = -Infinity
 /** Why a record does not fit to those before it. */
 class Misfit extends Error {}
 
-function apply(found: SealedEpochs, { record, after: sealed }: EpochAct, after: number): void {
+function apply(
+  found: SealedEpochs,
+  origin: string,
+  { record, after: sealed }: EpochAct,
+  after: number,
+): void {
   const { number, act, object, at } = record;
   const { list } = found;
   const form = readForm(object);
-  const entry = (form: SealedForm, isBegun: boolean): SealedEpoch => ({
-    form,
-    record: number,
-    isSealed: sealed !== undefined,
-    isBegun,
-  });
+  const entry = (form: SealedForm, isBegun: boolean): SealedEpoch => {
+    const epoch = parseForm(origin, form);
+    if (epoch === undefined) throw new Misfit('what it says is no epoch of this log');
+    return { form, epoch, record: number, isSealed: sealed !== undefined, isBegun };
+  };
   if (act === 'epoch.adopt') {
     if (found.base !== undefined)
       throw new Misfit(`record ${found.base} says already what the epochs are, and that counts`);
     const forms = readForms(object);
     if (forms === undefined) throw new Misfit('it does not say what the epochs are');
     requireNamed(found.named, forms);
-    found.base = number;
     list.push(...forms.map((form) => entry(form, form.from <= at)));
+    found.base = number;
   } else if (act === 'log.create' && number !== 1) {
     throw new Misfit('a log is created by the first record');
   } else if (found.base === undefined && (form === undefined || act !== 'log.create')) {
@@ -118,8 +137,8 @@ function apply(found: SealedEpochs, { record, after: sealed }: EpochAct, after: 
         `the epoch begins at ${form.from}, but the log has a batch of ${toRfc3339(after)} already, from before the record was sealed`,
       );
     if (act === 'log.create') {
-      found.base = number;
       list.push(entry(form, true));
+      found.base = number;
     } else if (act === 'epoch.plan') {
       const last = list.at(-1)?.form.from ?? '';
       if (form.from <= last) throw new Misfit(`the epoch begins at ${form.from}, before the one of ${last}`);
@@ -129,6 +148,7 @@ function apply(found: SealedEpochs, { record, after: sealed }: EpochAct, after: 
       list.pop();
     }
   }
+  if (sealed === undefined && found.base !== undefined && act !== 'epoch.begin') found.unsealed.push(number);
 }
 
 function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts epoch {

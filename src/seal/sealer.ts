@@ -24,6 +24,8 @@ import { Pipeline, type PipelineOptions } from './pipeline.ts';
 export interface SealerOptions extends PipelineOptions {
   signing: PipelineOptions['signing'] & Prerequisites['signing'];
   timestamping?: NonNullable<PipelineOptions['timestamping']> & NonNullable<Prerequisites['timestamping']>;
+  /** Throws OperatorError for a job that seals no record of the audit trail, or one that does not follow the records that the log sealed. */
+  requireRecord(job: Job): Promise<void>;
   /** The disk of the store. Absent: nobody looks at it. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
@@ -122,11 +124,13 @@ export class Sealer {
     this.#add(new Pending(job, 'queued', acceptance));
   }
 
-  /** Queues a job that another process made durable, unless it is known here or has an outcome. */
+  /** Queues the job of an audit record that any process made durable, unless it is known here or has an outcome. Throws OperatorError. */
   async adopt(jobId: string): Promise<void> {
     if (this.#pending.get(jobId) !== undefined) return;
     const record = await this.#options.store.jobs.get(jobId);
-    if (record !== undefined && record.outcome === undefined) this.#add(new Pending(record.job, 'queued'));
+    if (record === undefined || record.outcome !== undefined) return;
+    await this.#options.requireRecord(record.job);
+    this.#add(new Pending(record.job, 'queued'));
   }
 
   /** The document of a pending job is being hashed. */
@@ -325,7 +329,8 @@ function isGivenUp({ job }: Pending): boolean {
 
 /**
  * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
- * disagree: the store is damaged, and another signature would hide that.
+ * disagree: the store is damaged, and another signature would hide that. It throws OperatorError also for a waiting job of the audit trail
+ * that is not to be sealed: see {@link SealerOptions.requireRecord}.
  */
 export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const { store } = options;
@@ -340,6 +345,7 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
     );
   }
   const waiting = await store.jobs.waiting(Number.MAX_SAFE_INTEGER);
+  for (const job of waiting) if (job.source === 'audit') await options.requireRecord(job);
   const announced = await store.log.announced();
   const shown = new Set(announced?.jobIds);
   const sealer = new Sealer(

@@ -13,22 +13,33 @@ export interface SupervisionOptions {
 
 /** The status line is kept fresh without a watchdog too. */
 const STATUS_INTERVAL_MS = 10_000;
+/** The service manager may wait this long for the next word of a long start: some words can be late. */
+const EXTENSION_US = 12 * STATUS_INTERVAL_MS * 1000;
 /** sd_watchdog_enabled(3) asks for half of the time at most. */
 const WATCHDOG_SHARE = 3;
 
 /**
- * Sends the states of sd_notify(3) to the service manager: READY, STATUS, WATCHDOG, STOPPING. The event loop feeds
+ * Sends the states of sd_notify(3) to the service manager: EXTEND_TIMEOUT_USEC, READY, STATUS, WATCHDOG, STOPPING. The event loop feeds
  * the watchdog, so a loop that hangs starves it. Does nothing without a service manager.
  */
 export class Supervision {
   readonly #options: SupervisionOptions;
   readonly #addon: Pick<DatagramAddon, 'notify'> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #toldAt = performance.now();
 
   /** Throws if there is a service manager and the add-on was not built: the service manager would wait in vain. */
   constructor(options: SupervisionOptions) {
     this.#options = options;
     if (options.socket !== undefined) this.#addon = openDatagramAddon();
+  }
+
+  /** A step of the start takes long. To be called again and again; tells the log and the service manager now and then. */
+  starting(status: string): void {
+    if (performance.now() - this.#toldAt < STATUS_INTERVAL_MS) return;
+    this.#toldAt = performance.now();
+    this.#options.logger.info(`still starting: ${status}`);
+    this.#tell(`EXTEND_TIMEOUT_USEC=${EXTENSION_US}`, status);
   }
 
   /** From now on requests are answered and the watchdog is fed. */

@@ -57,6 +57,7 @@ const sealer = await openSealer({
   store,
   signing,
   timestamping,
+  requireRecord: async () => undefined,
   queueJobsMax: 50_000,
   batchJobsMax: 4096,
   giveUpAfterMs: 86_400_000,

@@ -3,11 +3,13 @@ import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { encodeTrust, parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord, parseRecord } from '../../src/store/lmdb/records.ts';
 import { Client } from '../support/client.ts';
@@ -146,9 +148,42 @@ t.test('the records are cut off where the second epoch was planned', async (t) =
   });
   await refusesAll(
     t,
-    /the newest checkpoint, of size \d+, is not signed as the epoch from \S+ on requires: signed by 1 key/,
+    /leaf \d+ of the log is audit record \d+, which the trail does not have: the end of the trail was cut/,
   );
   t.match(await run('epochs', 'repair'), { status: 1 }, 'nothing is left to repair it from');
+});
+
+t.test('other records wait where the end of the trail was cut off', async (t) => {
+  const [, plan] = await records();
+  await forge(t, (databases) => {
+    change(databases, (list) => list.slice(0, 1));
+    for (const key of [...databases.trail.getKeys({ start: counterKey(plan?.number ?? 0) })])
+      databases.trail.remove(Buffer.from(key));
+  });
+  const store = await openStore({ path: storeDir });
+  for (let number = 0; number < 20; number++)
+    await store.trail.append(actOfProcess('command', 'key.issue', { key: `key_${number}` }));
+  await store.close();
+  await refusesAll(
+    t,
+    /leaf \d+ of the log is audit record \d+, which the trail does not have: the end of the trail was cut/,
+  );
+});
+
+t.test('the job of a forged record waits while the true trail is there', async (t) => {
+  const [, plan] = await records();
+  await forge(t, ({ trail, jobs, waiting }) => {
+    const [jobId] = parseRecord<[string]>(trail.getBinary(counterKey(plan?.number ?? 0)) ?? Buffer.alloc(0));
+    const key = jobKey(jobId) ?? Buffer.alloc(0);
+    const own = jobKey(newJobId()) ?? Buffer.alloc(0);
+    jobs.put(own, jobs.getBinary(key) ?? Buffer.alloc(0));
+    waiting.put(own, Buffer.alloc(0));
+  });
+  const daemon = await sandbox.pdfseald();
+  t.match(daemon, {
+    status: 1,
+    stderr: /job_\w+ waits to seal audit\/\d+, but the trail has no such record to seal/,
+  });
 });
 
 t.test('a forged trust file does not agree with the records that an auditor keeps', async (t) => {

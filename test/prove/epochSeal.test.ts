@@ -2,7 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { isReceived, type ReceivedJob } from '../../src/job/job.ts';
+import { isReceived, type Job, type ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, loadEdge, rootOf } from '../../src/log/tree.ts';
@@ -16,6 +16,7 @@ import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeJob, encodeRecord, parseJob, parseRecord } from '../../src/store/lmdb/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
+import type { TrailEntry } from '../../src/store/trail.ts';
 import { firstEpoch, makeKey, signNote, type TestKey } from '../support/sealing.ts';
 import { tamper } from '../support/wholeStore.ts';
 
@@ -29,6 +30,7 @@ const publicHalf = ({ privateKey: _, ...key }: TestKey) => key;
 const first = firstEpoch([publicHalf(eu), publicHalf(us)], { from: BEGIN });
 const second: Epoch = { ...first, from: hours(10), quorum: { needed: 2 } };
 const third: Epoch = { ...first, from: hours(20), keys: firstEpoch([publicHalf(us)]).keys };
+const rotated: Epoch = { ...first, from: hours(10), keys: firstEpoch([attackersKey, publicHalf(us)]).keys };
 const mine: Epoch = { ...first, keys: firstEpoch([attackersKey]).keys };
 
 /** Seals everything that waits, as a daemon does. */
@@ -95,10 +97,24 @@ async function makeLog(path: string, isOld = false): Promise<void> {
   await store.close();
 }
 
+/** One of the two keys was replaced, and one signature is enough: also the old keys could have signed the newest checkpoint. */
+async function makeRotatedLog(path: string): Promise<void> {
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: BEGIN };
+  await createStore({ path, identity, epoch: first, act: act('log.create', first) });
+  const store = await openStore({ path });
+  const edge = await seal(store, hours(1), [eu, us], emptyEdge());
+  await store.epochs.change([first, rotated], 0, act('epoch.plan', rotated));
+  const planned = await seal(store, hours(5), [eu, us], edge);
+  await store.trail.append(act('epoch.begin', rotated));
+  await seal(store, hours(11), [us], planned);
+  await store.close();
+}
+
 const dir = t.testdir();
-const [good, old] = [join(dir, 'good'), join(dir, 'old')];
+const [good, old, quorumOfOne] = [join(dir, 'good'), join(dir, 'old'), join(dir, 'quorum-of-one')];
 await makeLog(good);
 await makeLog(old, true);
+await makeRotatedLog(quorumOfOne);
 let copies = 0;
 
 function copyOf(path: string): string {
@@ -131,7 +147,7 @@ t.test('a log whose epochs are sealed', async (t) => {
   t.equal(await examine(good), 'sealed');
   const store = await openStore({ path: good, readOnly: true });
   const seal = new EpochSeal(store);
-  const { epochs, sealed } = await seal.read({ toEnd: true });
+  const { epochs, sealed } = await seal.read();
   t.strictSame(epochs.list, [first, second, third]);
   t.match(sealed, {
     base: 1,
@@ -316,6 +332,99 @@ t.test('an epoch in the past, planned by a record that a daemon seals, has no ef
     /\nepoch 3: from: .*\nepoch 4: the store has it .*\naudit record 7 .*has no effect: /s,
   );
   t.strictSame((await new EpochSeal(store).derived())?.list, [first, second, third]);
+  await store.close();
+});
+
+/** Removes records from the end of the trail on, and the epochs that they planned. */
+function cut(databases: Databases, from: number): void {
+  setEpochs(databases, [first]);
+  for (let number = newestRecord(databases); number >= from; number--)
+    databases.trail.remove(counterKey(number));
+}
+
+t.test(
+  'records cut off the end are noticed at the start, also where others are put in their place',
+  async (t) => {
+    t.equal(await examine(quorumOfOne), 'sealed');
+    const message =
+      /^leaf 2 of the log is audit record 3, which the trail does not have: the end of the trail was cut/;
+    const path = copyOf(quorumOfOne);
+    await tamper(path, (databases) => cut(databases, 2));
+    const store = await openStore({ path });
+    for (let added = 0; added < 3; added++) {
+      await t.rejects(new EpochSeal(store).read(), { message }, `${added} records put in`);
+      await store.trail.append(otherAct());
+    }
+    const [, forged] = await store.trail.entries(0, 2);
+    const job = (await store.jobs.get(forged?.jobId ?? ''))?.job;
+    await t.rejects(new EpochSeal(store).requireRecord(job as Job), { message }, 'nor are these sealed');
+    await store.close();
+  },
+);
+
+t.test('a job that does not seal a record of the trail in its place is not to be sealed', async (t) => {
+  // The forged records, with their jobs, wait in the true store, and in the true trail there is nothing of them.
+  const path = copyOf(quorumOfOne);
+  const forgery = copyOf(quorumOfOne);
+  await tamper(forgery, (databases) => cut(databases, 2));
+  const forging = await openStore({ path: forgery });
+  await forging.trail.append(otherAct());
+  const [forged] = await forging.trail.entries(1, 1);
+  const own = (await forging.jobs.get(forged?.jobId ?? ''))?.job as ReceivedJob;
+  await forging.close();
+
+  const store = await openStore({ path });
+  const seal = new EpochSeal(store);
+  await seal.read();
+  await t.rejects(seal.requireRecord(own), {
+    code: 'epochs_contradicted',
+    message: /^job_\w+ waits to seal audit\/2, but the trail has no such record to seal/,
+  });
+  const sealedJob = async (number: number) =>
+    (await store.jobs.get((await store.trail.entry(number))?.jobId ?? ''))?.job as ReceivedJob;
+  await t.rejects(seal.requireRecord(await sealedJob(3)), { code: 'epochs_contradicted' }, 'nor once more');
+  await store.trail.append(otherAct());
+  await seal.requireRecord(await sealedJob(4));
+  await new EpochSeal(store).requireRecord(await sealedJob(4));
+  const { content } = own;
+  await t.rejects(seal.requireRecord({ ...(await sealedJob(4)), content }), { code: 'epochs_contradicted' });
+
+  // While the daemon runs, somebody puts other records into the trail.
+  const { trail, ...others } = store;
+  const watched = new EpochSeal({
+    ...others,
+    trail: { ...trail, entries: async (after, limit) => (await trail.entries(after, limit)).map(altered) },
+  } as Store);
+  let isAltered = false;
+  const altered = (entry: TrailEntry) =>
+    isAltered && entry.number === 5 ? { ...entry, text: forged?.text ?? '' } : entry;
+  await watched.read();
+  isAltered = true;
+  await store.trail.append(otherAct());
+  await t.rejects(watched.requireRecord(await sealedJob(5)), {
+    message: /^audit record 5 was not written after record 4/,
+  });
+  await store.close();
+});
+
+t.test('a record that the log sealed cannot pass for one that it did not seal', async (t) => {
+  const path = copyOf(quorumOfOne);
+  await tamper(path, (databases) => {
+    setEpochs(databases, [first]);
+    databases.outcomes.remove(jobKey(entryIn(databases, 2)[0]) ?? Buffer.alloc(0));
+  });
+  t.match(await examine(path), /^audit record 2 is not sealed, but record 3 is: /);
+});
+
+t.test('a list is put back by sealed records only', async (t) => {
+  const path = copyOf(quorumOfOne);
+  const store = await openStore({ path });
+  const own = { ...mine, from: hours(20) };
+  t.ok(await store.epochs.change([first, rotated, own], 1, act('epoch.plan', own)));
+  await t.rejects(new EpochSeal(store).derived(), {
+    code: 'epochs_contradicted',
+    message: /^the log has not sealed audit record 4, which changes the epochs/,
+  });
   await store.close();
 });
 

@@ -62,12 +62,12 @@ const history = [create, planSecond, beginSecond, planThird];
 const HEAD = hours(13);
 
 function judge(list: readonly Epoch[], acts: readonly EpochAct[] = history, head = HEAD): void {
-  requireStored(sealedForms(ORIGIN, list), deriveEpochs(acts, head));
+  requireStored(sealedForms(ORIGIN, list), deriveEpochs(ORIGIN, acts, head));
 }
 
 t.test('the list follows from the records', async (t) => {
   judge(stored);
-  const { base, list } = deriveEpochs(history, HEAD);
+  const { base, list } = deriveEpochs(ORIGIN, history, HEAD);
   t.equal(base, 1);
   t.strictSame(
     list.map(({ record, isSealed, isBegun }) => [record, isSealed, isBegun]),
@@ -81,14 +81,18 @@ t.test('the list follows from the records', async (t) => {
     list.map(({ form }) => ({ ...form, until: null })),
     stored.map((epoch) => sealedForms(ORIGIN, [epoch])[0]),
   );
-  t.strictSame(deriveEpochs([]), { list: [], named: [], void: [] });
+  t.strictSame(deriveEpochs(ORIGIN, []), { list: [], named: [], void: [], unsealed: [] });
 });
 
 t.test('a planned epoch can be cancelled, and planned again', async (t) => {
   const cancel = act(8, 'epoch.cancel', third, 13);
   judge([first, second], [...history, cancel]);
   judge(stored, [...history, cancel, act(9, 'epoch.plan', third)]);
-  t.equal(deriveEpochs([...history, act(8, 'epoch.cancel', third)], HEAD).list.length, 2, 'not sealed yet');
+  t.equal(
+    deriveEpochs(ORIGIN, [...history, act(8, 'epoch.cancel', third)], HEAD).list.length,
+    2,
+    'not sealed yet',
+  );
 });
 
 t.test(
@@ -96,7 +100,7 @@ t.test(
   async (t) => {
     judge(stored, [create, planSecond, beginSecond, act(7, 'epoch.plan', third)], hours(19));
     t.equal(
-      deriveEpochs([create, planSecond, act(7, 'epoch.plan', third)], hours(19)).list[2]?.isSealed,
+      deriveEpochs(ORIGIN, [create, planSecond, act(7, 'epoch.plan', third)], hours(19)).list[2]?.isSealed,
       false,
     );
   },
@@ -247,6 +251,23 @@ const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
     [create, act(4, 'epoch.plan', { from: new Date(second.from).toISOString(), keys: ['eu/log'] }, 8)],
     /does not say what the epoch is/,
   ],
+  'a plan with a quorum that nobody can read': [
+    [
+      ...history,
+      act(8, 'epoch.plan', { ...epochObject(ORIGIN, { ...third, from: hours(25) }), quorum: 'x' }),
+    ],
+    /^audit record 8 \(epoch\.plan\) has no effect: what it says is no epoch of this log/,
+  ],
+  'a plan with a key that nobody can read': [
+    [
+      ...history,
+      act(8, 'epoch.plan', {
+        ...epochObject(ORIGIN, { ...third, from: hours(25) }),
+        verifier_keys: ['junk'],
+      }),
+    ],
+    /^audit record 8 \(epoch\.plan\) has no effect: what it says is no epoch of this log/,
+  ],
   'a list that does not say what the epochs are': [
     [act(4, 'epoch.adopt', { epochs: 1 }, 8)],
     /does not say what the epochs are/,
@@ -255,11 +276,11 @@ const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
 for (const [name, [acts, message]] of Object.entries(forgedTrails))
   t.test(`without effect, or refused where it is what the list starts from: ${name}`, async (t) => {
     if (acts[0] !== create) {
-      t.throws(() => deriveEpochs(acts, HEAD), { message, code: 'epochs_contradicted' });
+      t.throws(() => deriveEpochs(ORIGIN, acts, HEAD), { message, code: 'epochs_contradicted' });
       return;
     }
-    const found = deriveEpochs(acts, HEAD);
-    t.strictSame({ ...found, void: [] }, deriveEpochs(acts.slice(0, -1), HEAD));
+    const found = deriveEpochs(ORIGIN, acts, HEAD);
+    t.strictSame({ ...found, void: [] }, deriveEpochs(ORIGIN, acts.slice(0, -1), HEAD));
     t.equal(found.void.length, 1);
     t.match(found.void[0], message);
   });
@@ -288,10 +309,10 @@ function old({ record, ...sealing }: EpochAct): EpochAct {
 t.test('a log of an earlier version: its list is sealed once, as it was found', async (t) => {
   const before = [old(create), old(planSecond), old(planThird)];
   judge(stored, before);
-  t.equal(deriveEpochs(before).base, undefined);
+  t.equal(deriveEpochs(ORIGIN, before).base, undefined);
   const adopt = (list: readonly Epoch[]) => act(9, 'epoch.adopt', encodeForms(sealedForms(ORIGIN, list)), 18);
   judge(stored, [...before, adopt(stored)], hours(19));
-  const { base, list } = deriveEpochs([...before, adopt(stored)], hours(19));
+  const { base, list } = deriveEpochs(ORIGIN, [...before, adopt(stored)], hours(19));
   t.equal(base, 9);
   t.strictSame(
     list.map(({ isBegun }) => isBegun),
@@ -315,7 +336,7 @@ t.test('a log of an earlier version: its list is sealed once, as it was found', 
   ] as const) {
     t.throws(() => judge(list, cancelled), { message });
     t.throws(
-      () => deriveEpochs([...cancelled, adopt(list)], HEAD),
+      () => deriveEpochs(ORIGIN, [...cancelled, adopt(list)], HEAD),
       { message },
       'nor is such a list taken over',
     );
@@ -326,7 +347,7 @@ t.test('a log of an earlier version: its list is sealed once, as it was found', 
 });
 
 t.test('a trust file is held to the records as well', async (t) => {
-  const sealed = deriveEpochs(history, HEAD);
+  const sealed = deriveEpochs(ORIGIN, history, HEAD);
   const trusted: TrustedEpoch[] = stored.map(({ from, roots: _, ...epoch }, index) => ({
     ...epoch,
     notBefore: from,
@@ -350,7 +371,7 @@ t.test('a trust file is held to the records as well', async (t) => {
   t.match(differences({ ...one, keys: one.keys.map((key) => ({ ...key, ...attacker })) }), /verifier_keys/);
   const own: TrustedEpoch = { ...one, quorum: { needed: 1 } };
   t.strictSame(
-    trustDifferences({ origin: ORIGIN, environment: 'env_test', epochs: [own] }, deriveEpochs([])),
+    trustDifferences({ origin: ORIGIN, environment: 'env_test', epochs: [own] }, deriveEpochs(ORIGIN, [])),
     [],
   );
 });
@@ -372,7 +393,7 @@ t.test(
     fc.assert(
       fc.property(acts, (later) => {
         const all = later.map(([name, object, after], index) => act(index + 2, name, object, after));
-        const { base, list } = deriveEpochs([create, ...all], HEAD);
+        const { base, list } = deriveEpochs(ORIGIN, [create, ...all], HEAD);
         const begins = list.map(({ form }) => form.from);
         const isSound = base === 1 && list[0]?.form.from === new Date(BEGIN).toISOString();
         return isSound && JSON.stringify(begins) === JSON.stringify(begins.toSorted());
@@ -413,7 +434,7 @@ t.test('a list is read whole or not at all', async (t) => {
     { ...forms, epoch_3_until: '2027-01-01T00:00:00.000Z' },
     { ...forms, epoch_1_from: '2027-01-01T00:00:00.000Z' },
   ])
-    t.throws(() => deriveEpochs([act(2, 'epoch.adopt', object)]), {
+    t.throws(() => deriveEpochs(ORIGIN, [act(2, 'epoch.adopt', object)]), {
       message: /does not say what the epochs are/,
     });
 });

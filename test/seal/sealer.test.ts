@@ -40,6 +40,7 @@ async function makeHouse(t: Test) {
     const sealer = await openSealer({
       store,
       signing,
+      requireRecord: async () => undefined,
       queueJobsMax: 1000,
       batchJobsMax: 100,
       giveUpAfterMs: 3_600_000,

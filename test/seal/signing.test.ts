@@ -43,6 +43,7 @@ async function makeHouse(t: Test, change: Partial<Epoch> = {}) {
   const seal = async (options: Partial<SealerOptions> & Pick<SealerOptions, 'signing'>) => {
     const sealer = await openSealer({
       store,
+      requireRecord: async () => undefined,
       queueJobsMax: 100,
       batchJobsMax: 100,
       giveUpAfterMs: 3_600_000,

@@ -83,6 +83,7 @@ async function makeHouse(t: Test) {
       store,
       signing: await site.openSigning(store),
       timestamping: await open(options),
+      requireRecord: async () => undefined,
       queueJobsMax: 100,
       batchJobsMax: 100,
       giveUpAfterMs: 3_600_000,

@@ -94,6 +94,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const sealer = await openSealer({
     store,
     signing: partitions,
+    requireRecord: async () => undefined,
     queueJobsMax: 1000,
     batchJobsMax: 64,
     giveUpAfterMs: 3_600_000,

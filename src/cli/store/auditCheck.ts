@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { sha256, sha512 } from '../../base/crypto.ts';
-import { isReceived, type JobRecord } from '../../job/job.ts';
+import type { JobRecord } from '../../job/job.ts';
 import {
   type AuditRecord,
   auditDigest,
@@ -12,6 +12,7 @@ import {
 } from '../../manifest/auditRecord.ts';
 import { environmentId } from '../../manifest/manifest.ts';
 import { parseReceipt } from '../../manifest/received.ts';
+import { sealsRecord } from '../../prove/epochSeal.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import {
   parseReceiptJson,
@@ -20,7 +21,7 @@ import {
   type VerifierInput,
 } from '../../prove/verify.ts';
 import type { Store } from '../../store/store.ts';
-import { AUDIT_CLIENT, type TrailEntry } from '../../store/trail.ts';
+import type { TrailEntry } from '../../store/trail.ts';
 import { readTextFile, unusable } from '../files.ts';
 
 /** A record as it is kept somewhere, with what seals it. */
@@ -95,13 +96,8 @@ function problemOfJob(
 ): string | undefined {
   if (record === undefined) return `${jobId}, which seals it, is not in the store`;
   const { job, outcome } = record;
-  const isItsOwn =
-    job.source === 'audit' &&
-    job.clientId === AUDIT_CLIENT &&
-    job.customerReference === auditReference(number) &&
-    isReceived(job) &&
-    job.content.document.sha256 === auditDigest(text);
-  if (!isItsOwn) return `${jobId} does not seal this record but something else`;
+  if (!sealsRecord(job, number, auditDigest(text)))
+    return `${jobId} does not seal this record but something else`;
   return outcome?.kind === 'failed' ? `${jobId}, which seals it, failed` : undefined;
 }
 

@@ -145,7 +145,7 @@ interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
 async function plan({ config: file, json, ...options }: PlanOptions): Promise<void> {
   const config = loadConfig(file);
   await withStore(file, 'write', async (store) => {
-    const { epochs: before } = await new EpochSeal(store).read({ toEnd: true });
+    const { epochs: before } = await new EpochSeal(store).read();
     const inForce = assertPlannable(before, options.from);
     const suffix = options.suffix ?? `e${before.list.length + 1}`;
     const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
@@ -169,7 +169,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
 
 async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
-    const { epochs: before } = await new EpochSeal(store).read({ toEnd: true });
+    const { epochs: before } = await new EpochSeal(store).read();
     const coming = comingAt(before, systemClock());
     if (coming === undefined) throw new OperatorError('no epoch is planned');
     assertAhead(coming.from, undefined);

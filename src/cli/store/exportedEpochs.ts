@@ -30,10 +30,11 @@ export function exportedEpochProblems(folder: string, trust: TrustFile): string[
     acts.push(act);
     if (sealedAt !== undefined) sealedAts.push({ act, sealedAt });
   }
+  if (origin === undefined) return []; // nothing is sealed, so nobody knows of which log the records are
   const ordered = [...times].sort((a, b) => a - b);
   for (const { act, sealedAt } of sealedAts) act.after = ordered[ordered.indexOf(sealedAt) - 1] ?? -Infinity;
   try {
-    const sealed = deriveEpochs(acts, ordered.at(-1));
+    const sealed = deriveEpochs(origin, acts, ordered.at(-1));
     const log = trust.logs.find((log) => log.origin === origin);
     return log === undefined ? [] : trustDifferences(log, sealed);
   } catch (error) {

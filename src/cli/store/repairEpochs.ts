@@ -15,7 +15,8 @@ export function repairEpochsCommand(): Command {
       .summary('put the list of epochs back as the log sealed it')
       .description(
         'Puts the list of epochs in the store back as the sealed records of the audit trail have it, and records this. The daemon must ' +
-          'not run. The command changes nothing if the records themselves were altered: then restore a backup.',
+          'not run. The command changes nothing if the records themselves were altered, or if the log has not sealed a record that ' +
+          'changes the epochs: then restore a backup.',
       )
       .addOption(configOption())
       .action(repairEpochs),
@@ -44,10 +45,13 @@ async function repairEpochs({ config: file, json }: { config: string; json?: tru
 
 /** What differed, in lines. */
 async function putBack(store: Store): Promise<string[]> {
-  const derived = await new EpochSeal(store).derived();
-  if (derived === undefined) throw new OperatorError(NOT_SEALED);
-  const { problems } = await examineEpochs(store);
-  if (problems.length === 0) return [];
+  const epochSeal = new EpochSeal(store);
+  const { isSealed, problems } = await examineEpochs(store, epochSeal);
+  const derived = problems.length === 0 ? undefined : await epochSeal.derived();
+  if (derived === undefined) {
+    if (isSealed === true) return [];
+    throw new OperatorError(NOT_SEALED);
+  }
   const act = actOfProcess('command', 'index.repair', { index: 'epochs', differences: problems });
   // If we stop before this, the list is still the wrong one; after it, the right one.
   if (!(await store.epochs.change(derived.list, derived.revision, act)))

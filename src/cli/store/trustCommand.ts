@@ -41,7 +41,7 @@ export function trustCommand(): Command {
 
 /** The epochs that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
 async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> {
-  const { epochs, sealed } = await new EpochSeal(store).read({ toEnd: true });
+  const { epochs, sealed } = await new EpochSeal(store).read();
   // The log itself can be another one: the checkpoints outside of the store say so.
   const doubt = await doubtOf(store, log.lastCheckpointFile);
   if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
