@@ -1,9 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
 import { epochsCommand } from '../../src/cli/store/epochsCommand.ts';
 import { readKey } from '../../src/kms/keyOperations.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { destroyKey, editToken, findObjects, takeToken } from '../support/tamper.ts';
@@ -137,6 +139,23 @@ t.test('another quorum, another partition: from the config file, with the keys t
   t.match((await epochs(sandbox))[1], {
     keys: [{ region: 'eu' }, { key_label: 'sandbox-2026-b', partition: 'sandbox-2026' }],
   });
+});
+
+t.test('nothing is planned or cancelled behind the clock of the log', async (t) => {
+  const sandbox = await open(t);
+  t.equal((await run(sandbox, 'epochs', 'plan', '--from', inHours(1))).status, 0);
+  const store = await openStore({ path: join(sandbox.dir, 'state', 'store') });
+  const { revision } = await store.epochs.newest();
+  const sealedAt = Date.now() + 2 * HOUR_MS;
+  const batch = { firstLeaf: 0, treeSize: 1, sealedAt, checkpoint: '', algorithm: 'Ed25519', kmsKeyId: 'x' };
+  t.ok(await store.log.announce({ ...batch, epochsRevision: revision, jobIds: [] }));
+  await store.close();
+  await refuses(
+    t,
+    sandbox,
+    ['epochs', 'cancel'],
+    /the log has a checkpoint of \S+ already: you can plan or cancel only an epoch that begins later/,
+  );
 });
 
 t.test('what cannot be planned', async (t) => {

@@ -158,8 +158,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const epoch = epochOf(config, from, keys);
     assertChanges(config, epoch, inForce);
     assertFitsWitnesses(config, epoch);
-    const newest = (await store.log.announced()) ?? (await store.log.head());
-    assertAhead(from, newest?.sealedAt);
+    await assertAheadOf(store, from);
     const after = [...before.list, epoch];
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
     report(await store.epochs.newest(), json);
@@ -172,7 +171,7 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
     const { epochs: before } = await new EpochSeal(store).read();
     const coming = comingAt(before, systemClock());
     if (coming === undefined) throw new OperatorError('no epoch is planned');
-    assertAhead(coming.from, undefined);
+    await assertAheadOf(store, coming.from);
     const after = before.list.filter((epoch) => epoch !== coming);
     await change(store, config, { after, revision: before.revision, epoch: coming, name: 'epoch.cancel' });
     if (json) printJson({ cancelled: toRfc3339(coming.from) });
@@ -196,18 +195,24 @@ function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
       `an epoch is already planned from ${toRfc3339(coming.from)} on: wait until it begins, or cancel it with pdfseal epochs cancel`,
     );
   }
-  if (from !== undefined) assertAhead(from, undefined);
+  if (from !== undefined) assertAhead(from);
   return termAt(epochs, now).epoch;
 }
 
-function assertAhead(from: number, sealedAt: number | undefined): void {
+/** Also of the clock of the log, which can be ahead of this machine's. */
+async function assertAheadOf({ log }: Store, from: number): Promise<void> {
+  assertAhead(from);
+  const newest = (await log.announced()) ?? (await log.head());
+  if (newest !== undefined && from <= newest.sealedAt)
+    throw new OperatorError(
+      `the log has a checkpoint of ${toRfc3339(newest.sealedAt)} already: you can plan or cancel only an epoch that begins later`,
+    );
+}
+
+function assertAhead(from: number): void {
   if (from - systemClock() < LEAD_MS_MIN)
     throw new OperatorError(
       `${toRfc3339(from)} is too soon or in the past: you can plan or cancel an epoch up to ${LEAD_MS_MIN / 1000} s before it begins`,
-    );
-  if (sealedAt !== undefined && from <= sealedAt)
-    throw new OperatorError(
-      `the log has a checkpoint of ${toRfc3339(sealedAt)} already: choose a later --from`,
     );
 }
 
