@@ -1,7 +1,7 @@
 /** Which of the given files is the document, which its receipt and which the trust file: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { RECEIPT_LENGTH_MAX } from 'pdfseald/verify';
+import { isProof, RECEIPT_LENGTH_MAX } from 'pdfseald/verify';
 
 export type Role = 'document' | 'receipt' | 'trust';
 
@@ -60,6 +60,7 @@ export async function readContent(file: File): Promise<Content> {
   if (!isShort) return { roles };
   // As `pdfseal verify` does; file.text() would pass over a byte order mark.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+  if (isProof(text)) roles.push('receipt');
   return { roles: [...roles, ...rolesOfJson(text)], text, sha256: bytesToHex(sha256(bytes)) };
 }
 

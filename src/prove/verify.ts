@@ -134,6 +134,11 @@ function checkSigners(
     : finding;
 }
 
+/** Whether a text takes the place of a receipt in {@link verifyReceiptText}: it says of itself that it is a C2SP tlog-proof. */
+export function isProof(text: string): boolean {
+  return isTlogProof(text);
+}
+
 /** The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files. */
 export function verifyReceiptText(
   receiptText: string,

@@ -9,6 +9,8 @@ import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { bundle, hashOfSource } from '../../page/build.ts';
 import type { Content } from '../../src/job/job.ts';
+import { encodeTlogProof } from '../../src/log/tlogProof.ts';
+import { encodeManifest } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
@@ -32,6 +34,13 @@ const pki = await makePki('rsa-3072');
 const receipt = await seal({ document });
 const ofCopy = await seal({ document: makeContent().document, sealedDocument: document });
 const trust = trustIn(genuineKeys);
+
+const proof = encodeTlogProof({
+  extra: encodeManifest(receipt.manifest),
+  index: receipt.evidence.leaf_index,
+  proof: receipt.evidence.inclusion_proof.map((hash) => Buffer.from(hash, 'base64')),
+  checkpoint: receipt.evidence.checkpoint,
+});
 
 /** Whole, and signed by keys of his own. */
 const forgersKeys = [makeKey('ed25519', 'eu-1'), makeKey('ecdsa-p256', 'us-1')] as const;
@@ -129,6 +138,7 @@ t.test('the page', async (t) => {
     'document.pdf': DOCUMENT,
     'changed.pdf': Buffer.from(DOCUMENT).fill('x', 299_999),
     'receipt.json': encodeReceipt(receipt),
+    'invoice.tlog-proof': proof,
     'trust.json': trust,
     folder: { 'trust.json': forgers.trust, 'receipt.json': forgers.receipt },
     'Anhang 3.pdf': forgers.trust,
@@ -173,6 +183,14 @@ t.test('the page', async (t) => {
     }
     throw new Error('not reached');
   };
+
+  await t.test('takes a proof in the place of a receipt', async (t) => {
+    await again();
+    const inNode = shownFor(verifyReceiptText(proof, trust, document));
+    t.equal(inNode.outcome, 'unknown', 'a proof does not tell the time');
+    t.strictSame(await drop('document.pdf', 'invoice.tlog-proof', 'trust.json'), inNode);
+    await again();
+  });
 
   await t.test('says of each receipt what Node says of it', async (t) => {
     const { timestamps, certificates } = receipt.evidence;
