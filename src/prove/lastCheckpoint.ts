@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import { syncFolder } from '../base/folders.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
 import { emptyRoot } from '../log/tree.ts';
 import type { Store } from '../store/store.ts';
@@ -44,8 +44,10 @@ export interface Doubt {
   remedy: string;
 }
 
-/** Holds two checkpoints, so a whole one if the newest was cut short. */
-const TAIL_BYTES = 4 * NOTE_LENGTH_MAX;
+/** The file is read in windows of this length, from its end. */
+const WINDOW_BYTES = 8 * NOTE_LENGTH_MAX;
+/** Windows overlap by more than a note, so each note is whole in one of them. */
+const OVERLAP_BYTES = 2 * NOTE_LENGTH_MAX;
 
 /**
  * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
@@ -94,7 +96,7 @@ export async function openLastCheckpoint({
 
 /** What speaks against continuing the log of a store, by its last-checkpoint file; undefined if the log has only grown since. */
 export async function doubtOf(store: LogStore, file: string): Promise<Doubt | undefined> {
-  const last = readLastCheckpoint(file);
+  const last = readLastCheckpoint(file, await signedBy(store));
   const leaves = (await store.log.head())?.treeSize ?? 0;
   const remedy = `Compare the log with the newest receipt that anybody has: pdfseal check --against FILE. If the log contains that receipt, run \`pdfseal last-checkpoint --accept-rollback ${leaves}\``;
   if (last === undefined) {
@@ -103,16 +105,14 @@ export async function doubtOf(store: LogStore, file: string): Promise<Doubt | un
     const reason = `${file} ${what}, and the log has ${leaves} leaves: the store can be an older copy`;
     return { kind: 'unknown', reason, remedy };
   }
-  const { text, checkpoint } = last;
-  // Nobody signs an empty log, and every log extends it.
-  if (checkpoint.treeSize === 0) return undefined;
-  const { list } = await store.epochs.newest();
-  const signed = signedCheckpoint(text, [{ origin: store.identity.logOrigin, epochs: list }]);
-  if (typeof signed === 'string') {
-    const reason = `the last checkpoint in ${file}, of ${checkpoint.treeSize} leaves, proves nothing about this log: ${signed}`;
+  const { checkpoint, fault } = last;
+  if (fault !== undefined) {
+    const reason = `the last checkpoint in ${file}, of ${checkpoint.treeSize} leaves, proves nothing about this log: ${fault}`;
     return { kind: 'forged', reason, remedy };
   }
-  const found = await contradiction(store, signed);
+  // Every log extends the empty one.
+  if (checkpoint.treeSize === 0) return undefined;
+  const found = await contradiction(store, checkpoint);
   if (found === undefined) return undefined;
   return {
     kind: 'rollback',
@@ -168,42 +168,88 @@ async function append(path: string, checkpoint: string | undefined): Promise<voi
   }
 }
 
+/** A checkpoint as the file has it. */
+interface Noted {
+  text: string;
+  checkpoint: Checkpoint;
+  /** Why it proves nothing about the log. */
+  fault?: string;
+}
+
+/** What is wrong with a checkpoint, for the log of a store. The mark of an empty log has no signature. */
+async function signedBy({ identity: { logOrigin: origin }, epochs }: Pick<Store, 'identity' | 'epochs'>) {
+  const { list } = await epochs.newest();
+  return ({ text, checkpoint }: Noted): string | undefined => {
+    if (checkpoint.origin !== origin) return 'it is of another log';
+    if (checkpoint.treeSize === 0) return undefined;
+    const signed = signedCheckpoint(text, [{ origin, epochs: list }]);
+    return typeof signed === 'string' ? signed : undefined;
+  };
+}
+
 /**
- * The last whole checkpoint of the file, as text and parsed, not verified; undefined if there is none, or no file. Throws
- * OperatorError if the file cannot be read.
+ * The largest checkpoint of the file; undefined if there is none, or no file. The size counts, not the place: whoever can append to the
+ * file can append an old checkpoint. Of the newest checkpoint, and of every one that is larger than all after it, `faultOf` must find no
+ * fault; otherwise that one is returned. What a crash cut short is smaller than what was appended after it. Throws OperatorError if the file
+ * cannot be read.
  */
-export function readLastCheckpoint(path: string) {
-  // A note is its text, an empty line, and lines that begin with a dash; the mark of an empty log has no such line.
-  const notes = readTail(path).matchAll(/(?<=^|\n)([^\n]+\n\d+\n[^\n]+\n)\n(?:— [^\n]+\n)*(?=\n)/g);
-  for (const [text, body = ''] of [...notes].reverse()) {
-    const checkpoint = parseCheckpoint(body);
-    const isSigned = text.length > body.length + 1;
-    if (checkpoint !== undefined && (isSigned || checkpoint.treeSize === 0)) return { text, checkpoint };
+export function readLastCheckpoint(
+  path: string,
+  faultOf: (noted: Noted) => string | undefined = () => undefined,
+): Noted | undefined {
+  let largest: Noted | undefined;
+  for (const noted of fromEnd(path)) {
+    if (largest !== undefined && noted.checkpoint.treeSize <= largest.checkpoint.treeSize) continue;
+    const fault = faultOf(noted);
+    if (fault !== undefined) return { ...noted, fault };
+    largest = noted;
   }
-  return undefined;
+  return largest;
 }
 
 /** What a check compares the log with; undefined if there is no file, or only that of an empty log. */
-export function evidenceOf(file: string): EarlierState | undefined {
-  const last = readLastCheckpoint(file);
-  return last && last.checkpoint.treeSize > 0 ? { text: last.text, from: file } : undefined;
+export async function evidenceOf(store: LogStore, file: string): Promise<EarlierState | undefined> {
+  const last = readLastCheckpoint(file, await signedBy(store));
+  const isEvidence = last !== undefined && (last.checkpoint.treeSize > 0 || last.fault !== undefined);
+  return isEvidence ? { text: last.text, from: file } : undefined;
 }
 
-function readTail(path: string): string {
-  let file: number;
+/** All whole checkpoints of the file, the newest first; some come twice. */
+function* fromEnd(path: string): Iterable<Noted> {
+  const file = openToRead(path);
+  if (file === undefined) return;
   try {
-    file = openSync(path, 'r');
+    const buffer = Buffer.alloc(WINDOW_BYTES + OVERLAP_BYTES);
+    for (let end = fstatSync(file).size; end > 0; end -= WINDOW_BYTES) {
+      const start = Math.max(0, end - buffer.length);
+      const bytes = readSync(file, buffer, 0, end - start, start);
+      const window = buffer.toString('utf8', 0, bytes);
+      // The first line can be the rest of one.
+      yield* notesIn(start === 0 ? window : window.slice(window.indexOf('\n') + 1)).reverse();
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A note is its text, an empty line, and lines that begin with a dash; the mark of an empty log has no such line. */
+function notesIn(window: string): Noted[] {
+  const notes = window.matchAll(/(?<=^|\n)([^\n]+\n\d+\n[^\n]+\n)\n(?:— [^\n]+\n)*(?=\n)/g);
+  return [...notes].flatMap(([text, body = '']) => {
+    const checkpoint = parseCheckpoint(body);
+    const isSigned = text.length > body.length + 1;
+    return checkpoint !== undefined && (isSigned || checkpoint.treeSize === 0) ? [{ text, checkpoint }] : [];
+  });
+}
+
+/** Undefined if there is no such file. */
+function openToRead(path: string): number | undefined {
+  try {
+    return openSync(path, 'r');
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new OperatorError(`cannot read ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
       cause,
     });
-  }
-  try {
-    const tail = Buffer.alloc(TAIL_BYTES);
-    const bytes = readSync(file, tail, 0, TAIL_BYTES, Math.max(0, fstatSync(file).size - TAIL_BYTES));
-    return tail.toString('utf8', 0, bytes);
-  } finally {
-    closeSync(file);
   }
 }

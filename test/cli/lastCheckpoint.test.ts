@@ -1,5 +1,5 @@
 /** The daemon continues a log only beside its last checkpoint outside the store, or on an administrator's word. */
-import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
@@ -117,6 +117,51 @@ t.test('a checkpoint that the log did not sign is named, and not believed', asyn
   writeFileSync(file, whole);
   appendFileSync(file, `\n${last.slice(0, -30)}`);
   await sandbox.start();
+});
+
+t.test('what is appended to the file makes no older copy the newest state', async (t) => {
+  const { sandbox, file, noted, seal, pdfseal } = await openHouse(t);
+  const storeDir = join(sandbox.dir, 'state', 'store');
+  const [older, newer] = [join(sandbox.dir, 'older'), join(sandbox.dir, 'newer')];
+  const run = async (name: string, copy: string) => {
+    const daemon = await sandbox.start();
+    await seal(name);
+    await daemon.stop();
+    cpSync(storeDir, copy, { recursive: true });
+    return { size: noted() ?? 0, text: readLastCheckpoint(file)?.text ?? '' };
+  };
+  const put = (copy: string) => {
+    rmSync(storeDir, { recursive: true });
+    cpSync(copy, storeDir, { recursive: true });
+  };
+  const [then, now] = [await run('one', older), await run('two', newer)];
+  t.ok(now.size > then.size);
+  const whole = readFileSync(file);
+  const mark = `seal.example.com/sandbox/2026\n0\n${Buffer.alloc(32).toString('base64')}\n\n`;
+  const foreign = 'it is of another log';
+  const rollback = `the log has ${then.size} leaves, and had ${now.size} already: this is an older copy of it`;
+  for (const [what, appended, message] of [
+    ['an old checkpoint', `\n${then.text}\n`, rollback],
+    ['old checkpoints in their thousands', `\n${then.text}\n`.repeat(12_000), rollback],
+    ['the mark of an empty log', `\n${mark}\n`, rollback],
+    ['the mark of another log', `\n${mark.replace('sandbox', 'other')}\n`, foreign],
+    ['the mark, and an old checkpoint', `\n${mark.replace('sandbox', 'other')}\n\n${then.text}\n`, rollback],
+  ] as const) {
+    put(older);
+    writeFileSync(file, Buffer.concat([whole, Buffer.from(appended)]));
+    t.match(await pdfseal('last-checkpoint'), { status: 1, stderr: message }, what);
+    t.match(await sandbox.pdfseald(), { status: 1, stderr: message }, what);
+    if (message === foreign) continue;
+    t.match(await pdfseal('check'), { status: 1, stderr: message }, what);
+    put(newer);
+    t.match(await pdfseal('last-checkpoint'), { status: 0, stdout: 'and contains them' }, what);
+  }
+
+  put(older);
+  const accepted = await pdfseal('last-checkpoint', '--accept-rollback', `${then.size}`);
+  t.match(accepted, { status: 0, stdout: `begun anew with ${then.size} leaves` });
+  t.equal(noted(), then.size, 'no larger size is left in the file');
+  await (await sandbox.start()).stop();
 });
 
 t.test('a file that is lost while the daemon runs is there again with the next checkpoint', async (t) => {

@@ -56,7 +56,8 @@ t.test(
     const root = Buffer.alloc(32, 7).toString('base64');
     const checkpoint = `seal.example.com/test\n3\n${root}\n\n— seal.example.com/test AAAAAAAAAAA=\n`;
     let head: object | undefined;
-    const store = { identity, log: { head: async () => head } } as unknown as Parameters<
+    const epochs = { newest: async () => ({ list: [] }) };
+    const store = { identity, epochs, log: { head: async () => head } } as unknown as Parameters<
       typeof openLastCheckpoint
     >[0]['store'];
     const errors: unknown[] = [];

@@ -79,7 +79,7 @@ async function checkOwn(file: string, against: string | undefined): Promise<Stor
     against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
   return withStore(file, 'read', async (store, config) => {
     const { lastCheckpointFile } = config.log;
-    const earlier = named ?? evidenceOf(lastCheckpointFile);
+    const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
     const found = await runCheck(store, config, earlier);
     if (earlier === undefined && found.leaves > 0)
       note(

@@ -156,7 +156,7 @@ async function withStore<T>(
 }
 
 async function checkAll(store: Store, config: Config): Promise<StoreReport> {
-  return runCheck(store, config, evidenceOf(config.log.lastCheckpointFile));
+  return runCheck(store, config, await evidenceOf(store, config.log.lastCheckpointFile));
 }
 
 function printResult({ report, mended, backup }: Result): void {
