@@ -2,6 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
 import { isReceived, type Job, type ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
@@ -17,7 +18,7 @@ import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeJob, encodeRecord, parseJob, parseRecord } from '../../src/store/lmdb/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import type { TrailEntry } from '../../src/store/trail.ts';
-import { firstEpoch, makeKey, signNote, type TestKey } from '../support/sealing.ts';
+import { firstEpoch, makeJob, makeKey, signNote, type TestKey } from '../support/sealing.ts';
 import { tamper } from '../support/wholeStore.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
@@ -404,6 +405,27 @@ t.test('a job that does not seal a record of the trail in its place is not to be
   await t.rejects(watched.requireRecord(await sealedJob(5)), {
     message: /^audit record 5 was not written after record 4/,
   });
+  await store.close();
+});
+
+t.test('the log is read back to its newest audit record, once, and says how far it is', async (t) => {
+  const path = join(dir, 'without-records');
+  const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: BEGIN };
+  await createStore({ path, identity, epoch: first });
+  const store = await openStore({ path });
+  for (let count = 0; count < 501; count++) await store.jobs.accept(makeJob(newJobId()));
+  const edge = await seal(store, hours(1), [eu], emptyEdge());
+  const told: number[] = [];
+  const epochSeal = new EpochSeal(store, (leaves) => told.push(leaves));
+  await epochSeal.read();
+  t.strictSame(told, [1, 501]);
+  await store.trail.append(otherAct());
+  await epochSeal.read();
+  await seal(store, hours(2), [eu], edge);
+  await epochSeal.read();
+  t.strictSame(told, [1, 501]);
+  await new EpochSeal(store, (leaves) => told.push(leaves)).read();
+  t.strictSame(told, [1, 501], 'the newest leaf is an audit record now');
   await store.close();
 });
 
