@@ -11,6 +11,7 @@ import {
 } from '../../src/manifest/auditRecord.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -327,6 +328,23 @@ t.test('the trail of a store is held to the log, to the last checkpoint and to t
     rmSync(storeDir, { recursive: true });
     cpSync(kept, storeDir, { recursive: true });
   }
+
+  const store = await openStore({ path: storeDir });
+  await store.trail.append(actOfProcess('command', 'epoch.plan', { from: '2026-01-01T00:00:00.000Z' }));
+  await store.close();
+  const noEffect = /\(epoch\.plan\) has no effect: .*; find out who made this record/;
+  t.match(await verify(), { status: 2, stderr: noEffect, stdout: /could not tell\n$/ });
+  const output = join(sandbox.dir, 'with-forged-plan');
+  t.equal((await run('audit', 'export', '--output', output, ...config)).status, 0);
+  const trust = ['--trust', sandbox.trustFile, '--newest', '1'];
+  t.match(await run('audit', 'verify', '--input', output, ...trust), { status: 2, stderr: noEffect });
+
+  await tamper(storeDir, ({ trail }) => trail.remove(counterKey(2)));
+  const cut = await run('check', ...config);
+  t.match(cut, { status: 1, stderr: /seals audit record 2, which is not there/ });
+  t.match(cut.stdout, /bad: \d+ problems; audit records were removed, .* see "Forged epochs"/);
+  rmSync(storeDir, { recursive: true });
+  cpSync(kept, storeDir, { recursive: true });
 });
 
 t.test('an act that is killed half-way, and one that cannot be put on record', async (t) => {

@@ -30,7 +30,7 @@ import {
   type TrailReport,
   trailOfStore,
 } from './auditCheck.ts';
-import { exportedEpochProblems } from './exportedEpochs.ts';
+import { examineExportedEpochs } from './exportedEpochs.ts';
 import { apiKeyProblems } from './keyCheck.ts';
 
 export function exportTrailCommand(): Command {
@@ -77,7 +77,7 @@ export function verifyTrailCommand(): Command {
     exit: {
       0: 'good',
       1: 'bad',
-      2: 'could not tell: records without receipts, no records, a folder whose newest record is not known, or a check that could not run',
+      2: 'could not tell: records without receipts, records of epochs that have no effect, no records, a folder whose newest record is not known, or a check that could not run',
     },
     examples: [
       'pdfseal audit verify --config production.toml',
@@ -175,7 +175,8 @@ async function judge({ config, input, trust, newest }: Omit<VerifyOptions, 'json
         verify,
         ...newestMin,
       });
-      report.problems.push(...(await examineEpochs(store)).problems, ...(await apiKeyProblems(store)));
+      addEpochs(report, await examineEpochs(store));
+      report.problems.push(...(await apiKeyProblems(store)));
       const doubt = await doubtOf(store, config.log.lastCheckpointFile);
       if (doubt !== undefined) report[doubt.kind === 'unknown' ? 'doubts' : 'problems'].push(doubt.reason);
       return report;
@@ -185,12 +186,18 @@ async function judge({ config, input, trust, newest }: Omit<VerifyOptions, 'json
     throw new OperatorError('name either --config, or --input and --trust');
   const trusted = parseTrust(readTextFile(trust, FILE_BYTES_MAX));
   const report = await checkTrail(exportedTrail(input), { verify: createVerifier(trusted), ...newestMin });
-  report.problems.push(...exportedEpochProblems(input, trusted));
+  addEpochs(report, examineExportedEpochs(input, trusted));
   if (newest === undefined)
     report.doubts.push(
       'whether newer records were removed from this folder is not known: name the newest record that there is, with --newest',
     );
   return report;
+}
+
+/** A record without effect can be a plan that came too late, or a forgery: the records do not tell. */
+function addEpochs(report: TrailReport, epochs: { problems: string[]; void: string[] }): void {
+  report.problems.push(...epochs.problems);
+  report.doubts.push(...epochs.void.map((line) => `${line}; find out who made this record`));
 }
 
 function printReport(report: TrailReport): void {

@@ -10,10 +10,14 @@ import {
 import { exportedTrail } from './auditCheck.ts';
 
 /**
- * What speaks against the epochs of a trust file, by the records in a folder that `pdfseal audit export` wrote: lines. Of the log, only the
+ * What speaks against the epochs of a trust file, by the records in a folder that `pdfseal audit export` wrote, and which of these have no
+ * effect: lines. Of the log, only the
  * receipts of records are there, so of the batch before a record only the newest one with a record counts.
  */
-export function exportedEpochProblems(folder: string, trust: TrustFile): string[] {
+export function examineExportedEpochs(
+  folder: string,
+  trust: TrustFile,
+): { problems: string[]; void: string[] } {
   const acts: EpochAct[] = [];
   const sealedAts: { act: EpochAct; sealedAt: number }[] = [];
   const times = new Set<number>();
@@ -30,15 +34,15 @@ export function exportedEpochProblems(folder: string, trust: TrustFile): string[
     acts.push(act);
     if (sealedAt !== undefined) sealedAts.push({ act, sealedAt });
   }
-  if (origin === undefined) return []; // nothing is sealed, so nobody knows of which log the records are
+  if (origin === undefined) return { problems: [], void: [] }; // nothing is sealed, so nobody knows of which log the records are
   const ordered = [...times].sort((a, b) => a - b);
   for (const { act, sealedAt } of sealedAts) act.after = ordered[ordered.indexOf(sealedAt) - 1] ?? -Infinity;
   try {
     const sealed = deriveEpochs(origin, acts, ordered.at(-1));
     const log = trust.logs.find((log) => log.origin === origin);
-    return log === undefined ? [] : trustDifferences(log, sealed);
+    return { problems: log === undefined ? [] : trustDifferences(log, sealed), void: sealed.void };
   } catch (error) {
     if (!(error instanceof EpochContradiction)) throw error;
-    return error.message.split('\n');
+    return { problems: error.message.split('\n'), void: [] };
   }
 }

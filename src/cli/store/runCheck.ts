@@ -54,7 +54,11 @@ export function printReport(report: StoreReport): void {
   );
   if (report.epochs === 'contradicted')
     print(`bad: the epochs are not those that the log sealed; run \`pdfseal epochs repair\``);
-  else if (problemCount > 0) {
+  else if (report.records_missing !== undefined) {
+    print(
+      `bad: ${problemCount} problems; audit records were removed, and no command brings them back: see "Forged epochs" in the manual, recovery.html`,
+    );
+  } else if (problemCount > 0) {
     print(
       `bad: ${problemCount} problems; restore a backup, and find the cause (the indexes were not checked)`,
     );
