@@ -13,13 +13,13 @@ import type {
 } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
-import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
 import { committedEdge } from './draft.ts';
 import { cleared, obstacleTo, type Prerequisites, queueFull } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
+import { SealQueue } from './sealQueue.ts';
 
 export interface SealerOptions extends PipelineOptions {
   signing: PipelineOptions['signing'] & Prerequisites['signing'];
@@ -50,8 +50,7 @@ const CLOSE_MS_MAX = 2_000;
 export class Sealer {
   readonly #options: SealerOptions;
   readonly #pending = new PendingJobs();
-  /** Jobs for the next batch. */
-  #queue: Sealable[] = [];
+  readonly #queue = new SealQueue();
   readonly #pipeline: Pipeline;
   #closing = false;
   #isBroken = false;
@@ -63,9 +62,7 @@ export class Sealer {
     this.#pipeline = new Pipeline(options, edge, head, {
       sealed: (job, outcome) => this.#settle(job, outcome),
       keep: (job) => this.#keep(job),
-      returned: (jobs) => {
-        this.#queue = [...jobs, ...this.#queue];
-      },
+      returned: (jobs) => this.#queue.putBack(jobs),
       obstructed: (obstacle) => this.#failUnsealable(obstacle),
       landed: () => this.#wake.resolve(),
       broken: (error) => this.#break(error),
@@ -204,20 +201,8 @@ export class Sealer {
   #add(pending: Pending): void {
     this.#pending.add(pending);
     if (!isSealable(pending)) return;
-    this.#queue.splice(this.#placeOf(pending), 0, pending);
+    this.#queue.add(pending);
     this.#wake.resolve();
-  }
-
-  /**
-   * Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in the log before anything
-   * is sealed in that epoch, and the newest record in the log proves those before it.
-   */
-  #placeOf({ job }: Sealable): number {
-    if (job.source !== 'audit') return this.#queue.length;
-    const number = parseAuditReference(job.customerReference) ?? 0;
-    const isEarlier = ({ job: other }: Sealable) =>
-      other.source === 'audit' && (parseAuditReference(other.customerReference) ?? 0) < number;
-    return this.#queue.findLastIndex(isEarlier) + 1;
   }
 
   /** Makes a job durable that is in memory only, unless its batch is faster: then resolves to its outcome. */
@@ -249,14 +234,9 @@ export class Sealer {
       else {
         // Everything else that happens in this turn of the event loop shares the batch.
         await nextTurn();
-        await this.#pipeline.launch(() => this.#queue.splice(0, Math.max(batchJobsMax, this.#recordsEnd())));
+        await this.#pipeline.launch(() => this.#queue.take(batchJobsMax));
       }
     }
-  }
-
-  /** How many jobs of the queue lead up to its last audit record. */
-  #recordsEnd(): number {
-    return this.#queue.findLastIndex(({ job }) => job.source === 'audit') + 1;
   }
 
   /** Ends the sealer where it cannot go on. */
@@ -280,7 +260,7 @@ export class Sealer {
     await this.#failUnsealable(obstacle);
     if (this.#queue.length === 0) return;
     const stop = new AbortController();
-    const oldest = this.#queue.find(isGivenUp);
+    const [oldest] = this.#queue.perishable;
     const patienceMs = oldest ? giveUpAfterMs - this.#waitedMs(oldest.job) : PATIENCE_MS_MAX;
     const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
     await Promise.race([wake, cleared(this.#options, stop.signal)]);
@@ -291,16 +271,16 @@ export class Sealer {
   /** While nothing can be sealed: drops jobs that are in memory only, and fails others after `giveUpAfterMs`. */
   async #failUnsealable(obstacle: ServiceError): Promise<void> {
     const { giveUpAfterMs, clock } = this.#options;
-    const isOverdue = (one: Pending) => isGivenUp(one) && this.#waitedMs(one.job) >= giveUpAfterMs;
+    const isOverdue = ({ job }: Pending) => this.#waitedMs(job) >= giveUpAfterMs;
     const left: Sealable[] = [];
     const failed: Sealable[] = [];
-    for (const one of this.#queue) {
+    for (const one of this.#queue.perishable) {
       const isInMemory = one.acceptance !== undefined;
       if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);
       else if (!isInMemory && isOverdue(one)) failed.push(one);
       else left.push(one);
     }
-    this.#queue = left;
+    this.#queue.perishable = left;
     const failure: Failure = { code: obstacle.code, message: obstacle.message, failedAt: clock() };
     await Promise.all(failed.map((one) => this.#fail(one, failure)));
   }
@@ -320,11 +300,6 @@ export class Sealer {
     this.#pending.delete(pending.job);
     pending.settle(end);
   }
-}
-
-/** Whether the job fails if it cannot be sealed in time. Audit records are sealed however late. */
-function isGivenUp({ job }: Pending): boolean {
-  return job.source !== 'audit';
 }
 
 /**
