@@ -1,16 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BrokenInvariant } from '../base/assert.ts';
-import { bytesEqual } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
-import { OperatorError } from '../base/errors.ts';
 import { isReceived, type Job } from '../job/job.ts';
-import type { Checkpoint } from '../log/checkpoint.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
-import { inclusionProof, verifyInclusion } from '../log/proof.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
 import { openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
-import { HASH_BYTES, type ReadTile, TILE_WIDTH } from '../log/tiles.ts';
-import { leafHash } from '../log/tree.ts';
 import {
   auditDigest,
   auditReference,
@@ -19,10 +13,10 @@ import {
   parseAuditRecord,
   parseAuditReference,
 } from '../manifest/auditRecord.ts';
-import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { sealedForms } from '../manifest/sealedForm.ts';
-import type { Batch, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
 import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
+import { altered, type Head, openHead, ProvenLeaves } from './provenLeaves.ts';
 import {
   deriveEpochs,
   type EpochAct,
@@ -72,9 +66,7 @@ export class EpochSeal {
   readonly #open = new Map<string, { number: number; digest: string }>();
   readonly #kept: Kept[] = [];
   #proven: ProvenEpochs | undefined;
-  #batch: Batch | undefined;
-  /** The tile that was proven last. */
-  #tile: { tile: number; treeSize: number; hashes: Uint8Array } | undefined;
+  readonly #leaves: ProvenLeaves;
   #turn: Promise<unknown> = Promise.resolve();
 
   /** `onLeaves` is told again and again how many leaves were read to find the newest sealed record: some 15,000 a second. */
@@ -83,6 +75,7 @@ export class EpochSeal {
     onLeaves?: (leaves: number) => void,
   ) {
     this.#store = store;
+    this.#leaves = new ProvenLeaves(store);
     this.#onLeaves = onLeaves;
   }
 
@@ -150,7 +143,7 @@ export class EpochSeal {
     for (;;) {
       const epochs = await this.#store.epochs.newest();
       const head = await openHead(this.#store);
-      if (head !== undefined) await this.#prove(head.batch.treeSize - 1, head);
+      if (head !== undefined) await this.#leaves.prove(head.batch.treeSize - 1, head);
       this.#newestSealed ??= await this.#findNewestSealed(head);
       await this.#readTrail();
       for (const kept of this.#kept) if (kept.after === undefined) await this.#seal(kept, head);
@@ -198,66 +191,20 @@ export class EpochSeal {
       throw new EpochContradiction(`audit record ${number} is not what ${jobId} seals: it was altered`);
     const { outcome } = record;
     if (head === undefined || outcome?.kind !== 'sealed' || outcome.leafIndex >= head.batch.treeSize) return;
-    const own = await this.#prove(outcome.leafIndex, head);
+    const own = await this.#leaves.prove(outcome.leafIndex, head);
     if (own.job.id !== jobId) throw altered();
     const { firstLeaf } = own.batch;
     // Times are proven leaf by leaf. What the store says of the bounds of batches is not, but these two leaves prove them.
-    const first = await this.#prove(firstLeaf, head);
+    const first = await this.#leaves.prove(firstLeaf, head);
     if (first.batch.treeSize !== own.batch.treeSize) throw altered();
-    kept.after = firstLeaf === 0 ? -Infinity : (await this.#prove(firstLeaf - 1, head)).batch.sealedAt;
-  }
-
-  /** A leaf, proven to be under the head with the time of its batch. */
-  async #prove(index: number, head: Head): Promise<ProvenLeaf> {
-    const { log, jobs, identity } = this.#store;
-    const [[leaf], batch] = [await log.leaves(index, index + 1), await this.#batchOf(index)];
-    const job = leaf && (await jobs.get(leaf.jobId))?.job;
-    if (job === undefined || !isReceived(job) || batch === undefined) throw altered();
-    const hash = leafHash(leafData(manifestOf(job, identity.environment, batch.sealedAt)));
-    const tile = await this.#proveTile(Math.floor(index / TILE_WIDTH), head);
-    const from = (index % TILE_WIDTH) * HASH_BYTES;
-    if (!bytesEqual(hash, tile.subarray(from, from + HASH_BYTES))) throw altered();
-    return { job, batch };
-  }
-
-  /** Neighbours are of one batch most of the time. */
-  async #batchOf(index: number): Promise<Batch | undefined> {
-    const last = this.#batch;
-    const isSame = last !== undefined && last.firstLeaf <= index && index < last.treeSize;
-    if (!isSame) this.#batch = await this.#store.log.batchOf(index);
-    return this.#batch;
-  }
-
-  /**
-   * The leaf hashes of a tile, proven to be under the head. The proof of the first has all others in it: they are hashed from this very tile
-   * to be its siblings.
-   */
-  async #proveTile(tile: number, { batch: { treeSize }, checkpoint }: Head): Promise<Uint8Array> {
-    const proven = this.#tile;
-    if (proven?.tile === tile && proven.treeSize === treeSize) return proven.hashes;
-    const { log } = this.#store;
-    const hashes = await log.tile(0, tile);
-    if (hashes === undefined) throw altered();
-    const readTile: ReadTile = async (level, index) =>
-      level === 0 && index === tile ? hashes : log.tile(level, index);
-    const first = tile * TILE_WIDTH;
-    try {
-      const proof = await inclusionProof(first, treeSize, readTile);
-      if (!verifyInclusion(first, treeSize, hashes.subarray(0, HASH_BYTES), proof, checkpoint.root))
-        throw altered();
-    } catch (error) {
-      if (error instanceof BrokenInvariant) throw altered(); // a tile is missing
-      throw error;
-    }
-    this.#tile = { tile, treeSize, hashes };
-    return hashes;
+    kept.after = firstLeaf === 0 ? -Infinity : (await this.#leaves.prove(firstLeaf - 1, head)).batch.sealedAt;
   }
 
   /** From the end of the log back: the daemon seals records in their order. */
   async #findNewestSealed(head: Head | undefined): Promise<NewestSealed> {
     const treeSize = head?.batch.treeSize ?? 0;
     for (let index = treeSize - 1; head !== undefined && index >= 0; index--) {
-      const { job } = await this.#prove(index, head);
+      const { job } = await this.#leaves.prove(index, head);
       if (job.source === 'audit')
         return { number: parseAuditReference(job.customerReference) ?? 0, leaf: { index, job } };
       if (index % PAGE !== 0) continue;
@@ -308,26 +255,6 @@ export async function examineEpochs(
   }
 }
 
-/** The newest batch, and its checkpoint. */
-interface Head {
-  batch: Batch;
-  checkpoint: Checkpoint;
-}
-
-interface ProvenLeaf {
-  job: Job;
-  batch: Batch;
-}
-
-async function openHead({ log, identity }: Pick<Store, 'log' | 'identity'>): Promise<Head | undefined> {
-  const batch = await log.head();
-  if (batch === undefined) return undefined;
-  const checkpoint = openCheckpoint(batch.checkpoint)?.checkpoint;
-  if (checkpoint?.origin !== identity.logOrigin || checkpoint.treeSize !== batch.treeSize)
-    throw new EpochContradiction(`the newest checkpoint, of size ${batch.treeSize}, cannot be read`);
-  return { batch, checkpoint };
-}
-
 /** The keys of the epoch in force must have signed the newest checkpoint: they vouch for all that is under it. */
 function requireSigned({ batch, checkpoint: { origin } }: Head, epochs: Epochs): void {
   const { epoch } = termAt(epochs, batch.sealedAt);
@@ -347,12 +274,5 @@ export function sealsRecord(job: Job, number: number, digest: string): boolean {
     job.customerReference === auditReference(number) &&
     isReceived(job) &&
     job.content.document.sha256 === digest
-  );
-}
-
-/** Leaves, batches and tiles can be damaged as well as altered: the check of the store tells them apart. */
-function altered(): OperatorError {
-  return new OperatorError(
-    'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
   );
 }

@@ -35,6 +35,8 @@ import { checkTlogProof } from './tlogProofCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
+/** The same in bytes of UTF-8, of which a code unit of UTF-16 takes 3 at most. */
+export const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 export interface Verdict {
   /** `bad` if any check failed, `good` if all passed, else `unknown`. */
