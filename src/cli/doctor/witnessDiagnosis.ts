@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { canBeWitnessed } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
+import { encodeCosigner } from '../../log/cosignature.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeVkey } from '../../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
@@ -31,7 +32,7 @@ export async function diagnoseWitnesses(
   const remedy = `have each witness add a key of the epoch, and list it in the policy: ${own.map((vkey) => `log ${vkey}`).join(', ')}`;
   const { witnesses } = await store.witnessing.get();
   const forks = Object.entries(witnesses).flatMap(([vkey, { contradiction }]) => {
-    const label = policy.witnesses.find((one) => vkey.startsWith(`${one.name}+`))?.label;
+    const label = policy.witnesses.find((one) => encodeCosigner(one) === vkey)?.label;
     return label === undefined || contradiction === undefined ? [] : [{ label, ...contradiction }];
   });
   return [

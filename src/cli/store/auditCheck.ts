@@ -14,12 +14,7 @@ import { environmentId } from '../../manifest/manifest.ts';
 import { parseReceipt } from '../../manifest/received.ts';
 import { sealsRecord } from '../../prove/epochSeal.ts';
 import { readReceipt } from '../../prove/receipts.ts';
-import {
-  parseReceiptJson,
-  RECEIPT_LENGTH_MAX,
-  type Verdict,
-  type VerifierInput,
-} from '../../prove/verify.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX, type Verdict, type VerifierInput } from '../../prove/verify.ts';
 import type { Store } from '../../store/store.ts';
 import type { TrailEntry } from '../../store/trail.ts';
 import { readTextFile, unusable } from '../files.ts';
@@ -129,7 +124,7 @@ export function* exportedTrail(folder: string): Iterable<KeptRecord> {
     const text = readTextFile(join(folder, recordFile(number)), RECORD_BYTES_MAX);
     if (!names.has(receiptFile(number))) yield { number, text };
     else {
-      const receipt = readTextFile(join(folder, receiptFile(number)), 3 * RECEIPT_LENGTH_MAX);
+      const receipt = readTextFile(join(folder, receiptFile(number)), RECEIPT_BYTES_MAX);
       yield { number, text, receipt: parseReceiptJson(receipt) ?? null };
     }
   }

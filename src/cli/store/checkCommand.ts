@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
-import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
@@ -45,9 +45,6 @@ export function checkCommand(): Command {
     },
   );
 }
-
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 interface CheckOptions {
   config: string;

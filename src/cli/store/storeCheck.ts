@@ -15,6 +15,7 @@ import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
 import { trailProblems } from './auditCheck.ts';
 import { apiKeyProblems } from './keyCheck.ts';
+import { witnessProblems } from './witnessCheck.ts';
 
 export interface StoreReport {
   leaves: number;
@@ -66,7 +67,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
     for await (const _ of store.copies.all());
   });
   await check.findings('the audit trail', () => trailProblems(store));
-  await check.guarded('what witnesses have said', () => check.witnessing());
+  await check.findings('what witnesses have said', () => witnessProblems(store));
   await check.findings('the API keys', () => apiKeyProblems(store));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
@@ -209,19 +210,6 @@ class StoreCheck {
       this.#problem(
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
       );
-    }
-  }
-
-  /** What witnesses have cosigned is in the log. */
-  async witnessing(): Promise<void> {
-    const { witnesses, cosigned, witnessed } = await this.#store.witnessing.get();
-    for (const [vkey, { contradiction }] of Object.entries(witnesses))
-      if (contradiction !== undefined)
-        this.#problem(`the witness ${vkey} holds another history of the log: ${contradiction.detail}`);
-    for (const { treeSize, checkpoint } of [cosigned, witnessed].filter((one) => one !== undefined)) {
-      const batch = await this.#store.log.batchAt(treeSize);
-      if (parseNote(checkpoint)?.text !== parseNote(batch?.checkpoint ?? '')?.text)
-        this.#problem(`the checkpoint ${treeSize} that witnesses cosigned is not in the log`);
     }
   }
 
