@@ -1,8 +1,8 @@
 import { assert } from '../base/assert.ts';
-import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { parseCount } from './checkpoint.ts';
 import { NOTE_LENGTH_MAX, type NoteSignature, parseNote, parseSignatureLines } from './note.ts';
-import { PROOF_HASHES_MAX } from './proof.ts';
-import { HASH_BYTES } from './tiles.ts';
+import { parseProof } from './proof.ts';
 
 /** What a log asks of a witness: to cosign a checkpoint (C2SP tlog-witness, "add-checkpoint"). */
 export interface AddCheckpoint {
@@ -44,10 +44,9 @@ export function parseAddCheckpoint(body: string): AddCheckpoint | undefined {
   // `old` and the longest proof take less than 4 KiB.
   if (border < 0 || border > 4096 || body.length > NOTE_LENGTH_MAX + 4096) return undefined;
   const [first = '', ...hashes] = body.slice(0, border).split('\n');
-  const oldSize = first.startsWith('old ') ? parseSize(first.slice(4)) : undefined;
-  const proof = hashes.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES) as Uint8Array[];
-  if (oldSize === undefined || proof.length !== hashes.length || proof.length > PROOF_HASHES_MAX)
-    return undefined;
+  const oldSize = first.startsWith('old ') ? parseCount(first.slice(4)) : undefined;
+  const proof = parseProof(hashes);
+  if (oldSize === undefined || proof === undefined) return undefined;
   const checkpoint = body.slice(border + 2);
   return parseNote(checkpoint) && { oldSize, proof, checkpoint };
 }
@@ -66,7 +65,7 @@ export function parseWitnessAnswer(status: number, contentType: string, body: st
       return { kind: 'unknown_log' };
     case 409: {
       const isSize = contentType.split(';', 1).join('').trim().toLowerCase() === SIZE_TYPE;
-      const size = isSize && body.endsWith('\n') ? parseSize(body.slice(0, -1)) : undefined;
+      const size = isSize && body.endsWith('\n') ? parseCount(body.slice(0, -1)) : undefined;
       return size === undefined ? { kind: 'contradiction' } : { kind: 'other_size', size };
     }
     case 422:
@@ -76,10 +75,4 @@ export function parseWitnessAnswer(status: number, contentType: string, body: st
     default:
       return { kind: 'fault', message: `answered with status ${status}` };
   }
-}
-
-/** A number of leaves in decimal, without leading zeros. */
-function parseSize(text: string): number | undefined {
-  const size = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN;
-  return Number.isSafeInteger(size) ? size : undefined;
 }

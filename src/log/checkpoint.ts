@@ -25,8 +25,14 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   if (!origin || size === undefined || rootBase64 === undefined) return undefined;
   // The final newline gives one empty string. Any other empty string is an empty line.
   if (rest.pop() !== '' || rest.includes('')) return undefined;
-  const treeSize = /^(0|[1-9][0-9]{0,15})$/.test(size) ? Number(size) : Number.NaN;
+  const treeSize = parseCount(size);
   const root = fromBase64(rootBase64);
-  if (!Number.isSafeInteger(treeSize) || root?.length !== HASH_BYTES) return undefined;
+  if (treeSize === undefined || root?.length !== HASH_BYTES) return undefined;
   return { origin, treeSize, root };
+}
+
+/** A number of leaves, or the index of one, in decimal without leading zeros. */
+export function parseCount(text: string): number | undefined {
+  const count = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(count) ? count : undefined;
 }

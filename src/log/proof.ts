@@ -1,10 +1,20 @@
 import { assert } from '../base/assert.ts';
-import { bytesEqual } from '../base/bytes.ts';
+import { bytesEqual, fromBase64 } from '../base/bytes.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, tileWidth } from './tiles.ts';
 import { emptyRoot, merkleRoot, nodeHash } from './tree.ts';
 
 /** Longest possible proof for a tree of 2^63 leaves. A longer one is hostile. */
 export const PROOF_HASHES_MAX = 63;
+
+/** A proof as lines of Base64, one hash each; undefined if it is none. */
+export function parseProof(lines: readonly string[]): Uint8Array[] | undefined {
+  const hashes = lines.map(fromBase64).filter((hash) => hash !== undefined);
+  const isProof =
+    lines.length <= PROOF_HASHES_MAX &&
+    hashes.length === lines.length &&
+    hashes.every((hash) => hash.length === HASH_BYTES);
+  return isProof ? hashes : undefined;
+}
 
 /** Leaves `start` (inclusive) to `end` (exclusive), with the borders of a split of RFC 6962, section 2.1. */
 interface Range {

@@ -1,8 +1,8 @@
 import { assert } from '../base/assert.ts';
 import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { parseCount } from './checkpoint.ts';
 import { NOTE_LENGTH_MAX } from './note.ts';
-import { PROOF_HASHES_MAX } from './proof.ts';
-import { HASH_BYTES } from './tiles.ts';
+import { parseProof } from './proof.ts';
 
 /** The proof that an entry is in a log, alone in a file (C2SP tlog-proof). */
 export interface TlogProof {
@@ -49,15 +49,14 @@ export function parseTlogProof(text: string): TlogProof | undefined {
   const extraBase64 = lines[0]?.startsWith('extra ') ? lines.shift()?.slice('extra '.length) : undefined;
   const extra = extraBase64 === undefined ? undefined : fromBase64(extraBase64);
   if (extraBase64 !== undefined && extra === undefined) return undefined;
-  const [, digits] = /^index (0|[1-9][0-9]{0,15})$/.exec(lines.shift() ?? '') ?? [];
-  const index = Number(digits ?? Number.NaN);
-  const proof = lines.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES);
-  if (!Number.isSafeInteger(index) || proof.length < lines.length || proof.length > PROOF_HASHES_MAX)
-    return undefined;
+  const indexLine = lines.shift() ?? '';
+  const index = indexLine.startsWith('index ') ? parseCount(indexLine.slice('index '.length)) : undefined;
+  const proof = parseProof(lines);
+  if (index === undefined || proof === undefined) return undefined;
   return {
     ...(extra !== undefined && { extra }),
     index,
-    proof: proof.filter((hash) => hash !== undefined),
+    proof,
     checkpoint: text.slice(border + 2),
   };
 }
