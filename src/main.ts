@@ -1,12 +1,13 @@
 #!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16
 import './base/inspector.ts';
 import { parseArgs } from 'node:util';
+import { EXIT_SOFTWARE, inspectError, isUsageError } from './base/ending.ts';
 import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
 import { packageVersion } from './base/package.ts';
 import { checkConfig } from './cli/daemon/checkConfig.ts';
 import { loadConfig } from './config/config.ts';
-import { EXIT_SOFTWARE, serve } from './main/serve.ts';
+import { serve } from './main/serve.ts';
 import { USAGE } from './main/usage.ts';
 
 async function main(): Promise<void> {
@@ -35,11 +36,3 @@ main().catch((error: unknown) => {
   refuseStart(`pdfseald: ${mendable ? `${(error as Error).message}${remedy}` : inspectError(error)}`);
   process.exit(mendable ? 1 : EXIT_SOFTWARE);
 });
-
-function isUsageError(error: unknown): boolean {
-  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_');
-}
-
-function inspectError(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}

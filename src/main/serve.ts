@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { Metrics } from '../admin/metrics.ts';
 import { openAdministration } from '../admin/server.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
+import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
 import { notifySocket, watchdogMs } from '../base/env.ts';
 import { acquireLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
@@ -46,8 +47,6 @@ import {
 } from './parts.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 
-/** The exit status for a fault of pdfseald itself (sysexits.h, EX_SOFTWARE): the service manager starts the daemon again. */
-export const EXIT_SOFTWARE = 70;
 /** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
 const CLOSE_MS_MAX = 10_000;
 /** How long a canary may take to be sealed before it counts as failed. */
@@ -307,13 +306,6 @@ export async function serve(config: Config): Promise<void> {
   else await record('daemon.stop', running);
   await parts.disposeAsync();
   logger.info({ event: 'stopped' }, 'stopped');
-}
-
-/** Resolves to the first signal that asks for a stop. A second signal ends the process at once. */
-function stopSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
-  });
 }
 
 /** Everything acknowledged is on disk, so the process can end at a broken invariant and be started again. */

@@ -15,6 +15,7 @@ import type { VerifierKey } from '../log/verifierKey.ts';
  */
 export class HeldCheckpoints {
   readonly #folder: string;
+  /** By the names of their files. */
   readonly #notes = new Map<string, string>();
 
   private constructor(folder: string) {
@@ -44,21 +45,20 @@ export class HeldCheckpoints {
         throw new OperatorError(
           `${held.#pathOf(origin)} is damaged: it is not a signed checkpoint of ${origin}. Put the newest checkpoint with the signature of this witness in its place; the log publishes it`,
         );
-      held.#notes.set(origin, note);
+      held.#notes.set(nameOf(origin), note);
     }
     return held;
   }
 
   /** Undefined where none was cosigned yet. */
   get(origin: string): Opened | undefined {
-    const note = this.#notes.get(origin);
+    const note = this.#notes.get(nameOf(origin));
     return note === undefined ? undefined : openCheckpoint(note);
   }
 
   /** The signed note by the name of its file. */
   noteOf(name: string): string | undefined {
-    for (const [origin, note] of this.#notes) if (nameOf(origin) === name) return note;
-    return undefined;
+    return this.#notes.get(name);
   }
 
   /** Once this resolves, the note survives a power cut. If it rejects, the old or the new one does. */
@@ -74,7 +74,7 @@ export class HeldCheckpoints {
     }
     await rename(draft, path);
     await syncFolder(this.#folder);
-    this.#notes.set(origin, note);
+    this.#notes.set(nameOf(origin), note);
   }
 
   async #read(origin: string): Promise<string | undefined> {

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../base/clock.ts';
+import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
 import { inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { acquireLock } from '../base/lock.ts';
@@ -20,8 +21,6 @@ import { openAgentKey } from './sshAgent.ts';
 import { type CosigningKey, Witness } from './witness.ts';
 import { openWitnessServer } from './witnessServer.ts';
 import { WITNESS_USAGE } from './witnessUsage.ts';
-
-const EXIT_SOFTWARE = 70;
 
 interface KeyOptions {
   name?: string | undefined;
@@ -129,21 +128,12 @@ function readLogs(path: string): Map<string, VerifierKey[]> {
   return logs;
 }
 
-/** Resolves when the process is asked to stop. */
-function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
-  });
-}
-
 function print(text: string): void {
   process.stdout.write(text);
 }
 
 main().catch((error: unknown) => {
-  const isMendable =
-    error instanceof OperatorError ||
-    (error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_'));
-  refuseStart(`pdfseal-witness: ${isMendable ? (error as Error).message : String((error as Error).stack)}`);
+  const isMendable = error instanceof OperatorError || isUsageError(error);
+  refuseStart(`pdfseal-witness: ${isMendable ? (error as Error).message : inspectError(error)}`);
   process.exit(isMendable ? 1 : EXIT_SOFTWARE);
 });

@@ -1,0 +1,19 @@
+/** The exit status for a fault of the program itself (sysexits.h, EX_SOFTWARE): the service manager starts it again. */
+export const EXIT_SOFTWARE = 70;
+
+/** Resolves to the first signal that asks for a stop. A second signal ends the process at once. */
+export function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
+  });
+}
+
+/** Whether `parseArgs` refused the command line. */
+export function isUsageError(error: unknown): boolean {
+  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_');
+}
+
+/** The stack of an error, where it has one. */
+export function inspectError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
