@@ -1,7 +1,7 @@
 /** Which of the given files is the document, which its receipt and which the trust file: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { isProof, RECEIPT_LENGTH_MAX } from 'pdfseald/verify';
+import { isProof, RECEIPT_BYTES_MAX } from 'pdfseald/verify';
 
 export type Role = 'document' | 'receipt' | 'trust';
 
@@ -12,9 +12,6 @@ export const WORDS_OF_ROLE: Readonly<Record<Role, string>> = {
 };
 
 const ROLES = Object.keys(WORDS_OF_ROLE) as Role[];
-
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 /** Where the mark of a PDF must begin for the service to take it. */
 const MARK_WITHIN_BYTES = 1024;
@@ -53,7 +50,7 @@ export interface Assignment {
 
 /** Reads what is needed to tell a file's role. Rejects where it cannot be read: a folder, a file that is gone. */
 export async function readContent(file: File): Promise<Content> {
-  const isShort = file.size <= TEXT_BYTES_MAX;
+  const isShort = file.size <= RECEIPT_BYTES_MAX;
   const blob = isShort ? file : file.slice(0, MARK_WITHIN_BYTES);
   const bytes = new Uint8Array(await blob.arrayBuffer());
   const roles = isPdf(bytes) ? (['document'] as Role[]) : [];

@@ -6,12 +6,9 @@ import { encodeTlogProof } from '../log/tlogProof.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
-import { parseReceiptJson, RECEIPT_LENGTH_MAX } from '../prove/verify.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../prove/verify.ts';
 import { readTextFile, writeFileAtomically } from './files.ts';
 import { explain } from './help.ts';
-
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 export function receiptCommand(): Command {
   return new Command('receipt')

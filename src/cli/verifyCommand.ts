@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
-import { RECEIPT_LENGTH_MAX, trustFileWords, type Verdict, verifyReceiptText } from '../prove/verify.ts';
+import { RECEIPT_BYTES_MAX, trustFileWords, type Verdict, verifyReceiptText } from '../prove/verify.ts';
 import { EXIT } from './exit.ts';
 import { digestFile, readSmallFile, readTextFile } from './files.ts';
 import { explain } from './help.ts';
@@ -11,9 +11,6 @@ import { print, printJson } from './terminal.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
-
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 
 export function verifyCommand(): Command {
   return explain(
@@ -46,7 +43,7 @@ async function verify(
   options: { trust: string; json?: true },
 ): Promise<void> {
   try {
-    const trust = readSmallFile(options.trust, TEXT_BYTES_MAX);
+    const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
     const verdict = await judge(documentPath, receiptPath, trust);
     process.exitCode = EXIT_OF[verdict.outcome];
     const trustSha256 = toHex(sha256(trust));
@@ -59,7 +56,7 @@ async function verify(
 }
 
 async function judge(documentPath: string, receiptPath: string, trust: Buffer): Promise<Verdict> {
-  const receipt = readTextFile(receiptPath, TEXT_BYTES_MAX);
+  const receipt = readTextFile(receiptPath, RECEIPT_BYTES_MAX);
   return verifyReceiptText(receipt, trust.toString('utf8'), await digestFile(documentPath));
 }
 

@@ -10,7 +10,7 @@ import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.
 import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
 import { whyNotGrown, whyNotThere } from '../../prove/following.ts';
 import { readEarlier, signedCheckpoint } from '../../prove/history.ts';
-import { parseReceiptJson, RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile, unusable, writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
@@ -35,8 +35,6 @@ interface Followed {
   problems: string[];
 }
 
-/** A code unit of UTF-16 takes 3 bytes of UTF-8 at most. */
-const TEXT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
 const ANSWER_MS_MAX = 60_000;
 /** More than any checkpoint or tile has. */
 const ANSWER_BYTES_MAX = 1 << 20;
@@ -101,7 +99,7 @@ async function follow({
   receipts,
   ...reach
 }: MonitorOptions): Promise<Followed> {
-  const trust = parseTrust(readTextFile(trustFile, TEXT_BYTES_MAX));
+  const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
   const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach.keyFile), reachOf(reach)));
   const note = (await log.fetch('checkpoint')).toString('utf8');
@@ -138,7 +136,7 @@ function readState(path: string, isFirst: boolean, trust: TrustFile): Checkpoint
     throw new OperatorError(
       `there is no ${path}, so nothing tells what the log showed before. Put the file back; for the first run, add --first`,
     );
-  return readEarlier({ text: readTextFile(path, TEXT_BYTES_MAX), from: path }, trust);
+  return readEarlier({ text: readTextFile(path, RECEIPT_BYTES_MAX), from: path }, trust);
 }
 
 function receiptsIn(folder: string): string[] {
@@ -162,7 +160,7 @@ async function missing(
   const problems: string[] = [];
   const progress = showCount(paths.length);
   for (const [done, path] of paths.entries()) {
-    const receipt = parseReceiptJson(readTextFile(path, TEXT_BYTES_MAX));
+    const receipt = parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX));
     const why = await whyNotThere(receipt, now, trust, readTile);
     if (why !== undefined) problems.push(`${path}: ${why}`);
     progress.update(done + 1, 0);

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { RECEIPT_LENGTH_MAX } from '../../prove/verify.ts';
+import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import {
   createFileAtomically,
   digestFile,
@@ -59,8 +59,6 @@ interface Digested {
 
 /** Documents in one request. A request could have more, but they would all be hashed before the first receipt arrives. */
 const BULK_DOCUMENTS = 1_000;
-const FILE_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
-
 /** Gets the receipts of documents, saves them beside the documents, and reports each. */
 export class Submitter {
   readonly #options: SubmitterOptions;
@@ -263,7 +261,7 @@ async function saveCopy(
 
 function storeReceipt(path: string, receipt: string, jobId: string, force: boolean): void {
   if (force) writeFileAtomically(path, receipt);
-  else if (!createFileAtomically(path, receipt) && readTextFile(path, FILE_BYTES_MAX) !== receipt) {
+  else if (!createFileAtomically(path, receipt) && readTextFile(path, RECEIPT_BYTES_MAX) !== receipt) {
     throw new Refused(
       'receipt_exists',
       `${path} is another receipt; the new one is from ${jobId}; --force replaces the old one`,
