@@ -1,10 +1,9 @@
 import { bytesEqual } from '../base/bytes.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
-import { cosignaturesIn } from '../log/cosignature.ts';
+import { cosignaturesIn, isLineOf } from '../log/cosignature.ts';
 import { encodeNote, type Note, type NoteSignature, parseNote } from '../log/note.ts';
 import { type LogKey, noteKeyId } from '../log/verifierKey.ts';
 import type { WitnessPolicy } from '../log/witnessPolicy.ts';
-import type { CosignedCheckpoint } from '../store/witnessStore.ts';
 
 /** The lines of the keys that the policy lists for the log; where it lists none that signed, those of all Ed25519 keys. */
 export function linesFor(
@@ -20,17 +19,15 @@ export function linesFor(
   return known.length > 0 ? known : own;
 }
 
-/** The checkpoint with its cosignature lines: the new one, and for other witnesses those that it had. */
+/** The checkpoint with the newest valid cosignature line of each witness, among its own lines and these. */
 export function addLine(
   text: string,
-  treeSize: number,
-  before: CosignedCheckpoint | undefined,
-  line: NoteSignature,
-  { witnesses }: WitnessPolicy,
+  lines: readonly NoteSignature[],
+  witnesses: WitnessPolicy['witnesses'],
 ): string {
   const note = parseNote(text);
   if (note === undefined) return text;
-  const had = before?.treeSize === treeSize ? (parseNote(before.checkpoint)?.signatures ?? []) : [];
-  const newest = cosignaturesIn({ text: note.text, signatures: [line, ...had] }, witnesses);
-  return encodeNote(note.text, [...note.signatures, ...newest.map(({ line }) => line)]);
+  const ofLog = note.signatures.filter((line) => !witnesses.some((one) => isLineOf(one, line)));
+  const newest = cosignaturesIn({ text: note.text, signatures: [...lines, ...note.signatures] }, witnesses);
+  return encodeNote(note.text, [...ofLog, ...newest.map(({ line }) => line)]);
 }

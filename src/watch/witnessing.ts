@@ -4,16 +4,16 @@ import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
 import { parseCheckpoint } from '../log/checkpoint.ts';
-import { cosignaturesIn, encodeCosigner } from '../log/cosignature.ts';
+import { cosignaturesIn } from '../log/cosignature.ts';
 import { type NoteSignature, parseNote } from '../log/note.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { type PolicyWitness, satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
+import type { WitnessPolicy } from '../log/witnessPolicy.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
-import type { CosignedCheckpoint, WitnessRecord, WitnessState } from '../store/witnessStore.ts';
-import { addLine, linesFor } from './cosignatureLines.ts';
+import { linesFor } from './cosignatureLines.ts';
 import { type Submission, WitnessClient } from './witnessClient.ts';
+import { type Gathered, type KnownWitness, WitnessMemory } from './witnessMemory.ts';
 import type { WitnessingStatus, WitnessStatus } from './witnessStatus.ts';
 
 export interface WitnessingOptions {
@@ -31,11 +31,9 @@ export interface WitnessingOptions {
   onFatal(error: unknown): void;
 }
 
-/** A witness, and what is known of it. */
+/** A witness, and how asking it goes. */
 interface Member {
-  witness: PolicyWitness;
-  vkey: string;
-  record: WitnessRecord;
+  known: KnownWitness;
   trouble?: NonNullable<WitnessStatus['trouble']>;
   /** Resolves once it has answered what it was asked last. */
   answered: Promise<void>;
@@ -48,9 +46,7 @@ interface Member {
 interface Shown extends Submission {
   /** The signed note, with all lines of the log. */
   text: string;
-  /** With the lines of witnesses, and whether they are the quorum. */
-  cosigned?: CosignedCheckpoint;
-  isMet?: boolean;
+  gathered?: Gathered;
   /** Resolves once they are. */
   met: Promise<boolean>;
   meet(isMet: boolean): void;
@@ -70,9 +66,8 @@ const PAUSE_MS = 1_000;
 export class Witnessing implements Cosigners {
   readonly #options: WitnessingOptions;
   readonly #client: WitnessClient;
+  readonly #memory: WitnessMemory;
   readonly #members: Member[];
-  #cosigned: CosignedCheckpoint | undefined;
-  #witnessed: CosignedCheckpoint | undefined;
   /** What was shown last: where it is announced, it is no part of the log yet, and nobody else is told of it. */
   #shown: Shown | undefined;
   #isAnnounced = false;
@@ -83,14 +78,13 @@ export class Witnessing implements Cosigners {
   #isClosed = false;
 
   /** Use {@link openWitnessing}. */
-  constructor(options: WitnessingOptions, members: Member[], known: WitnessState) {
+  constructor(options: WitnessingOptions, memory: WitnessMemory) {
     this.#options = options;
     this.#client = new WitnessClient(options.ca);
-    this.#members = members;
-    this.#cosigned = known.cosigned;
-    this.#witnessed = known.witnessed;
-    for (const { witness, record } of members)
-      if (record.contradiction !== undefined) this.#raise(witness, record.contradiction.detail);
+    this.#memory = memory;
+    this.#members = memory.witnesses.map((known) => {
+      return { known, answered: Promise.resolve(), spared: 0, from: 0 };
+    });
   }
 
   /** Begins to ask. Called once. */
@@ -100,22 +94,23 @@ export class Witnessing implements Cosigners {
 
   /** Whether a witness of the policy holds another history of the log. */
   get isForked(): boolean {
-    return this.#members.some(({ record }) => record.contradiction !== undefined);
+    return this.#memory.isForked;
   }
 
   get status(): WitnessingStatus {
     const { policy } = this.#options;
-    const note = this.#witnessed && parseNote(this.#witnessed.checkpoint);
+    const { witnessed } = this.#memory;
+    const note = witnessed && parseNote(witnessed.checkpoint);
     const times = note ? cosignaturesIn(note, policy.witnesses).map(({ time }) => time) : [];
     return {
-      witnesses: this.#members.map(({ witness: { label, url }, record, trouble }) => ({
-        name: label,
-        isAsked: url !== undefined,
-        ...record,
+      witnesses: this.#members.map(({ known, trouble }) => ({
+        name: known.witness.label,
+        isAsked: known.witness.url !== undefined,
+        ...known.record,
         ...(trouble && { trouble }),
       })),
-      ...(this.#witnessed && {
-        witnessed: { treeSize: this.#witnessed.treeSize, at: Math.max(0, ...times) * 1000 },
+      ...(witnessed && {
+        witnessed: { treeSize: witnessed.treeSize, at: Math.max(0, ...times) * 1000 },
       }),
     };
   }
@@ -134,7 +129,7 @@ export class Witnessing implements Cosigners {
   }
 
   async cosign(checkpoint: string, readTile: ReadTile, signal: AbortSignal): Promise<boolean> {
-    const shown = this.#submission(checkpoint, readTile);
+    const shown = this.#shownOf(checkpoint, readTile);
     assert(shown, 'a batch was announced that no witness accepts');
     const { met } = shown;
     this.#shown = shown;
@@ -153,8 +148,8 @@ export class Witnessing implements Cosigners {
 
   released(): void {
     this.#isAnnounced = false;
-    if (this.#shown !== undefined) this.#publish(this.#shown);
-    this.#follow(this.#keep());
+    if (this.#shown?.gathered !== undefined) this.#memory.publish(this.#shown.gathered);
+    this.#follow(this.#memory.keep());
   }
 
   async recovered(signal: AbortSignal): Promise<void> {
@@ -176,20 +171,25 @@ export class Witnessing implements Cosigners {
 
   /** Never rejects: the process ends instead. */
   async #next(): Promise<void> {
+    await this.#showAndAsk();
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#next(), this.#options.intervalMs);
+  }
+
+  /** Never rejects: the process ends instead. */
+  async #showAndAsk(): Promise<void> {
     try {
       await this.#showHead();
     } catch (error) {
       this.#options.onFatal(error);
     }
     await this.#round();
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#next(), this.#options.intervalMs);
   }
 
   async #showHead(): Promise<void> {
     const { log } = this.#options.store;
     const head = await log.head();
     if (head === undefined || this.#isAnnounced || this.#shown?.text === head.checkpoint) return;
-    this.#shown = this.#submission(head.checkpoint, (level, index) => log.tile(level, index));
+    this.#shown = this.#shownOf(head.checkpoint, (level, index) => log.tile(level, index));
     if (this.#shown === undefined)
       this.#options.logger.warn(
         { tree_size: head.treeSize },
@@ -222,17 +222,23 @@ export class Witnessing implements Cosigners {
         return true;
       }),
     );
-    if (asked.includes(true) && !this.#isClosed) await this.#keep();
+    if (asked.includes(true) && !this.#isClosed) await this.#memory.keep();
   }
 
-  #isDue({ witness, record, from }: Member, { checkpoint: { treeSize } }: Shown): boolean {
+  #isDue({ known: { witness, record }, from }: Member, { checkpoint: { treeSize } }: Shown): boolean {
     if (witness.url === undefined || this.#isClosed || performance.now() < from) return false;
     const { cosignedAt = 0 } = record;
     return record.treeSize !== treeSize || this.#options.clock() - cosignedAt * 1000 >= REFRESH_MS;
   }
 
+  #shownOf(text: string, readTile: ReadTile): Shown | undefined {
+    const submission = this.#submission(text, readTile);
+    const { promise: met, resolve: meet } = Promise.withResolvers<boolean>();
+    return submission && { ...submission, text, met, meet };
+  }
+
   /** Undefined where no key signed that a witness could know. */
-  #submission(text: string, readTile: ReadTile): Shown | undefined {
+  #submission(text: string, readTile: ReadTile): Submission | undefined {
     const { store, policy } = this.#options;
     const note = parseNote(text);
     const checkpoint = note && parseCheckpoint(note.text);
@@ -243,26 +249,25 @@ export class Witnessing implements Cosigners {
       const [head, announced] = [await store.log.head(), await store.log.announced()];
       return announced?.treeSize ?? head?.treeSize ?? 0;
     };
-    const { promise: met, resolve: meet } = Promise.withResolvers<boolean>();
-    return { text, note: { text: note.text, signatures }, checkpoint, readTile, sizeNow, met, meet };
+    return { note: { text: note.text, signatures }, checkpoint, readTile, sizeNow };
   }
 
   async #ask(member: Member, shown: Shown): Promise<void> {
-    const { witness, record } = member;
+    const { known } = member;
+    const { witness } = known;
     if (witness.url === undefined) return;
-    const found = await this.#client.cosign(witness, witness.url, record.treeSize, shown);
+    const found = await this.#client.cosign(witness, witness.url, known.record.treeSize, shown);
     if (this.#isClosed) return;
     member.spared = found.kind === 'trouble' && found.trouble === 'too_often' ? member.spared + 1 : 0;
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
       case 'cosigned':
-        member.record = { treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
+        known.record = { treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
         this.#clear(member);
         this.#take(shown, found.line);
         break;
       case 'contradiction':
-        member.record = { ...record, contradiction: { detail: found.detail, at: this.#options.clock() } };
-        this.#raise(witness, found.detail);
+        this.#memory.contradict(known, found.detail, this.#options.clock());
         break;
       case 'trouble':
         this.#report(member, { code: found.trouble, detail: found.detail });
@@ -270,34 +275,14 @@ export class Witnessing implements Cosigners {
   }
 
   #take(shown: Shown, line: NoteSignature): void {
-    const { policy } = this.#options;
-    const { treeSize } = shown.checkpoint;
-    const checkpoint = addLine(shown.text, treeSize, shown.cosigned ?? this.#cosigned, line, policy);
-    shown.cosigned = { treeSize, checkpoint };
-    const note = parseNote(checkpoint);
-    const cosigners = note ? cosignaturesIn(note, policy.witnesses) : [];
-    shown.isMet = satisfiesPolicy(policy, new Set(cosigners.map(({ cosigner }) => cosigner.label)));
-    if (shown.isMet) shown.meet(true);
-    if (!this.#isAnnounced || shown !== this.#shown) this.#publish(shown);
-  }
-
-  /** What witnesses cosigned is the newest of the log, unless the log has grown since. */
-  #publish({ cosigned, isMet }: Shown): void {
-    if (cosigned === undefined || cosigned.treeSize < (this.#cosigned?.treeSize ?? 0)) return;
-    this.#cosigned = cosigned;
-    if (isMet) this.#witnessed = cosigned;
-  }
-
-  #raise({ label }: PolicyWitness, detail: string): void {
-    const fields = { event: 'fork_alarm', witness: label };
-    this.#options.logger.error(
-      fields,
-      `the witness ${label} holds another history of the log: ${detail}; nothing is sealed`,
-    );
+    const { text, checkpoint, gathered } = shown;
+    shown.gathered = this.#memory.gather(text, checkpoint.treeSize, line, gathered?.cosigned);
+    if (shown.gathered.isMet) shown.meet(true);
+    if (!this.#isAnnounced || shown !== this.#shown) this.#memory.publish(shown.gathered);
   }
 
   #report(member: Member, trouble: NonNullable<Member['trouble']>): void {
-    const { label } = member.witness;
+    const { label } = member.known.witness;
     const isNew = member.trouble?.code !== trouble.code;
     member.trouble = trouble;
     if (!isNew) return;
@@ -307,40 +292,18 @@ export class Witnessing implements Cosigners {
 
   #clear(member: Member): void {
     if (member.trouble === undefined) return;
-    const { label } = member.witness;
+    const { label } = member.known.witness;
     delete member.trouble;
     this.#options.logger.info(
       { event: 'witness_back', witness: label },
       `the witness ${label} cosigns again`,
     );
   }
-
-  /** Makes durable what the witnesses said. If we stop before, they are asked again, and say what they hold. */
-  async #keep(): Promise<void> {
-    await this.#options.store.witnessing.put({
-      witnesses: Object.fromEntries(this.#members.map(({ vkey, record }) => [vkey, record])),
-      ...(this.#cosigned && { cosigned: this.#cosigned }),
-      ...(this.#witnessed && { witnessed: this.#witnessed }),
-    });
-  }
 }
 
-/** Takes up what was known of the witnesses of the policy. What was known of others is forgotten with the next write. */
+/** Takes up what was known of the witnesses of the policy. */
 export async function openWitnessing(options: WitnessingOptions): Promise<Witnessing> {
-  const { policy, store } = options;
-  const known = await store.witnessing.get();
-  const members = policy.witnesses.map((witness): Member => {
-    const vkey = encodeCosigner(witness);
-    return {
-      witness,
-      vkey,
-      record: known.witnesses[vkey] ?? { treeSize: 0 },
-      answered: Promise.resolve(),
-      spared: 0,
-      from: 0,
-    };
-  });
-  return new Witnessing(options, members, known);
+  return new Witnessing(options, await WitnessMemory.open(options));
 }
 
 /** Twice as long each time that a witness asks to be spared. */

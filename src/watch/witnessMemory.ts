@@ -1,0 +1,103 @@
+import type { Logger } from 'pino';
+import { cosignaturesIn, encodeCosigner } from '../log/cosignature.ts';
+import type { NoteSignature } from '../log/note.ts';
+import { parseNote } from '../log/note.ts';
+import { type PolicyWitness, satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
+import type { CosignedCheckpoint, WitnessRecord, WitnessStore } from '../store/witnessStore.ts';
+import { addLine } from './cosignatureLines.ts';
+
+export interface WitnessMemoryOptions {
+  policy: WitnessPolicy;
+  store: { witnessing: WitnessStore };
+  logger: Logger;
+}
+
+/** A witness of the policy, and what it said last. */
+export interface KnownWitness {
+  witness: PolicyWitness;
+  vkey: string;
+  record: WitnessRecord;
+}
+
+/** A checkpoint with all lines that are known, and whether they are the quorum. */
+export interface Gathered {
+  cosigned: CosignedCheckpoint;
+  isMet: boolean;
+}
+
+/** What witnesses have said of the log, as the store keeps it. */
+export class WitnessMemory {
+  readonly witnesses: readonly KnownWitness[];
+  readonly #options: WitnessMemoryOptions;
+  #cosigned: CosignedCheckpoint | undefined;
+  #witnessed: CosignedCheckpoint | undefined;
+
+  private constructor(options: WitnessMemoryOptions, known: Awaited<ReturnType<WitnessStore['get']>>) {
+    this.#options = options;
+    this.witnesses = options.policy.witnesses.map((witness) => {
+      const vkey = encodeCosigner(witness);
+      return { witness, vkey, record: known.witnesses[vkey] ?? { treeSize: 0 } };
+    });
+    this.#cosigned = known.cosigned;
+    this.#witnessed = known.witnessed;
+    for (const one of this.witnesses)
+      if (one.record.contradiction !== undefined) this.#alarm(one, one.record.contradiction.detail);
+  }
+
+  /** What was known of witnesses that the policy does not name is forgotten with the next write. */
+  static async open(options: WitnessMemoryOptions): Promise<WitnessMemory> {
+    return new WitnessMemory(options, await options.store.witnessing.get());
+  }
+
+  /** Whether a witness of the policy holds another history of the log. */
+  get isForked(): boolean {
+    return this.witnesses.some(({ record }) => record.contradiction !== undefined);
+  }
+
+  /** The newest checkpoint that the quorum has cosigned. */
+  get witnessed(): CosignedCheckpoint | undefined {
+    return this.#witnessed;
+  }
+
+  /** Adds a line to those that are known of a checkpoint. `text`: its note, with all lines of the log. */
+  gather(text: string, treeSize: number, line: NoteSignature, before?: CosignedCheckpoint): Gathered {
+    const { policy } = this.#options;
+    const known = [before, this.#cosigned].filter((one) => one?.treeSize === treeSize);
+    const had = known.flatMap((one) => parseNote(one?.checkpoint ?? '')?.signatures ?? []);
+    const checkpoint = addLine(text, [line, ...had], policy.witnesses);
+    const note = parseNote(checkpoint);
+    const cosigners = note ? cosignaturesIn(note, policy.witnesses) : [];
+    const labels = new Set(cosigners.map(({ cosigner }) => cosigner.label));
+    return { cosigned: { treeSize, checkpoint }, isMet: satisfiesPolicy(policy, labels) };
+  }
+
+  /** Serves what was gathered of a part of the log, unless something newer is served. */
+  publish({ cosigned, isMet }: Gathered): void {
+    const { treeSize } = cosigned;
+    if (treeSize >= (this.#cosigned?.treeSize ?? 0)) this.#cosigned = cosigned;
+    if (isMet && treeSize >= (this.#witnessed?.treeSize ?? 0)) this.#witnessed = cosigned;
+  }
+
+  /** The witness holds another history of the log. `at`: milliseconds since the Unix epoch. */
+  contradict(known: KnownWitness, detail: string, at: number): void {
+    known.record = { ...known.record, contradiction: { detail, at } };
+    this.#alarm(known, detail);
+  }
+
+  #alarm({ witness: { label } }: KnownWitness, detail: string): void {
+    const fields = { event: 'fork_alarm', witness: label };
+    this.#options.logger.error(
+      fields,
+      `the witness ${label} holds another history of the log: ${detail}; nothing is sealed`,
+    );
+  }
+
+  /** Makes it durable. If we stop before, the witnesses are asked again, and say what they hold. */
+  async keep(): Promise<void> {
+    await this.#options.store.witnessing.put({
+      witnesses: Object.fromEntries(this.witnesses.map(({ vkey, record }) => [vkey, record])),
+      ...(this.#cosigned && { cosigned: this.#cosigned }),
+      ...(this.#witnessed && { witnessed: this.#witnessed }),
+    });
+  }
+}
