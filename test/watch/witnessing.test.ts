@@ -1,102 +1,14 @@
-import { pino } from 'pino';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { cosignaturesIn } from '../../src/log/cosignature.ts';
 import { parseNote } from '../../src/log/note.ts';
 import type { ReadTile } from '../../src/log/tiles.ts';
-import { appendLeaves, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
+import { emptyEdge, rootOf } from '../../src/log/tree.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
-import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
-import type { Batch, Store } from '../../src/store/store.ts';
-import type { WitnessState } from '../../src/store/witnessStore.ts';
-import { openWitnessing, type Witnessing, type WitnessingOptions } from '../../src/watch/witnessing.ts';
-import { firstEpoch, makeKey, signNote } from '../support/sealing.ts';
+import { makeKey } from '../support/sealing.ts';
 import { until } from '../support/until.ts';
 import { misbehave, TestWitness } from '../support/witness.ts';
-
-const ORIGIN = 'seal.example.com/test/2026';
-
-/** A log in memory, that grows, forks and returns to an earlier state. */
-class TestLog {
-  readonly keys = [makeKey('ed25519', 'eu'), makeKey('ecdsa-p256', 'us'), makeKey('ed25519', 'ap')];
-  signers = this.keys;
-  edge = emptyEdge();
-  readonly #tiles = new Map<string, Uint8Array>();
-  head: Batch | undefined;
-  announced: Batch | undefined;
-  known: WitnessState = { witnesses: {} };
-  puts = 0;
-
-  /** `other`: leaves of another history. */
-  grow(leaves: number, other = ''): void {
-    const added = Array.from({ length: leaves }, (_, n) =>
-      leafHash(Buffer.from(`${other}${this.edge.size + n}`)),
-    );
-    const { edge, tiles } = appendLeaves(this.edge, added);
-    for (const { level, index, hashes } of tiles) this.#tiles.set(`${level}/${index}`, hashes);
-    this.edge = edge;
-    const text = encodeCheckpoint({ origin: ORIGIN, treeSize: edge.size, root: rootOf(edge) });
-    const checkpoint = signNote(ORIGIN, text, this.signers);
-    this.head = { checkpoint, treeSize: edge.size, firstLeaf: 0, sealedAt: 0, algorithm: '', kmsKeyId: '' };
-  }
-
-  /** Leaves it as it would be without what is behind that size. */
-  restart(): void {
-    this.edge = emptyEdge();
-    this.#tiles.clear();
-  }
-
-  damage(): void {
-    for (const hashes of this.#tiles.values()) hashes.fill(7);
-  }
-
-  get store(): Pick<Store, 'identity' | 'log' | 'epochs' | 'witnessing'> {
-    const log = {
-      head: async () => this.head,
-      announced: async () => this.announced,
-      tile: async (level: number, index: number) => this.#tiles.get(`${level}/${index}`),
-    };
-    const epochs = { newest: async () => ({ revision: 0, list: [firstEpoch(this.keys)] }) };
-    const witnessing = {
-      get: async () => this.known,
-      put: async (known: WitnessState) => {
-        this.puts += 1;
-        this.known = JSON.parse(JSON.stringify(known));
-      },
-    };
-    const identity = { schema: 1, environment: 'test', logOrigin: ORIGIN, createdAt: 0 };
-    return { identity, log, epochs, witnessing } as unknown as Store;
-  }
-}
-
-interface Opened {
-  witnessing: Witnessing;
-  lines: Record<string, unknown>[];
-}
-
-async function open(
-  t: Test,
-  log: TestLog,
-  policy: string,
-  options: Partial<WitnessingOptions> = {},
-): Promise<Opened> {
-  const lines: Record<string, unknown>[] = [];
-  const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const witnessing = await openWitnessing({
-    policy: parseWitnessPolicy(policy),
-    store: log.store,
-    keys: () => log.keys,
-    intervalMs: 5,
-    ca: undefined,
-    clock: () => Date.now(),
-    logger,
-    onFatal: (error) => t.fail(String(error)),
-    ...options,
-  });
-  t.teardown(() => witnessing.close());
-  witnessing.start();
-  return { witnessing, lines };
-}
+import { type Opened, ORIGIN, openOn, TestLog } from './testLog.ts';
 
 const eventsOf = (lines: Opened['lines']) =>
   lines.flatMap(({ event }) => (typeof event === 'string' ? [event] : []));
@@ -111,7 +23,7 @@ t.test('growth is cosigned by every witness, and what they said is kept', async 
   const log = new TestLog();
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   const policy = `${a.line('a')}${b.line('b')}group both all a b\nquorum both\n`;
-  const { witnessing } = await open(t, log, policy);
+  const { witnessing } = await openOn(t, log, policy);
   for (const leaves of [1, 4, 300]) {
     log.grow(leaves);
     await until('it is witnessed', () => log.known.witnessed?.treeSize === log.edge.size);
@@ -154,7 +66,7 @@ t.test('a witness sees the lines of keys that the policy lists, or of all Ed2551
   for (const [lines, expected] of cases) {
     const a = await TestWitness.open(t, 'a');
     log.known = { witnesses: {} };
-    const { witnessing } = await open(t, log, `${lines}${a.line('a')}quorum a\n`);
+    const { witnessing } = await openOn(t, log, `${lines}${a.line('a')}quorum a\n`);
     await until('it is asked', () => log.known.witnessed !== undefined);
     await witnessing.close();
     t.strictSame(parseNote(a.asked[0]?.checkpoint ?? '')?.signatures, expected, lines);
@@ -166,7 +78,7 @@ t.test('a checkpoint that no Ed25519 key signed is shown to nobody', async (t) =
   const log = new TestLog();
   log.signers = log.keys.slice(1, 2);
   const a = await TestWitness.open(t, 'a');
-  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { lines } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   log.grow(2);
   await until('it says so', () => lines.some(({ msg }) => /no Ed25519 key/.test(String(msg))));
   t.equal(a.asked.length, 0);
@@ -178,7 +90,7 @@ t.test('resynchronizes with the size that a witness holds', async (t) => {
   log.grow(5);
   a.held = { treeSize: 5, root: rootOf(log.edge) };
   log.grow(7);
-  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { lines } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   await until('it is witnessed', () => log.known.witnessed?.treeSize === 12);
   t.strictSame(
     a.asked.map(({ oldSize }) => oldSize),
@@ -201,20 +113,20 @@ t.test('what was known survives a restart; a cosignature is made anew only once 
   const policy = `${a.line('a')}${b.line('b')}quorum b\n`;
   b.misbehaving = misbehave(500);
   log.grow(9);
-  const first = await open(t, log, policy);
+  const first = await openOn(t, log, policy);
   await until('one has cosigned', () => log.known.cosigned?.treeSize === 9);
   await until('and the other failed', () => eventsOf(first.lines).includes('witness_failing'));
   await first.witnessing.close();
   t.equal(log.known.witnessed, undefined, 'the quorum has not');
   b.misbehaving = undefined;
   const asked = a.asked.length;
-  const second = await open(t, log, policy);
+  const second = await openOn(t, log, policy);
   await until('the quorum has', () => log.known.witnessed?.treeSize === 9);
   t.strictSame(cosignersOf(log.known.witnessed?.checkpoint, [a, b]), ['a', 'b'], 'both lines are there');
   await second.witnessing.close();
   t.equal(a.asked.length, asked, 'a has cosigned this one');
   let now = Date.now();
-  const third = await open(t, log, policy, { clock: () => now });
+  const third = await openOn(t, log, policy, { clock: () => now });
   now += 3_600_001;
   await until('it is asked again', () => a.asked.length > asked);
   t.equal(a.asked.at(-1)?.oldSize, 9);
@@ -253,7 +165,7 @@ for (const [what, prepare] of Object.entries(contradictions)) {
     const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
     prepare(a, log);
     const policy = `${a.line('a')}${b.line('b')}quorum b\n`;
-    const { witnessing, lines } = await open(t, log, policy);
+    const { witnessing, lines } = await openOn(t, log, policy);
     await until('the alarm is kept', () => log.known.witnesses[a.vkey]?.contradiction !== undefined);
     t.ok(witnessing.isForked);
     t.match(
@@ -268,12 +180,12 @@ for (const [what, prepare] of Object.entries(contradictions)) {
     const asked = a.asked.length + b.asked.length;
     log.grow(1);
     await witnessing.close();
-    const again = await open(t, log, policy);
+    const again = await openOn(t, log, policy);
     t.ok(again.witnessing.isForked, 'it survives a restart');
     t.strictSame(eventsOf(again.lines), ['fork_alarm'], 'and is said again');
     await again.witnessing.close();
     t.equal(a.asked.length + b.asked.length, asked, 'nobody is asked to cosign the fork');
-    const without = await open(t, log, `${b.line('b')}quorum b\n`);
+    const without = await openOn(t, log, `${b.line('b')}quorum b\n`);
     t.notOk(without.witnessing.isForked, 'an administrator took the witness out');
     await until('the others go on', () => log.known.witnessed?.treeSize === log.edge.size);
     t.notOk(a.vkey in log.known.witnesses, 'nothing is known of the witness any more');
@@ -318,7 +230,7 @@ for (const [what, [prepare, code, tries]] of Object.entries(troubles)) {
     const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
     prepare(a);
     const policy = `${a.line('a')}${b.line('b')}group one any a b\nquorum one\n`;
-    const { witnessing, lines } = await open(t, log, policy, { intervalMs: 100_000 });
+    const { witnessing, lines } = await openOn(t, log, policy, { intervalMs: 100_000 });
     await until('the other has cosigned', () => log.known.witnessed?.treeSize === 3);
     t.match(witnessing.status.witnesses, [{ trouble: { code } }, { treeSize: 3, trouble: undefined }]);
     t.equal(a.asked.length, tries);
@@ -326,7 +238,7 @@ for (const [what, [prepare, code, tries]] of Object.entries(troubles)) {
     t.notOk(witnessing.isForked);
     await witnessing.close();
     a.misbehaving = undefined;
-    const again = await open(t, log, policy);
+    const again = await openOn(t, log, policy);
     await until('it cosigns', () => log.known.witnesses[a.vkey]?.treeSize === 3);
     t.strictSame(cosignersOf(log.known.cosigned?.checkpoint, [a, b]), ['a', 'b']);
     await again.witnessing.close();
@@ -338,7 +250,7 @@ t.test('trouble is said once, and its end too', async (t) => {
   log.grow(3);
   const a = await TestWitness.open(t, 'a');
   a.misbehaving = misbehave(404);
-  const { lines } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { lines } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   await until('it is asked often', () => a.asked.length > 4);
   a.misbehaving = undefined;
   await until('it is witnessed', () => log.known.witnessed?.treeSize === 3);
@@ -351,7 +263,7 @@ t.test('a witness that was asked too often is spared longer and longer', async (
   const a = await TestWitness.open(t, 'a');
   a.misbehaving = misbehave(429);
   const times: number[] = [];
-  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`, { intervalMs: 20 });
+  const { witnessing } = await openOn(t, log, `${a.line('a')}quorum a\n`, { intervalMs: 20 });
   for (let n = 1; n <= 4; n++) {
     await until('it is asked again', () => a.asked.length >= n);
     times.push(performance.now());
@@ -368,7 +280,7 @@ t.test('damaged tiles are not held against a witness, and no fork is said to be 
   a.held = { treeSize: 5, root: Buffer.alloc(32) };
   log.known = { witnesses: { [a.vkey]: { treeSize: 5 } } };
   log.damage();
-  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { witnessing } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   await until('it is noticed', () => witnessing.status.witnesses[0]?.trouble?.code === 'log_damaged');
   t.equal(a.asked.length, 0);
   t.notOk(witnessing.isForked);
@@ -379,7 +291,7 @@ t.test('a witness without a URL is not asked, and the daemon stops while one han
   log.grow(3);
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   b.misbehaving = () => {};
-  const { witnessing } = await open(t, log, `${a.line('a', '')}${b.line('b')}quorum a\n`);
+  const { witnessing } = await openOn(t, log, `${a.line('a', '')}${b.line('b')}quorum a\n`);
   await until('it is asked', () => b.asked.length > 0);
   await witnessing.close();
   t.equal(a.asked.length, 0);
@@ -411,7 +323,7 @@ t.test('a batch is cosigned before the log has it, and nobody waits for a slow w
   const log = new TestLog();
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   b.misbehaving = () => {};
-  const { witnessing, lines } = await open(
+  const { witnessing, lines } = await openOn(
     t,
     log,
     `${a.line('a')}${b.line('b')}group one any a b\nquorum one\n`,
@@ -433,7 +345,7 @@ t.test('below the quorum: it says so, asks again, and goes on', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   a.misbehaving = misbehave(503);
-  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { witnessing } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   const { checkpoint, readTile } = announce(log, 5);
   const stop = new AbortController();
   const cosigned = witnessing.cosign(checkpoint, readTile, stop.signal);
@@ -455,12 +367,12 @@ t.test('what a witness saw before a crash is no older copy of the log', async (t
   const a = await TestWitness.open(t, 'a');
   log.grow(2);
   const policy = `${a.line('a')}quorum a\n`;
-  const first = await open(t, log, policy);
+  const first = await openOn(t, log, policy);
   const { checkpoint, readTile, commit } = announce(log, 5);
   t.equal(await first.witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
   await first.witnessing.close();
   log.known = { witnesses: {} };
-  const second = await open(t, log, policy);
+  const second = await openOn(t, log, policy);
   const asked = a.asked.length;
   await until('it is asked by the timer, with the head of the log', () => a.asked.length > asked);
   t.equal(await second.witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
@@ -474,7 +386,7 @@ t.test('a batch that no Ed25519 key signed is not shown', async (t) => {
   const log = new TestLog();
   log.signers = log.keys.slice(1, 2);
   const a = await TestWitness.open(t, 'a');
-  const { witnessing } = await open(t, log, `${a.line('a')}quorum a\n`);
+  const { witnessing } = await openOn(t, log, `${a.line('a')}quorum a\n`);
   const { checkpoint } = announce(log, 1);
   t.notOk(witnessing.accept(checkpoint));
   t.notOk(witnessing.canCosign(), 'so that no key signs one after the other');
