@@ -1,0 +1,74 @@
+import { parseWitnessAnswer, type WitnessAnswer } from '../log/addCheckpoint.ts';
+import { parseCount } from '../log/checkpoint.ts';
+import { parseSignatureLines } from '../log/note.ts';
+
+/** The answer of a witness, as somebody carried it. */
+export interface CarriedAnswer {
+  answer: WitnessAnswer;
+  /** Whether it is a whole HTTP answer: only that can say that a witness refuses. */
+  isWhole: boolean;
+}
+
+/** More interim answers (RFC 9110, section 15.2) than this come before no answer. */
+const INTERIM_MAX = 8;
+
+/**
+ * Reads signature lines; or the size that the witness holds; or a whole HTTP answer, as `curl --include` writes it. Line ends, blanks
+ * around lines, empty lines and what stands for the dash of a signature line are as a scanner types them: the signature decides.
+ * Undefined for anything else. Any input is safe, and takes linear time.
+ */
+export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
+  let text = carried.replace(/^\uFEFF/, '').trimStart();
+  for (let interim = 0; interim <= INTERIM_MAX && text.startsWith('HTTP/'); interim++) {
+    const { status, headers, body } = splitAnswer(text);
+    if (status === undefined) return undefined;
+    if (status >= 200) {
+      const length = headers.get('content-length');
+      const isWhole = length === undefined || parseCount(length) === Buffer.byteLength(body);
+      const lines = status === 200 ? signatureLines(body) : linesOf(body);
+      return {
+        answer: parseWitnessAnswer(status, headers.get('content-type') ?? '', joined(lines)),
+        isWhole,
+      };
+    }
+    text = body;
+  }
+  const [first = '', ...more] = linesOf(text);
+  const size = more.length === 0 ? parseCount(first) : undefined;
+  if (size !== undefined) return { answer: { kind: 'other_size', size }, isWhole: false };
+  const lines = parseSignatureLines(joined(signatureLines(text)));
+  return lines && { answer: { kind: 'cosigned', lines }, isWhole: false };
+}
+
+/** What is before the first empty line, and what is after it. */
+function splitAnswer(text: string) {
+  const border = /\r?\n\r?\n/.exec(text);
+  const [first = '', ...fields] = (border ? text.slice(0, border.index) : text).split(/\r?\n/);
+  const [, digits] = /^HTTP\/[0-9.]{1,3} ([1-9][0-9]{2})(?: |$)/.exec(first) ?? [];
+  const headers = new Map(
+    fields.map((field) => {
+      const colon = field.indexOf(':');
+      return [field.slice(0, Math.max(0, colon)).toLowerCase(), field.slice(colon + 1).trim()] as const;
+    }),
+  );
+  const body = border ? text.slice(border.index + border[0].length) : '';
+  return { status: digits === undefined ? undefined : Number(digits), headers, body };
+}
+
+function linesOf(text: string): string[] {
+  const lines = text.split(/[\r\n]/).map((line) => line.trim());
+  return lines.filter((line) => line !== '');
+}
+
+function joined(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** A keyboard has no dash: something else stands before the name, or nothing. */
+function signatureLines(text: string): string[] {
+  return linesOf(text).map((line) => {
+    const items = line.split(/[ \t]+/);
+    const isMarked = items.length === 3 && /^[^0-9A-Za-z]{1,3}$/.test(items[0] ?? '');
+    return `— ${(isMarked ? items.slice(1) : items).join(' ')}`;
+  });
+}
