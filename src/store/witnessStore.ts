@@ -14,6 +14,8 @@ export interface WitnessState {
   cosigned?: CosignedCheckpoint;
   /** The newest checkpoint that the quorum of the policy has cosigned. */
   witnessed?: CosignedCheckpoint;
+  /** The checkpoints that were given out to be carried to witnesses, with the lines that came since; the newest first. */
+  carried?: CosignedCheckpoint[];
 }
 
 export interface WitnessRecord {

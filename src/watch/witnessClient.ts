@@ -109,7 +109,7 @@ export class WitnessClient {
 type Answer = WitnessAnswer | { kind: 'none'; message: string };
 
 /** Its proof is verified here, so that what a witness refuses is no damage of ours. Undefined where the tiles are damaged. */
-async function requestBody(
+export async function requestBody(
   { note, checkpoint: { treeSize, root }, readTile }: Submission,
   oldSize: number,
 ): Promise<string | undefined> {

@@ -25,12 +25,16 @@ export interface Gathered {
   isMet: boolean;
 }
 
+/** So many checkpoints wait for answers that are carried; the smallest are given up first. */
+const CARRIED_MAX = 16;
+
 /** What witnesses have said of the log, as the store keeps it. */
 export class WitnessMemory {
   readonly witnesses: readonly KnownWitness[];
   readonly #options: WitnessMemoryOptions;
   #cosigned: CosignedCheckpoint | undefined;
   #witnessed: CosignedCheckpoint | undefined;
+  #carried: CosignedCheckpoint[];
 
   private constructor(options: WitnessMemoryOptions, known: Awaited<ReturnType<WitnessStore['get']>>) {
     this.#options = options;
@@ -40,6 +44,7 @@ export class WitnessMemory {
     });
     this.#cosigned = known.cosigned;
     this.#witnessed = known.witnessed;
+    this.#carried = known.carried ?? [];
     for (const one of this.witnesses)
       if (one.record.contradiction !== undefined) this.#alarm(one, one.record.contradiction.detail);
   }
@@ -59,10 +64,28 @@ export class WitnessMemory {
     return this.#witnessed;
   }
 
+  /** The checkpoints that were given out to be carried to witnesses; the newest first. */
+  get carried(): readonly CosignedCheckpoint[] {
+    return this.#carried;
+  }
+
+  /** Keeps a checkpoint until its answers come. */
+  carry(checkpoint: CosignedCheckpoint): void {
+    const { treeSize } = checkpoint;
+    if (this.#carried.some((one) => one.treeSize === treeSize)) return;
+    // No witness cosigns a smaller tree than it holds.
+    const awaited = this.#carried.filter((one) =>
+      this.witnesses.some(({ record }) => record.treeSize <= one.treeSize),
+    );
+    const known = this.#cosigned?.treeSize === treeSize ? this.#cosigned : checkpoint;
+    const newestFirst = [known, ...awaited].sort((a, b) => b.treeSize - a.treeSize);
+    this.#carried = newestFirst.slice(0, CARRIED_MAX);
+  }
+
   /** Adds a line to those that are known of a checkpoint. `text`: its note, with all lines of the log. */
   gather(text: string, treeSize: number, line: NoteSignature, before?: CosignedCheckpoint): Gathered {
     const { policy } = this.#options;
-    const known = [before, this.#cosigned].filter((one) => one?.treeSize === treeSize);
+    const known = [before, this.#cosigned, ...this.#carried].filter((one) => one?.treeSize === treeSize);
     const had = known.flatMap((one) => parseNote(one?.checkpoint ?? '')?.signatures ?? []);
     const checkpoint = addLine(text, [line, ...had], policy.witnesses);
     const note = parseNote(checkpoint);
@@ -76,6 +99,7 @@ export class WitnessMemory {
     const { treeSize } = cosigned;
     if (treeSize >= (this.#cosigned?.treeSize ?? 0)) this.#cosigned = cosigned;
     if (isMet && treeSize >= (this.#witnessed?.treeSize ?? 0)) this.#witnessed = cosigned;
+    this.#carried = this.#carried.map((one) => (one.treeSize === treeSize ? cosigned : one));
   }
 
   /** The witness holds another history of the log. `at`: milliseconds since the Unix epoch. */
@@ -98,6 +122,7 @@ export class WitnessMemory {
       witnesses: Object.fromEntries(this.witnesses.map(({ vkey, record }) => [vkey, record])),
       ...(this.#cosigned && { cosigned: this.#cosigned }),
       ...(this.#witnessed && { witnessed: this.#witnessed }),
+      ...(this.#carried.length > 0 && { carried: this.#carried }),
     });
   }
 }

@@ -11,6 +11,7 @@ import type { LogKey } from '../log/verifierKey.ts';
 import type { WitnessPolicy } from '../log/witnessPolicy.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
+import { Carrying } from './carrying.ts';
 import { linesFor } from './cosignatureLines.ts';
 import { type Submission, WitnessClient } from './witnessClient.ts';
 import { type Gathered, type KnownWitness, WitnessMemory } from './witnessMemory.ts';
@@ -58,6 +59,8 @@ const REFRESH_MS = 3_600_000;
 const SPARE_MS_MAX = 3_600_000;
 /** Before the witnesses are asked again whom a batch waits for. */
 const PAUSE_MS = 1_000;
+/** How long a request that is to be carried waits for the witnesses on the network. */
+const OTHERS_MS_MAX = 5_000;
 
 /**
  * Has the newest checkpoint cosigned by the witnesses of a policy, and keeps what they say: on a timer, and on request each batch before
@@ -68,6 +71,7 @@ export class Witnessing implements Cosigners {
   readonly #client: WitnessClient;
   readonly #memory: WitnessMemory;
   readonly #members: Member[];
+  readonly carrying: Carrying;
   /** What was shown last: where it is announced, it is no part of the log yet, and nobody else is told of it. */
   #shown: Shown | undefined;
   #isAnnounced = false;
@@ -84,6 +88,13 @@ export class Witnessing implements Cosigners {
     this.#memory = memory;
     this.#members = memory.witnesses.map((known) => {
       return { known, answered: Promise.resolve(), spared: 0, from: 0 };
+    });
+    this.carrying = new Carrying({
+      memory,
+      log: options.store.log,
+      askOthers: () => Promise.race([this.#showAndAsk(), sleep(OTHERS_MS_MAX, undefined, { ref: false })]),
+      submissionOf: (text, readTile) => this.#submission(text, readTile),
+      clock: options.clock,
     });
   }
 

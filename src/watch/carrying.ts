@@ -1,0 +1,252 @@
+import type { Clock } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
+import { cosignaturesIn, isLineOf } from '../log/cosignature.ts';
+import type { NoteSignature } from '../log/note.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
+import type { ReadTile } from '../log/tiles.ts';
+import type { PolicyWitness } from '../log/witnessPolicy.ts';
+import type { Store } from '../store/store.ts';
+import { type CarriedAnswer, readCarriedAnswer } from './carriedAnswer.ts';
+import { requestBody, type Submission } from './witnessClient.ts';
+import type { KnownWitness, WitnessMemory } from './witnessMemory.ts';
+
+export interface CarryingOptions {
+  memory: WitnessMemory;
+  log: Pick<Store['log'], 'head' | 'tile'>;
+  /** The witnesses that are on the network are shown the newest checkpoint, and may have answered. Never rejects. */
+  askOthers(): Promise<void>;
+  /** Undefined where no key signed that a witness could know. */
+  submissionOf(checkpoint: string, readTile: ReadTile): Submission | undefined;
+  clock: Clock;
+}
+
+/** What to carry to a witness. */
+export interface CarriedRequest {
+  /** Name of the witness in the policy. */
+  witness: string;
+  /** Of the tree from which the proof leads, and of the tree to cosign. */
+  oldSize: number;
+  treeSize: number;
+  /** The body of `POST <prefix>/add-checkpoint`. */
+  body: string;
+}
+
+/** What an answer said. */
+export type CarriedOutcome = { witness: string } & (
+  | {
+      kind: 'cosigned';
+      treeSize: number /** Unix time in seconds. */;
+      cosignedAt: number;
+      isWitnessed: boolean;
+    }
+  /** `isNews`: the size was not known. If not, and if this answers the newest request, the witness holds another tree of that size. */
+  | { kind: 'other_size'; heldSize: number; isNews: boolean; request: CarriedRequest }
+  | { kind: 'contradiction'; detail: string }
+);
+
+/** Has witnesses cosign that no network reaches: somebody carries requests to them, and their answers back (C2SP tlog-witness). */
+export class Carrying {
+  readonly #options: CarryingOptions;
+
+  constructor(options: CarryingOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The newest checkpoint for a witness, or the one of that size that was given out before. It is kept until the answer comes. Throws
+   * ServiceError.
+   */
+  async request(name: string | undefined, treeSize?: number): Promise<CarriedRequest> {
+    const { memory, log, askOthers } = this.#options;
+    const known = this.#witnessOf(name);
+    if (treeSize !== undefined) {
+      const carried = memory.carried.find((one) => one.treeSize === treeSize);
+      if (carried !== undefined) return this.#requestOf(known, carried.checkpoint);
+      throw new ServiceError(
+        'invalid_parameter',
+        `No request for the checkpoint of ${treeSize} leaves is kept; those that are kept have ${this.#sizes()} leaves.`,
+        { parameter: 'tree_size' },
+      );
+    }
+    await askOthers();
+    const head = await log.head();
+    if (head === undefined) throw refusal('The log has no checkpoint yet: seal a document first.');
+    return this.#requestOf(known, head.checkpoint);
+  }
+
+  /** Takes an answer. Throws ServiceError for one that says nothing that is certain; then nothing has changed. */
+  async accept(text: string, name: string | undefined): Promise<CarriedOutcome> {
+    const carried = readCarriedAnswer(text);
+    if (carried === undefined)
+      throw refusal(
+        'This is no answer of a witness: neither signature lines, nor a number alone, nor a whole HTTP answer as curl --include writes it. If the witness wrote an error message, repeat its request with curl --include.',
+      );
+    const { answer } = carried;
+    const known = this.#witnessOf(name, answer.kind === 'cosigned' ? answer.lines : []);
+    const { label } = known.witness;
+    switch (answer.kind) {
+      case 'cosigned':
+        return this.#cosigned(known, answer.lines);
+      case 'other_size':
+        return this.#otherSize(known, answer.size, carried);
+      case 'contradiction':
+        return this.#contradiction(
+          known,
+          carried,
+          'it refuses a tree, because its own tree is not a part of it',
+        );
+      case 'unknown_log':
+        throw refusal(
+          `${label} does not know the log, or none of the keys that signed: its operator must add them.`,
+        );
+      case 'too_often':
+        throw refusal(`${label} was asked too often: carry the request again later.`);
+      case 'fault':
+        throw refusal(`${label} ${answer.message}: ask its operator, and carry the request again.`);
+    }
+  }
+
+  async #requestOf(known: KnownWitness, text: string): Promise<CarriedRequest> {
+    const { memory, log, submissionOf } = this.#options;
+    const { witness, record } = known;
+    const submission = submissionOf(text, (level, index) => log.tile(level, index));
+    if (submission === undefined)
+      throw refusal(
+        'No Ed25519 key signed the checkpoint: witnesses accept no other; plan an epoch with one.',
+      );
+    const { treeSize } = submission.checkpoint;
+    if (record.contradiction !== undefined)
+      throw refusal(`${witness.label} holds another history of the log: ${record.contradiction.detail}.`);
+    if (record.treeSize > treeSize)
+      throw refusal(
+        `${witness.label} holds a tree of ${record.treeSize} leaves already, and cosigns none of ${treeSize}.`,
+      );
+    const body = await requestBody(submission, record.treeSize);
+    if (body === undefined)
+      throw refusal(
+        'The tiles of the log do not give its checkpoint: run pdfseal check, which says what to do.',
+      );
+    memory.carry({ treeSize, checkpoint: text });
+    await memory.keep();
+    return { witness: witness.label, oldSize: record.treeSize, treeSize, body };
+  }
+
+  async #cosigned(known: KnownWitness, lines: NoteSignature[]): Promise<CarriedOutcome> {
+    const { memory } = this.#options;
+    const { witness, record } = known;
+    const { label } = witness;
+    const found = memory.carried
+      .map(({ checkpoint: text, treeSize }) => {
+        const opened = openCheckpoint(text);
+        const [cosignature] = opened
+          ? cosignaturesIn({ text: opened.note.text, signatures: lines }, [witness])
+          : [];
+        return cosignature && { ...cosignature, text, treeSize };
+      })
+      .find((one) => one !== undefined);
+    if (found === undefined) throw refusal(this.#whyNoCosignature(known, lines));
+    const { treeSize, time } = found;
+    if (treeSize < record.treeSize)
+      throw refusal(
+        `This is an old answer, for the tree of ${treeSize} leaves: ${label} holds ${record.treeSize} leaves by now.`,
+      );
+    known.record = { ...record, treeSize, cosignedAt: Math.max(time, cosignedAt(record, treeSize)) };
+    memory.publish(memory.gather(found.text, treeSize, found.line));
+    await memory.keep();
+    const isWitnessed = memory.witnessed?.treeSize === treeSize;
+    return { kind: 'cosigned', witness: label, treeSize, cosignedAt: time, isWitnessed };
+  }
+
+  /** Repeats the request from the size that the witness holds. Its newest size is kept, an older one changes nothing. */
+  async #otherSize(known: KnownWitness, heldSize: number, carried: CarriedAnswer): Promise<CarriedOutcome> {
+    const { memory, log, submissionOf } = this.#options;
+    const { label } = known.witness;
+    const text = (await log.head())?.checkpoint;
+    const submission = text === undefined ? undefined : submissionOf(text, async () => undefined);
+    const leaves = (await submission?.sizeNow()) ?? 0;
+    if (heldSize > leaves)
+      return this.#contradiction(
+        known,
+        carried,
+        `it holds a tree of ${heldSize} leaves, and the log has ${leaves}`,
+      );
+    if (heldSize < known.record.treeSize)
+      throw refusal(
+        `${label} says that it holds ${heldSize} leaves, but it cosigned ${known.record.treeSize}: this is an old answer, or ${label} has lost its memory. Carry a new request; if the answer is the same, ask the operator of ${label}.`,
+      );
+    const isNews = heldSize > known.record.treeSize;
+    if (isNews) known.record = { treeSize: heldSize };
+    const newest = memory.carried.find(({ treeSize }) => treeSize >= heldSize);
+    const request = newest ? await this.#requestOf(known, newest.checkpoint) : await this.request(label);
+    return { kind: 'other_size', witness: label, heldSize, isNews, request };
+  }
+
+  /** Stops all sealing, so half an answer, and a number that somebody typed, are not enough. */
+  async #contradiction(
+    known: KnownWitness,
+    { isWhole }: CarriedAnswer,
+    detail: string,
+  ): Promise<CarriedOutcome> {
+    const { memory, clock } = this.#options;
+    const { label } = known.witness;
+    if (memory.carried.length === 0)
+      throw refusal(`No request to ${label} waits for an answer, so it cannot have refused one.`);
+    if (!isWhole)
+      throw refusal(
+        `${label} contradicts the log, if this is its whole answer: ${detail}. To make sure, carry a new request, have it sent with curl --include, and accept the whole answer: that raises the fork alarm, and nothing more is sealed.`,
+      );
+    if (known.record.contradiction === undefined) memory.contradict(known, detail, clock());
+    await memory.keep();
+    return { kind: 'contradiction', witness: label, detail };
+  }
+
+  #whyNoCosignature({ witness }: KnownWitness, lines: NoteSignature[]): string {
+    const { label, name } = witness;
+    if (!lines.some((line) => isLineOf(witness, line))) {
+      const signers = lines.map((line) => line.name.slice(0, 80)).join(', ');
+      return `This is no signature of ${label}, whose key has the name ${name}: it is by ${signers}, or by another key of that name.`;
+    }
+    const { carried } = this.#options.memory;
+    if (carried.length === 0) return `No request to ${label} waits for an answer.`;
+    return `This is no valid cosignature by ${label} of a checkpoint that it was asked to cosign, of ${this.#sizes()} leaves: it was changed on its way, or is for another request. Carry a new request.`;
+  }
+
+  #sizes(): string {
+    return this.#options.memory.carried.map(({ treeSize }) => treeSize).join(', ') || 'none';
+  }
+
+  /** The witness of that name; or the one whose lines these are; or the only one that is not on the network; or the only one. */
+  #witnessOf(name: string | undefined, lines: readonly NoteSignature[] = []): KnownWitness {
+    const { witnesses } = this.#options.memory;
+    const of = (is: (witness: PolicyWitness) => boolean) => witnesses.filter(({ witness }) => is(witness));
+    const among =
+      name === undefined
+        ? [
+            of((witness) => lines.some((line) => isLineOf(witness, line))),
+            of(({ url }) => url === undefined),
+            witnesses,
+          ]
+        : [of(({ label }) => label === name)];
+    const [found] = among.find(({ length }) => length === 1) ?? [];
+    if (found !== undefined) return found;
+    const names = witnesses.map(({ witness }) => witness.label).join(', ');
+    if (name === undefined)
+      throw new ServiceError('missing_parameter', `Name the witness: the policy has ${names || 'none'}.`, {
+        parameter: 'witness',
+      });
+    throw new ServiceError(
+      'invalid_parameter',
+      `The policy has no witness ${JSON.stringify(name.slice(0, 80))}; it has ${names || 'none'}.`,
+      { parameter: 'witness' },
+    );
+  }
+}
+
+/** When the witness cosigned that very tree before; 0 for never. */
+function cosignedAt(record: KnownWitness['record'], treeSize: number): number {
+  return record.treeSize === treeSize ? (record.cosignedAt ?? 0) : 0;
+}
+
+function refusal(message: string): ServiceError {
+  return new ServiceError('invalid_request', message);
+}
