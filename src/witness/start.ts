@@ -1,8 +1,11 @@
 #!/usr/bin/env -S node --jitless --disable-sigusr1
 import '../base/inspector.ts';
 import { existsSync, readFileSync } from 'node:fs';
+import { STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
+import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
 import { inheritedSockets } from '../base/env.ts';
@@ -28,11 +31,10 @@ interface KeyOptions {
   agent?: string | undefined;
 }
 
-interface ServeOptions {
+interface Memory {
   key: CosigningKey;
   logs: string;
   state: string;
-  listen: string;
 }
 
 async function main(): Promise<void> {
@@ -62,10 +64,11 @@ async function main(): Promise<void> {
   } else if (command === 'show-key') {
     const { cosigner } = await openKey(values);
     print(`${encodeCosigner(cosigner)}\n`);
-  } else if (command === 'serve') {
+  } else if (command === 'serve' || command === 'answer') {
     if (logs === undefined || state === undefined)
       throw new OperatorError('name the logs with --logs and the folder with --state; see --help');
-    await serve({ key: await openKey(values), logs, state, listen });
+    const memory = { key: await openKey(values), logs, state };
+    await (command === 'serve' ? serve(memory, listen) : answerOnce(memory));
   } else {
     throw new OperatorError(`there is no command ${command}; see --help`);
   }
@@ -78,7 +81,7 @@ async function openKey({ name, key, agent }: KeyOptions): Promise<CosigningKey> 
   throw new OperatorError('name the key with --key, or with --agent and --name; see --help');
 }
 
-async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Promise<void> {
+async function serve(memory: Memory, listen: string): Promise<void> {
   const address = inheritedSockets()[0] ?? parseListenAddress(listen);
   if (address === undefined)
     throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
@@ -89,20 +92,39 @@ async function serve({ key, logs: logsFile, state, listen }: ServeOptions): Prom
   };
   process.on('uncaughtException', onFatal);
   process.on('unhandledRejection', onFatal);
+  const { witness, held, logs, lock } = await openWitness(memory, logger);
+  const server = await openWitnessServer({ listen: address, witness, held, logger });
+  const fields = { event: 'started', vkey: encodeCosigner(memory.key.cosigner), logs: [...logs.keys()] };
+  logger.info({ ...fields, port: server.port }, 'the witness answers');
+  await stopSignal();
+  await server.close();
+  lock.release();
+  logger.info({ event: 'stopped' }, 'the witness has stopped');
+}
+
+/** Answers the request on standard input as the server would, with status and headers, and ends. What it has to say goes to stderr. */
+async function answerOnce(memory: Memory): Promise<void> {
+  const { witness, lock } = await openWitness(memory, createLogger('info', process.stderr));
+  const {
+    status,
+    type = 'text/plain; charset=utf-8',
+    body,
+  } = await witness.addCheckpoint(await text(process.stdin));
+  lock.release();
+  const headers = `Content-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  print(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${headers}\r\n${body}`);
+  if (status !== 200 && status !== 409) process.exitCode = 1;
+}
+
+/** Nobody else uses the folder until the lock is released. Throws OperatorError. */
+async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logger) {
   const logs = readLogs(logsFile);
   // A new folder would be a witness that has forgotten everything.
   if (!existsSync(state))
     throw new OperatorError(`there is no folder ${state}: if the witness is new, make it; if not, find it`);
   const lock = acquireLock(join(state, 'lock'));
   const held = await HeldCheckpoints.open(state, key.cosigner, logs);
-  const witness = new Witness({ key, logs, held, clock: systemClock, logger });
-  const server = await openWitnessServer({ listen: address, witness, held, logger });
-  const fields = { event: 'started', vkey: encodeCosigner(key.cosigner), logs: [...logs.keys()] };
-  logger.info({ ...fields, port: server.port }, 'the witness answers');
-  await stopSignal();
-  await server.close();
-  lock.release();
-  logger.info({ event: 'stopped' }, 'the witness has stopped');
+  return { witness: new Witness({ key, logs, held, clock: systemClock, logger }), held, logs, lock };
 }
 
 /** The keys of each log, by its origin. Throws OperatorError. */

@@ -5,6 +5,10 @@ export const WITNESS_COMMANDS: Definitions = [
   ['keygen --name NAME --key FILE', 'make a key, and print the verifier key that logs and verifiers need'],
   ['show-key KEY', 'print the verifier key again'],
   ['serve KEY --logs FILE --state FOLDER [--listen ADDRESS]', 'answer the logs'],
+  [
+    'answer KEY --logs FILE --state FOLDER',
+    'answer one request that was carried here: it is read from standard input, and the answer is printed',
+  ],
 ];
 
 export const WITNESS_OPTIONS: Definitions = [
@@ -23,7 +27,7 @@ export const WITNESS_OPTIONS: Definitions = [
 
 export const WITNESS_EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
   [0, 'after a stop by SIGTERM or SIGINT'],
-  [1, 'for a problem that an administrator can solve'],
+  [1, 'for a problem that an administrator can solve; answer: for a request that is refused'],
   [70, 'for a bug'],
 ];
 

@@ -179,6 +179,38 @@ t.test('what it cosigned survives its death', async (t) => {
   t.strictSame(await once(child, 'exit'), [0, null]);
 });
 
+t.test('it answers a request that was carried to it, and no daemon runs', async (t) => {
+  const { options, cosigner } = prepare(t);
+  const answer = async (...request: [oldSize: number, newSize: number] | [string]) => {
+    const [first, second] = request;
+    const input = typeof first === 'string' ? first : await requestFor(first, second ?? 0);
+    const all = { encoding: 'utf8', env: { PATH: process.env.PATH }, input } as const;
+    const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, 'answer', ...options], all);
+    const [head = '', body = ''] = stdout.split('\r\n\r\n');
+    t.ok(stdout === '' || head.endsWith(`\r\nContent-Length: ${Buffer.byteLength(body)}`));
+    return { status, first: head.split('\r\n')[0], head, body, stderr };
+  };
+  const { status, first, body } = await answer(0, 5);
+  t.equal(`${status} ${first}`, '0 HTTP/1.1 200 OK');
+  const { edge } = growTree(leaves.slice(0, 5), 1);
+  const text = encodeCheckpoint({ origin, treeSize: 5, root: rootOf(edge) });
+  t.equal(
+    cosignaturesIn(parseNote(`${text}\n${body}`) ?? { text: '', signatures: [] }, [cosigner]).length,
+    1,
+  );
+  t.match(await answer(0, 12), {
+    status: 0,
+    head: /^HTTP\/1\.1 409 Conflict\r\nContent-Type: text\/x\.tlog\.size\r\n/,
+    body: '5\n',
+  });
+  const wrong = (await requestFor(0, 12)).replace('old 0', 'old 5');
+  t.match(await answer(wrong), { status: 1, first: /^HTTP\/1\.1 422 /, stderr: /"event":"not_consistent"/ });
+  t.match(await answer('scribble'), { status: 1, first: 'HTTP/1.1 400 Bad Request' });
+  t.match(await answer(5, 12), { status: 0, first: 'HTTP/1.1 200 OK' }, 'it remembers');
+  await serve(t, options);
+  t.match(await answer(12, 12), { status: 1, first: '', stderr: /is using this state folder/ });
+});
+
 t.test('its key can be in an ssh-agent', async (t) => {
   const { options } = prepare(t);
   // The path of an agent's socket is short.
