@@ -14,6 +14,16 @@ import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
 
+const WITNESS = {
+  witness: z
+    .string()
+    .exactOptional()
+    .describe(
+      'Its name in the policy. Not needed where the policy has only one witness, or only one without a URL.',
+    ),
+};
+const WITNESS_FAILURES: ErrorCode[] = ['invalid_parameter', 'missing_parameter', 'not_found'];
+
 /** The key is the `operationId`. The administration also answers while the service is being stopped. */
 const OPERATIONS = {
   getHealth: {
@@ -89,6 +99,34 @@ const OPERATIONS = {
     access: 'admin',
     answers: { 200: json('Partition', 'The partition; it can take a moment until it signs.') },
     failures: [...CHANGE_FAILURES, 'not_found'],
+  },
+  requestCosignature: {
+    method: 'post',
+    path: '/witness/request',
+    summary: 'Get the newest checkpoint for a witness, to be carried there',
+    description:
+      'The checkpoint is kept until its answer comes. The witnesses on the network are asked to cosign it first.',
+    access: 'admin',
+    parameters: queryParameters({
+      ...WITNESS,
+      tree_size: z
+        .int()
+        .min(0)
+        .exactOptional()
+        .describe('Repeat the request for the checkpoint of that size, which another witness was given.'),
+    }),
+    answers: { 200: json('WitnessRequest', 'The request.') },
+    failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES],
+  },
+  acceptCosignature: {
+    method: 'post',
+    path: '/witness/answer',
+    summary: 'Take the answer of a witness that was carried here',
+    access: 'admin',
+    parameters: queryParameters(WITNESS),
+    requestBody: { required: true, content: { 'text/plain': { schema: { type: 'string' } } } },
+    answers: { 200: json('WitnessOutcome', 'What the answer says. A contradiction raises the fork alarm.') },
+    failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'body_timeout', 'body_too_large', 'storage_full'],
   },
   ...aboutItself('/v1/errors'),
 } satisfies Record<string, Operation>;

@@ -10,16 +10,20 @@ import { type AuthOptions, requireKey } from '../http/authentication.ts';
 import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
 import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
 import { observe } from '../http/observe.ts';
-import { linger } from '../http/requestBody.ts';
+import { linger, readWhole } from '../http/requestBody.ts';
 import {
   JSON_TYPE,
   type Middleware,
   type RequestContext,
   type RequestState,
 } from '../http/requestContext.ts';
+import { parseCount } from '../log/checkpoint.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { isLoopback } from '../net/address.ts';
+import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
+import type { Carrying } from '../watch/carrying.ts';
+import { presentOutcome, presentRequest } from './carriedSchema.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
@@ -32,6 +36,10 @@ export interface AdminParts {
   metrics: Pick<Metrics, 'text'>;
   canary: Pick<Canary, 'run'>;
   drills: Drills;
+  /** Undefined where the configuration names no policy of witnesses. */
+  carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
+  /** Records whose answer of a witness was taken. */
+  trail: Pick<TrailStore, 'append'>;
   auth: AuthOptions;
   /** Whether every user of the machine can connect, as on an address; a socket admits only the users who can open it. */
   forAnyone: boolean;
@@ -43,6 +51,9 @@ export interface AdminParts {
 /** How long a partition is out of service by default, and at most. */
 const OUT_MS = 30_000;
 const OUT_MS_MAX = 3_600_000;
+
+/** As long as the answer of a witness on the network. */
+const WITNESS_ANSWER = { what: 'The answer of a witness', bytesMax: 64 * 1024, timeoutMs: 10_000 };
 
 /** The administration as a request listener; docs/operate/health.md lists its routes. */
 export function createAdminApp(parts: AdminParts): RequestListener {
@@ -62,7 +73,7 @@ export function createAdminApp(parts: AdminParts): RequestListener {
 }
 
 function routesOf(parts: AdminParts): Router<RequestState> {
-  const { status, metrics, canary, drills, clock, forAnyone } = parts;
+  const { status, metrics, canary, drills, trail, clock, forAnyone } = parts;
   const mayRead = readersOf(parts);
   const mayChange = requireIdentity(parts);
   const description = JSON.stringify(describeAdministration());
@@ -93,6 +104,22 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     queryOf(ctx, []);
     answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '', actorOf(ctx))));
   });
+  router.post('/witness/request', mayChange, async (ctx) => {
+    const { witness, tree_size: size } = queryOf(ctx, ['witness', 'tree_size']);
+    const treeSize = size === undefined ? undefined : parseCount(size);
+    if (size !== undefined && treeSize === undefined)
+      throw invalid('tree_size', 'tree_size must be a number of leaves.');
+    answer(ctx, 200, presentRequest(await carryingOf(parts).request(witness, treeSize)));
+  });
+  router.post('/witness/answer', mayChange, async (ctx) => {
+    const { witness } = queryOf(ctx, ['witness']);
+    const text = (await readWhole(ctx, WITNESS_ANSWER)).toString();
+    const found = presentOutcome(await carryingOf(parts).accept(text, witness));
+    const { witness: name, outcome: said, tree_size: size } = found;
+    const object = { witness: name, answer: said, ...(size !== undefined && { tree_size: size }) };
+    await trail.append({ act: 'witness.accept', actor: actorOf(ctx), object, outcome: 'done' });
+    answer(ctx, 200, found);
+  });
   router.get('/openapi.json', (ctx) => {
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = JSON_TYPE;
@@ -106,6 +133,11 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const { partitions } = await status.read();
     return partitions.members.find((member) => member.name === name);
   }
+}
+
+function carryingOf({ carrying }: AdminParts): Pick<Carrying, 'request' | 'accept'> {
+  if (carrying !== undefined) return carrying;
+  throw new ServiceError('not_found', 'No witness is configured: name their policy in witness.policy.');
 }
 
 /** On a Unix socket, every user who can open it may read. */

@@ -10,6 +10,7 @@ import { listenAt } from '../net/listen.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
+import type { Carrying } from '../watch/carrying.ts';
 import { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
@@ -21,6 +22,7 @@ export interface AdministrationOptions {
   partitions: Signing;
   canary: Canary;
   metrics: Metrics;
+  carrying: Carrying | undefined;
   /** The API keys that count where the kernel does not report the user. */
   auth: AuthOptions & { store: Pick<Store, 'credentials'> };
   logger: Logger;
@@ -36,11 +38,14 @@ const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(options: AdministrationOptions): Promise<AdminListener> {
-  const { listen, partitions, canary, metrics, auth, logger, onFatal } = options;
-  const { clock } = options.status;
-  const drills = new Drills({ partitions, trail: options.status.store.trail, clock, logger, onFatal });
+  const { listen, partitions, canary, metrics, carrying, auth, logger, onFatal } = options;
+  const {
+    clock,
+    store: { trail },
+  } = options.status;
+  const drills = new Drills({ partitions, trail, clock, logger, onFatal });
   const status = new StatusReader({ ...options.status, partitions, canary, drills });
-  const parts = { status, metrics, canary, drills, auth, clock, logger, onFatal };
+  const parts = { status, metrics, canary, drills, carrying, trail, auth, clock, logger, onFatal };
   const open = (forAnyone: boolean, at: ListenAddress) =>
     openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
   await using opened = new AsyncDisposableStack();

@@ -1,5 +1,6 @@
 /** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
 import { z } from 'zod';
+import { carriedOutcomeSchema, carriedRequestSchema } from './carriedSchema.ts';
 import { CANARY_METRICS, canarySchema, runSchema } from './status/canarySection.ts';
 import { CERTIFICATE_METRICS, certificateSchema } from './status/certificatesSection.ts';
 import {
@@ -136,4 +137,6 @@ export const ANSWERS = {
   Quotas: quotasSchema,
   Run: runSchema,
   Partition: partitionSchema,
+  WitnessRequest: carriedRequestSchema,
+  WitnessOutcome: carriedOutcomeSchema,
 };

@@ -268,6 +268,7 @@ export async function serve(config: Config): Promise<void> {
       partitions: signing,
       canary,
       metrics,
+      carrying: witnessing?.carrying,
       auth: {
         store,
         environment: config.environment,

@@ -37,6 +37,7 @@ export const ACTS = [
   'backup.remove',
   'restore',
   'rollback.accept',
+  'witness.accept',
   'index.repair',
   'trust.export',
 ] as const;
