@@ -112,6 +112,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./store/lastCheckpointCommand.ts')).lastCheckpointCommand(),
   },
   {
+    name: 'witness',
+    summary: 'have a witness cosign that no network reaches',
+    load: async () => (await import('./daemon/witnessCommand.ts')).witnessCommand(),
+  },
+  {
     name: 'epochs',
     summary: 'plan new keys, another quorum or other partitions from a date on',
     load: async () => (await import('./store/epochsCommand.ts')).epochsCommand(),

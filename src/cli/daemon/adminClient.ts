@@ -43,11 +43,12 @@ export async function askAdministration<Answer>(
   address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
+  body = '',
 ): Promise<Answer> {
-  const { status, text } = await send(address, method, path);
-  const body: unknown = parse(text, address);
-  if (status === 200) return body as Answer;
-  const { error } = body as { error?: { code: string; message: string } };
+  const { status, text } = await send(address, method, path, body);
+  const answer: unknown = parse(text, address);
+  if (status === 200) return answer as Answer;
+  const { error } = answer as { error?: { code: string; message: string } };
   throw new AdminRefusal(error?.code ?? `status ${status}`, error?.message ?? text.slice(0, 200));
 }
 
@@ -55,6 +56,7 @@ async function send(
   address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
+  body: string,
 ): Promise<{ status: number; text: string }> {
   const apiKey = apiKeyFromEnvironment();
   const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
@@ -62,7 +64,7 @@ async function send(
   const silenceMsMax = SILENCE_MS_MAX[method];
   const late = () => asked.destroy(new Error(`no answer within ${silenceMsMax / 1000} s`));
   const timer = setTimeout(late, silenceMsMax);
-  asked.end();
+  asked.end(body);
   try {
     const answer = await answerTo(asked);
     return { status: answer.statusCode ?? 0, text: (await readBody(answer, ANSWER_BYTES_MAX)).toString() };

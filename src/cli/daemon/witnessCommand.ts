@@ -1,0 +1,164 @@
+import { text as readText } from 'node:stream/consumers';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { loadConfig } from '../../config/config.ts';
+import { parseCount } from '../../log/checkpoint.ts';
+import { explain } from '../help.ts';
+import { configOption } from '../options.ts';
+import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
+import { note, printJson } from '../terminal.ts';
+import { counted, forPeople } from '../times.ts';
+import { askAdministration } from './adminClient.ts';
+
+export function witnessCommand(): Command {
+  return new Command('witness')
+    .description(
+      'Has the log cosigned by a witness that no network reaches: somebody carries the request to the witness, and its answer back. ' +
+        'Needs the running daemon.',
+    )
+    .addCommand(requestCommand())
+    .addCommand(acceptCommand());
+}
+
+function requestCommand(): Command {
+  return explain(
+    addForms(
+      new Command('request')
+        .summary('print the newest checkpoint for a witness, to be carried there')
+        .description(
+          'Prints the body of an add-checkpoint request (C2SP tlog-witness): the newest checkpoint, and the proof that its tree contains ' +
+            'the tree that the witness cosigned last. Send it to the witness from any machine, as the examples show. The daemon keeps the ' +
+            'checkpoint until its answer comes, also when the log has grown since.',
+        ),
+    )
+      .option(
+        '--tree-size <leaves>',
+        'the checkpoint of that size again, which another witness was given: a quorum cosigns one checkpoint',
+        parseSizeArgument,
+      )
+      .action(request),
+    {
+      examples: [
+        'pdfseal witness request --witness vault >request',
+        'curl -si --data-binary @request http://127.0.0.1:8410/add-checkpoint >answer     # there',
+        'pdfseal witness accept --witness vault <answer',
+        'pdfseal witness request --witness vault --svg >request.svg',
+      ],
+    },
+  );
+}
+
+function acceptCommand(): Command {
+  return explain(
+    addForms(
+      new Command('accept')
+        .summary('take the answer of a witness')
+        .description(
+          'Reads the answer of a witness on standard input, verifies it, and says what is next. The answer is signature lines; or a ' +
+            'number, the size of the tree that the witness holds: then the command prints the next request; or the whole HTTP answer, as ' +
+            'curl --include writes it. Only a whole answer can say that the witness refuses the tree. This is the fork alarm: nothing more ' +
+            'is sealed. An answer that is wrong or old changes nothing.',
+        ),
+    ).action(accept),
+    {
+      exit: {
+        0: 'the answer was accepted; if something was printed, it is the next request to carry',
+        1: 'the answer was not accepted, or the witness holds another history of the log',
+      },
+      examples: ['pdfseal witness accept --witness vault <answer', 'pdfseal witness accept <answer >request'],
+    },
+  );
+}
+
+function addForms(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .option('--witness <name>', 'name in the policy (default: the only one, or the only one without a URL)')
+    .addOption(new Option('--qr', 'print the request as a QR code for the terminal').conflicts('svg'))
+    .option('--svg', 'print the request as a QR code in SVG');
+}
+
+interface Form {
+  qr?: true;
+  svg?: true;
+  json?: true;
+}
+
+interface WitnessOptions extends Form {
+  config: string;
+  witness?: string;
+  treeSize?: number;
+}
+
+async function request({ config, witness, treeSize, ...form }: WitnessOptions): Promise<void> {
+  const asked = await ask<PresentedRequest>(config, 'request', { witness, tree_size: treeSize });
+  if (form.json) printJson(asked);
+  else printRequest(asked, form);
+}
+
+async function accept({ config, witness, ...form }: WitnessOptions): Promise<void> {
+  if (process.stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
+  const text = await readText(process.stdin);
+  if (text.trim() === '')
+    throw new OperatorError('standard input is empty', {
+      remedy: 'give the answer of the witness: pdfseal witness accept <answer',
+    });
+  const found = await ask<PresentedOutcome>(config, 'answer', { witness }, text);
+  if (found.outcome === 'contradiction')
+    throw new OperatorError(
+      `${found.witness} holds another history of the log: ${found.detail}. The fork alarm is on: nothing more is sealed`,
+      { remedy: 'see "Witnesses" in the manual, "The fork alarm"' },
+    );
+  if (form.json) return printJson(found);
+  const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;
+  const leaves = counted(size, 'leaf', 'leaves');
+  if (next === undefined) {
+    const quorum = witnessed
+      ? 'the quorum has cosigned it'
+      : 'the quorum of the policy has not cosigned it yet';
+    return note(
+      `${name} has cosigned the checkpoint of ${leaves}${at ? `, ${forPeople(at)}` : ''}; ${quorum}`,
+    );
+  }
+  note(`${name} holds ${leaves}${isNews ? '' : ', as was known'}`);
+  if (!isNews)
+    note(
+      `  → if this answers the newest request, ${name} holds another tree of ${leaves}: ask its operator which`,
+    );
+  printRequest(next, form);
+}
+
+function printRequest(
+  { witness, old_size: from, tree_size: to, request }: PresentedRequest,
+  { qr, svg }: Form,
+): void {
+  const form = qr ? qrForTerminal(request, process.stdout.columns) : svg ? qrAsSvg(request) : request;
+  process.stdout.write(form);
+  note(`for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: carry it there, and its answer to`);
+  note(`  pdfseal witness accept --witness ${witness} <answer`);
+}
+
+function ask<Answer>(
+  file: string,
+  what: 'request' | 'answer',
+  query: Record<string, string | number | undefined>,
+  body?: string,
+): Promise<Answer> {
+  const { admin } = loadConfig(file, { files: 'unused' });
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as [string, string]],
+  );
+  return askAdministration<Answer>(
+    admin.socket,
+    'POST',
+    `/witness/${what}?${new URLSearchParams(given)}`,
+    body,
+  );
+}
+
+function parseSizeArgument(text: string): number {
+  const size = parseCount(text);
+  if (size !== undefined) return size;
+  throw new InvalidArgumentError('Expected a number of leaves.');
+}
