@@ -46,7 +46,7 @@ export class Receiver {
   }
 
   static async open(
-    t: Test,
+    t: Pick<Test, 'teardown'>,
     answering: Answering = OK,
     tls?: { key: string; cert: string },
   ): Promise<Receiver> {

@@ -89,6 +89,13 @@ export interface RunOptions {
   input?: string;
 }
 
+export interface StartOptions {
+  stdout?: number;
+  env?: Record<string, string>;
+  under?: string[];
+  program?: string | undefined;
+}
+
 /** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
 export class Sandbox {
   readonly dir: string;
@@ -114,11 +121,18 @@ export class Sandbox {
 
   /**
    * Starts the daemon and resolves when it listens. It listens on the same port every time. Its log goes to the file
-   * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
+   * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment. `under` is a
+   * command that runs it in its own process, such as `strace -D`, and `program` another file in the place of the daemon's.
    */
-  async start({ stdout, env = {} }: { stdout?: number; env?: Record<string, string> } = {}): Promise<Daemon> {
-    const program = await programFile('main', this.#code);
-    const child = spawn(process.execPath, [program, '--config', this.configFile], {
+  async start({ stdout, env = {}, under = [], program }: StartOptions = {}): Promise<Daemon> {
+    const [command = '', ...args] = [
+      ...under,
+      process.execPath,
+      program ?? (await programFile('main', this.#code)),
+      '--config',
+      this.configFile,
+    ];
+    const child = spawn(command, args, {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
