@@ -1,0 +1,159 @@
+/** For each promise, histories in which it is broken: the checker names that promise. */
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { leafHash, merkleRoot } from '../../src/log/tree.ts';
+import { encodeCanonical } from '../../src/manifest/jcs.ts';
+import { brokenPromises, PROMISES, type PromiseName, rootsOf } from './checker.ts';
+import { emptyHistory, type FinalState, type History, type Terms } from './history.ts';
+
+const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 2 } };
+const JOBS = 6;
+
+interface Tale {
+  history: History;
+  final: FinalState;
+}
+
+/** All is well: four jobs of one client, two of another, each in a batch of its own, and one record of the audit trail. */
+function goodTale(): Tale {
+  const history = emptyHistory();
+  const ids = [...Array.from({ length: JOBS }, (_, n) => `job_${n}`), 'job_audit'];
+  const manifests = ids.map((job_id) => ({ job_id }));
+  const data = manifests.map((manifest) => createHash('sha512').update(encodeCanonical(manifest)).digest());
+  const roots = rootsOf(data);
+  const noteOf = (size: number) => `origin\n${size}\n${roots[size]}\n\n— origin signature\n`;
+  const clientOf = (n: number) => (n < 4 ? TERMS.listener : n < JOBS ? TERMS.limited.client : '_audit');
+  const final: FinalState = {
+    jobs: ids.map((id, n) => ({
+      id,
+      client: clientOf(n),
+      document: `document ${n}`,
+      outcome: 'sealed',
+      leafIndex: n,
+      isCounted: clientOf(n) === TERMS.limited.client,
+    })),
+    leaves: ids.map((jobId, n) => ({ jobId, data: data[n]?.toString('hex') ?? '' })),
+    receipts: {},
+    unverified: [],
+    checkpoint: noteOf(ids.length),
+    trail: [{ number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' }],
+    quotaCounts: [{ client: TERMS.limited.client, jobs: TERMS.limited.jobs }],
+    check: { status: 0, output: 'good' },
+  };
+  for (const [n, id] of ids.slice(0, JOBS).entries()) {
+    const text = JSON.stringify({ manifest: manifests[n], evidence: { checkpoint: noteOf(n + 1) } });
+    final.receipts[id] = text;
+    history.receipts.push({ jobId: id, text });
+    history.tries.push({
+      client: clientOf(n),
+      document: `document ${n}`,
+      key: `key ${n}`,
+      answer: { status: 202, jobId: id },
+    });
+    if (n < 4) history.messages.push({ webhookId: `msg_${n}`, body: id });
+  }
+  history.tries.push({ client: 'loud', document: 'never answered' });
+  history.checkpoints.push(noteOf(3));
+  history.acts.push({ act: 'key.issue', word: 'loud' });
+  return { history, final };
+}
+
+/** Each breaks the promise it is listed under. */
+const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
+  'every answer is one of the API': [({ history }) => history.faults.push('418')],
+  'nothing acknowledged is lost': [
+    ({ history }) =>
+      history.tries.push({ client: 'loud', document: 'gone', answer: { status: 202, jobId: 'job_gone' } }),
+    ({ final }) => Object.assign(final.jobs[0] ?? {}, { document: 'another' }),
+    ({ history, final }) => {
+      final.jobs.push({
+        id: 'job_late',
+        client: 'x',
+        document: 'late',
+        outcome: 'waiting',
+        isCounted: false,
+      });
+      history.tries.push({ client: 'x', document: 'late', answer: { status: 202, jobId: 'job_late' } });
+    },
+  ],
+  'every job is sealed once': [
+    ({ final }) => final.leaves.push({ jobId: 'job_0', data: final.leaves[0]?.data ?? '' }),
+    ({ final }) => final.leaves.push({ jobId: 'job_of_nobody', data: '00' }),
+    ({ final }) =>
+      final.jobs.push({
+        id: 'job_x',
+        client: 'x',
+        document: 'x',
+        outcome: 'sealed',
+        leafIndex: 0,
+        isCounted: false,
+      }),
+    ({ final }) => Object.assign(final.jobs[1] ?? {}, { leafIndex: 0 }),
+  ],
+  'a receipt never changes': [
+    ({ history }) => history.receipts.push({ jobId: 'job_0', text: history.receipts[1]?.text ?? '' }),
+    ({ final }) => final.unverified.push('job_0'),
+  ],
+  'the log only grows': [
+    ({ history }) => history.checkpoints.push('origin\n3\nZm9ya2Vk\n\n— origin signature\n'),
+    ({ final }) => Object.assign(final, { checkpoint: final.checkpoint.replace('\n7\n', '\n8\n') }),
+  ],
+  'a key names one job': [
+    ({ history }) =>
+      history.tries.push({
+        client: 'loud',
+        document: 'document 0',
+        key: 'key 0',
+        answer: { status: 202, jobId: 'job_1' },
+      }),
+    ({ final }) =>
+      final.jobs.push({
+        id: 'job_y',
+        client: 'x',
+        document: 'document 0',
+        outcome: 'failed',
+        isCounted: false,
+      }),
+  ],
+  'no webhook is lost': [
+    ({ history }) => history.messages.pop(),
+    ({ history }) => history.messages.push({ webhookId: 'msg_0', body: 'another' }),
+    ({ history }) => history.messages.push({ webhookId: 'msg_of_nobody', body: '' }),
+  ],
+  'quotas are exact': [
+    ({ final }) => Object.assign(final, { quotaCounts: [] }),
+    ({ final }) =>
+      final.jobs.push({ id: 'job_z', client: 'small', document: 'z', outcome: 'failed', isCounted: true }),
+  ],
+  'the audit trail is complete': [
+    ({ history }) => history.acts.push({ act: 'key.issue', word: 'loud' }),
+    ({ final }) => Object.assign(final.trail[0] ?? {}, { number: 2 }),
+  ],
+  'the check is good': [({ final }) => Object.assign(final.check, { status: 1 })],
+};
+
+t.test('nothing is wrong with a good history', async (t) => {
+  const { history, final } = goodTale();
+  t.strictSame(brokenPromises(history, final, TERMS), {});
+});
+
+for (const promise of Object.keys(PROMISES) as PromiseName[]) {
+  t.test(`caught: ${promise}`, async (t) => {
+    for (const lie of LIES[promise]) {
+      const tale = goodTale();
+      lie(tale);
+      const broken = Object.keys(brokenPromises(tale.history, tale.final, TERMS));
+      t.ok(broken.includes(promise), `${lie}`);
+    }
+  });
+}
+
+t.test('the roots of the checker are those of the log', async (t) => {
+  const leaves = Array.from({ length: 20 }, (_, n) => Buffer.alloc(64, n));
+  for (const [size, root] of rootsOf(leaves).entries())
+    if (size > 0)
+      t.equal(
+        root,
+        Buffer.from(merkleRoot(Buffer.concat(leaves.slice(0, size).map(leafHash)))).toString('base64'),
+      );
+});

@@ -1,0 +1,178 @@
+/**
+ * The promises of the daemon, each as a function of a history and of how the daemon was left. A promise returns what speaks
+ * against it, in words; an empty list is a promise kept. Nothing here asks the daemon or reads a file. Trees are hashed here, not by the
+ * code under test.
+ */
+import { createHash } from 'node:crypto';
+import { encodeCanonical } from '../../src/manifest/jcs.ts';
+import type { FinalState, History, Terms } from './history.ts';
+
+type Promised = (history: History, final: FinalState, terms: Terms) => string[];
+
+export const PROMISES = {
+  'every answer is one of the API': ({ faults }) => faults,
+
+  'nothing acknowledged is lost': ({ tries }, { jobs }) => {
+    const byId = new Map(jobs.map((job) => [job.id, job]));
+    return tries.flatMap(({ client, document, answer }) => {
+      if (answer?.jobId === undefined) return [];
+      const job = byId.get(answer.jobId);
+      if (job === undefined) return [`${answer.jobId} was acknowledged and is gone`];
+      if (job.client !== client || job.document !== document) return [`${job.id} is another document`];
+      return job.outcome === 'sealed' ? [] : [`${job.id} was acknowledged and is ${job.outcome}`];
+    });
+  },
+
+  'every job is sealed once': (_, { jobs, leaves, receipts }) => {
+    const places = Map.groupBy(leaves.keys(), (index) => leaves[index]?.jobId ?? '');
+    const sealed = jobs.filter(({ outcome }) => outcome === 'sealed');
+    const isSealed = new Set(sealed.map(({ id }) => id));
+    const strays = leaves.filter(({ jobId }) => !isSealed.has(jobId)).map(({ jobId }) => jobId);
+    return [
+      ...strays.map((id) => `the log has a leaf of ${id}, which is not sealed`),
+      ...sealed.flatMap(({ id, leafIndex }) => {
+        const [index, ...others] = places.get(id) ?? [];
+        if (index === undefined || others.length > 0)
+          return [`${id} has ${others.length + 1} leaves, or none`];
+        const text = receipts[id];
+        const isThere = text === undefined || leafOf(text) === leaves[index]?.data;
+        return index === leafIndex && isThere ? [] : [`leaf ${index} is not that of ${id}`];
+      }),
+    ];
+  },
+
+  'a receipt never changes': ({ receipts }, final, terms) => [
+    ...receipts
+      .filter(({ jobId, text }) => final.receipts[jobId] !== text)
+      .map(({ jobId }) => `${jobId}: another receipt`),
+    ...final.unverified.map((jobId) => `${jobId}: its receipt does not verify`),
+    ...final.jobs
+      .filter(
+        ({ id, client, outcome }) => outcome === 'sealed' && isClient(client, terms) && !final.receipts[id],
+      )
+      .map(({ id }) => `${id}: it is sealed, and the API has no receipt of it`),
+  ],
+
+  'the log only grows': ({ checkpoints, receipts }, final) => {
+    const roots = rootsOf(final.leaves.map(({ data }) => Buffer.from(data, 'hex')));
+    const notes = [
+      final.checkpoint,
+      ...checkpoints,
+      ...[...receipts.map(({ text }) => text), ...Object.values(final.receipts)].map(
+        (text) => (JSON.parse(text) as { evidence: { checkpoint: string } }).evidence.checkpoint,
+      ),
+    ];
+    return [...new Set(notes)].flatMap((note) => {
+      const [, size = '', root] = note.split('\n');
+      return roots[Number(size)] === root ? [] : [`a checkpoint of ${size} leaves is not of this log`];
+    });
+  },
+
+  'a key names one job': ({ tries }, { jobs }) => {
+    const made = Map.groupBy(jobs, ({ document }) => document);
+    return [...Map.groupBy(tries, ({ document }) => document)].flatMap(([document, all]) => {
+      const ids = new Set(all.flatMap(({ answer }) => answer?.jobId ?? []));
+      const count = made.get(document)?.length ?? 0;
+      const [{ key } = {}] = all;
+      if (key !== undefined && (ids.size > 1 || count > 1))
+        return [`${key} names ${Math.max(ids.size, count)} jobs`];
+      return count > all.length ? [`${all.length} creates made ${count} jobs of ${document}`] : [];
+    });
+  },
+
+  'no webhook is lost': ({ messages }, { jobs }, { listener }) => {
+    const told = Map.groupBy(messages, ({ webhookId }) => webhookId);
+    const due = jobs.filter(({ client, outcome }) => client === listener && outcome !== 'waiting');
+    const known = new Set(due.map(({ id }) => messageOf(id)));
+    return [
+      ...due.filter(({ id }) => !told.has(messageOf(id))).map(({ id }) => `nobody was told of ${id}`),
+      ...[...told].flatMap(([id, copies]) => {
+        if (!known.has(id)) return [`${id} is of no job`];
+        return new Set(copies.map(({ body }) => body)).size > 1
+          ? [`${id} changed from one try to the next`]
+          : [];
+      }),
+    ];
+  },
+
+  'quotas are exact': (_, { jobs, quotaCounts }, { limited }) => {
+    const used = jobs.filter(({ client, isCounted }) => client === limited.client && isCounted).length;
+    const counted = quotaCounts.find(({ client }) => client === limited.client)?.jobs ?? 0;
+    return used === limited.jobs && counted === used
+      ? []
+      : [`${limited.client} has ${used} jobs of ${limited.jobs}, and the count says ${counted}`];
+  },
+
+  'the audit trail is complete': ({ acts }, { trail, jobs }) => {
+    const sealed = new Set(jobs.filter(({ outcome }) => outcome === 'sealed').map(({ id }) => id));
+    const left = trail.map(({ text }) => text);
+    const missing = acts.filter(({ act, word }) => {
+      const index = left.findIndex((text) => text.includes(`"${act}"`) && text.includes(word));
+      if (index >= 0) left.splice(index, 1); // each act has a record of its own
+      return index < 0;
+    });
+    return [
+      ...missing.map(({ act, word }) => `no record of ${act} (${word})`),
+      // The record of the stop is sealed after the next start.
+      ...trail.flatMap(({ number, jobId }, index) => {
+        const isSealed = sealed.has(jobId) || index === trail.length - 1;
+        return number === index + 1 && isSealed ? [] : [`record ${number} is out of place, or is not sealed`];
+      }),
+    ];
+  },
+
+  'the check is good': (_, { check }) =>
+    check.status === 0 ? [] : [`pdfseal check ended with ${check.status}: ${check.output}`],
+} satisfies Record<string, Promised>;
+
+export type PromiseName = keyof typeof PROMISES;
+
+/** What was broken, by promise; empty when all were kept. */
+export function brokenPromises(
+  history: History,
+  final: FinalState,
+  terms: Terms,
+): Partial<Record<PromiseName, string[]>> {
+  const all = Object.entries(PROMISES).map(([name, holds]) => [name, holds(history, final, terms)] as const);
+  return Object.fromEntries(all.filter(([, against]) => against.length > 0));
+}
+
+function isClient(client: string, { listener, limited }: Terms): boolean {
+  return client === listener || client === limited.client;
+}
+
+function messageOf(jobId: string): string {
+  return jobId.replace('job_', 'msg_');
+}
+
+/** Leaf data, in hex: SHA-512 of the canonical manifest. */
+function leafOf(receipt: string): string {
+  const { manifest } = JSON.parse(receipt) as { manifest: object };
+  return createHash('sha512').update(encodeCanonical(manifest)).digest('hex');
+}
+
+/** The root of every tree from 0 leaves to all, in base64 (RFC 6962, section 2.1). */
+export function rootsOf(leaves: readonly Uint8Array[]): string[] {
+  const hash = (...parts: (number[] | Uint8Array)[]) =>
+    createHash('sha256')
+      .update(Buffer.concat(parts.map((part) => Buffer.from(part))))
+      .digest();
+  const roots = [hash().toString('base64')];
+  // Whole subtrees, the largest first.
+  const peaks: { leaves: number; root: Buffer }[] = [];
+  for (const data of leaves) {
+    let last = { leaves: 1, root: hash([0], data) };
+    while (peaks.at(-1)?.leaves === last.leaves) {
+      const left = peaks.pop() ?? last;
+      last = { leaves: 2 * last.leaves, root: hash([1], left.root, last.root) };
+    }
+    peaks.push(last);
+    roots.push(
+      peaks
+        .map(({ root }) => root)
+        .reduceRight((right, left) => hash([1], left, right))
+        .toString('base64'),
+    );
+  }
+  return roots;
+}

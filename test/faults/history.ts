@@ -1,0 +1,61 @@
+/** What was asked of a daemon, what it answered and what was seen of it: all that the checker knows. Plain data, so that it can be kept. */
+
+/** One try to create a job. No two documents are alike, so a document names its create, and a create can be tried again. */
+export interface Try {
+  client: string;
+  /** SHA-256 of the document, lower-case hex. */
+  document: string;
+  /** Its Idempotency-Key; absent: each try makes a job of its own. */
+  key?: string;
+  /** Absent when the connection broke before an answer came. */
+  answer?: { status: number; jobId?: string; phase?: string; code?: string };
+}
+
+export interface History {
+  tries: Try[];
+  /** Every receipt that was read, as often as it was read. */
+  receipts: { jobId: string; text: string }[];
+  /** Every signed checkpoint that was read. */
+  checkpoints: string[];
+  /** Every act that was answered with success, and a word that its record must contain. */
+  acts: { act: string; word: string }[];
+  /** Every webhook that came. */
+  messages: { webhookId: string; body: string }[];
+  /** What is wrong whatever follows: answers that the API does not have, time-outs, signatures that do not verify. */
+  faults: string[];
+}
+
+/** How the daemon was left, read from its store and its files when it had nothing more to do. */
+export interface FinalState {
+  jobs: {
+    id: string;
+    client: string;
+    document: string;
+    outcome: 'sealed' | 'failed' | 'waiting';
+    leafIndex?: number;
+    isCounted: boolean;
+  }[];
+  /** In their order; `data` in hex. */
+  leaves: { jobId: string; data: string }[];
+  /** As the API gave them, by job. */
+  receipts: Record<string, string>;
+  /** Jobs whose receipts do not verify with the exported trust file. */
+  unverified: string[];
+  checkpoint: string;
+  trail: { number: number; jobId: string; text: string }[];
+  quotaCounts: { client: string; jobs: number }[];
+  /** `pdfseal check`. */
+  check: { status: number | null; output: string };
+}
+
+/** What the daemon was configured to do. */
+export interface Terms {
+  /** The client that owns a webhook endpoint, from the first job on. */
+  listener: string;
+  /** A client with a quota, and its size; it was used until it was refused. */
+  limited: { client: string; jobs: number };
+}
+
+export function emptyHistory(): History {
+  return { tries: [], receipts: [], checkpoints: [], acts: [], messages: [], faults: [] };
+}
