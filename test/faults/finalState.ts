@@ -1,0 +1,111 @@
+/** Reads how a daemon was left: through its API while it runs, then from its store. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { documentSha256 } from '../../src/job/job.ts';
+import type { Receipt } from '../../src/manifest/receipt.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { createVerifier } from '../../src/prove/verify.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import type { Client } from '../support/client.ts';
+import type { Daemon } from '../support/daemon.ts';
+import type { Sandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+import type { FinalState } from './history.ts';
+import { TERMS, type Workload } from './workload.ts';
+
+const SETTLE_SECONDS = 60;
+
+/** Waits until nothing is left to do, reads everything, and stops the daemon. */
+export async function readFinalState(
+  sandbox: Sandbox,
+  daemon: Daemon,
+  workload: Workload,
+): Promise<FinalState> {
+  const { history, receiver } = workload;
+  await workload.settle();
+  const receipts: Record<string, string> = {};
+  for (const name of [TERMS.listener, TERMS.limited.client]) {
+    const client = workload.client(name);
+    const jobs = () => listAll(client);
+    const isDone = async () =>
+      (await jobs()).every(({ phase }) => phase === 'completed' || phase === 'failed');
+    await until('all jobs are done', isDone, SETTLE_SECONDS).catch(() => {}); // the checker names those that are not
+    for (const { id } of await jobs()) {
+      const { status, text } = await client.get(`/v1/jobs/${id}/receipt.json`);
+      if (status === 200) receipts[id] = text;
+    }
+    if (name !== TERMS.listener) continue;
+    const isTold = () => {
+      const told = receiver.counts();
+      return Object.keys(receipts).every((id) => told.has(id.replace('job_', 'msg_')));
+    };
+    await until('all are told', isTold, SETTLE_SECONDS / 4).catch(() => {});
+  }
+  const checkpoint = (await workload.client(TERMS.listener).get('/v1/log/checkpoint')).text;
+  const status = await daemon.stop();
+  if (status !== 0) history.faults.push(`the daemon ended with ${status}`);
+  history.messages = receiver.received.map(({ webhookId, body }) => ({ webhookId, body }));
+  history.faults.push(...receiver.refused);
+  const verify = createVerifier(parseTrust(readFileSync(sandbox.trustFile, 'utf8')));
+  const isGood = (text: string) => {
+    const receipt = JSON.parse(text) as Receipt;
+    return verify({ document: receipt.manifest.document, receipt }).outcome === 'good';
+  };
+  const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
+  return {
+    ...(await readStore(join(sandbox.dir, 'state', 'store'))),
+    receipts,
+    unverified,
+    checkpoint,
+    check: await check(sandbox),
+  };
+}
+
+interface JobPage {
+  jobs: { id: string; phase: string }[];
+  next_cursor?: string;
+}
+
+async function listAll(client: Client): Promise<JobPage['jobs']> {
+  const found: JobPage['jobs'] = [];
+  for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+    const answer = await client.get(`/v1/jobs?limit=100${cursor && `&cursor=${cursor}`}`);
+    const page: JobPage = answer.json<JobPage>();
+    found.push(...page.jobs);
+    cursor = page.next_cursor;
+  }
+  return found;
+}
+
+export async function readStore(
+  path: string,
+): Promise<Pick<FinalState, 'jobs' | 'leaves' | 'trail' | 'quotaCounts'>> {
+  const store = await openStore({ path, readOnly: true });
+  try {
+    const jobs: FinalState['jobs'] = [];
+    for await (const { job, outcome } of store.jobs.all()) {
+      jobs.push({
+        id: job.id,
+        client: job.clientId,
+        document: documentSha256(job),
+        outcome: outcome?.kind ?? 'waiting',
+        ...(outcome?.kind === 'sealed' && { leafIndex: outcome.leafIndex }),
+        isCounted: job.quota !== undefined,
+      });
+    }
+    const leaves = await store.log.leaves(0, Number.MAX_SAFE_INTEGER);
+    return {
+      jobs,
+      leaves: leaves.map(({ jobId, data }) => ({ jobId, data: Buffer.from(data).toString('hex') })),
+      trail: await store.trail.entries(0, Number.MAX_SAFE_INTEGER),
+      quotaCounts: (await store.jobs.quotaCounts()).map(({ clientId: client, jobs }) => ({ client, jobs })),
+    };
+  } finally {
+    await store.close();
+  }
+}
+
+async function check(sandbox: Sandbox): Promise<FinalState['check']> {
+  const { status, stdout, stderr } = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
+  return { status, output: stdout + stderr };
+}

@@ -1,0 +1,310 @@
+/** A client of everything, driven by a seed: what it sends follows from the seed, what it is answered goes into its {@link History}. */
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askAdmin } from '../support/admin.ts';
+import { BatchStream, Client, digestFields, type Envelope, type JobBody } from '../support/client.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { Receiver } from '../support/receiver.ts';
+import type { Sandbox, SandboxOptions } from '../support/sandbox.ts';
+import { emptyHistory, type History, type Terms, type Try } from './history.ts';
+
+export const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 12 } };
+
+/** A daemon whose promises are all put to use. */
+export const SITE = {
+  regions: ['eu', 'us'],
+  stamped: true,
+  code: 'dist',
+  tables: {
+    webhooks:
+      'allow = ["127.0.0.0/8"]\ntimeout = "5s"\nretries = ["20ms", "50ms", "100ms", "1s", "1s", "1s", "1s", "5s", "5s", "1m"]\nprobe_interval = "100ms"',
+  },
+  tail: `[clients.small.quotas.default]\njobs = ${TERMS.limited.jobs}\nwindow = "366d"`,
+} satisfies SandboxOptions;
+
+/** No request takes longer, whatever fails: blocking creates are answered within 30 s. */
+const ANSWER_MS_MAX = 60_000;
+
+/** A generator of numbers from 0 inclusive to 1 exclusive that a seed determines (mulberry32). */
+export function randomFrom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+interface Create {
+  client: string;
+  way: 'upload' | 'digests';
+  mode: 'blocking' | 'async';
+  content: Buffer<ArrayBuffer>;
+  key?: string;
+  /** Seconds that a blocking create waits. */
+  wait?: number;
+}
+
+export class Workload {
+  readonly history: History = emptyHistory();
+  readonly receiver: Receiver;
+  readonly #sandbox: Sandbox;
+  readonly #clients: Map<string, Client>;
+  readonly #keys: Map<string, string>;
+  readonly #random: () => number;
+  readonly #creates: Create[] = [];
+  #number = 0;
+
+  private constructor(
+    sandbox: Sandbox,
+    receiver: Receiver,
+    keys: Map<string, string>,
+    client: Client,
+    seed: number,
+  ) {
+    this.#sandbox = sandbox;
+    this.receiver = receiver;
+    this.#keys = keys;
+    this.#clients = new Map([...keys].map(([name, key]) => [name, client.as(key)]));
+    this.#random = randomFrom(seed);
+  }
+
+  /** Issues keys and adds an endpoint; the daemon runs. */
+  static async open(
+    t: { teardown(close: () => void): unknown },
+    sandbox: Sandbox,
+    seed: number,
+  ): Promise<Workload> {
+    const random = randomFrom(~seed);
+    const receiver = await Receiver.open(t, (res) => {
+      const chance = random();
+      if (chance < 0.1) res.socket?.destroy();
+      else res.writeHead(chance < 0.2 ? 503 : 204).end();
+    });
+    const { listener, limited } = TERMS;
+    const keys = new Map([
+      [
+        listener,
+        await sandbox.issueKey(listener, 'acme', '--scopes', 'jobs:create,jobs:read,webhooks:manage'),
+      ],
+      [limited.client, await sandbox.issueKey(limited.client)],
+    ]);
+    const workload = new Workload(sandbox, receiver, keys, await Client.connect(sandbox.url), seed);
+    for (const client of keys.keys()) workload.history.acts.push({ act: 'key.issue', word: `"${client}"` });
+    const added = await workload.client(listener).request('POST', '/v1/webhook-endpoints', {
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ url: receiver.url }),
+    });
+    const { id, secret } = added.json<{ id: string; secret: string }>();
+    receiver.secrets = [secret];
+    workload.history.acts.push({ act: 'webhook.add', word: id });
+    return workload;
+  }
+
+  client(name: string): Client {
+    const client = this.#clients.get(name);
+    if (client === undefined) throw new Error(`there is no client ${name}`);
+    return client;
+  }
+
+  /** Sends from so many clients at once until `isOver`. A connection that breaks is no fault; what is answered must be of the API. */
+  async run(isOver: () => boolean, { lanes = 4, pauseMs = 5 } = {}): Promise<void> {
+    const lane = async () => {
+      while (!isOver()) {
+        await this.#guard(() => this.#step());
+        await sleep(this.#random() * pauseMs);
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, lane));
+  }
+
+  /** What administrators do, one thing after the other. */
+  async administer(daemon: Daemon): Promise<void> {
+    const name = `extra-${this.#number++}`;
+    const chores = [
+      async () => this.#done('key.issue', name, await this.#sandbox.issueKey(name)),
+      async () => {
+        const before = this.#reloads(daemon);
+        daemon.child.kill('SIGHUP');
+        for (let waits = 0; waits < 100 && this.#reloads(daemon) === before; waits++) await sleep(20);
+      },
+      async () => {
+        const { status } = await askAdmin(this.#sandbox, '/partitions/us/out?for=30s', 'POST');
+        if (status === 200) this.#done('drill.begin', 'us');
+        const back = await askAdmin(this.#sandbox, '/partitions/us/in', 'POST');
+        if (back.status === 200) this.#done('drill.end', 'us');
+      },
+      async () => {
+        const folder = `${this.#sandbox.dir}/backups/${name}`;
+        const { status } = await this.#sandbox.pdfseal([
+          'backup',
+          '--config',
+          this.#sandbox.configFile,
+          '--output',
+          folder,
+        ]);
+        if (status === 0) this.#done('backup.make', name);
+      },
+    ];
+    await this.#pick(chores)().catch(() => {});
+  }
+
+  /** Repeats every create that was not answered, uses up the quota, and reads every receipt; the daemon runs undisturbed. */
+  async settle(): Promise<void> {
+    const answered = new Set(
+      this.history.tries.filter(({ answer }) => answer?.jobId).map(({ document }) => document),
+    );
+    for (const create of this.#creates)
+      if (create.key !== undefined && !answered.has(sha256(create.content))) await this.#create(create);
+    for (let left = 2 * TERMS.limited.jobs; left > 0; left--) {
+      const { answer } = await this.#create(this.#newCreate(TERMS.limited.client));
+      if (answer?.code === 'quota_exceeded') break;
+    }
+  }
+
+  /** One thing that a client does. */
+  async #step(): Promise<void> {
+    const chance = this.#random();
+    if (chance < 0.45) await this.#create(this.#newCreate());
+    else if (chance < 0.6) await this.#race();
+    else if (chance < 0.7) await this.#batch();
+    else if (chance < 0.85) await this.#readReceipt();
+    else await this.#readCheckpoint();
+  }
+
+  #newCreate(client = this.#random() < 0.9 ? TERMS.listener : TERMS.limited.client): Create {
+    const number = this.#number++;
+    const create: Create = {
+      client,
+      way: this.#random() < 0.7 ? 'upload' : 'digests',
+      mode: this.#random() < 0.6 ? 'blocking' : 'async',
+      content: Buffer.from(`%PDF-1.7\ndocument ${number} ${'x'.repeat(this.#random() * 5000)}\n%%EOF\n`),
+      ...(this.#random() < 0.7 && { key: `create-number-${number}` }),
+      ...(this.#random() < 0.2 && { wait: 0 }),
+    };
+    this.#creates.push(create);
+    return create;
+  }
+
+  /** The same create twice at once; it was sent before, or was not. */
+  async #race(): Promise<void> {
+    const earlier = this.#creates.filter(({ key }) => key !== undefined);
+    const create = earlier.length > 0 && this.#random() < 0.7 ? this.#pick(earlier) : this.#newCreate();
+    await Promise.all([this.#create(create), this.#create(create)]);
+  }
+
+  async #create({ client, way, mode, content, key, wait }: Create): Promise<Try> {
+    const attempt: Try = { client, document: sha256(content), ...(key && { key }) };
+    this.history.tries.push(attempt);
+    const headers = {
+      ...(key && { 'Idempotency-Key': key }),
+      ...(wait !== undefined && { Prefer: `wait=${wait}` }),
+    };
+    const common = { headers, signal: AbortSignal.timeout(ANSWER_MS_MAX) };
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ visibility: 'private', mode })) form.append(name, value);
+    form.append('file', new Blob([content], { type: 'application/pdf' }), 'document.pdf');
+    await this.#guard(async () => {
+      const { status, json } =
+        way === 'upload'
+          ? await this.client(client).request('POST', '/v1/jobs/seal', { ...common, body: form })
+          : await this.client(client).request('POST', '/v1/digests/seal', {
+              ...common,
+              headers: { ...headers, 'Content-Type': 'application/json' },
+              body: JSON.stringify(digestFields(content, { mode })),
+            });
+      attempt.answer =
+        status === 202 ? answerOf(status, json<JobBody>()) : { status, code: json<Envelope>().error.code };
+      this.#expectStatus(attempt);
+    });
+    return attempt;
+  }
+
+  async #batch(): Promise<void> {
+    const lines = Array.from({ length: 1 + Math.floor(this.#random() * 4) }, () => ({
+      ...this.#newCreate(TERMS.listener),
+      way: 'digests' as const,
+    }));
+    const tries = lines.map(
+      ({ client, content, key }): Try => ({ client, document: sha256(content), ...(key && { key }) }),
+    );
+    // Repeats of a line go the way it came: a key belongs to one operation.
+    for (const line of lines)
+      this.#creates[this.#creates.findIndex(({ content }) => content === line.content)] = line;
+    this.history.tries.push(...tries);
+    const stream = new BatchStream(this.#sandbox.url, this.#keys.get(TERMS.listener) ?? '');
+    stream.send(
+      ...lines.map(({ content, key, mode }) =>
+        JSON.stringify(digestFields(content, { mode, ...(key && { idempotency_key: key }) })),
+      ),
+    );
+    stream.request.end();
+    const tooLate = setTimeout(() => stream.destroy(), ANSWER_MS_MAX);
+    // What was answered before a connection broke was answered.
+    await stream.ended.catch(() => {});
+    clearTimeout(tooLate);
+    for (const { line, status, job, error } of stream.answers) {
+      const attempt = tries[line - 1];
+      if (attempt === undefined) continue;
+      attempt.answer = job ? answerOf(status, job) : { status, ...(error && { code: error.code }) };
+      this.#expectStatus(attempt);
+    }
+  }
+
+  async #readReceipt(): Promise<void> {
+    const known = this.history.tries.filter(({ answer }) => answer?.jobId !== undefined);
+    if (known.length === 0) return;
+    const { client, answer } = this.#pick(known);
+    await this.#receiptOf(client, answer?.jobId ?? '');
+  }
+
+  async #receiptOf(client: string, jobId: string): Promise<void> {
+    const { status, text } = await this.client(client).get(`/v1/jobs/${jobId}/receipt.json`);
+    if (status === 200) this.history.receipts.push({ jobId, text });
+    else if (status < 500 && !text.includes('"receipt_not_ready"'))
+      this.history.faults.push(`receipt of ${jobId}: ${text}`);
+  }
+
+  async #readCheckpoint(): Promise<void> {
+    const { status, text } = await this.client(TERMS.listener).get('/v1/log/checkpoint');
+    if (status === 200) this.history.checkpoints.push(text);
+  }
+
+  #expectStatus({ answer, document }: Try): void {
+    const { status = 0, code } = answer ?? {};
+    const isExpected =
+      status === 202 || status >= 500 || code === 'quota_exceeded' || code === 'idempotency_in_progress';
+    if (!isExpected) this.history.faults.push(`create of ${document}: ${status} ${code}`);
+  }
+
+  /** A broken connection is no answer; everything else that is thrown is a fault. */
+  async #guard(ask: () => Promise<unknown>): Promise<void> {
+    try {
+      await ask();
+    } catch (error) {
+      if (error instanceof TypeError) await sleep(20);
+      else this.history.faults.push(String(error));
+    }
+  }
+
+  #done(act: string, word: string, _result?: unknown): void {
+    this.history.acts.push({ act, word });
+  }
+
+  #reloads({ log }: Daemon): number {
+    return log.filter(({ event }) => String(event).startsWith('config_')).length;
+  }
+
+  #pick<T>(from: readonly T[]): T {
+    return from[Math.floor(this.#random() * from.length)] as T;
+  }
+}
+
+function answerOf(status: number, { id, phase }: JobBody): NonNullable<Try['answer']> {
+  return { status, jobId: id, phase };
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
