@@ -115,7 +115,7 @@ for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n")
 case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus faketime:faketime ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
+      promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
       zbarimg:zbar-tools ip:iproute2 unshare:util-linux ;;
   *) install_debian_packages ;;
 esac

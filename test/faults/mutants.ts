@@ -1,0 +1,121 @@
+/** Daemons that break one promise each: copies of `dist` with one line changed. A checker that does not catch them cannot be trusted. */
+import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { PromiseName } from './checker.ts';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+export interface Mutant {
+  name: string;
+  /** What must be reported as broken, whatever else is. */
+  breaks: PromiseName;
+  /** Below `dist`. */
+  file: string;
+  /** Is there exactly once. */
+  line: string;
+  instead: string;
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'answers with a member that the API does not have',
+    breaks: 'every answer is one of the API',
+    file: 'http/presentJob.js',
+    line: 'capabilities: job.capabilities,',
+    instead: 'capabilities: job.capabilities, capability: 1,',
+  },
+  {
+    name: 'acknowledges jobs that it does not keep',
+    breaks: 'nothing acknowledged is lost',
+    file: 'http/acceptJob.js',
+    line: 'await sealer.accept(job,',
+    instead: 'if (job.id.charCodeAt(job.id.length - 1) % 2) await sealer.accept(job,',
+  },
+  {
+    name: 'seals again after a restart what it sealed',
+    breaks: 'every job is sealed once',
+    file: 'store/lmdb/jobRecords.js',
+    line: '{ ...outcome, key },\n            { database: waiting, key },',
+    // The daemon itself finds records of the audit trail that are sealed twice.
+    instead:
+      "{ ...outcome, key }, ...(this.#job(key).source === 'audit' ? [{ database: waiting, key }] : []),",
+  },
+  {
+    name: 'says another key in each receipt',
+    breaks: 'a receipt never changes',
+    file: 'prove/receipts.js',
+    line: 'return assembleReceipt({ job: received, environment: store.identity.environment, batch,',
+    instead:
+      'return assembleReceipt({ job: received, environment: store.identity.environment, batch: { ...batch, kmsKeyId: String(performance.now()) },',
+  },
+  {
+    name: 'shows a tree that is not the log',
+    breaks: 'the log only grows',
+    file: 'http/logRoutes.js',
+    line: 'sendNote(ctx, cosigned?.treeSize === head.treeSize ? cosigned.checkpoint : head.checkpoint);',
+    // Two letters of the root change places.
+    instead: String.raw`sendNote(ctx, head.checkpoint.replace(/\n(.)(.)([^\n]*=\n)/, '\n$2$1$3'));`,
+  },
+  {
+    name: 'forgets idempotency keys',
+    breaks: 'a key names one job',
+    file: 'store/lmdb/idempotencyEntries.js',
+    line: 'return entry !== undefined && this.#isLive(entry) ? entry : undefined;',
+    instead: 'return undefined;',
+  },
+  {
+    name: 'tells nobody of jobs that are sealed together',
+    breaks: 'no webhook is lost',
+    file: 'store/lmdb/outbox.js',
+    line: 'if (listening.size === 0)',
+    instead: 'if (listening.size === 0 || jobs.length > 1)',
+  },
+  {
+    name: 'counts every other job',
+    breaks: 'quotas are exact',
+    file: 'store/lmdb/jobRecords.js',
+    line: '...(job.quota ?',
+    instead: '...(job.quota && job.id.charCodeAt(job.id.length - 1) % 2 ?',
+  },
+  {
+    name: 'does not record what is stored',
+    breaks: 'the audit trail is complete',
+    file: 'store/lmdb/trailRecords.js',
+    line: 'if (act === null)',
+    instead: "if (act === null || act.act === 'webhook.add')",
+  },
+  {
+    name: 'leaves jobs out of the lists',
+    breaks: 'the check is good',
+    file: 'store/lmdb/jobRecords.js',
+    line: '...this.#postings.changesFor(job, key),',
+    instead: '...this.#postings.changesFor(job, key).slice(1),',
+  },
+];
+
+/** Daemons that break what only a power cut shows. */
+export const POWER_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'acknowledges before the flush',
+    breaks: 'nothing acknowledged is lost',
+    file: 'store/lmdb/databases.js',
+    line: 'overlappingSync: false,',
+    instead: 'overlappingSync: false, noSync: true,',
+  },
+];
+
+/** Makes the program of a mutant; returns the file of its daemon. Throws if the line is not there exactly once: it has to be found anew. */
+export function buildMutant({ name, file, line, instead }: Mutant): string {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-mutant-'));
+  for (const beside of ['node_modules', 'native', 'package.json', 'config', 'docs'])
+    symlinkSync(join(ROOT, beside), join(dir, beside));
+  cpSync(join(ROOT, 'dist'), join(dir, 'dist'), { recursive: true });
+  const path = join(dir, 'dist', file);
+  const parts = readFileSync(path, 'utf8').split(line);
+  if (parts.length !== 2)
+    throw new Error(`mutant "${name}": dist/${file} has its line ${parts.length - 1} times`);
+  writeFileSync(path, parts.join(instead));
+  return join(dir, 'dist', 'main.js');
+}

@@ -1,0 +1,108 @@
+/** One round of the workload against one daemon, and what became of its promises. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Daemon } from '../support/daemon.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { brokenPromises } from './checker.ts';
+import { readFinalState } from './finalState.ts';
+import { randomFrom, SITE, TERMS, Workload } from './workload.ts';
+
+/** What one run of a fault showed. */
+export interface Outcome {
+  /** In two or three words, for the table. */
+  ending: string;
+  /** What speaks against the daemon; empty when it kept every promise. */
+  against: string[];
+  /** The longest that it took to listen again, in milliseconds. */
+  recoveryMs?: number;
+}
+
+export class Round {
+  readonly sandbox: Sandbox;
+  readonly workload: Workload;
+  readonly random: () => number;
+  daemon: Daemon;
+  recoveryMs = 0;
+  readonly #program: string | undefined;
+
+  constructor(
+    sandbox: Sandbox,
+    workload: Workload,
+    daemon: Daemon,
+    seed: number,
+    program: string | undefined,
+  ) {
+    this.sandbox = sandbox;
+    this.workload = workload;
+    this.daemon = daemon;
+    this.random = randomFrom(seed + 1);
+    this.#program = program;
+  }
+
+  /** Starts the daemon again, `under` a program or not. */
+  async start(under: string[] = []): Promise<void> {
+    const begun = performance.now();
+    this.daemon = await this.sandbox.start({ program: this.#program, under });
+    this.recoveryMs = Math.max(this.recoveryMs, performance.now() - begun);
+  }
+}
+
+/**
+ * Opens a site, starts the daemon, has `disturb` do its worst while clients send, and holds everything against the promises. `disturb`
+ * leaves a daemon running, and returns how it ended, in words. An error of its own, and a daemon that cannot be asked at the end, are faults.
+ */
+export async function playRound(
+  seed: number,
+  disturb: (round: Round) => Promise<string>,
+  program?: string,
+): Promise<Outcome & { broken: ReturnType<typeof brokenPromises> }> {
+  const closes: (() => void)[] = [];
+  const sandbox = await openSandbox(SITE);
+  try {
+    const daemon = await sandbox.start({ program });
+    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed);
+    const round = new Round(sandbox, workload, daemon, seed, program);
+    let isOver = false;
+    const sending = workload.run(() => isOver);
+    let ending: string;
+    try {
+      ending = await disturb(round);
+    } finally {
+      isOver = true;
+      await sending;
+    }
+    const broken = brokenPromises(
+      workload.history,
+      await readFinalState(sandbox, round.daemon, workload),
+      TERMS,
+    );
+    return { ending, broken, against: lines(broken), recoveryMs: round.recoveryMs };
+  } catch (error) {
+    const broken = { 'every answer is one of the API': [`the round broke off: ${error}`] };
+    return { ending: 'broke off', broken, against: lines(broken) };
+  } finally {
+    for (const close of closes) close();
+    await sandbox.kill();
+    await sandbox.close();
+  }
+}
+
+/** Kills the daemon so many times at moments of the seed, and starts it again; administrators work meanwhile. */
+export function killing(kills: number): (round: Round) => Promise<string> {
+  return async (round) => {
+    for (let kill = 0; kill < kills; kill++) {
+      const chores = round.workload.administer(round.daemon);
+      await sleep(200 + round.random() * 1000);
+      await round.daemon.kill();
+      await chores;
+      await round.start();
+    }
+    await round.workload.administer(round.daemon);
+    return 'went on';
+  };
+}
+
+function lines(broken: ReturnType<typeof brokenPromises>): string[] {
+  const counted = ([first = '', ...more]: string[]) =>
+    more.length > 0 ? `${first} (and ${more.length} more)` : first;
+  return Object.entries(broken).map(([promise, against]) => `${promise}: ${counted(against)}`);
+}
