@@ -4,6 +4,7 @@ import { ed25519 } from '@noble/curves/ed25519.js';
 import { p256, p384, p521 } from '@noble/curves/nist.js';
 import { sha1 } from '@noble/hashes/legacy.js';
 import { sha256 as sha2_256, sha512 as sha2_512, sha384 } from '@noble/hashes/sha2.js';
+import { ml_dsa44 } from '@noble/post-quantum/ml-dsa.js';
 import { bytesEqual, concatBytes, toHex } from './bytes.ts';
 import type { Curve, DigestName, PublicKey } from './crypto.ts';
 import { isWeakPoint } from './ed25519.ts';
@@ -44,9 +45,11 @@ export function verify(
         return verifyEcdsa(key.curve, key.point, digestOf(digest, message), signature);
       case 'rsa':
         return verifyRsa(key, digest, digestOf(digest, message), signature);
+      case 'mldsa44':
+        return ml_dsa44.verify(signature, message, key.key);
     }
   } catch {
-    // A point off its curve, numbers out of range, a signature that is not DER.
+    // A point off its curve, numbers out of range, a signature that is not DER, a key of another length.
     return false;
   }
 }

@@ -16,7 +16,12 @@ export type PublicKey =
   /** The uncompressed point (SEC 1, section 2.3.3): 0x04, x, y. */
   | { type: 'ec'; curve: Curve; point: Uint8Array }
   /** Big-endian, without leading zeros. */
-  | { type: 'rsa'; modulus: Uint8Array; exponent: Uint8Array };
+  | { type: 'rsa'; modulus: Uint8Array; exponent: Uint8Array }
+  /** 1,312 bytes (FIPS 204, table 2). */
+  | { type: 'mldsa44'; key: Uint8Array };
+
+/** SubjectPublicKeyInfo of an ML-DSA-44 key, up to the key itself (RFC 9881, section 4). */
+const ML_DSA_44_SPKI = Buffer.from('30820532300b06096086480165030403110382052100', 'hex');
 
 // The digest passes through a binary string: for the short inputs of a Merkle tree this is twice as fast as a
 // Buffer, which node:crypto allocates outside the pool.
@@ -39,8 +44,8 @@ export function sha512(data: Uint8Array): Uint8Array {
 /**
  * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor, no
  * point of small order), DER of r and
- * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2). Ed25519 hashes by itself
- * and ignores `digest`. Any key, message and signature are safe.
+ * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2), pure ML-DSA with an empty context (FIPS 204,
+ * algorithm 3). Ed25519 and ML-DSA hash by themselves and ignore `digest`. Any key, message and signature are safe.
  */
 export function verify(
   key: PublicKey,
@@ -51,7 +56,8 @@ export function verify(
   if (key.type === 'ed25519' && (isWeakPoint(key.point) || isWeakPoint(signature.subarray(0, 32))))
     return false;
   try {
-    return node.verify(key.type === 'ed25519' ? null : digest, message, keyObject(key), signature);
+    const hashesItself = key.type === 'ed25519' || key.type === 'mldsa44';
+    return node.verify(hashesItself ? null : digest, message, keyObject(key), signature);
   } catch {
     // OpenSSL throws for some malformed keys and signatures.
     return false;
@@ -70,9 +76,13 @@ export function isOnCurve(key: PublicKey): boolean {
 }
 
 /** Importing a key costs as much as verifying with it, and the same few keys are used again and again. */
-const keyObject = rememberEach((key: PublicKey) => node.createPublicKey({ key: toJwk(key), format: 'jwk' }));
+const keyObject = rememberEach((key: PublicKey) =>
+  key.type === 'mldsa44'
+    ? node.createPublicKey({ key: Buffer.concat([ML_DSA_44_SPKI, key.key]), format: 'der', type: 'spki' })
+    : node.createPublicKey({ key: toJwk(key), format: 'jwk' }),
+);
 
-function toJwk(key: PublicKey): node.JsonWebKey {
+function toJwk(key: Exclude<PublicKey, { type: 'mldsa44' }>): node.JsonWebKey {
   const base64url = (data: Uint8Array) => Buffer.from(data).toString('base64url');
   switch (key.type) {
     case 'ed25519':

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { CREATE_FORMS } from '../job/fields.ts';
 import { fieldSchemas } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
-import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
+import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
 import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
 import { ERROR_CODES, ERROR_TYPES } from './errorKinds.ts';
@@ -104,7 +104,7 @@ const evidence = z
 
 const sealReceipt = z.object({
   job_id: jobId,
-  algorithm: z.enum(SIGNATURE_ALGORITHMS.map(receiptAlgorithm)),
+  algorithm: z.enum(CLASSICAL_ALGORITHMS.map(receiptAlgorithm)),
   document_sha256: hex(256),
   receipt_sha512: hex(512).describe('SHA-512 of the RFC 8785 form of the receipt without this member.'),
   kms_key_id: z.string().describe('`<region>/<key label>` of the first partition that signed.'),

@@ -1,7 +1,6 @@
 import { bytesEqual, concatBytes, fromUtf8, toBase64, toHex } from '../base/bytes.ts';
-import { sha256, verify } from '../base/crypto.ts';
+import { type PublicKey, sha256, verify } from '../base/crypto.ts';
 import { isWeakPoint } from '../base/ed25519.ts';
-import { ML_DSA_44, verifyMlDsa44 } from '../base/mlDsa.ts';
 import { parseCheckpoint } from './checkpoint.ts';
 import type { Note, NoteSignature } from './note.ts';
 import { splitVkey } from './verifierKey.ts';
@@ -15,10 +14,10 @@ export interface Cosigner {
   key: Uint8Array;
 }
 
-/** Signature types of C2SP signed-note, and the lengths of key and signature in bytes. */
-const TYPES: Record<Cosigner['algorithm'], { type: number; keyBytes: number; signatureBytes: number }> = {
-  ed25519: { type: 0x04, keyBytes: 32, signatureBytes: 64 },
-  mldsa44: { type: 0x06, ...ML_DSA_44 },
+/** Signature types of C2SP signed-note, and the lengths of keys in bytes. */
+const TYPES: Record<Cosigner['algorithm'], { type: number; keyBytes: number }> = {
+  ed25519: { type: 0x04, keyBytes: 32 },
+  mldsa44: { type: 0x06, keyBytes: 1312 },
 };
 const ALGORITHMS = ['ed25519', 'mldsa44'] as const;
 
@@ -78,7 +77,20 @@ export function cosignedMessage(
 /** A line of a note: the cosigner's signature over {@link cosignedMessage} at that time. */
 export function cosignatureLine(cosigner: Cosigner, time: number, signature: Uint8Array): NoteSignature {
   const { name } = cosigner;
-  return { name, keyId: cosignerId(cosigner), signature: concatBytes([uint64(time), signature]) };
+  return { name, keyId: cosignerId(cosigner), signature: timedSignature(time, signature) };
+}
+
+/** The signature of a line that says when it was made: Unix time in seconds. */
+export function timedSignature(time: number, signature: Uint8Array): Uint8Array {
+  return concatBytes([uint64(time), signature]);
+}
+
+/** The parts of a {@link timedSignature}; undefined unless it states a time. Any input is safe. */
+export function openTimedSignature(bytes: Uint8Array): { time: number; signature: Uint8Array } | undefined {
+  if (bytes.length < TIME_BYTES) return undefined;
+  const time = Number(new DataView(bytes.buffer, bytes.byteOffset, TIME_BYTES).getBigUint64(0));
+  // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
+  return time > 0 && time <= TIME_MAX ? { time, signature: bytes.subarray(TIME_BYTES) } : undefined;
 }
 
 /** Whether the line says that it is this cosigner's; {@link verifyCosignature} finds out. */
@@ -93,18 +105,13 @@ export function isLineOf(cosigner: Cosigner, { name, keyId }: NoteSignature): bo
 export function verifyCosignature(cosigner: Cosigner, text: string, line: NoteSignature): number | undefined {
   const { algorithm, key } = cosigner;
   if (!isLineOf(cosigner, line)) return undefined;
-  const stated = line.signature.subarray(0, TIME_BYTES);
-  const signature = line.signature.subarray(TIME_BYTES);
-  if (signature.length !== TYPES[algorithm].signatureBytes) return undefined;
-  const time = Number(new DataView(stated.buffer, stated.byteOffset, TIME_BYTES).getBigUint64(0));
-  // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
-  const message = time > 0 && time <= TIME_MAX ? cosignedMessage(cosigner, time, text) : undefined;
+  const opened = openTimedSignature(line.signature);
+  if (opened === undefined) return undefined;
+  const message = cosignedMessage(cosigner, opened.time, text);
   if (message === undefined) return undefined;
-  const isValid =
-    algorithm === 'ed25519'
-      ? verify({ type: 'ed25519', point: key }, 'sha512', message, signature)
-      : verifyMlDsa44(key, message, signature);
-  return isValid ? time : undefined;
+  const publicKey: PublicKey =
+    algorithm === 'ed25519' ? { type: algorithm, point: key } : { type: algorithm, key };
+  return verify(publicKey, 'sha512', message, opened.signature) ? opened.time : undefined;
 }
 
 /**

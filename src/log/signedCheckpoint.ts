@@ -1,7 +1,8 @@
-import { bytesEqual } from '../base/bytes.ts';
+import { bytesEqual, fromUtf8 } from '../base/bytes.ts';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
+import { cosignedMessage, openTimedSignature, timedSignature } from './cosignature.ts';
 import { type Note, parseNote } from './note.ts';
-import { noteKeyId, type PublicLogKey, verifySignature } from './verifierKey.ts';
+import { noteKeyId, type PublicLogKey, type SignatureAlgorithm, verifySignature } from './verifierKey.ts';
 
 /** A signed checkpoint, parsed. */
 export interface Opened {
@@ -31,13 +32,42 @@ export function signersOf<Key extends PublicLogKey>(
   origin: string,
   known: readonly Key[],
 ): Signers<Key> {
-  const message = new TextEncoder().encode(text);
   const keys = new Set<Key>();
   for (const { name, keyId, signature } of signatures) {
     const key = known.find((key) => name === origin && bytesEqual(noteKeyId(name, key), keyId));
     if (key === undefined) continue;
-    if (!verifySignature(key, message, signature)) return { keys: [], forged: key };
+    if (!verifyLine(key, text, signature)) return { keys: [], forged: key };
     keys.add(key);
   }
   return { keys: [...keys] };
+}
+
+/**
+ * The bytes that a key of the log signs for the text of a checkpoint. Only an ML-DSA key states a time (Unix, seconds), as a cosigner whose
+ * name is the origin (C2SP tlog-cosignature). Undefined if such a key cannot sign the text: see {@link cosignedMessage}.
+ */
+export function checkpointMessage(
+  algorithm: SignatureAlgorithm,
+  text: string,
+  time: number,
+): Uint8Array | undefined {
+  if (algorithm !== 'mldsa44') return fromUtf8(text);
+  return cosignedMessage({ name: parseCheckpoint(text)?.origin ?? '', algorithm }, time, text);
+}
+
+/** The signature as it is in the line of a note, from the key's signature over {@link checkpointMessage}. */
+export function lineSignature(
+  algorithm: SignatureAlgorithm,
+  time: number,
+  signature: Uint8Array,
+): Uint8Array {
+  return algorithm === 'mldsa44' ? timedSignature(time, signature) : signature;
+}
+
+function verifyLine(key: PublicLogKey, text: string, line: Uint8Array): boolean {
+  const { algorithm } = key;
+  const opened = algorithm === 'mldsa44' ? openTimedSignature(line) : { time: 0, signature: line };
+  if (opened === undefined) return false;
+  const message = checkpointMessage(algorithm, text, opened.time);
+  return message !== undefined && verifySignature(key, message, opened.signature);
 }

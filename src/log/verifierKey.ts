@@ -4,22 +4,38 @@ import { isWeakPoint } from '../base/ed25519.ts';
 import { remember } from '../base/remember.ts';
 import { isKeyName } from './note.ts';
 
-/** The signature schemes of log keys. The receipt's `algorithm` depends on this closed list. */
-export const SIGNATURE_ALGORITHMS = ['ed25519', 'ecdsa-p256'] as const;
+/** The classical signature schemes of log keys. The receipt's `algorithm` depends on this closed list. */
+export const CLASSICAL_ALGORITHMS = ['ed25519', 'ecdsa-p256'] as const;
+export type ClassicalAlgorithm = (typeof CLASSICAL_ALGORITHMS)[number];
+/** And the post-quantum one: ML-DSA-44 (FIPS 204). */
+export const SIGNATURE_ALGORITHMS = [...CLASSICAL_ALGORITHMS, 'mldsa44'] as const;
 export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
 
-/** A key that can sign this log, and the HSM partition that holds it. */
+export function isClassical<Key extends { algorithm: SignatureAlgorithm }>(
+  key: Key,
+): key is Key & { algorithm: ClassicalAlgorithm } {
+  return key.algorithm !== 'mldsa44';
+}
+
+/** A key that can sign this log, and the partition that holds it. */
 export interface LogKey {
   region: string;
   keyLabel: string;
   algorithm: SignatureAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
   spki: string;
+  /** The private key is in a file, and not in an HSM. */
+  software?: true;
 }
 
 /** The `kms_key_id` of receipts: `<region>/<key label>`. */
 export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel'>): string {
   return `${region}/${keyLabel}`;
+}
+
+/** A key in words: its name, and whether it is in no HSM. */
+export function describeKey({ software, ...key }: Pick<LogKey, 'region' | 'keyLabel' | 'software'>): string {
+  return `${kmsKeyId(key)}${software ? ' (software)' : ''}`;
 }
 
 /** The parts of a {@link LogKey} that verification needs. */
@@ -31,21 +47,25 @@ export interface VerifierKey extends PublicLogKey {
 }
 
 /** Signature types of C2SP signed-note. */
-const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = { ed25519: 0x01, 'ecdsa-p256': 0x02 };
+const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = {
+  ed25519: 0x01,
+  'ecdsa-p256': 0x02,
+  mldsa44: 0x06,
+};
 
 /**
- * The first bytes of a SubjectPublicKeyInfo (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point), its
- * length in bytes, and the offset of the point. Only this form is accepted: one key in two encodings must not count
- * as two keys.
+ * The first bytes of a SubjectPublicKeyInfo (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point; RFC 9881, section 4), its
+ * length in bytes, and the offset of the key itself. Only this form is accepted: one key in two encodings must not count as two keys.
  */
 const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; pointAt: number }> = {
   ed25519: { prefix: '302a300506032b6570032100', bytes: 44, pointAt: 12 },
   'ecdsa-p256': { prefix: '3059301306072a8648ce3d020106082a8648ce3d03010703420004', bytes: 91, pointAt: 26 },
+  mldsa44: { prefix: '30820532300b06096086480165030403110382052100', bytes: 1334, pointAt: 22 },
 };
 
 /**
- * Whether the key's signature over the message is valid: 64 bytes for Ed25519 (RFC 8032), DER of r and s over
- * SHA-256 for ECDSA. Any message and signature are safe. The key must be valid.
+ * Whether the key's signature over the message is valid: 64 bytes for Ed25519 (RFC 8032), DER of r and s over SHA-256 for ECDSA, 2,420
+ * bytes for ML-DSA-44 (FIPS 204). Any message and signature are safe. The key must be valid.
  */
 export function verifySignature(key: PublicLogKey, message: Uint8Array, signature: Uint8Array): boolean {
   return verify(known(key).publicKey, 'sha256', message, signature);
@@ -63,7 +83,11 @@ function known({ algorithm, spki }: PublicLogKey) {
   return KNOWN[algorithm](spki);
 }
 
-const KNOWN = { ed25519: keysOf('ed25519'), 'ecdsa-p256': keysOf('ecdsa-p256') };
+const KNOWN = {
+  ed25519: keysOf('ed25519'),
+  'ecdsa-p256': keysOf('ecdsa-p256'),
+  mldsa44: keysOf('mldsa44'),
+};
 
 /** What follows from a key, by the Base64 of its SPKI. The same key is the same object each time, so it is imported once. */
 function keysOf(algorithm: SignatureAlgorithm) {
@@ -102,10 +126,10 @@ export function splitVkey(text: string): { name: string; keyId: string; material
   return { name, keyId, material };
 }
 
-/** The type byte and the key: raw for Ed25519, SPKI for ECDSA. */
+/** The type byte and the key: SPKI for ECDSA, raw for the others. */
 function keyMaterial(key: PublicLogKey): Uint8Array {
   const spki = spkiBytes(key);
-  const encoded = key.algorithm === 'ed25519' ? spki.subarray(SPKI_FORMS.ed25519.pointAt) : spki;
+  const encoded = key.algorithm === 'ecdsa-p256' ? spki : spki.subarray(SPKI_FORMS[key.algorithm].pointAt);
   return concatBytes([Uint8Array.of(SIGNATURE_TYPES[key.algorithm]), encoded]);
 }
 
@@ -113,7 +137,8 @@ function parseKeyMaterial(material: Uint8Array): PublicLogKey | undefined {
   const algorithm = SIGNATURE_ALGORITHMS.find((name) => SIGNATURE_TYPES[name] === material[0]);
   if (algorithm === undefined) return undefined;
   const encoded = material.subarray(1);
-  const spki = algorithm === 'ed25519' ? concatBytes([fromHex(SPKI_FORMS.ed25519.prefix), encoded]) : encoded;
+  const { prefix } = SPKI_FORMS[algorithm];
+  const spki = algorithm === 'ecdsa-p256' ? encoded : concatBytes([fromHex(prefix), encoded]);
   return isPublicKey(spki, algorithm) ? { algorithm, spki: toBase64(spki) } : undefined;
 }
 
@@ -126,6 +151,7 @@ function isPublicKey(spki: Uint8Array, algorithm: SignatureAlgorithm): boolean {
 
 function publicKeyOf(algorithm: SignatureAlgorithm, spki: Uint8Array): PublicKey {
   const point = spki.subarray(SPKI_FORMS[algorithm].pointAt);
+  if (algorithm === 'mldsa44') return { type: 'mldsa44', key: point };
   return algorithm === 'ed25519' ? { type: 'ed25519', point } : { type: 'ec', curve: 'P-256', point };
 }
 

@@ -1,6 +1,6 @@
 import { toHex } from '../base/bytes.ts';
 import { type Cosigner, parseCosigner } from './cosignature.ts';
-import { parseVkey, splitVkey, type VerifierKey } from './verifierKey.ts';
+import { parseVkey, type VerifierKey } from './verifierKey.ts';
 
 /** Which witnesses must have cosigned a checkpoint (C2SP tlog-policy). */
 export interface WitnessPolicy {
@@ -14,8 +14,7 @@ export interface WitnessPolicy {
 
 export interface PolicyLog {
   vkey: string;
-  /** Undefined for a key of a type that logs of this program do not have, such as ML-DSA. */
-  key: VerifierKey | undefined;
+  key: VerifierKey;
   url: URL | undefined;
 }
 
@@ -123,8 +122,7 @@ class PolicyReader {
   #readLog([vkey, url, ...more]: readonly string[]): void {
     if (vkey === undefined || more.length > 0) throw new Fault('write `log <vkey> [url]`');
     const key = parseVkey(vkey);
-    if (key === undefined && (splitVkey(vkey) === undefined || parseCosigner(vkey)?.algorithm !== 'mldsa44'))
-      throw new Fault(`${quoted(vkey)} is not a verifier key of a log`);
+    if (key === undefined) throw new Fault(`${quoted(vkey)} is not a verifier key of a log`);
     if (this.#logs.has(vkey)) throw new Fault('this log is there twice; remove the line');
     assertRoom(this.#logs, 'logs');
     this.#logs.set(vkey, { vkey, key, url: parseUrl(url) });

@@ -6,7 +6,7 @@ import { parseCheckpoint } from '../log/checkpoint.ts';
 import { parseNote } from '../log/note.ts';
 import { verifyInclusion } from '../log/proof.ts';
 import { leafHash } from '../log/tree.ts';
-import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
+import { CLASSICAL_ALGORITHMS, type ClassicalAlgorithm } from '../log/verifierKey.ts';
 import { encodeCanonical } from './jcs.ts';
 import { leafData, type Manifest, manifestOf } from './manifest.ts';
 
@@ -24,7 +24,7 @@ export interface Receipt {
 }
 
 /** The sealing schemes: the type of the log, and the signature of its checkpoint. */
-export type ReceiptAlgorithm = `pdfseal-v1.${SignatureAlgorithm}`;
+export type ReceiptAlgorithm = `pdfseal-v1.${ClassicalAlgorithm}`;
 
 /** The proof that the manifest is in the log, and since when. Binary values are Base64 (RFC 4648, section 4). */
 export interface Evidence {
@@ -65,7 +65,7 @@ export interface ReceiptParts {
 }
 
 /** `algorithm` of receipts whose checkpoint has its first signature from such a key. */
-export function receiptAlgorithm(algorithm: SignatureAlgorithm): ReceiptAlgorithm {
+export function receiptAlgorithm(algorithm: ClassicalAlgorithm): ReceiptAlgorithm {
   return `pdfseal-v1.${algorithm}`;
 }
 
@@ -115,5 +115,5 @@ export function encodeReceipt(receipt: Receipt): string {
 
 /** Whether this version of the program supports the sealing scheme. */
 export function isReceiptAlgorithm(text: string): text is ReceiptAlgorithm {
-  return SIGNATURE_ALGORITHMS.some((algorithm) => text === receiptAlgorithm(algorithm));
+  return CLASSICAL_ALGORITHMS.some((algorithm) => text === receiptAlgorithm(algorithm));
 }

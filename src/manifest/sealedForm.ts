@@ -19,6 +19,8 @@ const sealedFormSchema = z.object({
   verifier_keys: z.array(z.string()),
   /** `<region>/<label>` of the partition that holds each of the keys. */
   partitions: z.array(z.string()),
+  /** `<region>/<key label>` of the keys that are in files; absent where all are in HSMs. */
+  software_keys: z.array(z.string()).min(1).exactOptional(),
   quorum: z.union([z.number(), z.string()]),
   timestamps: z.enum(['required', 'none']),
   /** `<authority> <Base64 DER of the root>`. */
@@ -33,6 +35,7 @@ export const FORM_MEMBERS = [
   'from',
   'verifier_keys',
   'partitions',
+  'software_keys',
   'quorum',
   'timestamps',
   'timestamp_roots',
@@ -44,11 +47,13 @@ export function sealedForm(
   { from, keys, quorum, timestamps, roots }: Epoch,
   until?: number,
 ): SealedForm {
+  const software = keys.filter((key) => key.software).map(kmsKeyId);
   return {
     from: toRfc3339(from),
     until: until === undefined ? null : toRfc3339(until),
     verifier_keys: keys.map((key) => `${kmsKeyId(key)} ${encodeVkey(origin, key)}`),
     partitions: keys.map(({ region, partition }) => kmsKeyId({ region, keyLabel: partition })),
+    ...(software.length > 0 && { software_keys: software }),
     quorum: encodeQuorum(quorum),
     timestamps,
     timestamp_roots: roots.map(({ name, root }) => `${name} ${root}`),
@@ -62,7 +67,9 @@ export function parseForm(origin: string, form: SealedForm): Epoch | undefined {
     const vkey = parseVkey(text);
     const [region, keyLabel] = cutAt(id, id.indexOf('/'));
     const [, partition] = cutAt(form.partitions[index] ?? '', region.length);
-    return vkey && { region, keyLabel, algorithm: vkey.algorithm, spki: vkey.spki, partition };
+    if (vkey === undefined) return undefined;
+    const software = form.software_keys?.includes(id) ? { software: true as const } : {};
+    return { region, keyLabel, algorithm: vkey.algorithm, spki: vkey.spki, ...software, partition };
   });
   const quorum = parseQuorum(form.quorum);
   if (quorum === undefined) return undefined;

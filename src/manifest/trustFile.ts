@@ -62,6 +62,8 @@ const keySchema = z.strictObject({
   vkey: z.string(),
   region: z.string().min(1),
   key_label: z.string().min(1),
+  /** The private key is in a file, and not in an HSM. */
+  software: z.literal(true).exactOptional(),
 });
 
 const epochSchema = z.strictObject({
@@ -217,10 +219,12 @@ function readEpoch(
 
 function readKey(origin: string, wire: z.infer<typeof keySchema>): LogKey {
   const vkey = parseVkey(wire.vkey);
-  if (vkey === undefined) throw mistake(`vkey ${wire.vkey}`, 'is not an Ed25519 or ECDSA P-256 verifier key');
+  if (vkey === undefined)
+    throw mistake(`vkey ${wire.vkey}`, 'is not an Ed25519, ECDSA P-256 or ML-DSA-44 verifier key');
   if (vkey.name !== origin)
     throw mistake(`vkey ${wire.vkey}`, `must have the log's origin as its name, ${origin}`);
-  return { region: wire.region, keyLabel: wire.key_label, algorithm: vkey.algorithm, spki: vkey.spki };
+  const { region, key_label: keyLabel, software } = wire;
+  return { region, keyLabel, algorithm: vkey.algorithm, spki: vkey.spki, ...(software && { software }) };
 }
 
 interface WireValidity {
@@ -251,6 +255,7 @@ function writeLog({ origin, environment, epochs, witnessPolicy }: TrustedLog): z
         vkey: encodeVkey(origin, key),
         region: key.region,
         key_label: key.keyLabel,
+        ...(key.software && { software: key.software }),
       })),
     })),
     ...(witnessPolicy !== undefined && { witness_policy: witnessPolicy }),

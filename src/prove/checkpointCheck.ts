@@ -2,7 +2,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import type { Note } from '../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
 import { type Opened, signersOf } from '../log/signedCheckpoint.ts';
-import { kmsKeyId, type LogKey } from '../log/verifierKey.ts';
+import { describeKey, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
@@ -54,7 +54,7 @@ export function checkQuorum(
   if (forged) return { ...failed(`the signature of ${kmsKeyId(forged)} is wrong`), keys, isForged: true };
   const count = describeQuorum(epoch.quorum, keys);
   return meetsQuorum(epoch.quorum, keys)
-    ? { ...passed(`${keys.map(kmsKeyId).join(', ')}: ${count}`), keys }
+    ? { ...passed(`${keys.map(describeKey).join(', ')}: ${count}`), keys }
     : { ...failed(`${count}${explainOthers(opened.note, log, epoch)}`), keys };
 }
 

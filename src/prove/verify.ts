@@ -2,7 +2,7 @@ import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof } from '../log/tlogProof.ts';
-import { kmsKeyId, type LogKey } from '../log/verifierKey.ts';
+import { isClassical, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
@@ -130,7 +130,7 @@ function checkSigners(
 ): Finding {
   const { keys, isForged: _, ...finding } = checkQuorum(opened, log, epoch);
   const isNamed = (key: LogKey) =>
-    kmsKeyId(key) === kms_key_id && receiptAlgorithm(key.algorithm) === algorithm;
+    isClassical(key) && kmsKeyId(key) === kms_key_id && receiptAlgorithm(key.algorithm) === algorithm;
   return finding.outcome === 'passed' && !keys.some(isNamed)
     ? failed('kms_key_id and algorithm are of none of the trusted keys that signed')
     : finding;

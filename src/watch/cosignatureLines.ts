@@ -13,7 +13,7 @@ export function linesFor(
   keys: readonly LogKey[],
 ): NoteSignature[] {
   const keyIds = keys.filter(({ algorithm }) => algorithm === 'ed25519').map((key) => noteKeyId(origin, key));
-  const listed = logs.flatMap(({ key }) => (key?.name === origin ? [noteKeyId(origin, key)] : []));
+  const listed = logs.flatMap(({ key }) => (key.name === origin ? [noteKeyId(origin, key)] : []));
   const own = signatures.filter(({ keyId }) => keyIds.some((id) => bytesEqual(id, keyId)));
   const known = own.filter(({ keyId }) => listed.some((id) => bytesEqual(id, keyId)));
   return known.length > 0 ? known : own;

@@ -1,5 +1,6 @@
 import t from 'tap';
 import {
+  countOf,
   describeQuorum,
   encodeQuorum,
   meetsQuorum,
@@ -31,6 +32,33 @@ t.test('what no signatures could meet', async (t) => {
   t.equal(quorumFault({ needed: 2, regions: ['eu', 'us'] }, of('us', 'eu', 'eu')), undefined);
 });
 
+const mixed = (classical: string[], postQuantum: string[]) => [
+  ...classical.map((region) => ({ region, algorithm: 'ed25519' })),
+  ...postQuantum.map((region) => ({ region, algorithm: 'mldsa44' })),
+];
+
+t.test('post-quantum keys count where the policy asks for them, and never as classical ones', async (t) => {
+  const policy = { needed: 2, postQuantum: 1 };
+  t.ok(meetsQuorum(policy, mixed(['eu', 'us'], ['eu'])));
+  t.notOk(meetsQuorum(policy, mixed(['eu', 'us', 'ap', 'sa'], [])), 'none is missing but the one');
+  t.notOk(meetsQuorum(policy, mixed(['eu'], ['eu', 'us', 'ap'])));
+  t.notOk(meetsQuorum({ needed: 2 }, mixed(['eu'], ['eu', 'us'])), 'nobody asked for them');
+  t.ok(meetsQuorum({ needed: 1 }, mixed(['eu'], ['us'])));
+  const regions = { needed: 2, regions: ['eu', 'us'], postQuantum: 1 };
+  t.notOk(meetsQuorum(regions, mixed(['eu'], ['us'])), 'their region counts for nothing');
+  t.ok(meetsQuorum(regions, mixed(['eu', 'us'], ['ap'])));
+  t.equal(countOf(policy, mixed(['eu', 'us', 'ap'], [])), 2, 'one is missing');
+  t.equal(countOf(policy, mixed(['eu', 'us', 'ap'], ['eu'])), 3);
+  t.equal(countOf(policy, mixed(['eu', 'us', 'ap'], ['eu', 'us'])), 4, 'one of each kind to spare');
+  t.equal(quorumFault(policy, mixed(['eu', 'us'], [])), '1 of 0 post-quantum keys can never sign');
+  t.equal(quorumFault(policy, mixed(['eu'], ['eu'])), '2 of 1 classical keys can never sign');
+  t.equal(quorumFault(regions, mixed(['eu'], ['us'])), 'region us has no classical key');
+  t.equal(
+    describeQuorum(policy, mixed(['eu', 'us'], [])),
+    'signed by 2 classical keys (regions: eu, us) and 0 post-quantum keys; needed: 2 classical and 1 post-quantum',
+  );
+});
+
 t.test('says who signed and what was asked for', async (t) => {
   const policy = { needed: 2, regions: ['eu', 'us', 'ap'] };
   t.equal(describeQuorum(policy, of('eu', 'eu')), 'signed by 2 keys (regions: eu); needed: 2 of eu, us, ap');
@@ -43,6 +71,11 @@ const read: [unknown, QuorumPolicy][] = [
   ['2 of eu, us, ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
   ['1 of eu-west', { needed: 1, regions: ['eu-west'] }],
   ['2  of  eu,us , ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
+  ['2 classical and 1 post-quantum', { needed: 2, postQuantum: 1 }],
+  [
+    '2 classical of eu, us, ap and 2 post-quantum',
+    { needed: 2, regions: ['eu', 'us', 'ap'], postQuantum: 2 },
+  ],
 ];
 const refused = [
   0,
@@ -65,6 +98,18 @@ const refused = [
   '1 of',
   '1of eu',
   '1 of eu\n',
+  '2 classical',
+  '2 classical of eu, us',
+  '2 and 1 post-quantum',
+  '2 of eu, us and 1 post-quantum',
+  '2 classical and 0 post-quantum',
+  '0 classical and 1 post-quantum',
+  '1 post-quantum',
+  '2 classical and 15 post-quantum',
+  '2 classical and 1 post-quantum and 1 post-quantum',
+  '2 classical and 1 classical',
+  '2 classical of eu and 1 post-quantum',
+  '2 classical and 1 post-quantum\n',
   null,
   undefined,
   true,

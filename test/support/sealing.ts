@@ -6,9 +6,16 @@ import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { encodeNote } from '../../src/log/note.ts';
 import { inclusionProof } from '../../src/log/proof.ts';
+import { checkpointMessage, lineSignature } from '../../src/log/signedCheckpoint.ts';
 import type { ReadTile, Tile } from '../../src/log/tiles.ts';
 import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
-import { kmsKeyId, type LogKey, noteKeyId, type SignatureAlgorithm } from '../../src/log/verifierKey.ts';
+import {
+  isClassical,
+  kmsKeyId,
+  type LogKey,
+  noteKeyId,
+  type SignatureAlgorithm,
+} from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import { checkpointImprint } from '../../src/manifest/stamping.ts';
@@ -21,13 +28,20 @@ export interface TestKey extends LogKey {
   privateKey: KeyObject;
 }
 
-export function makeKey(algorithm: SignatureAlgorithm, region: string): TestKey {
-  const pair =
-    algorithm === 'ed25519'
-      ? generateKeyPairSync('ed25519')
-      : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+export function makeKey<Algorithm extends SignatureAlgorithm>(
+  algorithm: Algorithm,
+  region: string,
+): TestKey & { algorithm: Algorithm } {
+  const pair = makePair(algorithm);
   const spki = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
   return { region, keyLabel: 'log', algorithm, spki, privateKey: pair.privateKey };
+}
+
+function makePair(algorithm: SignatureAlgorithm) {
+  if (algorithm === 'mldsa44') return generateKeyPairSync('ml-dsa-44');
+  return algorithm === 'ed25519'
+    ? generateKeyPairSync('ed25519')
+    : generateKeyPairSync('ec', { namedCurve: 'P-256' });
 }
 
 /** The first epoch of a store, in which these keys sign. */
@@ -48,15 +62,20 @@ export function oneEpoch({
   return { origin, environment, epochs: [{ ...defaults, ...epoch, quorum: { needed: quorum } }] };
 }
 
+/** Unix time, in seconds, that lines of post-quantum keys state. */
+const LINE_TIME = 1_800_000_000;
+
 /** The note over the text, with one line per key. */
 export function signNote(origin: string, text: string, keys: readonly TestKey[]): string {
   return encodeNote(
     text,
-    keys.map((key) => ({
-      name: origin,
-      keyId: noteKeyId(origin, key),
-      signature: sign(key.algorithm === 'ed25519' ? null : 'sha256', Buffer.from(text), key.privateKey),
-    })),
+    keys.map((key) => {
+      const { algorithm, privateKey } = key;
+      const message = checkpointMessage(algorithm, text, LINE_TIME) ?? Buffer.alloc(0);
+      const signature = sign(algorithm === 'ecdsa-p256' ? 'sha256' : null, message, privateKey);
+      const line = lineSignature(algorithm, LINE_TIME, signature);
+      return { name: origin, keyId: noteKeyId(origin, key), signature: line };
+    }),
   );
 }
 
@@ -99,12 +118,14 @@ export async function sealJobs(options: {
   const { edge, shelf } = growTree(leaves, jobs.length);
   const text = encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) });
   const checkpoint = signNote(origin, text, keys);
+  const first = keys.find(isClassical);
+  if (first === undefined) throw new Error('no classical key signs');
   const batch = {
     treeSize: edge.size,
     sealedAt,
     checkpoint,
-    algorithm: receiptAlgorithm(keys[0].algorithm),
-    kmsKeyId: kmsKeyId(keys[0]),
+    algorithm: receiptAlgorithm(first.algorithm),
+    kmsKeyId: kmsKeyId(first),
     ...(options.authority && { timestamp: await stampCheckpoint(options.authority, checkpoint) }),
   };
   return Promise.all(
