@@ -1,8 +1,8 @@
 import { createPublicKey } from 'node:crypto';
-import type { SignatureAlgorithm } from '../log/verifierKey.ts';
+import type { ClassicalAlgorithm } from '../log/verifierKey.ts';
 
 /** CKA_EC_PARAMS per algorithm: the curve's object identifier in DER (RFC 8410, section 3; RFC 5480, section 2.1.1.1). */
-export const EC_PARAMS: Record<SignatureAlgorithm, Buffer> = {
+export const EC_PARAMS: Record<ClassicalAlgorithm, Buffer> = {
   ed25519: Buffer.from('06032b6570', 'hex'),
   'ecdsa-p256': Buffer.from('06082a8648ce3d030107', 'hex'),
 };
@@ -11,19 +11,21 @@ export const EC_PARAMS: Record<SignatureAlgorithm, Buffer> = {
 export const EDWARDS25519_BY_NAME = Buffer.from('130c656477617264733235353139', 'hex');
 
 /** SubjectPublicKeyInfo up to the key itself, whose length the algorithm fixes. */
-const SPKI_PREFIX: Record<SignatureAlgorithm, Buffer> = {
+const SPKI_PREFIX: Record<ClassicalAlgorithm, Buffer> = {
   ed25519: Buffer.from('302a300506032b6570032100', 'hex'),
   'ecdsa-p256': Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex'),
 };
 
-const POINT_BYTES: Record<SignatureAlgorithm, number> = { ed25519: 32, 'ecdsa-p256': 65 };
+const POINT_BYTES: Record<ClassicalAlgorithm, number> = { ed25519: 32, 'ecdsa-p256': 65 };
+
+const ML_DSA_SPKI_PREFIX = Buffer.from('30820532300b06096086480165030403110382052100', 'hex');
 
 const OCTET_STRING = 0x04;
 const INTEGER = 0x02;
 const SEQUENCE = 0x30;
 
 /** The algorithm a key's CKA_EC_PARAMS stand for; undefined for a curve this log cannot use. */
-export function algorithmOfCurve(ecParams: Uint8Array): SignatureAlgorithm | undefined {
+export function algorithmOfCurve(ecParams: Uint8Array): ClassicalAlgorithm | undefined {
   if (EC_PARAMS['ecdsa-p256'].equals(ecParams)) return 'ecdsa-p256';
   if (EC_PARAMS.ed25519.equals(ecParams) || EDWARDS25519_BY_NAME.equals(ecParams)) return 'ed25519';
   return undefined;
@@ -33,7 +35,7 @@ export function algorithmOfCurve(ecParams: Uint8Array): SignatureAlgorithm | und
  * DER SubjectPublicKeyInfo of a CKA_EC_POINT. Tokens differ: most wrap the point into an OCTET STRING, some return it
  * bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for what is no point of the curve.
  */
-export function encodeSpki(algorithm: SignatureAlgorithm, ecPoint: Uint8Array): Buffer {
+export function encodeSpki(algorithm: ClassicalAlgorithm, ecPoint: Uint8Array): Buffer {
   const bytes = POINT_BYTES[algorithm];
   const wrapped = ecPoint.length === bytes + 2 && ecPoint[0] === OCTET_STRING && ecPoint[1] === bytes;
   const point = wrapped ? ecPoint.subarray(2) : ecPoint;
@@ -41,6 +43,12 @@ export function encodeSpki(algorithm: SignatureAlgorithm, ecPoint: Uint8Array): 
   const spki = Buffer.concat([SPKI_PREFIX[algorithm], point]);
   createPublicKey({ key: spki, format: 'der', type: 'spki' });
   return spki;
+}
+
+/** DER SubjectPublicKeyInfo of the CKA_VALUE of an ML-DSA-44 key (RFC 9881, section 4). Throws RangeError for one of another length. */
+export function encodeMlDsaSpki(key: Uint8Array): Buffer {
+  if (key.length !== 1312) throw new RangeError(`an ML-DSA key of ${key.length} bytes`);
+  return Buffer.concat([ML_DSA_SPKI_PREFIX, key]);
 }
 
 /** DER SubjectPublicKeyInfo of a CKA_MODULUS and CKA_PUBLIC_EXPONENT. Throws RangeError for other than 3072 bits. */

@@ -19,7 +19,8 @@ export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
  * SignerFailure `module_unusable`, or of what the library refuses.
  */
 export function loadModule(
-  { module: path, environment = {} }: TokenOptions,
+  path: string,
+  { environment = {}, libraryParameters }: Pick<TokenOptions, 'environment' | 'libraryParameters'>,
   threads: boolean,
 ): { module: pkcs11.PKCS11; allowsThreads: boolean } {
   const module = new pkcs11.PKCS11();
@@ -32,7 +33,7 @@ export function loadModule(
     );
   }
   try {
-    return { module, allowsThreads: initialize(module, threads) };
+    return { module, allowsThreads: initialize(module, threads, libraryParameters) };
   } catch (error) {
     const refusal = asPkcs11Error(error);
     if (refusal === undefined) throw error;
@@ -44,14 +45,16 @@ export function loadModule(
  * Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it refuses the flag: CKR_CANT_LOCK says so, but some
  * modules have another code for arguments that they do not know.
  */
-function initialize(module: pkcs11.PKCS11, threads: boolean): boolean {
+function initialize(module: pkcs11.PKCS11, threads: boolean, libraryParameters: string | undefined): boolean {
+  const parameters = libraryParameters === undefined ? {} : { libraryParameters };
   try {
-    if (threads) module.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK });
+    if (threads) module.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK, ...parameters });
   } catch (error) {
     if (asPkcs11Error(error) === undefined) throw error;
     threads = false;
   }
-  if (!threads) module.C_Initialize();
+  if (!threads)
+    module.C_Initialize(libraryParameters === undefined ? undefined : { flags: 0, ...parameters });
   return threads;
 }
 

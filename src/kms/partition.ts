@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
-import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
+import { type HeldKey, type KeyAlgorithm, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
 import { logInOnce } from './pinAttempts.ts';
 import { pinFileChange } from './pinFile.ts';
 import { probeMessage } from './probe.ts';
@@ -32,6 +32,8 @@ export interface PartitionSettings {
 export interface PartitionStatus {
   region: string;
   keyLabel: string;
+  algorithm: KeyAlgorithm;
+  software?: true;
   state: PartitionState;
   /** When it came into that state; milliseconds since the epoch. */
   since: number;
@@ -136,9 +138,12 @@ export class Partition<Key extends HeldKey = HeldKey> {
   status(): PartitionStatus {
     const pid = this.#signer?.pid;
     const { sessions, refusal } = this.#opened;
+    const { region, keyLabel, algorithm, software } = this.key;
     return {
-      region: this.key.region,
-      keyLabel: this.key.keyLabel,
+      region,
+      keyLabel,
+      algorithm,
+      ...(software && { software }),
       state: this.#state,
       since: this.#since,
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
@@ -258,7 +263,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
     await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs));
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
-    if (found.spki !== this.key.spki || found.algorithm !== this.key.algorithm) {
+    const { spki, algorithm, software } = this.key;
+    if (found.spki !== spki || found.algorithm !== algorithm || found.software !== software) {
       throw new SignerFailure(
         'key_changed',
         `the token presents another ${found.algorithm} key than the log knows`,

@@ -1,7 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
+import { assert } from '../base/assert.ts';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
+import { checkpointMessage, lineSignature } from '../log/signedCheckpoint.ts';
 import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
 import { Partition, type PartitionSettings, type PartitionStatus } from './partition.ts';
@@ -11,12 +13,14 @@ import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts'
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {
   region: string;
+  /** Of its keys. Absent: any classical one. */
+  algorithm?: SignatureAlgorithm;
 }
 
 /** The log's keys are of {@link SignatureAlgorithm}; those of a time-stamp authority are not. */
 export interface PartitionSignature<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   extends HeldKey<Algorithm> {
-  /** Already verified with that key. Ed25519: 64 bytes; ecdsa-p256: DER; rsa-3072: 384 bytes. */
+  /** Already verified with that key, as it is in a signature line. Ed25519: 64 bytes; ecdsa-p256: DER; mldsa44: time and signature. */
   signature: Uint8Array;
 }
 
@@ -119,15 +123,16 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 
   /**
-   * One verified signature of every healthy partition, in the order of the configuration; as slow as the slowest, and
-   * never slower than twice `signTimeoutMs`. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * One verified signature of every healthy partition over the text of a checkpoint, in the order of the configuration; as slow as the
+   * slowest, and never slower than twice `signTimeoutMs`. Keys that state a time say that it was made at `at`, milliseconds since the Unix
+   * epoch. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
-  async sign(message: Uint8Array): Promise<PartitionSignature<Algorithm>[]> {
+  async sign(text: string, at: number): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
     const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
-    await this.#collect(message, signatures);
+    await this.#collect(text, at, signatures);
     // One partition may have returned while another was lost: enough were healthy at all times, so the request need not fail.
-    if (!this.#suffice(signatures)) await this.#collect(message, signatures);
+    if (!this.#suffice(signatures)) await this.#collect(text, at, signatures);
     if (!this.#suffice(signatures)) throw belowQuorum();
     return this.#members.flatMap(({ key }) => {
       const signature = signatures.get(key);
@@ -140,12 +145,17 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 
   /** Asks every partition that is healthy now and has not signed yet. */
-  async #collect(message: Uint8Array, signatures: Map<HeldKey<Algorithm>, Uint8Array>): Promise<void> {
+  async #collect(text: string, at: number, signatures: Map<HeldKey<Algorithm>, Uint8Array>): Promise<void> {
+    const time = Math.floor(at / 1000);
     const asked = this.#members.filter((member) => member.ready && !signatures.has(member.key));
     await Promise.all(
       asked.map(async (member) => {
+        const algorithm: KeyAlgorithm = member.key.algorithm;
+        assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
+        const message = checkpointMessage(algorithm, text, time);
+        assert(message !== undefined, 'what is to be signed is no checkpoint');
         const signature = await member.sign(message);
-        if (signature !== undefined) signatures.set(member.key, signature);
+        if (signature !== undefined) signatures.set(member.key, lineSignature(algorithm, time, signature));
       }),
     );
   }

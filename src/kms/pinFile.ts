@@ -2,10 +2,20 @@ import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSy
 import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemReason } from '../base/systemReason.ts';
+import type { TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** More than any token's ulMaxPinLen; keeps a wrong path from being read whole. */
-const PIN_FILE_BYTES_MAX = 1024;
+/** How a file with a secret is called in messages, and the longest that it is: a wrong path is not read whole. */
+interface SecretKind {
+  code: 'pin_file' | 'key_file';
+  name: string;
+  bytesMax: number;
+}
+
+/** More than any token's ulMaxPinLen. */
+const PIN: SecretKind = { code: 'pin_file', name: 'the PIN file', bytesMax: 1024 };
+/** PKCS#8 in PEM has at most 3.7 kB. */
+const SOFTWARE_KEY: SecretKind = { code: 'key_file', name: 'the file of the software key', bytesMax: 8192 };
 /** How often a refused PIN's file is looked at (not read). */
 const WATCH_INTERVAL_MS = 500;
 
@@ -21,33 +31,38 @@ export interface Pin {
  * calls this: the PIN never enters the process that talks to the network.
  */
 export function readPin(path: string, source = path): Pin {
-  return withPinFile(path, source, (file, version) => {
+  return withSecretFile(path, source, PIN, (file, version) => {
     const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    if (value === '') throw emptyFile(source);
+    if (value === '') throw unfit(source, PIN, 'is empty');
     return { value, version };
   });
 }
 
-/** Throws what {@link readPin} would, as far as that can be told without reading it. */
-export function inspectPinFile(path: string, source = path): void {
-  withPinFile(path, source, () => {});
+/** The text of a software key, PKCS#8 in PEM. Throws like {@link readPin}, but `key_file_unreadable` and so on. Only the signer calls this. */
+export function readSoftwareKey(path: string, source = path): string {
+  return withSecretFile(path, source, SOFTWARE_KEY, (file) => readFileSync(file, 'utf8'));
 }
 
-function withPinFile<Result>(
+/** Throws what {@link readPin}, or {@link readSoftwareKey}, would, as far as that can be told without reading it. */
+export function inspectSecretFile({ module, pinFile, pinSource = pinFile }: TokenOptions): void {
+  withSecretFile(pinFile, pinSource, module === undefined ? SOFTWARE_KEY : PIN, () => {});
+}
+
+function withSecretFile<Result>(
   path: string,
   source: string,
+  kind: SecretKind,
   use: (file: number, version: string) => Result,
 ): Result {
   // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
-  const file = openOrFail(path, source);
+  const file = openOrFail(path, source, kind);
   try {
     const stats = fstatSync(file, { bigint: true });
-    if (stats.size === 0n && stats.isFile()) throw emptyFile(source);
-    if (!stats.isFile() || stats.size > PIN_FILE_BYTES_MAX) {
-      throw new SignerFailure('pin_file_invalid', `the PIN file ${source} is not a small regular file`);
-    }
+    if (stats.size === 0n && stats.isFile()) throw unfit(source, kind, 'is empty');
+    if (!stats.isFile() || stats.size > kind.bytesMax)
+      throw unfit(source, kind, 'is not a small regular file');
     if ((stats.mode & 0o007n) !== 0n) {
-      throw new SignerFailure('pin_file_exposed', `the PIN file ${source} is open to others`);
+      throw new SignerFailure(`${kind.code}_exposed`, `${kind.name} ${source} is open to others`);
     }
     return use(file, versionOf(stats));
   } finally {
@@ -55,18 +70,15 @@ function withPinFile<Result>(
   }
 }
 
-function emptyFile(source: string): SignerFailure {
-  return new SignerFailure('pin_file_invalid', `the PIN file ${source} is empty`);
+function unfit(source: string, { code, name }: SecretKind, why: string): SignerFailure {
+  return new SignerFailure(`${code}_invalid`, `${name} ${source} ${why}`);
 }
 
-function openOrFail(path: string, source: string): number {
+function openOrFail(path: string, source: string, { code, name }: SecretKind): number {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    throw new SignerFailure(
-      'pin_file_unreadable',
-      `cannot open the PIN file ${source} (${systemReason(error)})`,
-    );
+    throw new SignerFailure(`${code}_unreadable`, `cannot open ${name} ${source} (${systemReason(error)})`);
   }
 }
 

@@ -1,13 +1,15 @@
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 
-/** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it. */
+/** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
 export interface TokenOptions {
-  /** Path of the PKCS#11 module, a shared library. */
-  module: string;
+  /** Path of the PKCS#11 module, a shared library. Absent: this is a software key, and `pinFile` is the file that holds it. */
+  module?: string;
+  /** What the module is given when it is initialised (`pReserved`, as NSS takes it). */
+  libraryParameters?: string;
   tokenLabel?: string;
   tokenSerial?: string;
   keyLabel: string;
-  /** File with the user PIN and nothing else; a final line break is not part of it. No access for others. */
+  /** File with the user PIN, or with the software key, and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
   /** Where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
   pinSource?: string;
@@ -58,7 +60,7 @@ export interface SignerAnswers {
   generateKey: TokenPublicKey;
   inspectKey: KeyProtection;
   destroyKey: undefined;
-  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes. */
+  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
   sign: Uint8Array;
   close: undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * The program of a partition's child process: one PKCS#11 module, one token, one key. A vendor's module may hang, leak or
+ * The program of a partition's child process: one PKCS#11 module, one token, one key; or a software key. A vendor's module may hang, leak or
  * crash here; the parent then kills this process and starts another. Signatures in several sessions are answered as they end;
  * every other PKCS#11 call blocks.
  */
@@ -8,18 +8,19 @@ import { Worker } from 'node:worker_threads';
 import { asPkcs11Error } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
+import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
 import { HsmToken } from './token.ts';
 import type { TokenKey } from './tokenKey.ts';
 
-let token: HsmToken | undefined;
-let key: TokenKey | undefined;
+let token: HsmToken | SoftwareToken | undefined;
+let key: TokenKey | SoftwareKey | undefined;
 /** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
 const signing = new Set<Promise<unknown>>();
 
 async function answer(request: SignerRequest): Promise<SignerAnswers[keyof SignerAnswers]> {
   switch (request.kind) {
     case 'connect':
-      token = HsmToken.open(request.token, request.access, request.sessions);
+      token = openToken(request);
       return token.opened;
     case 'logIn':
       opened(token).logIn();
@@ -42,6 +43,17 @@ async function answer(request: SignerRequest): Promise<SignerAnswers[keyof Signe
       token?.close();
       return undefined;
   }
+}
+
+function openToken({
+  token,
+  access,
+  sessions,
+}: Extract<SignerRequest, { kind: 'connect' }>): HsmToken | SoftwareToken {
+  const { module } = token;
+  return module === undefined
+    ? new SoftwareToken(token, sessions)
+    : HsmToken.open(module, token, access, sessions);
 }
 
 function opened<T>(thing: T | undefined): T {

@@ -54,9 +54,9 @@ export function isPinRefusal(code: string): boolean {
   return PIN_REFUSALS.has(code);
 }
 
-/** Neither the token nor the key is at fault: only the PIN, or the file that holds it. */
+/** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */
 export function isPinTrouble({ code }: SignerFailure): boolean {
-  return isPinRefusal(code) || code.startsWith('pin_file_') || code === 'CKR_USER_PIN_NOT_INITIALIZED';
+  return isPinRefusal(code) || /^(pin|key)_file_/.test(code) || code === 'CKR_USER_PIN_NOT_INITIALIZED';
 }
 
 export function stateAfter(failure: SignerFailure): PartitionState {
@@ -77,11 +77,17 @@ const REMEDIES: Record<string, string> = {
   key_unpaired: 'restore both halves of the pair from the same backup',
   key_exists: 'choose another key_label, or remove that key if nothing was ever signed with it',
   key_unsupported:
-    'the key must be Ed25519, ECDSA on P-256, or RSA of 3072 bits where certificates are concerned',
+    'the key must be Ed25519, ECDSA on P-256, ML-DSA-44, or RSA of 3072 bits where certificates are concerned',
+  key_in_file:
+    'make a software key with `pdfseal hsm make-software-key`; to destroy one, remove its file and its copies',
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
   pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',
   pin_file_exposed: 'take access from others: chmod o= on the PIN file',
   pin_file_invalid: 'it must hold the PIN and nothing else',
+  key_file_unreadable:
+    'correct the path, or who may read it: the daemon reads it as its own user; `pdfseal hsm make-software-key` makes a new one',
+  key_file_exposed: 'take access from others: chmod o= on the file',
+  key_file_invalid: 'it must hold a key that `pdfseal hsm make-software-key` made, and nothing else',
 };
 
 const PIN_REMEDY =
@@ -111,8 +117,12 @@ const RESTART = '; a running daemon sees it once it is restarted, for credential
 
 /** One line for an administrator: which partition, what is wrong, what to do. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
-  const name = token.tokenLabel === undefined ? `serial ${token.tokenSerial}` : `"${token.tokenLabel}"`;
   const remedy = signerRemedy(failure) ?? 'check that the token is connected and its module configured';
   const restart = isPinTrouble(failure) && token.pinSource !== undefined ? RESTART : '';
-  return `HSM partition ${region} (token ${name}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;
+  return `HSM partition ${region} (${nameToken(token)}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;
+}
+
+function nameToken({ module, tokenLabel, tokenSerial }: TokenOptions): string {
+  if (module === undefined) return 'software';
+  return `token ${tokenLabel === undefined ? `serial ${tokenSerial}` : `"${tokenLabel}"`}`;
 }

@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
-import { algorithmOfCurve, EC_PARAMS, EDWARDS25519_BY_NAME, encodeRsaSpki, encodeSpki } from './encoding.ts';
+import {
+  algorithmOfCurve,
+  EC_PARAMS,
+  EDWARDS25519_BY_NAME,
+  encodeMlDsaSpki,
+  encodeRsaSpki,
+  encodeSpki,
+} from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { readPin } from './pinFile.ts';
@@ -9,8 +16,12 @@ import type { OpenedSessions, TokenAccess, TokenOptions } from './protocol.ts';
 import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 import { AFTER_LOGIN, attributeOf, HISTORY, PROTECTION, TokenKey, unmetBy } from './tokenKey.ts';
 
-/** PKCS#11 3.0, section 2.3.5 and appendix B; pkcs11js knows the names of version 2.30 only. */
+/** PKCS#11 3.0, section 2.3.5 and appendix B, and 3.2, section 6.67; pkcs11js knows the names of version 2.30 only. */
 const CKK_EC_EDWARDS = 0x40;
+const CKK_ML_DSA = 0x4a;
+const CKM_ML_DSA_KEY_PAIR_GEN = 0x1c;
+const CKA_PARAMETER_SET = 0x61d;
+const CKP_ML_DSA_44 = 1;
 const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
 const CKR_CURVE_NOT_SUPPORTED = 0x140;
 
@@ -26,15 +37,17 @@ const KEY_TYPE: Record<KeyAlgorithm, number> = {
   ed25519: CKK_EC_EDWARDS,
   'ecdsa-p256': pkcs11.CKK_EC,
   'rsa-3072': pkcs11.CKK_RSA,
+  mldsa44: CKK_ML_DSA,
 };
 const GENERATION: Record<KeyAlgorithm, number> = {
   ed25519: CKM_EC_EDWARDS_KEY_PAIR_GEN,
   'ecdsa-p256': pkcs11.CKM_EC_KEY_PAIR_GEN,
   'rsa-3072': pkcs11.CKM_RSA_PKCS_KEY_PAIR_GEN,
+  mldsa44: CKM_ML_DSA_KEY_PAIR_GEN,
 };
 /**
  * The parameters of a new key, in every form that tokens accept: tokens that know Ed25519 by name do not know its object identifier.
- * CKA_MODULUS_BITS is a CK_ULONG, which pkcs11js writes for a number.
+ * CKA_MODULUS_BITS and CKA_PARAMETER_SET are CK_ULONGs, which pkcs11js writes for numbers.
  */
 const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> = {
   ed25519: [
@@ -48,6 +61,7 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> 
       { type: pkcs11.CKA_PUBLIC_EXPONENT, value: Buffer.from('010001', 'hex') },
     ],
   ],
+  mldsa44: [[{ type: CKA_PARAMETER_SET, value: CKP_ML_DSA_44 }]],
 };
 
 /**
@@ -83,8 +97,8 @@ export class HsmToken {
   }
 
   /** Loads the module, finds the token and opens the sessions, without a PIN. Writable only to make keys. */
-  static open(options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
-    const { module, allowsThreads } = loadModule(options, sessionsWanted > 1);
+  static open(path: string, options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
+    const { module, allowsThreads } = loadModule(path, options, sessionsWanted > 1);
     const { slot, hasLogin } = findToken(module, options);
     const writable = access === 'write' ? pkcs11.CKF_RW_SESSION : 0;
     const open = () => module.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | writable);
@@ -210,8 +224,16 @@ export class HsmToken {
   }
 
   #readPublicKey(handle: Buffer): TokenPublicKey {
-    const keyType = this.#attribute(handle, pkcs11.CKA_KEY_TYPE);
-    return readUlong(keyType) === pkcs11.CKK_RSA ? this.#readRsaKey(handle) : this.#readEcKey(handle);
+    const keyType = readUlong(this.#attribute(handle, pkcs11.CKA_KEY_TYPE));
+    if (keyType === CKK_ML_DSA) return this.#readMlDsaKey(handle);
+    return keyType === pkcs11.CKK_RSA ? this.#readRsaKey(handle) : this.#readEcKey(handle);
+  }
+
+  #readMlDsaKey(handle: Buffer): TokenPublicKey {
+    if (readUlong(this.#attribute(handle, CKA_PARAMETER_SET)) !== CKP_ML_DSA_44)
+      throw new SignerFailure('key_unsupported', 'the key is an ML-DSA key of another parameter set');
+    const spki = encodeMlDsaSpki(this.#attribute(handle, pkcs11.CKA_VALUE));
+    return { algorithm: 'mldsa44', spki: toBase64(spki) };
   }
 
   #readRsaKey(handle: Buffer): TokenPublicKey {
@@ -232,8 +254,10 @@ export class HsmToken {
     return { algorithm, spki: toBase64(spki) };
   }
 
+  /** That it was made in the token, this very call knows; some tokens (NSS) forget to say it. */
   #checkProtection(privateKey: Buffer): void {
-    const [unmet] = unmetBy(privateKey, [...this.#protection, ...HISTORY], this.#module, this.#session);
+    const expected = [...this.#protection, ...HISTORY.filter(([name]) => name !== 'CKA_LOCAL')];
+    const [unmet] = unmetBy(privateKey, expected, this.#module, this.#session);
     if (unmet !== undefined) throw new SignerFailure('key_unprotected', `the new private key has ${unmet}`);
   }
 

@@ -5,18 +5,21 @@ import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import type { KeyProtection } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** PKCS#11 3.0, section 2.3.5; pkcs11js knows the names of version 2.30 only. */
+/** PKCS#11 3.0, section 2.3.5, and 3.2, section 6.67; pkcs11js knows the names of version 2.30 only. */
 const CKM_EDDSA = 0x1057;
+const CKM_ML_DSA = 0x1d;
 
 /** CKM_ECDSA takes the digest: not every token (SoftHSM, for one) offers CKM_ECDSA_SHA256. */
 const SIGNING: Record<KeyAlgorithm, number> = {
   ed25519: CKM_EDDSA,
   'ecdsa-p256': pkcs11.CKM_ECDSA,
   'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
+  // Without parameters: pure, with an empty context.
+  mldsa44: CKM_ML_DSA,
 };
 
 /** Longer than any signature of these algorithms. */
-const SIGNATURE_BYTES_MAX = 512;
+const SIGNATURE_BYTES_MAX = 4096;
 
 /** Hides a key from sessions that have not logged in; means nothing on a token without log-in (PKCS#11 2.40, section 4.4). */
 export const AFTER_LOGIN: [name: string, type: number, value: boolean] = [
@@ -78,7 +81,7 @@ export class TokenKey {
   }
 
   /**
-   * Ed25519: 64 bytes over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
+   * Ed25519: 64 bytes, mldsa44: 2,420 bytes, both over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
    * the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the token.
    */
   async sign(message: Uint8Array): Promise<Uint8Array> {

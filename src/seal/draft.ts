@@ -6,7 +6,7 @@ import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { encodeNote, parseNote } from '../log/note.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
-import { kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
+import { type ClassicalAlgorithm, isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import type { Batch, SealedLeaf, StoreIdentity } from '../store/store.ts';
@@ -24,10 +24,10 @@ export interface Draft {
   text: string;
 }
 
-/** A signed checkpoint, and the first partition, in the order of the configuration, that signed it. */
+/** A signed checkpoint, and the first classical key, in the order of the configuration, that signed it: receipts name that one. */
 export interface SignedCheckpoint {
   note: string;
-  first: PartitionSignature;
+  first: PartitionSignature<ClassicalAlgorithm>;
 }
 
 /** Manifests → leaves → tree → checkpoint text. Nothing is written: a crash loses only the work. */
@@ -60,8 +60,8 @@ export function signCheckpoint(
   origin: string,
   signatures: readonly PartitionSignature[],
 ): SignedCheckpoint {
-  const [first] = signatures;
-  assert(first, 'a quorum of no signatures');
+  const first = signatures.find(isClassical);
+  assert(first, 'a quorum of no classical signatures');
   const lines = signatures.map((one) => ({
     name: origin,
     keyId: noteKeyId(origin, one),

@@ -257,7 +257,7 @@ export class Pipeline {
     try {
       const lap = stopwatch();
       if (this.#options.isForked?.()) throw forkAlarm();
-      const signatures = await signing.sign(term, Buffer.from(draft.text));
+      const signatures = await signing.sign(term, draft.text, draft.sealedAt);
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);

@@ -74,7 +74,7 @@ async function openTimestamps(): Promise<Timestamping> {
   if (token === undefined) throw new Error('there is no token');
   const stamping = { ...token, keyLabel: 'timestamp' };
   const { algorithm, spki } = await inspectKey(stamping);
-  if (algorithm === 'ed25519') throw new Error('not a time-stamping key');
+  if (algorithm === 'ed25519' || algorithm === 'mldsa44') throw new Error('not a time-stamping key');
   const held = { region: token.region, keyLabel: 'timestamp', algorithm, spki };
   const partitions = await openPartitions<AuthorityAlgorithm>({
     partitions: [stamping],

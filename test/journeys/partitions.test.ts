@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { bytesEqual } from '../../src/base/bytes.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { parseNote } from '../../src/log/note.ts';
-import { noteKeyId, type SignatureAlgorithm, verifySignature } from '../../src/log/verifierKey.ts';
+import { type ClassicalAlgorithm, noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
@@ -70,7 +70,7 @@ interface Victim {
   fault: Fault;
 }
 
-async function openHouse(t: Test, quorum: number, algorithm: SignatureAlgorithm): Promise<House> {
+async function openHouse(t: Test, quorum: number, algorithm: ClassicalAlgorithm): Promise<House> {
   const module = buildFaultyModule(t.testdir());
   const sandbox = await openSandbox({
     code: 'dist',

@@ -1,7 +1,7 @@
 /** Devices differ where PKCS#11 lets them; the module under test behaves as their documents say. */
 import t, { type Test } from 'tap';
 import { destroyKey, initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
-import { SIGNATURE_ALGORITHMS } from '../../src/log/verifierKey.ts';
+import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import {
   behindFaulty,
   buildFaultyModule,
@@ -31,7 +31,7 @@ t.test('a token that knows Ed25519 by its name only makes such a key', async (t)
   });
 });
 
-for (const algorithm of SIGNATURE_ALGORITHMS) {
+for (const algorithm of CLASSICAL_ALGORITHMS) {
   t.test(`${algorithm}: a token that gives CKA_ID itself keeps the key`, async (t) => {
     const device = makeDevice(t, 'fixed-id');
     const key = await initKey(device, algorithm);

@@ -3,13 +3,13 @@ import pkcs11 from 'pkcs11js';
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { initKey, readKey } from '../../src/kms/keyOperations.ts';
-import { SIGNATURE_ALGORITHMS } from '../../src/log/verifierKey.ts';
+import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
 import { makeToken } from '../support/partitions.ts';
 import { destroyKey, editToken, findObjects, mismatchHalves } from '../support/tamper.ts';
 
 const NAMES = { label: 'vault', region: 'eu-west-1', keyLabel: 'log-2026' };
 
-for (const algorithm of SIGNATURE_ALGORITHMS) {
+for (const algorithm of CLASSICAL_ALGORITHMS) {
   t.test(`${algorithm}: a key is made once, read back, and cannot leave the token`, async (t) => {
     const token = makeToken(t.testdir(), NAMES);
     const key = await initKey(token, algorithm);

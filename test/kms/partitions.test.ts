@@ -3,6 +3,7 @@ import { ServiceError } from '../../src/base/errors.ts';
 import { verifySignature } from '../../src/log/verifierKey.ts';
 import {
   allReady,
+  CHECKPOINT,
   isAlive,
   item,
   MESSAGE,
@@ -18,7 +19,7 @@ import { until } from '../support/until.ts';
 t.test('every partition signs, in the order of the configuration', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open();
-  const signatures = await partitions.sign(MESSAGE);
+  const signatures = await partitions.sign(CHECKPOINT, Date.now());
   t.strictSame(
     signatures.map(({ signature: _, ...key }) => key),
     site.keys,
@@ -27,7 +28,7 @@ t.test('every partition signs, in the order of the configuration', async (t) => 
     t.ok(verifySignature(item(site.keys, index), MESSAGE, signature), `region-${index}`);
   }
   const many = await Promise.all(
-    Array.from({ length: 20 }, (_, index) => partitions.sign(Buffer.from(`message ${index}`))),
+    Array.from({ length: 20 }, (_, index) => partitions.sign(`message ${index}`, 0)),
   );
   t.ok(
     many.every((each, index) =>
@@ -45,7 +46,7 @@ t.test('every partition signs, in the order of the configuration', async (t) => 
   await partitions.close();
   t.notOk(pids.some(isAlive), 'no child is left');
   t.strictSame(statesOf(partitions), ['closed', 'closed', 'closed']);
-  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable' });
+  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), { code: 'kms_partition_unavailable' });
 });
 
 for (const { quorum, lost, signing } of [
@@ -62,7 +63,7 @@ for (const { quorum, lost, signing } of [
     // Twice: once finding the loss by signing, once knowing of it.
     for (const when of ['finding out', 'knowing']) {
       if (signing) t.strictSame(await signers(partitions), staying, when);
-      else await t.rejects(partitions.sign(MESSAGE), ServiceError, when);
+      else await t.rejects(partitions.sign(CHECKPOINT, Date.now()), ServiceError, when);
     }
     t.equal(partitions.canSign(), signing);
     t.match(partitions.status().slice(0, lost), Array(lost).fill({ state: 'unavailable' }));
@@ -185,7 +186,10 @@ t.test('a stopped child is killed and replaced', async (t) => {
   const partitions = await site.open({ signTimeoutMs: 4000 });
   const pid = pidOf(partitions);
   process.kill(pid, 'SIGSTOP');
-  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable', retryAfterSeconds: 5 });
+  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), {
+    code: 'kms_partition_unavailable',
+    retryAfterSeconds: 5,
+  });
   await partitions.recovered(NEVER);
   t.notOk(isAlive(pid));
   t.strictSame(await signers(partitions), ['region-0']);
@@ -208,7 +212,7 @@ t.test('a token out of reach at the start is waited for', async (t) => {
   const partitions = await site.open();
   t.notOk(partitions.canSign());
   t.match(partitions.status(), [{ state: 'unavailable', lastError: 'token_not_found' }]);
-  await t.rejects(partitions.sign(MESSAGE), { code: 'kms_partition_unavailable' });
+  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), { code: 'kms_partition_unavailable' });
   await partitions.recovered(AbortSignal.timeout(300));
   t.notOk(partitions.canSign(), 'whoever waits can give up');
   t.equal(site.log().match(/token_not_found/g)?.length, 1, 'one failure that repeats is one line');

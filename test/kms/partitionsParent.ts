@@ -13,6 +13,6 @@ const partitions = await openPartitions({
 });
 console.log(partitions.status()[0]?.pid);
 process.stdin.once('data', () => {
-  partitions.sign(Buffer.from('message')).catch(() => {});
+  partitions.sign('message', 0).catch(() => {});
   console.log('signing');
 });

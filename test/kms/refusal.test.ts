@@ -10,8 +10,8 @@ import {
 } from '../support/faults.ts';
 import {
   allReady,
+  CHECKPOINT,
   item,
-  MESSAGE,
   makeSite,
   makeToken,
   NEVER,
@@ -244,7 +244,7 @@ t.test('the PIN and our environment stay out of sight', async (t) => {
   t.match(environment, `SOFTHSM2_CONF=${token.environment?.SOFTHSM2_CONF}`);
   t.notMatch(environment, 'inherited-secret');
   takeToken(token)();
-  await partitions.sign(MESSAGE).catch(() => {});
+  await partitions.sign(CHECKPOINT, Date.now()).catch(() => {});
   const seen = [environment, readFileSync(`/proc/${pid}/cmdline`, 'utf8'), site.log()];
   seen.push(JSON.stringify(partitions.status()));
   for (const text of seen) t.notOk(text.includes(pin));

@@ -359,7 +359,7 @@ t.test('at a stop, jobs in memory whose callers left are on disk', async (t) => 
 
 /** Signs when the test says so. */
 function makeTurnstile(signing: Signing, sessions: number) {
-  const asked: { message: string; go(): void; fail(): void }[] = [];
+  const asked: { text: string; go(): void; fail(): void }[] = [];
   const held: SealerOptions['signing'] = {
     get epoch() {
       return signing.epoch;
@@ -368,21 +368,21 @@ function makeTurnstile(signing: Signing, sessions: number) {
     term: (sealedAt) => signing.term(sealedAt),
     canSign: () => signing.canSign(),
     recovered: (signal) => signing.recovered(signal),
-    async sign(term, message) {
+    async sign(term, text, sealedAt) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       asked.push({
-        message: Buffer.from(message).toString(),
+        text,
         go: resolve,
         fail: () => reject(belowQuorum()),
       });
       await promise;
-      return signing.sign(term, message);
+      return signing.sign(term, text, sealedAt);
     },
   };
   return { held, asked };
 }
 
-const sizeIn = ({ message }: { message: string }) => Number(message.split('\n')[1]);
+const sizeIn = ({ text }: { text: string }) => Number(text.split('\n')[1]);
 
 t.test(
   'the next batch is drafted and signed on the one before, and they are committed in order',

@@ -7,7 +7,7 @@ import { readReceipt } from '../../src/prove/receipts.ts';
 import { openSealer, type SealerOptions } from '../../src/seal/sealer.ts';
 import type { SigningOptions } from '../../src/seal/signing.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { isAlive, item, MESSAGE, makeSite, NEVER, pidOf } from '../support/partitions.ts';
+import { CHECKPOINT, isAlive, item, makeSite, NEVER, pidOf } from '../support/partitions.ts';
 import { firstEpoch, makeJob } from '../support/sealing.ts';
 import { until } from '../support/until.ts';
 
@@ -71,20 +71,20 @@ t.test(
     t.match(last, { epoch: { from: BEGIN }, end: SWITCH, revision: 1 });
     setTime(SWITCH - 1);
     t.strictSame(
-      (await signing.sign(last, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+      (await signing.sign(last, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
       ['log', 'log'],
     );
 
     setTime(SWITCH);
-    t.equal(await signing.sign(last, MESSAGE), undefined, 'an epoch that is over signs nothing');
+    t.equal(await signing.sign(last, CHECKPOINT, SWITCH), undefined, 'an epoch that is over signs nothing');
     const next = await signing.term(SWITCH);
     t.match(next, { epoch: { from: SWITCH }, end: Infinity });
     await until('the new keys are open', () => signing.signers.every(({ ready }) => ready));
     t.strictSame(
-      (await signing.sign(next, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+      (await signing.sign(next, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
       ['log-2', 'log'],
     );
-    t.equal(await signing.sign(last, MESSAGE), undefined, 'nor do its keys ever again');
+    t.equal(await signing.sign(last, CHECKPOINT, SWITCH), undefined, 'nor do its keys ever again');
     await until('the old child is gone', () => !isAlive(oldPid));
     t.equal(pidOf(signing, 1), keptPid, 'a key that stays keeps its child');
   },
@@ -124,7 +124,7 @@ t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
   setTime(SWITCH);
   const term = await signing.term(SWITCH);
   t.strictSame(
-    (await signing.sign(term, MESSAGE))?.map(({ keyLabel }) => keyLabel),
+    (await signing.sign(term, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
     ['log', 'log'],
   );
 });

@@ -92,7 +92,8 @@ export function findModule(): string {
 }
 
 /** What a log signs: the text of a checkpoint. */
-export const MESSAGE = Buffer.from('seal.example.com/test/2026\n1\nq83vEjRWeJA=\n');
+export const CHECKPOINT = `seal.example.com/test/2026\n1\n${Buffer.alloc(32, 7).toString('base64')}\n`;
+export const MESSAGE = Buffer.from(CHECKPOINT);
 /** For waits that end by themselves. */
 export const NEVER = new AbortController().signal;
 
@@ -168,5 +169,5 @@ export async function allReady(partitions: Pick<Partitions, 'status'>): Promise<
 
 /** The regions that sign now. */
 export async function signers(partitions: Partitions): Promise<string[]> {
-  return (await partitions.sign(MESSAGE)).map(({ region }) => region);
+  return (await partitions.sign(CHECKPOINT, Date.now())).map(({ region }) => region);
 }

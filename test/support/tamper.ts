@@ -43,7 +43,7 @@ export function editToken(
 ): void {
   process.env.SOFTHSM2_CONF = token.environment?.SOFTHSM2_CONF;
   const module = new pkcs11.PKCS11();
-  module.load(token.module);
+  module.load(token.module ?? '');
   module.C_Initialize();
   try {
     const slot = module

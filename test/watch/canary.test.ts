@@ -12,7 +12,7 @@ import { openSealer } from '../../src/seal/sealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { CANARY_CLIENT, Canary, type CanaryOptions } from '../../src/watch/canary.ts';
-import { makeSite, pidOf } from '../support/partitions.ts';
+import { CHECKPOINT, makeSite, pidOf } from '../support/partitions.ts';
 import { firstEpoch, makeJob, makeKey } from '../support/sealing.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
@@ -96,7 +96,7 @@ t.test('where it is off none sings but when asked, and readiness does not depend
   t.match(canary.status(), { ...off, newest: undefined });
   t.match(await canary.run(), { verified: true });
   takeToken(site.tokens[0] as never);
-  await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
+  await signing.sign(await signing.term(Date.now()), CHECKPOINT, 0).catch(() => {});
   t.match(await canary.run(), { verified: false });
   t.match(canary.status(), { ...off, newest: { verified: false } });
   await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than the pause before the next look
@@ -106,7 +106,7 @@ t.test('where it is off none sings but when asked, and readiness does not depend
 t.test('while nothing can be sealed it fails, and writes nothing', async (t) => {
   const { canary, store, site, signing, sealer } = await makeHouse(t, {}, 1);
   const giveBack = takeToken(site.tokens[0] as never);
-  await signing.sign(await signing.term(Date.now()), Buffer.from('finding out')).catch(() => {});
+  await signing.sign(await signing.term(Date.now()), CHECKPOINT, 0).catch(() => {});
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
   t.match(await canary.run(), { verified: false, jobId: undefined, detail: /Too few/ });
   t.notOk(canary.status().ready);

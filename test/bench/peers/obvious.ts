@@ -23,7 +23,7 @@ const [folder = '', token = ''] = process.argv.slice(2);
 const uploadDir = join(folder, 'uploads');
 await mkdir(uploadDir);
 const options = JSON.parse(token);
-const hsm = HsmToken.open(options, 'write', 1);
+const hsm = HsmToken.open(options.module, options, 'write', 1);
 hsm.logIn();
 const key = hsm.generateKey('ed25519');
 const authority = await openTimestamps();
@@ -43,7 +43,7 @@ async function digestsOf(path: string): Promise<{ sha256: string; sha512: string
 async function openTimestamps() {
   const module = join(folder, 'timestamp.so');
   await copyFile(options.module, module);
-  const stamping = HsmToken.open({ ...options, module, keyLabel: 'obvious-timestamp' }, 'write', 1);
+  const stamping = HsmToken.open(module, { ...options, keyLabel: 'obvious-timestamp' }, 'write', 1);
   stamping.logIn();
   const stampKey = stamping.generateKey('ecdsa-p256');
   const inUse: KeyInUse = {
