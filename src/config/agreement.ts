@@ -1,8 +1,8 @@
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { comingAt, type Epoch, type Epochs, termAt } from '../log/epochs.ts';
+import { comingAt, type Epoch, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
-import { kmsKeyId } from '../log/verifierKey.ts';
+import { isClassical, kmsKeyId } from '../log/verifierKey.ts';
 import type { Config } from './config.ts';
 
 /** What an epoch is made from. */
@@ -41,6 +41,12 @@ export function differences(
   return [
     ...added.map((name) => `kms.partitions: ${name} is no partition of this epoch`),
     ...removed.map((name) => `kms.partitions: ${name} is missing, a partition of this epoch`),
+    ...kms.partitions.flatMap((token) => {
+      const key = keys.find(
+        ({ region, partition }) => region === token.region && partition === token.keyLabel,
+      );
+      return key === undefined ? [] : kindDifferences(token, key);
+    }),
     ...(now === then ? [] : [`kms.quorum: ${now}, in this epoch ${then}`]),
     ...(required === (timestamps === 'required')
       ? []
@@ -48,6 +54,24 @@ export function differences(
     ...(witness.policy === undefined || canBeWitnessed(keys)
       ? []
       : ['witness.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other']),
+  ];
+}
+
+/** A partition cannot become another kind of key: each verdict says of a key what it is. */
+function kindDifferences(
+  { algorithm, module, ...token }: Terms['kms']['partitions'][number],
+  key: EpochKey,
+): string[] {
+  const name = `kms.partitions: ${kmsKeyId(token)}`;
+  const isOther = algorithm === undefined ? !isClassical(key) : algorithm !== key.algorithm;
+  const isSoftware = module === undefined;
+  return [
+    ...(isOther ? [`${name}: algorithm is ${algorithm ?? 'not set'}, in this epoch ${key.algorithm}`] : []),
+    ...(isSoftware === (key.software ?? false)
+      ? []
+      : [
+          `${name} is ${isSoftware ? 'a software key' : 'in an HSM'}, in this epoch ${isSoftware ? 'in an HSM' : 'a software key'}`,
+        ]),
   ];
 }
 

@@ -144,7 +144,7 @@ function toConfig(text: string, file: string) {
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },
     log: { ...log, lastCheckpointFile: last.file },
-    kms: { ...kms, partitions: kms.partitions.map((one) => toPartition(one, place)) },
+    kms: { ...kms, partitions: kms.partitions.map((one) => toLogPartition(one, place)) },
     timestamp: { ...timestamp, keys: timestamp.keys.map((one) => toPartition(one, place)) },
   };
 }
@@ -177,14 +177,28 @@ interface Place {
   folder: string;
 }
 
-function toPartition(
-  { pinFile, pinCredential, ...token }: ConfigTables['kms']['partitions'][number],
+type LogToken = ConfigTables['kms']['partitions'][number];
+type TimestampToken = ConfigTables['timestamp']['keys'][number];
+
+/** A log key is on a token with a PIN, or it is a software key: either way there is one secret, in one file. */
+function toLogPartition(
+  { softwareKeyFile, softwareKeyCredential, pinFile, pinCredential, ...token }: LogToken,
   place: Place,
 ) {
   return {
     ...token,
-    pinFile: secretFile(pinFile, pinCredential, place.environment),
-    ...(pinCredential !== undefined && { pinSource: describeCredential(pinCredential, place) }),
+    ...secretOf(softwareKeyFile ?? pinFile, softwareKeyCredential ?? pinCredential, place),
+  };
+}
+
+function toPartition({ pinFile, pinCredential, ...token }: TimestampToken, place: Place) {
+  return { ...token, ...secretOf(pinFile, pinCredential, place) };
+}
+
+function secretOf(file: string | undefined, credential: string | undefined, place: Place) {
+  return {
+    pinFile: secretFile(file, credential, place.environment),
+    ...(credential !== undefined && { pinSource: describeCredential(credential, place) }),
   };
 }
 

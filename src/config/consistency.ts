@@ -7,6 +7,7 @@ import type { KeyPath } from './toml.ts';
 
 const HOUR_MS = 3_600_000;
 
+/** A table of the log keys, which can also be in files, or one of the others. */
 type TokenTable = ConfigTables['kms']['partitions'][number];
 
 type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
@@ -62,18 +63,47 @@ function checkAddresses({ listen, publicUrl, tls, ...http }: ConfigTables['http'
 
 function checkTokens(list: KeyPath, tokens: TokenTable[], refuse: Refuse): void {
   for (const [index, token] of tokens.entries()) {
-    const { tokenLabel, tokenSerial, pinFile, pinCredential, region, keyLabel } = token;
+    const { region, keyLabel, softwareKeyFile, softwareKeyCredential } = token;
     const at = [...list, index];
-    if ((tokenLabel === undefined) === (tokenSerial === undefined)) {
-      refuse([...at, 'token_label'], 'either token_label or token_serial, and only one of them', tokenLabel);
-    }
-    if ((pinFile === undefined) === (pinCredential === undefined)) {
-      refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', pinFile);
-    }
+    if (softwareKeyFile === undefined && softwareKeyCredential === undefined) checkToken(at, token, refuse);
+    else checkSoftwareKey(at, token, refuse);
     const first = tokens.findIndex((other) => other.region === region && other.keyLabel === keyLabel);
     if (first !== index) {
       refuse([...at, 'key_label'], 'region and key_label together to name one partition only', keyLabel);
     }
+  }
+}
+
+function checkToken(at: KeyPath, token: TokenTable, refuse: Refuse): void {
+  const { module, tokenLabel, tokenSerial, pinFile, pinCredential } = token;
+  if (module === undefined)
+    refuse([...at, 'module'], 'the PKCS#11 module of the token; for a software key, software_key_file');
+  if ((tokenLabel === undefined) === (tokenSerial === undefined))
+    refuse([...at, 'token_label'], 'either token_label or token_serial, and only one of them', tokenLabel);
+  if ((pinFile === undefined) === (pinCredential === undefined))
+    refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', pinFile);
+}
+
+/** A classical key is in an HSM always; a post-quantum one may be in a file, where no HSM can hold it. */
+function checkSoftwareKey(at: KeyPath, token: TokenTable, refuse: Refuse): void {
+  const { algorithm, softwareKeyFile, softwareKeyCredential } = token;
+  if (softwareKeyFile !== undefined && softwareKeyCredential !== undefined) {
+    const expected = 'either software_key_file or software_key_credential, and only one of them';
+    refuse([...at, 'software_key_file'], expected, softwareKeyFile);
+  }
+  if (algorithm !== 'mldsa44')
+    refuse([...at, 'algorithm'], '"mldsa44": no other key may be a software key', algorithm);
+  const ofToken = {
+    module: token.module,
+    token_label: token.tokenLabel,
+    token_serial: token.tokenSerial,
+    pin_file: token.pinFile,
+    pin_credential: token.pinCredential,
+    environment: token.environment,
+    library_parameters: token.libraryParameters,
+  };
+  for (const [name, found] of Object.entries(ofToken)) {
+    if (found !== undefined) refuse([...at, name], 'nothing: a software key is on no token', found);
   }
 }
 

@@ -5,6 +5,7 @@ import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { meetsQuorum } from '../log/quorum.ts';
+import type { SignatureAlgorithm } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, satisfiesPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { leavesOf } from './document.ts';
 import { noteOf } from './keys.ts';
@@ -16,7 +17,9 @@ interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
   witness: Pick<ConfigTables['witness'], 'required'>;
   file: string;
   document: unknown;
-  kms: Pick<ConfigTables['kms'], 'quorum'> & { partitions: readonly { region: string }[] };
+  kms: Pick<ConfigTables['kms'], 'quorum'> & {
+    partitions: readonly { region: string; algorithm?: SignatureAlgorithm }[];
+  };
   timestamp: { authorities: readonly string[]; keys: readonly { region: string }[] };
 }
 
@@ -78,14 +81,16 @@ function clockProgram({ timestamp, clock }: Config): NamedFile[] {
   return [{ path: ['clock', 'program'], file: clock.program, expected }];
 }
 
-/** The faults of PIN files that a start can do without. */
+/** The faults of files with PINs and software keys that a start can do without. */
 function sparedPins({ kms, timestamp }: Config, faults: readonly Fault[]): Fault[] {
   const lists = [
     { table: 'kms', signers: kms.partitions, quorum: kms.quorum },
     { table: 'timestamp', signers: timestamp.keys, quorum: { needed: 1 } },
   ];
   return lists.flatMap(({ table, signers, quorum }) => {
-    const pins = faults.filter(({ path }) => path[0] === table && /^pin_/.test(String(path.at(-1))));
+    const pins = faults.filter(
+      ({ path }) => path[0] === table && /^(pin|software_key)_/.test(String(path.at(-1))),
+    );
     const usable = signers.filter((_, index) => !pins.some(({ path }) => path[2] === index));
     return meetsQuorum(quorum, usable) ? pins : [];
   });

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
+import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
 import { parseAllowed } from '../net/policy.ts';
 import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
@@ -69,11 +70,14 @@ function named<Z extends z.ZodType>(name: string, one: Z, expected: string, patt
 const authoritiesFile = pemFile('the certificate authorities to trust for TLS', { hasCertificates: true });
 const PUBLIC_CAS = 'whether the authorities that Node.js brings are trusted besides those of ca_file';
 
-const partition = table({
+const module = path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
+  expected: 'the PKCS#11 module, readable to this user',
+});
+
+/** A key on a token. */
+const token = {
   region: text('a region name such as "eu-west" (lower case, digits, dashes)', NAME_PATTERN),
-  module: path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
-    expected: 'the PKCS#11 module, readable to this user',
-  }),
+  module,
   tokenLabel: omissible(
     text('the label of the token (1 to 32 characters)', /^.{1,32}$/u),
     'what token_serial says',
@@ -100,12 +104,38 @@ const partition = table({
     'what pin_file says',
   ),
   environment: omissible(variables),
-});
+  libraryParameters: omissible(
+    text('the text that the module takes when it is initialised, as NSS does', /^[^\0]{1,4096}$/),
+  ),
+};
 
-function partitions(expected: string, min: number) {
+/** A key of the log: on a token, or where the HSM has no post-quantum keys, in a file. */
+const partition = {
+  ...token,
+  module: omissible(module, 'the key is a software key'),
+  algorithm: omissible(
+    choice(`one of ${SIGNATURE_ALGORITHMS.join(', ')}`, SIGNATURE_ALGORITHMS),
+    'what --algorithm says when a key is made, ed25519 or ecdsa-p256',
+  ),
+  softwareKeyFile: omissible(
+    path('the file that holds a software key, made by `pdfseal hsm make-software-key`', {
+      expected: 'a file that holds a software key and nothing else, readable to this user',
+    }),
+    'the key is on a token',
+  ),
+  softwareKeyCredential: omissible(
+    credential(
+      'a software key',
+      'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
+    ),
+    'what software_key_file says',
+  ),
+};
+
+function partitions<S extends Record<string, z.ZodType>>(shape: S, expected: string, min: number) {
   const [header] = /\[\[[\w.]+\]\]/.exec(expected) ?? [];
   return z
-    .array(partition, { error: expected })
+    .array(table(shape), { error: expected })
     .min(min, { error: `${expected}, at least one` })
     .max(16, { error: `at most 16 ${header} tables` });
 }
@@ -291,14 +321,14 @@ export const configSchema = table({
   }),
   kms: table({
     quorum: value(
-      'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"',
+      'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"; with post-quantum keys: "2 classical and 1 post-quantum"',
       parseQuorum,
     ).prefault(1),
     sessions: wholeNumber('how many signatures each key may have under way at the same time', 1, 64).prefault(
       2,
     ),
     signTimeoutMs: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
-    partitions: partitions('one [[kms.partitions]] table for each partition', 1),
+    partitions: partitions(partition, 'one [[kms.partitions]] table for each partition', 1),
   }),
   timestamp: table({
     authorities: list(
@@ -307,7 +337,11 @@ export const configSchema = table({
     ),
     accuracyMs: duration('what the built-in authority promises', '1ms', '1m').prefault('1s'),
     policy: objectIdentifier('the policy of the built-in authority').prefault(DEFAULT_POLICY),
-    keys: partitions('one [[timestamp.keys]] table for each key of the built-in authority', 0).prefault([]),
+    keys: partitions(
+      token,
+      'one [[timestamp.keys]] table for each key of the built-in authority',
+      0,
+    ).prefault([]),
     remotes: named(
       'a name in lower case, digits and dashes: [timestamp.remotes.acme]',
       remote,

@@ -156,4 +156,9 @@ t.test('the example explains each key where it stands, and nothing else', async 
 });
 
 /** Of each of these pairs the file has one. */
-const EITHER = ['http.tls.key_credential', 'kms.partitions.token_serial', 'kms.partitions.pin_file'];
+const EITHER = [
+  'http.tls.key_credential',
+  'kms.partitions.token_serial',
+  'kms.partitions.pin_file',
+  'kms.partitions.software_key_file',
+];

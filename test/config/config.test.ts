@@ -63,7 +63,8 @@ t.test('production.toml explains every key, and says its default', async (t) => 
 });
 
 /** Of two keys either, and files that are there only where somebody put one. */
-const WITHOUT_DEFAULT = /^(token_serial|pin_file|ca_file|policy(?= = "[^"]*\.policy")) /;
+const WITHOUT_DEFAULT =
+  /^(token_serial|pin_file|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
 
 t.test('defaults, units and relative paths', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
+import { KEY_ALGORITHMS } from '../../kms/keyAlgorithm.ts';
 import type { PartitionStatus } from '../../kms/partition.ts';
 import type { Partitions } from '../../kms/partitions.ts';
-import { countOf, encodeQuorum, type QuorumPolicy } from '../../log/quorum.ts';
+import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import type { Drills } from '../drills.ts';
 import { type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
@@ -11,6 +12,8 @@ const { count, time } = WIRE;
 
 export const partitionSchema = z.object({
   name: z.string().describe('`<region>/<key label>`.'),
+  algorithm: z.enum(KEY_ALGORITHMS),
+  software: z.literal(true).exactOptional().describe('The private key is in a file, and not in an HSM.'),
   state: z
     .enum([
       'starting',
@@ -56,7 +59,7 @@ export function presentPartitions(
   const members = partitions.status();
   return {
     quorum: encodeQuorum(quorum),
-    needed: quorum.needed,
+    needed: neededBy(quorum),
     signing: countOf(
       quorum,
       members.filter(({ state }) => state === 'ready'),

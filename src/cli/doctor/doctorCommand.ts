@@ -13,7 +13,7 @@ import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.
 import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
-import { diagnoseSeparation, probeTokens } from './tokenDiagnosis.ts';
+import { diagnosePostQuantum, diagnoseSeparation, probeTokens } from './tokenDiagnosis.ts';
 import { diagnoseUpkeep } from './upkeepDiagnosis.ts';
 
 export function doctorCommand(): Command {
@@ -73,6 +73,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
     if (usable === config) yield* await probeTokens(usable, keys);
   }
   yield* diagnoseSeparation(usable);
+  yield* diagnosePostQuantum(usable);
   yield* diagnoseCertificates(usable);
   yield* diagnoseTls(usable, systemClock());
   yield* diagnoseServed(usable, status);

@@ -20,7 +20,10 @@ interface Rule {
 
 /** Owners and permissions of the files. */
 export function diagnoseFiles(config: Config): Diagnosis[] {
-  const pinFiles = [...config.kms.partitions, ...config.timestamp.keys].map(({ pinFile }) => pinFile);
+  const tokens = [...config.kms.partitions, ...config.timestamp.keys];
+  const secrets = new Map(
+    tokens.map(({ module, pinFile }) => [pinFile, module === undefined ? 'software key' : 'PIN file']),
+  );
   const { policy } = config.witness;
   const rules: Rule[] = [
     { what: 'configuration', path: config.file, never: OTHERS_WRITE },
@@ -29,7 +32,7 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
     { what: 'lock', path: config.lockFile, never: OTHERS_WRITE, owned: true, optional: true },
     { what: 'trust file', path: config.trustFile, never: OTHERS_WRITE, optional: true },
     ...(policy === undefined ? [] : [{ what: 'witness policy', path: policy, never: OTHERS_WRITE }]),
-    ...[...new Set(pinFiles)].map((path) => ({ what: 'PIN file', path, never: OTHERS_ANYTHING })),
+    ...[...secrets].map(([path, what]) => ({ what, path, never: OTHERS_ANYTHING })),
   ];
   const owner = statOf(config.stateDir);
   const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner));
@@ -53,7 +56,7 @@ function judge(
     const isMissing = 'code' in found && found.code === 'ENOENT';
     if (isMissing && optional) return [];
     const remedy =
-      isMissing && what !== 'PIN file' && what !== 'witness policy'
+      isMissing && !['PIN file', 'software key', 'witness policy'].includes(what)
         ? 'create it with `pdfseal init`, or correct state_dir'
         : 'correct the path, or the permissions';
     return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];

@@ -8,7 +8,7 @@ import { systemReason } from '../../base/systemReason.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { BUILT_IN } from '../../config/schema.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
-import { inspectPinFile } from '../../kms/pinFile.ts';
+import { inspectSecretFile } from '../../kms/pinFile.ts';
 import { SignerFailure, signerRemedy } from '../../kms/signerFailure.ts';
 import { meetsQuorum } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
@@ -114,9 +114,9 @@ function isAway(credential: string): boolean {
   return credentialsDirectory() === undefined && !existsSync(dirname(credential));
 }
 
-function pinFault({ pinFile, pinSource }: PartitionOptions): SignerFailure | undefined {
+function pinFault(token: PartitionOptions): SignerFailure | undefined {
   try {
-    inspectPinFile(pinFile, pinSource);
+    inspectSecretFile(token);
     return undefined;
   } catch (error) {
     if (error instanceof SignerFailure) return error;

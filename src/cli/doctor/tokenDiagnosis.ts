@@ -6,7 +6,7 @@ import { BUILT_IN } from '../../config/schema.ts';
 import { inspectKey } from '../../kms/keyOperations.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import type { EpochKey } from '../../log/epochs.ts';
-import { meetsQuorum } from '../../log/quorum.ts';
+import { encodeQuorum, meetsQuorum } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -41,7 +41,21 @@ export function diagnoseSeparation({ kms, timestamp }: Config): Diagnosis[] {
     );
 }
 
-type Token = Config['timestamp']['keys'][number];
+/** A key of which nobody asks a signature. */
+export function diagnosePostQuantum({ kms: { quorum, partitions } }: Config): Diagnosis[] {
+  const [key] = partitions.filter(({ algorithm }) => algorithm === 'mldsa44');
+  if (key === undefined || quorum.postQuantum !== undefined) return [];
+  const rule = encodeQuorum({ ...quorum, postQuantum: 1 });
+  return [
+    warning(
+      'post-quantum key',
+      `${kmsKeyId(key)} signs each checkpoint, but kms.quorum asks for no post-quantum signature: receipts without it are good too`,
+      `say quorum = "${rule}", and plan an epoch with it`,
+    ),
+  ];
+}
+
+type Token = Omit<Config['kms']['partitions'][number], 'algorithm'>;
 
 function isSameToken(one: Token, other: Token): boolean {
   const names = ({ module, tokenLabel, tokenSerial, environment }: Token) => [
@@ -65,7 +79,8 @@ function inEpoch(wanted: WantedKey, inForce: readonly EpochKey[]): WantedKey {
 async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
   const check = `${purpose === 'log' ? 'partition' : 'time-stamping key'} ${kmsKeyId(token)}`;
   try {
-    const { algorithm, exposures } = await inspectKey(token);
+    const { algorithm, exposures, software } = await inspectKey(token);
+    if (software) return good(check, `it signs (${algorithm}); a software key: who can read its file has it`);
     if (exposures.length === 0)
       return good(check, `it signs (${algorithm}), and its key cannot leave the token`);
     const remedy = 'replace it with a key that `pdfseal hsm init-key` creates';

@@ -1,10 +1,12 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS } from '../../asn1/signatureAlgorithm.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { systemReason } from '../../base/systemReason.ts';
 import { loadConfig } from '../../config/config.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
+import { makeSoftwareKey } from '../../kms/softwareKey.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, withStore } from '../options.ts';
@@ -23,6 +25,7 @@ export function hsmCommand(): Command {
         'region and key label in the config file (--region, --key-label). You can leave out what is clear without it.',
     )
     .addCommand(initKeyCommand())
+    .addCommand(softwareKeyCommand())
     .addCommand(listCommand())
     .addCommand(destroyKeyCommand())
     .addCommand(csrCommand())
@@ -52,7 +55,7 @@ function initKeyCommand(): Command {
       )
       .action(makeKey),
     {
-      notes: `The default algorithm is ed25519 for a log key and ecdsa-p256 for a time-stamping key.`,
+      notes: `The default algorithm of a log key is that of its table in the config file, or else ed25519, and of a time-stamping key ecdsa-p256.`,
       examples: [
         'pdfseal hsm init-key --config production.toml --region eu-west --key-label tsa-2027 --algorithm rsa-3072',
       ],
@@ -78,12 +81,18 @@ async function makeKey({
   const { purpose, token } = pickKey(configuredKeys(config), choice);
   const wanted = { purpose, token: { ...token, keyLabel: newLabel ?? token.keyLabel } };
   const suitable = wanted.purpose === 'log' ? SIGNATURE_ALGORITHMS : AUTHORITY_ALGORITHMS;
-  const chosen = algorithm ?? (wanted.purpose === 'log' ? 'ed25519' : 'ecdsa-p256');
+  const chosen = algorithm ?? token.algorithm ?? (wanted.purpose === 'log' ? 'ed25519' : 'ecdsa-p256');
   if (!suitable.some((name) => name === chosen)) {
     throw new OperatorError(
       `--algorithm ${chosen}: a ${wanted.purpose} key must be ${suitable.join(' or ')}`,
     );
   }
+  if (token.algorithm !== undefined && chosen !== token.algorithm)
+    throw new OperatorError(`--algorithm ${chosen}: the config file says algorithm = "${token.algorithm}"`);
+  if (token.module === undefined)
+    throw new OperatorError(
+      `${kmsKeyId(token)} is a software key: \`pdfseal hsm make-software-key\` makes its file`,
+    );
   if (wanted.purpose === 'log' && existsSync(config.storeDir)) await refuseKnown(file, wanted);
   const named = { key: kmsKeyId(wanted.token), algorithm: chosen, purpose };
   const key = await actOnRecord(file, ['hsm.init_key', named], () => initKey(wanted.token, chosen));
@@ -94,6 +103,36 @@ async function makeKey({
     note(
       'Next: certify the key, with `pdfseal hsm csr`, or with `pdfseal hsm certify` if the root is in the HSM',
     );
+}
+
+function softwareKeyCommand(): Command {
+  return explain(
+    new Command('make-software-key')
+      .summary('create a post-quantum key in a file')
+      .description(
+        'Creates an ML-DSA-44 key in a file that only its owner can read, for a partition with software_key_file or ' +
+          'software_key_credential. Use it where your HSM has no post-quantum keys: who can read the file can sign with the key, so ' +
+          'every verdict names the key as `software`. The command never replaces a file.',
+      )
+      .argument('<file>', 'the file to write')
+      .action(makeSoftwareKeyFile),
+    {
+      examples: ['pdfseal hsm make-software-key /etc/pdfseal/production.pins/post-quantum'],
+    },
+  );
+}
+
+function makeSoftwareKeyFile(file: string, { json }: { json?: true }): void {
+  try {
+    writeFileSync(file, makeSoftwareKey(), { mode: 0o600, flag: 'wx', flush: true });
+  } catch (cause) {
+    throw new OperatorError(`cannot write ${file}: ${systemReason(cause)}`, { cause });
+  }
+  if (json) printJson({ file, algorithm: 'mldsa44' });
+  else print(`key    ${file}  mldsa44  made`);
+  note(
+    'Keep a copy of the file as safe as the PINs: without it nothing is sealed while the epoch asks for the key.',
+  );
 }
 
 /** A name belongs to one key for ever: a new key under an old name would hide the loss of the old one. */

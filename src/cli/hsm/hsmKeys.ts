@@ -9,7 +9,7 @@ import { type Sign, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import { SignerFailure } from '../../kms/signerFailure.ts';
 import { comingAt, termAt } from '../../log/epochs.ts';
-import { kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
+import { isClassical, kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
 import { configOption, withStore } from '../options.ts';
 
@@ -83,7 +83,9 @@ export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyCho
 /** The key, after it has signed and fits its purpose. Undefined if the token has no key of that label. */
 export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | undefined> {
   try {
-    return await useKey(token, async (key) => (purpose === 'log' ? asLogKey(key) : asAuthorityKey(key)));
+    return await useKey(token, async (key) =>
+      purpose === 'log' ? asConfigured(token, asLogKey(key)) : asAuthorityKey(key),
+    );
   } catch (error) {
     if (signerFailureOf(error)?.code === 'key_not_found') return undefined;
     throw error;
@@ -111,9 +113,19 @@ export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
   );
 }
 
-export function asAuthorityKey({ algorithm, ...key }: HeldKey): HeldKey<AuthorityAlgorithm> {
-  if (algorithm !== 'ed25519') return { ...key, algorithm };
+/** The quorum counts keys by the algorithm that the configuration says, so the key must be of that one. */
+function asConfigured({ algorithm }: PartitionOptions, key: LogKey): LogKey {
+  const fits = algorithm === undefined ? isClassical(key) : key.algorithm === algorithm;
+  if (fits) return key;
   throw new OperatorError(
-    `${kmsKeyId(key)} is an Ed25519 key, and stock tools cannot verify its time-stamps: choose another key_label`,
+    `${kmsKeyId(key)} is a key for ${key.algorithm}, and its [[kms.partitions]] table says algorithm = ${algorithm ?? 'nothing, which means a classical one'}: correct algorithm, or choose another key_label`,
+  );
+}
+
+export function asAuthorityKey({ algorithm, ...key }: HeldKey): HeldKey<AuthorityAlgorithm> {
+  if (algorithm !== 'ed25519' && algorithm !== 'mldsa44') return { ...key, algorithm };
+  const name = algorithm === 'ed25519' ? 'an Ed25519' : 'an ML-DSA';
+  throw new OperatorError(
+    `${kmsKeyId(key)} is ${name} key, and stock tools cannot verify its time-stamps: choose another key_label`,
   );
 }

@@ -72,8 +72,8 @@ async function inspect(wanted: WantedKey): Promise<KeyReport> {
 
 function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<KeyReport, keyof WantedKey> {
   const { algorithm, exposures } = inspection;
-  const unfit = purpose === 'log' ? 'rsa-3072' : 'ed25519';
-  if (algorithm === unfit) {
+  const isFit = purpose === 'log' ? algorithm !== 'rsa-3072' : !['ed25519', 'mldsa44'].includes(algorithm);
+  if (!isFit) {
     const detail = `${kmsKeyId(token)}: a ${purpose} key cannot be ${algorithm}; choose another key_label`;
     return { state: 'key_unsupported', detail, inspection };
   }
@@ -96,7 +96,8 @@ function printReports(reports: KeyReport[]): void {
   for (const { detail } of reports) if (detail !== undefined) note(`pdfseal: ${detail}`);
 }
 
-function describeProtection({ exposures, wasAlwaysInside }: KeyInspection): string {
+function describeProtection({ exposures, wasAlwaysInside, software }: KeyInspection): string {
+  if (software) return 'none: a software key';
   if (exposures.length > 0) return exposures.join(', ');
   return wasAlwaysInside
     ? 'created in the token, cannot leave it'
@@ -111,7 +112,8 @@ function present({ purpose, token, state, detail, inspection }: KeyReport) {
     state,
     ...(inspection && {
       algorithm: inspection.algorithm,
-      protected: inspection.exposures.length === 0,
+      protected: inspection.exposures.length === 0 && !inspection.software,
+      ...(inspection.software && { software: inspection.software }),
       exposures: inspection.exposures,
       always_inside: inspection.wasAlwaysInside,
     }),

@@ -11,7 +11,12 @@ import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import type { Epoch } from '../../log/epochs.ts';
-import { kmsKeyId, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../../log/verifierKey.ts';
+import {
+  CLASSICAL_ALGORITHMS,
+  type ClassicalAlgorithm,
+  kmsKeyId,
+  type SignatureAlgorithm,
+} from '../../log/verifierKey.ts';
 import { sealedForm } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
@@ -47,7 +52,7 @@ import {
 } from './initConfig.ts';
 
 interface InitOptions extends InitAnswers {
-  algorithm: SignatureAlgorithm;
+  algorithm: ClassicalAlgorithm;
   timestampAlgorithm: AuthorityAlgorithm;
   useExistingKeys?: true;
   externalCa?: true;
@@ -67,8 +72,8 @@ export function initCommand(): Command {
       )
       .addOption(configOption())
       .addOption(
-        new Option('--algorithm <name>', 'algorithm of the log keys it makes')
-          .choices(SIGNATURE_ALGORITHMS)
+        new Option('--algorithm <name>', 'algorithm of the log keys it makes, where their tables say none')
+          .choices(CLASSICAL_ALGORITHMS)
           .default('ed25519'),
       )
       .addOption(
@@ -277,7 +282,7 @@ async function makeKeys(
 ): Promise<MadeKey[]> {
   const found: (HeldKey | undefined)[] = [];
   for (const one of wanted) found.push(await findKey(one));
-  const existing = found.filter((key) => key !== undefined);
+  const existing = found.filter((key) => key !== undefined).filter(({ software }) => !software);
   if (existing.length > 0 && !useExistingKeys) {
     throw new OperatorError(
       `there is a key already: ${existing.map(kmsKeyId).join(', ')}; --use-existing-keys takes it, if nothing else ever signed with it`,
@@ -285,7 +290,7 @@ async function makeKeys(
   }
   const made: MadeKey[] = [];
   for (const [index, one] of wanted.entries()) {
-    const chosen = one.purpose === 'log' ? algorithm : timestampAlgorithm;
+    const chosen = one.purpose === 'log' ? (one.token.algorithm ?? algorithm) : timestampAlgorithm;
     const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
     const what = WORDS[one.purpose].padEnd(5);
     const isFound = found[index] !== undefined;

@@ -3,7 +3,7 @@ import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { initKey, inspectKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import type { Epoch, EpochKey } from '../../log/epochs.ts';
-import { kmsKeyId, type SignatureAlgorithm } from '../../log/verifierKey.ts';
+import { type ClassicalAlgorithm, kmsKeyId, type SignatureAlgorithm } from '../../log/verifierKey.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { TrailStore } from '../../store/trail.ts';
 import { asLogKey, findKey } from '../hsm/hsmKeys.ts';
@@ -14,8 +14,8 @@ export interface KeyChoices {
   newKeys: 'all' | 'none' | readonly string[];
   /** End of the labels of new keys. */
   suffix: string;
-  /** Of new keys. Default: that of the key they replace. */
-  algorithm?: SignatureAlgorithm | undefined;
+  /** Of new keys, where the configuration does not say it. Default: that of the key they replace. */
+  algorithm?: ClassicalAlgorithm | undefined;
   useExistingKeys?: boolean | undefined;
   /** Records that a key is made. */
   trail: Pick<TrailStore, 'append'>;
@@ -66,6 +66,11 @@ export async function keysForEpoch(
 function assertNamesPartitions({ newKeys }: KeyChoices, partitions: readonly PartitionOptions[]): void {
   if (typeof newKeys === 'string') return;
   const names = partitions.map(kmsKeyId);
+  const software = partitions.find((one) => one.module === undefined && newKeys.includes(kmsKeyId(one)));
+  if (software !== undefined)
+    throw new OperatorError(
+      `--new-keys ${kmsKeyId(software)}: a software key stays what it is; add a partition with another key_label and a new file`,
+    );
   const unknown = newKeys.find((name) => !names.includes(name));
   if (unknown === undefined) return;
   throw new OperatorError(
@@ -76,15 +81,17 @@ function assertNamesPartitions({ newKeys }: KeyChoices, partitions: readonly Par
 function seatOf(token: PartitionOptions, inForce: Epoch, { newKeys, suffix, algorithm }: KeyChoices): Seat {
   const held = inForce.keys.find((key) => key.region === token.region && key.partition === token.keyLabel);
   const name = kmsKeyId(token);
-  if (held === undefined) return { token, label: token.keyLabel, algorithm: algorithm ?? 'ed25519' };
-  const isKept = newKeys === 'none' || (newKeys !== 'all' && !newKeys.includes(name));
+  if (held === undefined)
+    return { token, label: token.keyLabel, algorithm: token.algorithm ?? algorithm ?? 'ed25519' };
+  const isChosen = newKeys === 'all' || (newKeys !== 'none' && newKeys.includes(name));
+  const isKept = !isChosen || token.module === undefined;
   if (isKept) return { token, kept: held, label: held.keyLabel, algorithm: held.algorithm };
   const label = `${token.keyLabel}-${suffix}`;
   if (label.length > LABEL_CHARACTERS_MAX)
     throw new OperatorError(
       `${label} is longer than ${LABEL_CHARACTERS_MAX} characters, the most a key label may have: choose a shorter --suffix`,
     );
-  return { token, label, algorithm: algorithm ?? held.algorithm };
+  return { token, label, algorithm: token.algorithm ?? algorithm ?? held.algorithm };
 }
 
 /** The existing key of a seat, if there is one. Throws OperatorError if it must not be used, or if its name belongs to an earlier key. */
@@ -99,13 +106,15 @@ async function lookFor(
   const key = await findOrKeep({ ...token, keyLabel: label }, kept);
   if (kept !== undefined && key?.spki !== kept.spki) {
     throw new OperatorError(
-      `${name} is missing on its token, or is another key: restore the key, or create a new one with --new-keys ${kmsKeyId(token)}`,
+      token.module === undefined
+        ? `${name} is another key than the log knows: put its file back, or give the new file a partition with another key_label`
+        : `${name} is missing on its token, or is another key: restore the key, or create a new one with --new-keys ${kmsKeyId(token)}`,
     );
   }
   if (kept !== undefined || key === undefined) return key;
   if (used.some(({ spki }) => spki === key.spki))
     throw new OperatorError(`${name} has already signed this log, under another name`);
-  if (useExistingKeys) return key;
+  if (useExistingKeys || key.software) return key;
   throw new OperatorError(
     `a key ${name} already exists; if it has never signed anything, use it with --use-existing-keys`,
   );

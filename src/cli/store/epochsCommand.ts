@@ -6,7 +6,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
 import { encodeQuorum } from '../../log/quorum.ts';
-import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
+import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { epochObject } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
@@ -78,8 +78,8 @@ function planCommand(): Command {
       .addOption(
         new Option(
           '--algorithm <name>',
-          'algorithm of new keys (default: that of the key they replace)',
-        ).choices(SIGNATURE_ALGORITHMS),
+          'algorithm of new classical keys (default: that of the key they replace)',
+        ).choices(CLASSICAL_ALGORITHMS),
       )
       .option('--use-existing-keys', 'use keys that already exist under these labels')
       .action(plan),
@@ -121,7 +121,7 @@ async function list({ config, json }: { config: string; json?: true }): Promise<
     QUORUM: ({ quorum }) => String(quorum),
     'TIME-STAMPS': ({ timestamps }) => timestamps,
     KEYS: ({ keys }) =>
-      keys.map(({ region, key_label }) => kmsKeyId({ region, keyLabel: key_label })).join(', '),
+      keys.map(({ key_label: keyLabel, ...key }) => describeKey({ ...key, keyLabel })).join(', '),
   });
   for (const problem of problems) note(`pdfseal: ${problem}`);
 }
@@ -312,6 +312,7 @@ function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, in
       region: key.region,
       key_label: key.keyLabel,
       algorithm: key.algorithm,
+      ...(key.software && { software: key.software }),
       partition: key.partition,
     })),
   };
