@@ -84,16 +84,16 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
-# litewitness and spicy-torchwood of Debian's sid run on older releases from where they are unpacked. Once sid has another version,
-# that one is taken.
-unpack_torchwood() {
-  folder=node_modules/.cache/torchwood
+# Unpacks one amd64 package of Debian's sid, which runs on older releases from where it is: name, path in the archive, SHA-256. Once sid
+# has another version, or on another architecture, what sid has is taken.
+unpack_of_sid() {
+  folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
-  echo "setup: unpacking torchwood" >&2
+  echo "setup: unpacking $1" >&2
   mirror=http://deb.debian.org/debian
   arch=$(dpkg --print-architecture)
-  path=pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb
-  sum=1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
+  path=$2
+  sum=$3
   rm -rf "$folder"
   mkdir -p "$folder"
   if [ "$arch" != amd64 ] || ! curl -fsSL -o "$folder/package.deb" "$mirror/$path"; then
@@ -101,7 +101,7 @@ unpack_torchwood() {
     found=$(python3 -c 'import lzma, sys
 for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n"):
     fields = dict(line.split(": ", 1) for line in entry.splitlines() if ": " in line and not line.startswith(" "))
-    if fields.get("Package") == "torchwood": print(fields["Filename"], fields["SHA256"])' "$folder/Packages.xz")
+    if fields.get("Package") == sys.argv[2]: print(fields["Filename"], fields["SHA256"])' "$folder/Packages.xz" "$1")
     path=${found% *}
     sum=${found#* }
     curl -fsSL -o "$folder/package.deb" "$mirror/$path"
@@ -120,6 +120,12 @@ case "${1-}" in
   *) install_debian_packages ;;
 esac
 install_npm_packages
-[ "${1-}" != --tests ] || unpack_torchwood
+if [ "${1-}" = --tests ]; then
+  # litewitness and spicy-torchwood; and NSS, whose software token has ML-DSA.
+  unpack_of_sid torchwood pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb \
+    1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
+  unpack_of_sid libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
+    c3cfd0fade27d433b902cc3b49f4de324ce4771c7367ef880c022b3babcde1b4
+fi
 compile_addons
 compile_sources
