@@ -1,0 +1,123 @@
+/**
+ * Daemons that break a promise on purpose: one line of the source is replaced when it is loaded. `node --import ./test/simulator/mutants.ts`
+ * makes the one that `PDFSEALD_MUTANT` names.
+ */
+import { registerHooks } from 'node:module';
+
+export interface Mutant {
+  /** Of `src`. */
+  file: string;
+  line: string;
+  instead: string;
+}
+
+export const MUTANTS: Readonly<Record<string, Mutant>> = {
+  'answers before its batch is durable': {
+    file: 'seal/pipeline.ts',
+    line: 'const isCommitted = await committing;',
+    instead: 'const isCommitted = true;',
+  },
+  'keeps what was drafted on a batch that was thrown away': {
+    file: 'seal/pipeline.ts',
+    line: 'const lost = this.#flights.splice(this.#flights.indexOf(flight));',
+    instead: 'const lost = this.#flights.splice(this.#flights.indexOf(flight), 1);',
+  },
+  'commits a batch before the one that it was drafted on': {
+    file: 'seal/pipeline.ts',
+    line: 'if (evidence !== undefined) await ahead;',
+    instead: '',
+  },
+  'makes a job durable by itself and with its batch': {
+    file: 'seal/pipeline.ts',
+    line: 'while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));',
+    instead: '',
+  },
+  'makes a job durable by itself after its batch': {
+    file: 'seal/sealer.ts',
+    line: 'while (pending.committing !== undefined) await pending.committing;',
+    instead: '',
+  },
+  'seals records after the jobs of clients': {
+    file: 'seal/sealQueue.ts',
+    line: 'return [...records, ...this.#others.splice(0, Math.max(max - records.length, 0))];',
+    instead:
+      'if (this.#others.length === 0) return records; this.#records = records; return this.#others.splice(0, max);',
+  },
+  'believes a clock that goes back': {
+    file: 'seal/pipeline.ts',
+    line: 'const sealedAt = Math.max(clock(), last(), signing.epoch.from);',
+    instead: 'const sealedAt = Math.max(clock(), signing.epoch.from + 0 * last());',
+  },
+  'refuses a job that is being made durable': {
+    file: 'seal/sealer.ts',
+    line: 'if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);',
+    instead: 'if (isInMemory) this.#settle(one, obstacle);',
+  },
+  'forgets the batch that a witness has seen': {
+    file: 'seal/sealer.ts',
+    line: 'if (announced !== undefined) await sealer.resume(announced, waiting);',
+    instead: '',
+  },
+  'shows a witness a batch that it does not hold to': {
+    file: 'seal/pipeline.ts',
+    line: 'if (!isAnnounced) {',
+    instead: 'if (isAnnounced === undefined && jobs.length < 0) {',
+  },
+  'sleeps through a new job': {
+    file: 'seal/sealer.ts',
+    line: 'this.#queue.add(pending);\n    this.#wake.resolve();',
+    instead: 'this.#queue.add(pending);',
+  },
+  'signs under an epoch whose plan is not sealed': {
+    file: 'seal/signing.ts',
+    line: 'if (epochs.revision > this.#epochs.revision) await onChange?.();',
+    instead: '',
+  },
+  'ends a job before its time': {
+    file: 'seal/sealer.ts',
+    line: 'this.#waitedMs(job) >= giveUpAfterMs;',
+    instead: 'this.#waitedMs(job) >= giveUpAfterMs / 2;',
+  },
+  'tells a caller who hangs up nothing durable': {
+    file: 'seal/sealer.ts',
+    line: 'return (await pending.settled(signal)) ?? this.#keep(pending);',
+    instead: 'return pending.settled(signal);',
+  },
+  'seals without a time-stamp': {
+    file: 'seal/pipeline.ts',
+    line: "if (term.epoch.timestamps !== 'required')",
+    instead: 'if (draft.leaves.length > 2)',
+  },
+  'forgets jobs of a batch that was thrown away': {
+    file: 'seal/pipeline.ts',
+    line: 'this.#events.returned(lost.flatMap(({ jobs }) => jobs));',
+    instead: 'this.#events.returned(lost.slice(0, 1).flatMap(({ jobs }) => jobs));',
+  },
+  'takes fewer signatures than the quorum': {
+    file: 'kms/partitions.ts',
+    line: 'if (!this.#suffice(signatures)) throw belowQuorum();',
+    instead: 'if (signatures.size === 0) throw belowQuorum();',
+  },
+  'does not stop': {
+    file: 'seal/sealer.ts',
+    line: 'const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);',
+    instead: 'const patience = setTimeout(() => {}, CLOSE_MS_MAX);',
+  },
+};
+
+const wanted = process.env.PDFSEALD_MUTANT;
+if (wanted !== undefined) {
+  const mutant = MUTANTS[wanted];
+  if (mutant === undefined) throw new Error(`there is no mutant "${wanted}"`);
+  const { file, line, instead } = mutant;
+  registerHooks({
+    load(url, context, next) {
+      const loaded = next(url, context);
+      if (!url.endsWith(`/src/${file}`)) return loaded;
+      const parts = String(loaded.source).split(line);
+      if (parts.length !== 2)
+        throw new Error(`${file} has the line of "${wanted}" ${parts.length - 1} times`);
+      return { ...loaded, source: parts.join(instead) };
+    },
+  });
+}
