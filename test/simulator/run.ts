@@ -1,15 +1,14 @@
 /**
- * Runs schedules: `node test/simulator/run.ts [--schedules N] [--seed S] [--as-found]`. When one breaks a promise, it ends with 1 and shows
+ * Runs schedules: `[PDFSEALD_SEED=S] node test/simulator/run.ts [--schedules N] [--as-found]`. When one breaks a promise, it ends with 1 and shows
  * that schedule, as short as it can be made.
  */
 import { parseArgs } from 'node:util';
-import fc from 'fast-check';
+import { fc } from '../support/seed.ts';
 import { Schedule } from './schedule.ts';
 
 const { values } = parseArgs({
   options: {
     schedules: { type: 'string', default: '10000' },
-    seed: { type: 'string', default: '1' },
     'as-found': { type: 'boolean', default: false },
   },
 });
@@ -39,14 +38,13 @@ const begun = performance.now();
 Error.stackTraceLimit = 0;
 const result = await fc.check(fc.asyncProperty(fc.nat({ max: 29 }), steps, play), {
   numRuns: Number(values.schedules),
-  seed: Number(values.seed),
   endOnFailure: values['as-found'],
 });
 if (result.counterexample !== null) {
   Error.stackTraceLimit = 10;
   const error = await play(...result.counterexample).catch((broken) => broken);
   console.log(error?.stack ?? 'Error: the same schedule goes well the second time');
-  console.log(`  seed ${values.seed}, schedule ${JSON.stringify(result.counterexample)}:`);
+  console.log(`  schedule ${JSON.stringify(result.counterexample)}:`);
   for (const line of (error?.history ?? []).slice(0, LINES_MAX)) console.log(`  ${line}`);
 }
 console.log(`${result.numRuns} schedules, ${Math.round(performance.now() - begun)} ms`);
