@@ -1,0 +1,260 @@
+/**
+ * What processes did to the files below a folder, and what they said to others meanwhile, read from the output of strace. One trace has all
+ * processes that write, so its lines give one order of everything: a call begins at a line and ends at a line.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+
+/** Every string is whole, and in hex. */
+export const STRACE = [
+  ...['strace', '-f', '--seccomp-bpf', '-y', '-v', '-xx', '-s', '16777216', '-e', 'signal=none', '-e'],
+  'trace=openat,creat,lseek,write,writev,pwrite64,pwritev,ftruncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,mkdir,mkdirat',
+];
+
+/** What a traced process writes to standard error before the first call that counts, and once a command has kept its promise. */
+export const BEGIN = 'the recording begins\n';
+export const PROMISED = 'promised: ';
+
+/** A file or a folder, whatever its names are, as it was on disk at the beginning. */
+export interface Inode {
+  bytes: Buffer;
+  /** Of a folder. */
+  names?: Map<string, Inode>;
+}
+
+/** Something that is on disk for sure only after a flush. */
+export interface Change {
+  /** Lines of the trace: nothing of it is on disk before the first. */
+  begin: number;
+  end: number;
+  /** The line after which it is on disk whatever happens. */
+  flushed?: number;
+  /** The inode whose flush puts it there: the file, or the folder of the name. */
+  inode: Inode;
+  write?: { offset: number; data: Buffer };
+  truncate?: number;
+  /** Names that appear, or disappear where there is no inode: all at once. */
+  names?: { folder: Inode; name: string; inode: Inode | undefined }[];
+}
+
+export interface Recording {
+  root: Inode;
+  changes: Change[];
+  /** What left a process, to a socket or to standard error, and the line at which it began to. */
+  said: { line: number; text: string }[];
+}
+
+interface Call {
+  name: string;
+  /** As strace writes them. */
+  args: string;
+  /** The path of the first argument if that is a descriptor. */
+  path: string;
+  strings: Buffer[];
+  begin: number;
+  end: number;
+  result: number;
+}
+
+/** Throws for what it does not understand: a call that is passed over would make images that cannot be. */
+export function readTrace(lines: readonly string[], folder: string, base: string): Recording {
+  const recorder = new Recorder(folder, base);
+  const said: Recording['said'] = [];
+  let hasBegun = false;
+  for (const call of callsOf(lines)) {
+    const isSaid =
+      /^writev?$/.test(call.name) && (call.path.startsWith('socket:') || call.args.startsWith('2<'));
+    const text = isSaid ? Buffer.concat(call.strings).toString() : '';
+    if (text === BEGIN) hasBegun = true;
+    else if (!hasBegun || call.result < 0) continue;
+    else if (isSaid) said.push({ line: call.begin, text });
+    else recorder.record(call);
+  }
+  if (!hasBegun) throw new Error('the trace has no beginning');
+  return { root: recorder.root, changes: recorder.changes, said };
+}
+
+/** The calls that returned, in the order in which they did. */
+function* callsOf(lines: readonly string[]): Iterable<Call> {
+  const unfinished = new Map<string, { text: string; begin: number }>();
+  for (const [line, whole] of lines.entries()) {
+    const thread = whole.slice(0, whole.indexOf(' '));
+    const rest = whole.slice(thread.length).trimStart();
+    if (rest.endsWith('<unfinished ...>')) {
+      unfinished.set(thread, { text: rest.slice(0, -'<unfinished ...>'.length), begin: line });
+      continue;
+    }
+    const before = rest.startsWith('<... ') ? unfinished.get(thread) : undefined;
+    const text = before ? before.text + rest.slice(rest.indexOf('resumed>') + 'resumed>'.length) : rest;
+    const close = text.lastIndexOf(') ');
+    const [, result] = /^\)\s+= (-?\d+)/.exec(text.slice(close)) ?? [];
+    if (result === undefined) continue;
+    const open = text.indexOf('(');
+    const args = text.slice(open + 1, close);
+    const strings = Array.from(args.matchAll(/"([^"]*)"/g), ([, hex = '']) => fromHex(hex));
+    const path = fromHex(/^\w+<([^>]*)>/.exec(args)?.[1] ?? '').toString();
+    yield {
+      name: text.slice(0, open),
+      args,
+      path,
+      strings,
+      begin: before?.begin ?? line,
+      end: line,
+      result: Number(result),
+    };
+  }
+}
+
+function fromHex(escaped: string): Buffer {
+  return Buffer.from(escaped.replaceAll('\\x', ''), 'hex');
+}
+
+/** Follows the names and lengths that processes see, so that each call is understood as they meant it. */
+class Recorder {
+  readonly root: Inode;
+  readonly changes: Change[] = [];
+  readonly #byPath = new Map<string, Inode>();
+  /** Of each descriptor of a path: where it writes next, and how it was opened. */
+  readonly #opened = new Map<string, { position: number; flags: string }>();
+
+  constructor(folder: string, base: string) {
+    this.root = readTree(base);
+    this.#place(folder, this.root);
+  }
+
+  record(call: Call): void {
+    const { name, path } = call;
+    const inode = this.#byPath.get(path);
+    if (name === 'openat' || name === 'creat') this.#open(call);
+    else if (/^(?:rename|link|unlink|rmdir|mkdir)/.test(name)) this.#changeNames(call);
+    else if (name === 'copy_file_range') this.#copy(call);
+    else if (inode !== undefined) this.#recordOpen(inode, call);
+  }
+
+  #recordOpen(inode: Inode, call: Call): void {
+    const { name, path, args, strings, result } = call;
+    const opened = this.#opened.get(`${Number.parseInt(args, 10)} ${path}`) ?? { position: 0, flags: '' };
+    if (name === 'lseek') opened.position = result;
+    else if (name === 'fsync' || name === 'fdatasync') this.#flush(inode, call);
+    else if (name === 'ftruncate') this.#add(call, { inode, truncate: Number(args.split(', ')[1]) });
+    else if (/^(?:write|writev|pwrite64)$/.test(name)) {
+      const isAt = name === 'pwrite64';
+      const end = opened.flags.includes('O_APPEND') ? this.contentOf(inode).length : opened.position;
+      const offset = isAt ? Number(args.split(', ').at(-1)) : end;
+      if (!isAt) opened.position = offset + result;
+      const data = Buffer.concat(strings).subarray(0, result);
+      const isSync = /O_D?SYNC/.test(opened.flags);
+      this.#add(call, { inode, write: { offset, data }, ...(isSync && { flushed: call.end }) });
+    } else throw new Error(`the trace has ${name} of ${path}, which is not understood`);
+  }
+
+  /** All that was written to a file, flushed or not. */
+  contentOf(inode: Inode): Buffer {
+    return contentOf(
+      inode,
+      this.changes.filter((change) => change.inode === inode),
+    );
+  }
+
+  /** Of two open files, from where they stand. */
+  #copy({ args, result, ...call }: Call): void {
+    const [from, to] = Array.from(args.matchAll(/(\d+)<([^>]*)>/g), ([, descriptor, hex = '']) => {
+      const path = fromHex(hex).toString();
+      return { inode: this.#byPath.get(path), opened: this.#opened.get(`${descriptor} ${path}`) };
+    });
+    if (to?.inode === undefined || !to.opened || result === 0) return;
+    if (from?.inode === undefined || !from.opened || !args.includes('NULL'))
+      throw new Error(`not understood: ${args}`);
+    const data = this.contentOf(from.inode).subarray(from.opened.position, from.opened.position + result);
+    this.#add(call, { inode: to.inode, write: { offset: to.opened.position, data } });
+    from.opened.position += result;
+    to.opened.position += result;
+  }
+
+  #open({ strings, args, result, ...call }: Call): void {
+    const path = strings[0]?.toString() ?? '';
+    this.#opened.set(`${result} ${path}`, { position: 0, flags: args });
+    const known = this.#byPath.get(path);
+    if (known !== undefined && args.includes('O_TRUNC')) this.#add(call, { inode: known, truncate: 0 });
+    if (known === undefined && args.includes('O_CREAT'))
+      this.#name(call, [{ path, inode: { bytes: Buffer.alloc(0) } }]);
+  }
+
+  #changeNames(call: Call): void {
+    const [from = '', to = ''] = call.strings.map(String);
+    const isFolder = call.name.startsWith('mkdir');
+    const inode = isFolder ? { bytes: Buffer.alloc(0), names: new Map() } : this.#byPath.get(from);
+    if (inode === undefined) return;
+    const gone = { path: from, inode: undefined };
+    if (isFolder) this.#name(call, [{ path: from, inode }]);
+    else if (call.name.startsWith('link')) this.#name(call, [{ path: to, inode }]);
+    else if (!call.name.startsWith('rename')) this.#name(call, [gone]);
+    else {
+      this.#name(call, [gone, { path: to, inode }]);
+      for (const [path, below] of [...this.#byPath].filter(([path]) => path.startsWith(`${from}/`))) {
+        this.#byPath.delete(path);
+        this.#byPath.set(to + path.slice(from.length), below);
+      }
+    }
+  }
+
+  /** Names outside of the folder are on no disk that counts. */
+  #name(call: Pick<Call, 'begin' | 'end'>, given: { path: string; inode: Inode | undefined }[]): void {
+    const names = given.flatMap(({ path, inode }) => {
+      const folder = this.#byPath.get(dirname(path));
+      if (folder === undefined) return [];
+      if (inode) this.#byPath.set(path, inode);
+      else this.#byPath.delete(path);
+      return [{ folder, name: basename(path), inode }];
+    });
+    const inode = names.at(-1)?.folder;
+    if (inode !== undefined) this.#add(call, { inode, names });
+  }
+
+  #add({ begin, end }: Pick<Call, 'begin' | 'end'>, change: Omit<Change, 'begin' | 'end'>): void {
+    this.changes.push({ begin, end, ...change });
+  }
+
+  /** A flush covers what ended before it began. */
+  #flush(inode: Inode, { begin, end }: Call): void {
+    for (const change of this.changes)
+      if (change.inode === inode && change.end < begin) change.flushed ??= end;
+  }
+
+  #place(path: string, inode: Inode): void {
+    this.#byPath.set(path, inode);
+    for (const [name, below] of inode.names ?? []) this.#place(join(path, name), below);
+  }
+}
+
+/** A folder as it is now. Tokens are left out: they are in the HSM, whose power is its own. */
+function readTree(path: string): Inode {
+  const names = new Map<string, Inode>();
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    const below = join(path, entry.name);
+    if (entry.isDirectory() && !entry.name.startsWith('token-')) names.set(entry.name, readTree(below));
+    else if (entry.isFile()) names.set(entry.name, { bytes: readFileSync(below) });
+  }
+  return { bytes: Buffer.alloc(0), names };
+}
+
+/** A file after these changes to it. What was never written reads as zeros. */
+export function contentOf({ bytes }: Inode, changes: readonly Change[]): Buffer {
+  const length = changes.reduce(
+    (most, { write }) => Math.max(most, write ? write.offset + write.data.length : 0),
+    bytes.length,
+  );
+  const content = Buffer.alloc(Math.max(length, ...changes.map(({ truncate = 0 }) => truncate)));
+  bytes.copy(content);
+  let end = bytes.length;
+  for (const { write, truncate } of changes) {
+    if (write) {
+      write.data.copy(content, write.offset);
+      end = Math.max(end, write.offset + write.data.length);
+    } else if (truncate !== undefined) {
+      content.fill(0, truncate);
+      end = truncate;
+    }
+  }
+  return content.subarray(0, end);
+}
