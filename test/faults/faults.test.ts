@@ -1,17 +1,29 @@
-/** The part of `npm run faults` that every run of the tests repeats: one daemon that is killed, and one that breaks a promise. */
+/** The part of `npm run faults` that every run of the tests repeats, each fault for a short time. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { random } from '../support/seed.ts';
-import { FAULTS, type Fault } from './faults.ts';
+import { MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import { killing, playRound } from './play.ts';
+import { cutPower } from './powerCut.ts';
 
-function faultNamed(name: string): Fault {
-  const fault = FAULTS.find((one) => one.name === name);
-  if (fault === undefined) throw new Error(`there is no fault "${name}"`);
-  return fault;
-}
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const seed = Math.floor(random() * 2 ** 31);
 
-for (const name of ['killed three times under load', 'tells nobody of jobs that are sealed together']) {
-  t.test(name, async (t) => {
-    const { ending, against } = await faultNamed(name).run(Math.floor(random() * 2 ** 31));
-    t.strictSame(against, [], ending);
-  });
-}
+t.test('killed under load, the daemon keeps every promise', async (t) => {
+  const { against } = await playRound(seed, killing(1));
+  t.strictSame(against, []);
+});
+
+t.test('whatever reached the disk before a power cut, everything acknowledged is there', async (t) => {
+  const { ending, against } = await cutPower(seed, { images: 25, starts: 1 });
+  t.strictSame(against, [], ending);
+});
+
+t.test('the line that each mutant changes is there', async (t) => {
+  for (const mutant of [...MUTANTS, ...POWER_MUTANTS]) {
+    const parts = readFileSync(join(ROOT, 'dist', mutant.file), 'utf8').split(mutant.line);
+    t.equal(parts.length, 2, mutant.name);
+  }
+});

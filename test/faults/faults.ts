@@ -1,35 +1,57 @@
 /** Every fault there is, by group. To add one, write a function from a seed to an {@link Outcome}, and list it here. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { buildMutant, MUTANTS, type Mutant } from './mutants.ts';
+import { buildMutant, type DarkMutant, MUTANTS, type Mutant, POWER_MUTANTS } from './mutants.ts';
 import { killing, type Outcome, playRound } from './play.ts';
+import { cutPower } from './powerCut.ts';
 
 export interface Fault {
-  group: 'kills' | 'mutants';
+  group: 'kills' | 'power' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
 }
 
-/** The checker is wrong if it finds nothing. */
+/** The checker is wrong if it does not find the promise that a daemon breaks. */
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
-  const program = buildMutant(mutant);
+  return withMutant(mutant, async (code) => {
+    const { broken, against } = await playRound(seed, killing(1), code);
+    if (mutant.breaks in broken) return { ending: 'caught', against: [] };
+    return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
+  });
+}
+
+async function runPowerMutant(mutant: DarkMutant, seed: number): Promise<Outcome> {
+  return withMutant(mutant, async (code) => {
+    const { against } = await cutPower(seed, { images: 100, starts: 0, code });
+    if (against.length > 0) return { ending: 'caught', against: [] };
+    return { ending: 'not caught', against: ['every image was good'] };
+  });
+}
+
+async function withMutant(
+  mutant: DarkMutant,
+  run: (code: { dist: string }) => Promise<Outcome>,
+): Promise<Outcome> {
+  const code = buildMutant(mutant);
   try {
-    const { broken, against, recoveryMs = 0 } = await playRound(seed, killing(1), program);
-    const isCaught = mutant.breaks in broken;
-    return isCaught
-      ? { ending: 'caught', against: [], recoveryMs }
-      : { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
+    return await run(code);
   } finally {
-    rmSync(join(program, '../..'), { recursive: true, force: true });
+    rmSync(join(code.dist, '..'), { recursive: true, force: true });
   }
 }
 
 export const FAULTS: readonly Fault[] = [
   { group: 'kills', name: 'killed three times under load', run: (seed) => playRound(seed, killing(3)) },
-  ...MUTANTS.map((mutant) => ({
-    group: 'mutants' as const,
-    name: mutant.name,
-    run: (seed: number) => runMutant(mutant, seed),
-  })),
+  {
+    group: 'power',
+    name: 'power cut at any moment',
+    run: (seed) => cutPower(seed, { images: 150, starts: 3 }),
+  },
+  ...MUTANTS.map(
+    (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runMutant(mutant, seed) }),
+  ),
+  ...POWER_MUTANTS.map(
+    (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runPowerMutant(mutant, seed) }),
+  ),
 ];

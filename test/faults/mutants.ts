@@ -7,15 +7,19 @@ import type { PromiseName } from './checker.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-export interface Mutant {
+/** A mutant that breaks a promise only in a power cut. */
+export interface DarkMutant {
   name: string;
-  /** What must be reported as broken, whatever else is. */
-  breaks: PromiseName;
   /** Below `dist`. */
   file: string;
   /** Is there exactly once. */
   line: string;
   instead: string;
+}
+
+export interface Mutant extends DarkMutant {
+  /** What must be reported as broken, whatever else is. */
+  breaks: PromiseName;
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -95,19 +99,29 @@ export const MUTANTS: readonly Mutant[] = [
   },
 ];
 
-/** Daemons that break what only a power cut shows. */
-export const POWER_MUTANTS: readonly Mutant[] = [
+export const POWER_MUTANTS: readonly DarkMutant[] = [
   {
     name: 'acknowledges before the flush',
-    breaks: 'nothing acknowledged is lost',
     file: 'store/lmdb/databases.js',
     line: 'overlappingSync: false,',
     instead: 'overlappingSync: false, noSync: true,',
   },
+  {
+    name: 'flushes the bytes of a file and not its name',
+    file: 'cli/files.js',
+    line: '        const published = publish(draft);\n        syncName(path);',
+    instead: '        const published = publish(draft);',
+  },
+  {
+    name: 'flushes no file of a backup',
+    file: 'base/folders.js',
+    line: 'if (entry.isFile() || entry.isDirectory())',
+    instead: 'if (entry.isDirectory())',
+  },
 ];
 
-/** Makes the program of a mutant; returns the file of its daemon. Throws if the line is not there exactly once: it has to be found anew. */
-export function buildMutant({ name, file, line, instead }: Mutant): string {
+/** Makes the program of a mutant; as the code of a sandbox. Throws if the line is not there exactly once: it has to be found anew. */
+export function buildMutant({ name, file, line, instead }: DarkMutant): { dist: string } {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-mutant-'));
   for (const beside of ['node_modules', 'native', 'package.json', 'config', 'docs'])
     symlinkSync(join(ROOT, beside), join(dir, beside));
@@ -117,5 +131,5 @@ export function buildMutant({ name, file, line, instead }: Mutant): string {
   if (parts.length !== 2)
     throw new Error(`mutant "${name}": dist/${file} has its line ${parts.length - 1} times`);
   writeFileSync(path, parts.join(instead));
-  return join(dir, 'dist', 'main.js');
+  return { dist: join(dir, 'dist') };
 }

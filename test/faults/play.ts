@@ -1,6 +1,7 @@
 /** One round of the workload against one daemon, and what became of its promises. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from '../support/daemon.ts';
+import type { Code } from '../support/programs.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { brokenPromises } from './checker.ts';
 import { readFinalState } from './finalState.ts';
@@ -22,26 +23,18 @@ export class Round {
   readonly random: () => number;
   daemon: Daemon;
   recoveryMs = 0;
-  readonly #program: string | undefined;
 
-  constructor(
-    sandbox: Sandbox,
-    workload: Workload,
-    daemon: Daemon,
-    seed: number,
-    program: string | undefined,
-  ) {
+  constructor(sandbox: Sandbox, workload: Workload, daemon: Daemon, seed: number) {
     this.sandbox = sandbox;
     this.workload = workload;
     this.daemon = daemon;
     this.random = randomFrom(seed + 1);
-    this.#program = program;
   }
 
   /** Starts the daemon again, `under` a program or not. */
   async start(under: string[] = []): Promise<void> {
     const begun = performance.now();
-    this.daemon = await this.sandbox.start({ program: this.#program, under });
+    this.daemon = await this.sandbox.start({ under });
     this.recoveryMs = Math.max(this.recoveryMs, performance.now() - begun);
   }
 }
@@ -53,14 +46,14 @@ export class Round {
 export async function playRound(
   seed: number,
   disturb: (round: Round) => Promise<string>,
-  program?: string,
+  code: Code = 'dist',
 ): Promise<Outcome & { broken: ReturnType<typeof brokenPromises> }> {
   const closes: (() => void)[] = [];
-  const sandbox = await openSandbox(SITE);
+  const sandbox = await openSandbox({ ...SITE, code });
   try {
-    const daemon = await sandbox.start({ program });
+    const daemon = await sandbox.start();
     const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed);
-    const round = new Round(sandbox, workload, daemon, seed, program);
+    const round = new Round(sandbox, workload, daemon, seed);
     let isOver = false;
     const sending = workload.run(() => isOver);
     let ending: string;

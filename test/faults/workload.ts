@@ -14,7 +14,6 @@ export const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs
 export const SITE = {
   regions: ['eu', 'us'],
   stamped: true,
-  code: 'dist',
   tables: {
     webhooks:
       'allow = ["127.0.0.0/8"]\ntimeout = "5s"\nretries = ["20ms", "50ms", "100ms", "1s", "1s", "1s", "1s", "5s", "5s", "1m"]\nprobe_interval = "100ms"',

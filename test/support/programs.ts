@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { prepared } from './prepared.ts';
 
-/** `src` is the TypeScript of now, one file instead of hundreds; `dist` is what `npm run build` made of it. */
-export type Code = 'src' | 'dist';
+/** `src` is the TypeScript of now, one file instead of hundreds; `dist` is what `npm run build` made of it, or a changed copy of that. */
+export type Code = 'src' | 'dist' | { dist: string };
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** The file of a program. */
 export async function programFile(name: 'main' | 'cli' | 'witness/start', code: Code): Promise<string> {
+  if (typeof code === 'object') return join(code.dist, `${name}.js`);
   if (code === 'dist') return join(ROOT, `dist/${name}.js`);
   return join(await prepared('programs', bundlePrograms), `${name}.js`);
 }

@@ -93,7 +93,6 @@ export interface StartOptions {
   stdout?: number;
   env?: Record<string, string>;
   under?: string[];
-  program?: string | undefined;
 }
 
 /** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
@@ -122,13 +121,13 @@ export class Sandbox {
   /**
    * Starts the daemon and resolves when it listens. It listens on the same port every time. Its log goes to the file
    * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment. `under` is a
-   * command that runs it in its own process, such as `strace -D`, and `program` another file in the place of the daemon's.
+   * command that runs it in its own process, such as `strace -D`.
    */
-  async start({ stdout, env = {}, under = [], program }: StartOptions = {}): Promise<Daemon> {
+  async start({ stdout, env = {}, under = [] }: StartOptions = {}): Promise<Daemon> {
     const [command = '', ...args] = [
       ...under,
       process.execPath,
-      program ?? (await programFile('main', this.#code)),
+      await programFile('main', this.#code),
       '--config',
       this.configFile,
     ];
@@ -216,6 +215,7 @@ async function copyInitialized(dir: string, options: SandboxOptions): Promise<Sa
   const { parent: _, ...relevant } = options;
   const { log = '', kms = '' } = options.tables ?? {};
   relevant.tables = { log, kms };
+  if (typeof relevant.code === 'object') relevant.code = 'dist';
   await copyPrepared(`sandbox ${JSON.stringify(relevant)}`, dir, async (folder) => {
     const sandbox = await layOut(folder, relevant, (names) => makeToken(folder, names));
     await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
