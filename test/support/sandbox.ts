@@ -14,7 +14,8 @@
  * 5. **The daemon as a process**: `start` of a sandbox, 1.5 s. For journeys: what survives SIGKILL, what signals, sockets, other
  *    users and files do. `code: 'dist'` runs what is shipped. `admin.ts` asks it how it is.
  * 6. **The daemon among others**: a sandbox beside the programs it talks to. `clamd.ts`, `litewitness.ts`, `receiver.ts` (webhooks), `sources.ts`,
- *    `clocks.ts` (chronyc, a date that jumps), `hostile.ts` (a server that misbehaves), and `journeys/serviceManager.ts`.
+ *    `clocks.ts` (chronyc, a date that jumps), `hostile.ts` (a server that misbehaves), `machine.ts` (networks apart), and
+ *    `journeys/serviceManager.ts`.
  *
  * What only one folder of tests needs is in that folder. Tokens and installations are copies of prepared ones (`prepared.ts`).
  */
@@ -104,6 +105,8 @@ export class Sandbox {
   /** Without `/v1`. */
   readonly url: string;
   readonly partitions: PartitionOptions[];
+  /** What each command line begins with: {@link Machine.enter}, to run everything on that machine. */
+  through: readonly string[] = [];
   readonly #code: Code;
   #daemon: Daemon | undefined;
 
@@ -125,6 +128,7 @@ export class Sandbox {
    */
   async start({ stdout, env = {}, under = [] }: StartOptions = {}): Promise<Daemon> {
     const [command = '', ...args] = [
+      ...this.through,
       ...under,
       process.execPath,
       await programFile('main', this.#code),
@@ -151,7 +155,9 @@ export class Sandbox {
   }
 
   async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd, input }: RunOptions): Promise<RunResult> {
-    const child = spawn(process.execPath, [await programFile(name, this.#code), ...args], {
+    const program = await programFile(name, this.#code);
+    const [command = '', ...line] = [...this.through, process.execPath, program, ...args];
+    const child = spawn(command, line, {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
       ...(cwd !== undefined && { cwd }),

@@ -152,7 +152,7 @@ function witnessRow(member: PresentedWitness, now: number): Row {
   const { name, state, tree_size: size, cosigned_at: at, trouble, detail } = member;
   const held = `holds ${counted(size, 'leaf', 'leaves')}${at ? `, cosigned ${fromNow(at, now)}` : ''}`;
   const isWell = state !== 'failing' && state !== 'contradiction';
-  const how = state === 'not_asked' ? 'not asked: the policy has no URL for it' : state;
+  const how = state === 'not_asked' ? 'asked by hand' : state;
   const text = isWell ? `${how}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
   return { mark: isWell ? 'plain' : 'warning', name: `  ${name}`, text };
 }

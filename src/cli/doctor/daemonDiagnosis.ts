@@ -98,7 +98,7 @@ const WITNESS_REMEDIES: Readonly<Record<string, string>> = {
 function judgeWitness({ name, state, trouble = '', detail = '', ...known }: PresentedWitness): Diagnosis {
   const check = `witness ${name}`;
   const held = `it holds ${known.tree_size} leaves${known.cosigned_at ? `, cosigned ${known.cosigned_at}` : ''}`;
-  if (state === 'not_asked') return good(check, 'not asked, because the policy has no URL for it');
+  if (state === 'not_asked') return good(check, `asked by hand: pdfseal witness request; ${held}`);
   if (state !== 'failing' && state !== 'contradiction') return good(check, `${state}; ${held}`);
   const remedy = WITNESS_REMEDIES[trouble] ?? 'check its URL in the policy, witness.ca_file and the network';
   return warning(check, `${trouble || state}: ${detail}; ${held}`, remedy);
