@@ -67,9 +67,15 @@ t.test(
       t.match(await pdfseal('last-checkpoint'), { status: 1, stderr: message });
       t.match(await pdfseal('check-config'), { status: 1, stdout: message });
       t.match((await pdfseal('doctor')).stdout, command);
-      t.match(await pdfseal('check'), {
-        status: 0,
-        stderr: /whether this is the newest state .* was not checked/,
+      const told = await pdfseal('check');
+      t.match(told, {
+        status: 2,
+        stdout: /\ncould not tell: .* the store can be an older copy: .* --against FILE\n$/,
+      });
+      t.match(JSON.parse((await pdfseal('check', '--json')).stdout), {
+        outcome: 'unknown',
+        doubt: /^there is no last checkpoint in /,
+        problem_count: 0,
       });
       const wrong = await pdfseal('last-checkpoint', '--accept-rollback', `${(size ?? 0) - 1}`);
       t.match(wrong, { status: 1, stderr: `the log has ${size} leaves, not ${(size ?? 0) - 1}` });

@@ -1,14 +1,14 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
-import { evidenceOf } from '../../prove/lastCheckpoint.ts';
+import { evidenceOf, readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
 import { report } from '../report.ts';
-import { note, printJson } from '../terminal.ts';
+import { printJson } from '../terminal.ts';
 import { checkBackup } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
@@ -34,7 +34,7 @@ export function checkCommand(): Command {
       exit: {
         0: 'good',
         1: 'bad: the last line says what to do',
-        2: 'undecided: the check could not run',
+        2: 'undecided: the check could not run, or the last checkpoint is missing',
       },
       examples: [
         'pdfseal check --config /etc/pdfseal/production.toml',
@@ -57,13 +57,13 @@ async function check({ config: file, input, against, json }: CheckOptions): Prom
   try {
     if (input !== undefined && against !== undefined)
       throw new OperatorError('name either --input or --against');
-    const found =
+    const { found, doubt } =
       input === undefined
         ? await checkOwn(file, against)
-        : await checkBackup(input, loadConfig(file, { files: 'unused' }));
-    process.exitCode = isWhole(found) ? EXIT.ok : EXIT.failed;
-    if (json) printJson(reportJson(found));
-    else printReport(found);
+        : { found: await checkBackup(input, loadConfig(file, { files: 'unused' })) };
+    process.exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
+    if (json) printJson(reportJson(found, doubt));
+    else printReport(found, doubt);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     // A backup that cannot be read is as bad as one that has changed.
@@ -71,18 +71,26 @@ async function check({ config: file, input, against, json }: CheckOptions): Prom
   }
 }
 
-async function checkOwn(file: string, against: string | undefined): Promise<StoreReport> {
+/** `doubt`: why nobody can tell whether what was found is the newest state of the log. */
+async function checkOwn(
+  file: string,
+  against: string | undefined,
+): Promise<{ found: StoreReport; doubt?: string }> {
   const named =
     against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
   return withStore(file, 'read', async (store, config) => {
     const { lastCheckpointFile } = config.log;
     const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
     const found = await runCheck(store, config, earlier);
-    if (earlier === undefined && found.leaves > 0)
-      note(
-        `pdfseal: ${lastCheckpointFile} has no checkpoint: whether this is the newest state of the log was not checked; see --against`,
-      );
-    noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
-    return found;
+    const isUnknown =
+      found.leaves > 0 && named === undefined && readLastCheckpoint(lastCheckpointFile) === undefined;
+    // Half a check is no check on record, unless it found something.
+    if (!isUnknown || !isWhole(found))
+      noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
+    if (!isUnknown) return { found };
+    return {
+      found,
+      doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that anybody has, pdfseal check --against FILE`,
+    };
   });
 }

@@ -43,7 +43,8 @@ async function earlierOf(
   }
 }
 
-export function printReport(report: StoreReport): void {
+/** `doubt`: why a good report does not tell whether the log is whole. */
+export function printReport(report: StoreReport, doubt?: string): void {
   const { leaves, batches, completed, failed, waiting, problems, problemCount, flaws, indexes } = report;
   for (const line of [...problems, ...flaws]) note(`pdfseal: ${line}`);
   const flawed = indexes === undefined ? 0 : flawCount(indexes);
@@ -63,13 +64,21 @@ export function printReport(report: StoreReport): void {
       `bad: ${problemCount} problems; restore a backup, and find the cause (the indexes were not checked)`,
     );
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
-  else print('good');
+  else print(doubt === undefined ? 'good' : `could not tell: ${doubt}`);
   if (report.epochs === 'unsealed') note(`pdfseal: ${NOT_SEALED}`);
   for (const line of report.void_records ?? []) note(`pdfseal: ${line}`);
 }
 
-export function reportJson(report: StoreReport) {
+export function reportJson(report: StoreReport, doubt?: string) {
   const { problemCount, problems, indexes = null, flaws, ...counts } = report;
-  const outcome = isWhole(report) ? 'good' : 'bad';
-  return { outcome, ...counts, problem_count: problemCount, problems, indexes, flaws };
+  const outcome = !isWhole(report) ? 'bad' : doubt === undefined ? 'good' : 'unknown';
+  return {
+    outcome,
+    ...(doubt !== undefined && { doubt }),
+    ...counts,
+    problem_count: problemCount,
+    problems,
+    indexes,
+    flaws,
+  };
 }
