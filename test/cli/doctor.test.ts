@@ -1,4 +1,5 @@
 /** Installations that are broken in one way each, and what the doctor says of them. */
+import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -6,6 +7,7 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { acquireLock } from '../../src/base/lock.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
+import { encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
@@ -88,6 +90,13 @@ function witnessedBy(policy: string): Break {
     writeFileSync(join(sandbox.dir, 'policy'), policy);
     return editConfig((text) => text.replace('[witness]\n', '[witness]\npolicy = "policy"\n'))(sandbox);
   };
+}
+
+/** Its line of a policy. */
+function witnessAt(name: string, url: string): string {
+  const spki = generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' });
+  const key = spki.subarray(-32);
+  return `witness ${name} ${encodeCosigner({ name: `${name}.example/w`, algorithm: 'ed25519', key })} ${url}\n`;
 }
 
 const strangersKey = encodeVkey('seal.example.com/sandbox/2026', makeKey('ed25519', 'x'));
@@ -199,6 +208,26 @@ const CASES: Case[] = [
       verdict: 'warning',
       detail: /lists seal\.example\.com\/sandbox\/2026 with other keys than the epoch has/,
       remedy: /log seal\.example\.com\/sandbox\/2026\+[0-9a-f]{8}\+A/,
+    },
+  },
+  {
+    name: 'a witness whose refusals can be forged on the way',
+    breaks: witnessedBy(
+      [
+        witnessAt('far', 'http://192.0.2.7:8410'),
+        witnessAt('near', 'http://127.0.0.1:8410'),
+        witnessAt('own', 'http://[::1]:8410/w'),
+        witnessAt('named', 'http://localhost:8410'),
+        witnessAt('safe', 'https://witness.example'),
+        witnessAt('vault', ''),
+        'quorum none\n',
+      ].join(''),
+    ),
+    says: {
+      check: 'witness far',
+      verdict: 'warning',
+      detail: /http:\/\/192\.0\.2\.7:8410\/ leaves this machine without TLS: .* stops all sealing/,
+      remedy: /https:/,
     },
   },
   {

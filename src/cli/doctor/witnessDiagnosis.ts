@@ -5,6 +5,7 @@ import { encodeCosigner } from '../../log/cosignature.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeVkey } from '../../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
+import { isLoopback } from '../../net/address.ts';
 import type { Store } from '../../store/store.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -39,6 +40,15 @@ export async function diagnoseWitnesses(
     isListed
       ? good('witness policy', `${policy.witnesses.length} witnesses in ${file}`)
       : warning('witness policy', detail, remedy),
+    ...policy.witnesses
+      .filter(({ url }) => url !== undefined && isForgeable(url))
+      .map(({ label, url }) =>
+        warning(
+          `witness ${label}`,
+          `its URL ${url?.href} leaves this machine without TLS: somebody on the way can forge a refusal, which stops all sealing`,
+          'put TLS before the witness and write https: in the policy, use a tunnel, or carry the requests: pdfseal witness request',
+        ),
+      ),
     ...forks.map(({ label, detail }) =>
       bad(
         `witness ${label}`,
@@ -47,6 +57,12 @@ export async function diagnoseWitnesses(
       ),
     ),
   ];
+}
+
+/** Nobody can forge a cosignature, but without TLS anybody on the way can answer 409 or 422. */
+function isForgeable({ protocol, hostname }: URL): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  return protocol === 'http:' && host !== 'localhost' && !isLoopback(host);
 }
 
 function readPolicy(file: string) {
