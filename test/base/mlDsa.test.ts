@@ -1,4 +1,5 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import * as browser from '../../src/base/crypto.browser.ts';
 import * as node from '../../src/base/crypto.ts';
@@ -25,6 +26,19 @@ for (const [name, verifyMlDsa44] of IMPLEMENTATIONS) {
     t.notOk(verifyMlDsa44(new Uint8Array(1312), message, new Uint8Array(2420)));
   });
 }
+
+t.test('Wycheproof', async (t) => {
+  type Vectors = { key: string; tests: [number, string, string, 'valid' | 'invalid' | 'context'][] }[];
+  const file = new URL('../vectors/wycheproof/mldsa44.json', import.meta.url);
+  const groups: Vectors = JSON.parse(readFileSync(file, 'utf8'));
+  const bytes = (base64: string) => Buffer.from(base64, 'base64');
+  for (const { key, tests } of groups)
+    for (const [number, message, signature, result] of tests) {
+      const found = IMPLEMENTATIONS.map(([, verify]) => verify(bytes(key), bytes(message), bytes(signature)));
+      const expected = result === 'valid';
+      t.strictSame(found, [expected, expected], `${number}: ${result}`);
+    }
+});
 
 t.test('both judge every changed byte alike', async () => {
   fc.assert(
