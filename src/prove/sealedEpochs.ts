@@ -248,7 +248,7 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { base, list }:
 
 function formDifferences(stored: SealedForm, { form, record }: SealedEpoch): string[] {
   return FORM_MEMBERS.flatMap((member) => {
-    const [kept, sealed] = [stored[member], form[member]];
+    const [kept, sealed] = [stored[member] ?? [], form[member] ?? []];
     if (JSON.stringify(kept) === JSON.stringify(sealed)) return [];
     if (!Array.isArray(kept) || !Array.isArray(sealed))
       return [`${member}: ${kept}, but audit record ${record} says ${sealed}`];

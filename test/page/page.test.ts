@@ -1,7 +1,7 @@
 /** The verifier as a browser runs it: the built page, and the bundled package, in a real one. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -99,14 +99,15 @@ interface Shown {
   checks: unknown[];
 }
 
-const TRUST_LINE = `The trust file has SHA-256 ${createHash('sha256').update(trust).digest('hex')}: compare it with the digest that was handed over to you.`;
+const trustLine = (text: string) =>
+  `The trust file has SHA-256 ${createHash('sha256').update(text).digest('hex')}: compare it with the digest that was handed over to you.`;
 
 /** What the page is to say of a verdict. */
-function shownFor({ outcome, matches, checks }: Verdict): Shown {
+function shownFor({ outcome, matches, checks }: Verdict, trustText = trust): Shown {
   const copy = ': the copy without XMP metadata, not the document as it was received';
   const good = `Good${matches === 'sealed_document' ? copy : ''}`;
   const words = { good, bad: 'Bad', unknown: 'Could not tell' }[outcome];
-  return { outcome, words, trust: TRUST_LINE, faults: [], checks };
+  return { outcome, words, trust: trustLine(trustText), faults: [], checks };
 }
 
 /** What the page says after this was done to it. */
@@ -190,6 +191,27 @@ t.test('the page', async (t) => {
     t.equal(inNode.outcome, 'unknown', 'a proof does not tell the time');
     t.strictSame(await drop('document.pdf', 'invoice.tlog-proof', 'trust.json'), inNode);
     await again();
+  });
+
+  await t.test('verifies post-quantum signatures, and names software keys', async (t) => {
+    const at = (name: string) => readFileSync(new URL(`../vectors/postQuantum/${name}`, import.meta.url));
+    const [trustText, text, bytes] = [
+      at('trust.json').toString(),
+      at('receipt.json').toString(),
+      at('document.pdf'),
+    ];
+    const [sha256, sha512] = ['sha256', 'sha512'].map((name) => createHash(name).update(bytes).digest('hex'));
+    const digests = { sha256: sha256 ?? '', sha512: sha512 ?? '', bytes: bytes.length };
+    writeFileSync(path('post-quantum.pdf'), bytes);
+    const expected = verifyReceiptText(text, trustText, digests);
+    t.equal(expected.outcome, 'good');
+    const found = await shownOf('post-quantum.pdf', text, trustText);
+    t.strictSame(found, shownFor(expected, trustText));
+    t.match(JSON.stringify(found.checks), /us\/post-quantum \(software\)/);
+    const { evidence } = JSON.parse(text);
+    const line = evidence.checkpoint.split('\n').find((one: string) => one.length > 3000);
+    const flipped = text.replace(line.slice(2000, 2010), 'AAAAAAAAAA');
+    t.match(await shownOf('post-quantum.pdf', flipped, trustText), { outcome: 'bad' });
   });
 
   await t.test('says of each receipt what Node says of it', async (t) => {

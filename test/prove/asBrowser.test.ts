@@ -13,6 +13,7 @@ t.jobs = 2;
 for (const file of [
   'test/prove/verify.test.ts',
   'test/prove/fuzz.test.ts',
+  'test/prove/postQuantum.test.ts',
   'test/prove/timestampCheck.test.ts',
   'test/asn1/timestampToken.test.ts',
   'test/asn1/certificate.test.ts',

@@ -438,3 +438,17 @@ t.test('a list is read whole or not at all', async (t) => {
       message: /does not say what the epochs are/,
     });
 });
+
+t.test('neither the label of a software key nor the post-quantum rule can be taken away', async (t) => {
+  const { privateKey: _, ...postQuantum } = makeKey('mldsa44', 'us');
+  const keys = firstEpoch([eu, { ...postQuantum, software: true }]).keys;
+  const epoch: Epoch = { ...first, keys, quorum: { needed: 1, postQuantum: 1 } };
+  const acts = [{ ...act(1, 'log.create', epoch), after: -Infinity }];
+  judge([epoch], acts);
+  const unlabelled = { ...epoch, keys: keys.map(({ software: _, ...key }) => key) };
+  t.throws(() => judge([unlabelled], acts), /software_keys: us\/log is missing, audit record 1 has it/);
+  const weaker = { ...epoch, quorum: { needed: 1 } };
+  t.throws(() => judge([weaker], acts), /quorum: 1, but audit record 1 says 1 classical and 1 post-quantum/);
+  const labelled = [{ ...act(1, 'log.create', unlabelled), after: -Infinity }];
+  t.throws(() => judge([epoch], labelled), /software_keys: us\/log is not in audit record 1/);
+});
