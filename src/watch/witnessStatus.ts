@@ -13,6 +13,8 @@ export interface WitnessStatus extends WitnessRecord {
 
 export interface WitnessingStatus {
   witnesses: WitnessStatus[];
+  /** Whether the quorum needs a witness that no network reaches. */
+  isByHand: boolean;
   /** Size of the newest checkpoint that the quorum of the policy has cosigned, and when that was done; Unix time in milliseconds. */
   witnessed?: { treeSize: number; at: number };
 }

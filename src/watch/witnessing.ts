@@ -8,7 +8,7 @@ import { cosignaturesIn } from '../log/cosignature.ts';
 import { type NoteSignature, parseNote } from '../log/note.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import type { WitnessPolicy } from '../log/witnessPolicy.ts';
+import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
 import { Carrying } from './carrying.ts';
@@ -113,7 +113,9 @@ export class Witnessing implements Cosigners {
     const { witnessed } = this.#memory;
     const note = witnessed && parseNote(witnessed.checkpoint);
     const times = note ? cosignaturesIn(note, policy.witnesses).map(({ time }) => time) : [];
+    const asked = policy.witnesses.filter(({ url }) => url !== undefined).map(({ label }) => label);
     return {
+      isByHand: !satisfiesPolicy(policy, new Set(asked)),
       witnesses: this.#members.map(({ known, trouble }) => ({
         name: known.witness.label,
         isAsked: known.witness.url !== undefined,

@@ -148,7 +148,10 @@ const CASES: Record<string, Case> = {
   },
   PdfsealdNotWitnessed: {
     fires: ago('pdfseal_witnessed_timestamp_seconds', 3 * HOUR),
-    silent: [ago('pdfseal_witnessed_timestamp_seconds', HOUR)],
+    silent: [
+      ago('pdfseal_witnessed_timestamp_seconds', HOUR),
+      { ...ago('pdfseal_witnessed_timestamp_seconds', 30 * DAY), pdfseal_witnessing_by_hand: '1x60' },
+    ],
   },
   PdfsealdJobsFail: {
     fires: { 'pdfseal_jobs_failed_total{code="kms_partition_unavailable"}': LATELY },

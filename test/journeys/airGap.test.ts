@@ -99,6 +99,7 @@ t.test('two machines without a network between them', async (t) => {
   const sizeOf = (checkpoint: string) => Number(checkpoint.split('\n')[1]);
   const bringRequest = (text: string) => writeFileSync(join(stick, 'request'), text);
   const newSizeOf = (body: string) => sizeOf(body.slice(body.indexOf('\n\n') + 2));
+  const adminSocket = join(sandbox.dir, 'state', 'admin.sock');
   let daemon = await sandbox.start();
 
   await t.test('neither reaches the other, nor anything else', async (t) => {
@@ -209,6 +210,8 @@ t.test('two machines without a network between them', async (t) => {
     t.match(await pdfseal(['status', '--json']), {
       stdout: new RegExp(`"name":"vault","state":"not_asked","tree_size":${held},`),
     });
+    const metrics = site.run('/', 'curl', '-sf', '--unix-socket', adminSocket, 'http://pdfseald/metrics');
+    t.match(metrics, /^pdfseal_witnessing_by_hand 1$/m);
     t.match(await request(), new RegExp(`^old ${held}\n`));
     atVault();
     t.match(await accept(), { status: 0, stdout: '' });

@@ -263,6 +263,7 @@ t.test('a quorum over several witnesses cosigns one checkpoint', async (t) => {
       { name: 'c', isAsked: true, treeSize: 9 },
     ],
     witnessed: { treeSize: 5 },
+    isByHand: true,
   });
 });
 
@@ -272,6 +273,7 @@ t.test('a witness on the network may be asked by hand too', async (t) => {
   log.grow(5);
   const { witnessing } = await openOn(t, log, `${a.line('a', 'http://127.0.0.1:9/')}quorum a\n`);
   const { body } = await witnessing.carrying.request('a');
+  t.notOk(witnessing.status.isByHand);
   t.match(await witnessing.carrying.accept(await post(a, body), 'a'), {
     kind: 'cosigned',
     isWitnessed: true,

@@ -26,6 +26,9 @@ export const witnessesSchema = z
     fork_alarm: z
       .boolean()
       .describe('Whether a witness holds another history of the log: then nothing is sealed.'),
+    by_hand: z
+      .boolean()
+      .describe('Whether the quorum needs a witness without a URL, to which somebody carries the requests.'),
     witnessed: z
       .object({ tree_size: count, cosigned_at: time })
       .exactOptional()
@@ -38,10 +41,11 @@ export type PresentedWitnesses = z.infer<typeof witnessesSchema>;
 export function presentWitnesses(
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'>,
 ): PresentedWitnesses {
-  const { witnesses, witnessed } = witnessing.status;
+  const { witnesses, witnessed, isByHand } = witnessing.status;
   return {
     can_cosign: witnessing.canCosign(),
     fork_alarm: witnessing.isForked,
+    by_hand: isByHand,
     ...(witnessed && { witnessed: { tree_size: witnessed.treeSize, cosigned_at: toRfc3339(witnessed.at) } }),
     members: witnesses.map(presentWitness),
   };
@@ -109,6 +113,11 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
     'pdfseal_fork_alarm',
     '1 while a witness holds another history of the log, and nothing is sealed; absent without witnesses',
     (witnesses) => witnesses?.fork_alarm,
+  ),
+  plain(
+    'pdfseal_witnessing_by_hand',
+    '1 if the quorum needs a witness without a URL, to which somebody carries the requests',
+    (witnesses) => witnesses?.by_hand,
   ),
   plain(
     'pdfseal_witnessed_leaves',
