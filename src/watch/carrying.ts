@@ -157,7 +157,7 @@ export class Carrying {
     return { kind: 'cosigned', witness: label, treeSize, cosignedAt: time, isWitnessed };
   }
 
-  /** Repeats the request from the size that the witness holds. Its newest size is kept, an older one changes nothing. */
+  /** Repeats the request from the size that the witness holds. Only a size that is older than what it cosigned changes nothing. */
   async #otherSize(known: KnownWitness, heldSize: number, carried: CarriedAnswer): Promise<CarriedOutcome> {
     const { memory, log, submissionOf } = this.#options;
     const { label } = known.witness;
@@ -170,11 +170,13 @@ export class Carrying {
         carried,
         `it holds a tree of ${heldSize} leaves, and the log has ${leaves}`,
       );
-    if (heldSize < known.record.treeSize)
+    const { treeSize: knownSize, cosignedAt } = known.record;
+    if (heldSize < knownSize && cosignedAt !== undefined)
       throw refusal(
-        `${label} says that it holds ${heldSize} leaves, but it cosigned ${known.record.treeSize}: this is an old answer, or ${label} has lost its memory. Carry a new request; if the answer is the same, ask the operator of ${label}.`,
+        `${label} says that it holds ${heldSize} leaves, but it cosigned ${knownSize}: this is an old answer, or ${label} has lost its memory. Carry a new request; if the answer is the same, ask the operator of ${label}.`,
       );
-    const isNews = heldSize > known.record.treeSize;
+    // A size that was only told can have been mistyped, or be of an older answer.
+    const isNews = heldSize !== knownSize;
     if (isNews) known.record = { treeSize: heldSize };
     const newest = memory.carried.find(({ treeSize }) => treeSize >= heldSize);
     const request = newest ? await this.#requestOf(known, newest.checkpoint) : await this.request(label);

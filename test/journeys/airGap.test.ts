@@ -212,6 +212,10 @@ t.test('two machines without a network between them', async (t) => {
     });
     const metrics = site.run('/', 'curl', '-sf', '--unix-socket', adminSocket, 'http://pdfseald/metrics');
     t.match(metrics, /^pdfseal_witnessing_by_hand 1$/m);
+    t.match(
+      (await pdfseal(['status'])).stdout,
+      /witnesses +1 asked by hand; the newest witnessed checkpoint has/,
+    );
     t.match(await request(), new RegExp(`^old ${held}\n`));
     atVault();
     t.match(await accept(), { status: 0, stdout: '' });

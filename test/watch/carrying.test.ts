@@ -107,6 +107,25 @@ t.test('a size makes the next request, as often as it is told', async (t) => {
   t.equal(log.puts, puts);
 });
 
+t.test('a size that was mistyped is put right by the witness', async (t) => {
+  const { a, carrying, log } = await vault(t, 5);
+  t.match(await carrying.accept('4', 'a'), { request: { oldSize: 4, treeSize: 5 } });
+  const { body } = await carrying.request('a');
+  t.match(body, /^old 4\n/);
+  const found = await carrying.accept(bodyOf(await post(a, body)), 'a');
+  t.match(found, { kind: 'other_size', heldSize: 0, isNews: true, request: { oldSize: 0 } });
+  t.match(await carrying.accept(await post(a, (await carrying.request('a')).body), 'a'), {
+    kind: 'cosigned',
+  });
+  log.grow(4);
+  t.match(await carrying.accept('7', 'a'), { request: { oldSize: 7, treeSize: 9 } });
+  t.match(await carrying.accept(await post(a, (await carrying.request('a')).body), 'a'), { heldSize: 5 });
+  t.match(await carrying.accept(await post(a, (await carrying.request('a')).body), 'a'), {
+    kind: 'cosigned',
+    treeSize: 9,
+  });
+});
+
 t.test('what a scanner types, and what it may not', async (t) => {
   const { a, carrying, log } = await vault(t, 5);
   const line = bodyOf(await post(a, (await carrying.request('a')).body)).trim();

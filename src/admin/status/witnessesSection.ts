@@ -78,11 +78,17 @@ export function witnessesPart(status: PresentedWitnesses | undefined): HealthPar
   const forks = members.flatMap(({ name, state, detail }) =>
     state === 'contradiction' ? [`${name} holds another history of the log: ${detail}`] : [],
   );
-  const cosigning = members.filter(({ state }) => state === 'cosigning').length;
+  const those = (wanted: PresentedWitness['state']) => members.filter(({ state }) => state === wanted).length;
+  const [cosigning, byHand] = [those('cosigning'), those('not_asked')];
+  const asked = members.length - byHand;
+  const how = [
+    ...(asked > 0 || byHand === 0 ? [`${cosigning} of ${asked} cosign`] : []),
+    ...(byHand > 0 ? [`${byHand} asked by hand`] : []),
+  ];
   const newest = witnessed
     ? `the newest witnessed checkpoint has ${witnessed.tree_size} leaves, ${witnessed.cosigned_at}`
     : 'no checkpoint is witnessed yet';
-  const detail = isForked ? forks.join('; ') : `${cosigning} of ${members.length} cosign; ${newest}`;
+  const detail = isForked ? forks.join('; ') : `${how.join(', ')}; ${newest}`;
   const remedy = isForked
     ? 'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"'
     : 'bring witnesses back: nothing is sealed without their quorum, because witness.required is true';
