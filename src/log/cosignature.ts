@@ -85,12 +85,11 @@ export function timedSignature(time: number, signature: Uint8Array): Uint8Array 
   return concatBytes([uint64(time), signature]);
 }
 
-/** The parts of a {@link timedSignature}; undefined unless it states a time. Any input is safe. */
+/** The parts of a {@link timedSignature}, time 0 where it states none; undefined if a Date cannot hold the time. Any input is safe. */
 export function openTimedSignature(bytes: Uint8Array): { time: number; signature: Uint8Array } | undefined {
   if (bytes.length < TIME_BYTES) return undefined;
   const time = Number(new DataView(bytes.buffer, bytes.byteOffset, TIME_BYTES).getBigUint64(0));
-  // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
-  return time > 0 && time <= TIME_MAX ? { time, signature: bytes.subarray(TIME_BYTES) } : undefined;
+  return time <= TIME_MAX ? { time, signature: bytes.subarray(TIME_BYTES) } : undefined;
 }
 
 /** Whether the line says that it is this cosigner's; {@link verifyCosignature} finds out. */
@@ -106,7 +105,8 @@ export function verifyCosignature(cosigner: Cosigner, text: string, line: NoteSi
   const { algorithm, key } = cosigner;
   if (!isLineOf(cosigner, line)) return undefined;
   const opened = openTimedSignature(line.signature);
-  if (opened === undefined) return undefined;
+  // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
+  if (opened === undefined || opened.time === 0) return undefined;
   const message = cosignedMessage(cosigner, opened.time, text);
   if (message === undefined) return undefined;
   const publicKey: PublicKey =
