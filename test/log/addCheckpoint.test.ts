@@ -4,9 +4,13 @@ import { encodeAddCheckpoint, parseAddCheckpoint, parseWitnessAnswer } from '../
 import { parseCheckpoint } from '../../src/log/checkpoint.ts';
 import { parseNote } from '../../src/log/note.ts';
 import { verifyConsistency } from '../../src/log/proof.ts';
+import { openCheckpoint, signersOf } from '../../src/log/signedCheckpoint.ts';
 import { emptyRoot } from '../../src/log/tree.ts';
+import { encodeVkey, parseVkey } from '../../src/log/verifierKey.ts';
+import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
 import { fc } from '../support/seed.ts';
 import litewitness from '../vectors/witness/litewitness.json' with { type: 'json' };
+import torchwood from '../vectors/witness/torchwood.json' with { type: 'json' };
 
 const kinds: Record<string, string> = {
   'first, of 1 leaf': 'cosigned',
@@ -109,7 +113,29 @@ t.test('a changed request is refused, or says the same of the checkpoint', async
       const parsed = parseAddCheckpoint(changed);
       return parsed === undefined || encodeAddCheckpoint(parsed) === changed;
     }),
-    { numRuns: 2000 },
+    { numRuns: 20_000 },
   );
   t.pass();
+});
+
+t.test('requests that torchwood publishes: the key of each log signed them', async (t) => {
+  for (const { what, vkey, key, request } of torchwood) {
+    const asked = parseAddCheckpoint(request);
+    const opened = openCheckpoint(asked?.checkpoint ?? '');
+    t.ok(asked && opened, what);
+    if (asked === undefined || opened === undefined) return;
+    t.equal(encodeAddCheckpoint(asked), request);
+    const { note, checkpoint } = opened;
+    const spki = Buffer.from(`302a300506032b6570032100${key}`, 'hex').toString('base64');
+    const signer =
+      vkey === undefined ? { name: checkpoint.origin, algorithm: 'ed25519' as const, spki } : parseVkey(vkey);
+    t.ok(signer, what);
+    if (signer === undefined) return;
+    t.strictSame(signersOf(note, checkpoint.origin, [signer]).keys, [signer], what);
+    const other = { ...note, text: note.text.replace('\n1\n', '\n2\n') };
+    t.strictSame(signersOf(other, checkpoint.origin, [signer]), { keys: [], forged: signer }, what);
+    t.match(parseWitnessPolicy(`log ${encodeVkey(signer.name, signer)}\nquorum none\n`).logs, [
+      { key: signer },
+    ]);
+  }
 });

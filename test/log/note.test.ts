@@ -2,6 +2,7 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { encodeNote, NOTE_LENGTH_MAX, NOTE_SIGNATURES_MAX, parseNote } from '../../src/log/note.ts';
 import { noteKeyId, parseVkey, verifySignature } from '../../src/log/verifierKey.ts';
+import { change, fc } from '../support/seed.ts';
 import vectors from '../vectors/note/notes.json' with { type: 'json' };
 
 for (const { name, note, vkeys } of vectors) {
@@ -69,4 +70,16 @@ t.test('what would not read back is not written', async (t) => {
   t.throws(() => encodeNote('text\n', [{ ...signature, name: 'a b' }]), BrokenInvariant);
   t.throws(() => encodeNote('text\n', [{ ...signature, keyId: new Uint8Array(5) }]), BrokenInvariant);
   t.throws(() => encodeNote('text\n', Array(NOTE_SIGNATURES_MAX + 1).fill(signature)), BrokenInvariant);
+});
+
+t.test('a changed note is refused, or reads back as it is', async (t) => {
+  for (const { note } of vectors)
+    fc.assert(
+      fc.property(change(note), (changed) => {
+        const parsed = parseNote(changed);
+        return parsed === undefined || encodeNote(parsed.text, parsed.signatures) === changed;
+      }),
+      { numRuns: 5_000 },
+    );
+  t.pass();
 });

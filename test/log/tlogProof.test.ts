@@ -2,7 +2,7 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { NOTE_LENGTH_MAX } from '../../src/log/note.ts';
 import { encodeTlogProof, isTlogProof, parseTlogProof } from '../../src/log/tlogProof.ts';
-import { fc } from '../support/seed.ts';
+import { change, fc } from '../support/seed.ts';
 
 const hash = (n: number) => Buffer.alloc(32, n);
 const checkpoint =
@@ -74,4 +74,15 @@ for (const [name, wrong] of Object.entries(malformed)) {
 t.test('what cannot be read back is not written', async (t) => {
   t.throws(() => encodeTlogProof({ ...proof, index: -1 }), BrokenInvariant);
   t.throws(() => encodeTlogProof({ ...proof, proof: [Buffer.alloc(31)] }), BrokenInvariant);
+});
+
+t.test('a changed proof is refused, or reads back as it is', async (t) => {
+  fc.assert(
+    fc.property(change(text), (changed) => {
+      const parsed = parseTlogProof(changed);
+      return parsed === undefined || encodeTlogProof(parsed) === changed;
+    }),
+    { numRuns: 20_000 },
+  );
+  t.pass();
 });

@@ -26,6 +26,23 @@ const keystream = createCipheriv(
 
 export { fc };
 
+/** The text with some characters changed, removed, doubled or swapped for a part from elsewhere in it. */
+export function change(text: string): fc.Arbitrary<string> {
+  const step = fc.record({
+    at: fc.nat(text.length),
+    removed: fc.constantFrom(0, 0, 1, 1, 1, 2, 40),
+    added: fc.oneof(
+      fc.constantFrom('', '\n', '\n\n', '\r', '\0', ' ', '—', '— ', '=', '0', '\ud800', '\ufeff'),
+      fc.string({ maxLength: 2, unit: 'grapheme' }),
+      fc.tuple(fc.nat(text.length), fc.nat(60)).map(([from, length]) => text.slice(from, from + length)),
+    ),
+  });
+  const steps = fc.array(step, { minLength: 1, maxLength: 3 });
+  return steps.map((all) =>
+    all.reduce((now, { at, removed, added }) => now.slice(0, at) + added + now.slice(at + removed), text),
+  );
+}
+
 /** Bytes that the seed gives, other ones with every call. */
 export function randomBytes(length: number): Buffer<ArrayBuffer> {
   return Buffer.from(keystream.update(Buffer.alloc(length)));
