@@ -103,6 +103,46 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);',
     instead: 'const patience = setTimeout(() => {}, CLOSE_MS_MAX);',
   },
+  'takes a failed delivery for a good one': {
+    file: 'webhook/deliver.ts',
+    line: "const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;",
+    instead: "const isDelivered = 'status' in answer;",
+  },
+  'gives a message up one attempt early': {
+    file: 'webhook/deliver.ts',
+    line: 'const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);',
+    instead: 'const delayMs = nextDelayMs(this.#options, delivery.attempts + 2, retryAfterMs);',
+  },
+  'sends a message twice at a time': {
+    file: 'webhook/deliver.ts',
+    line: 'const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));',
+    instead: 'const open = pending; queue.inFlight.clear();',
+  },
+  'forgets a new message': {
+    file: 'webhook/deliver.ts',
+    line: 'if (queue) queue.lookAt = 0;',
+    instead: '',
+  },
+  'lets one endpoint take more than its share': {
+    file: 'webhook/endpointQueue.ts',
+    line: 'this.inFlight.size < perEndpointMax && free > reserve',
+    instead: 'this.inFlight.size <= perEndpointMax && free > reserve',
+  },
+  'lets failing endpoints hold up the others': {
+    file: 'webhook/endpointQueue.ts',
+    line: 'if (this.isFailing) return this.inFlight.size === 0 && failingInFlight < reserve;',
+    instead: 'if (this.isFailing) return failingInFlight >= 0;',
+  },
+  'forgets what is due later': {
+    file: 'webhook/deliver.ts',
+    line: 'queue.lookAt = Math.min(queue.lookAt, open.find(({ at }) => at > now)?.at ?? queue.lookAt);',
+    instead: '',
+  },
+  'does not stop while an endpoint hangs': {
+    file: 'webhook/deliver.ts',
+    line: 'const patience = setTimeout(() => this.#cutOff(), CLOSE_MS_MAX);',
+    instead: 'const patience = setTimeout(() => {}, CLOSE_MS_MAX);',
+  },
 };
 
 const wanted = process.env.PDFSEALD_MUTANT;

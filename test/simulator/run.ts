@@ -1,14 +1,16 @@
 /**
- * Runs schedules: `[PDFSEALD_SEED=S] node test/simulator/run.ts [--schedules N] [--as-found]`. When one breaks a promise, it ends with 1 and shows
+ * Runs schedules: `[PDFSEALD_SEED=S] node test/simulator/run.ts [--outbox] [--schedules N] [--as-found]`. When one breaks a promise, it ends with 1 and shows
  * that schedule, as short as it can be made.
  */
 import { parseArgs } from 'node:util';
 import { fc } from '../support/seed.ts';
+import { OutboxSchedule } from './outboxSchedule.ts';
 import { Schedule } from './schedule.ts';
 
 const { values } = parseArgs({
   options: {
     schedules: { type: 'string', default: '10000' },
+    outbox: { type: 'boolean', default: false },
     'as-found': { type: 'boolean', default: false },
   },
 });
@@ -23,7 +25,7 @@ process.on('unhandledRejection', (error) => {
 });
 
 async function play(first: number, list: readonly number[]): Promise<void> {
-  const schedule = new Schedule(first);
+  const schedule = values.outbox ? new OutboxSchedule(first) : new Schedule(first);
   stray = undefined;
   try {
     await schedule.run(list);

@@ -4,18 +4,14 @@ import t from 'tap';
 import { random } from '../support/seed.ts';
 import { MUTANTS } from './mutants.ts';
 
-const SCHEDULES = 10_000;
+const seed = `${Math.floor(random() * 2 ** 31)}`;
 
 /** Runs schedules in a process of their own, since they take over its timers; the history of the one that broke a promise. */
-async function simulate(options: { seed: number; mutant?: string }): Promise<string | undefined> {
-  const { seed, mutant } = options;
-  const counts = ['--schedules', `${SCHEDULES}`];
-  const program = ['--import=./test/simulator/mutants.ts', 'test/simulator/run.ts', ...counts];
-  if (mutant !== undefined) program.push('--as-found');
+async function simulate(options: readonly string[], mutant?: string): Promise<string | undefined> {
+  const program = ['--import=./test/simulator/mutants.ts', 'test/simulator/run.ts', ...options];
+  const env = { ...process.env, PDFSEALD_SEED: seed, PDFSEALD_MUTANT: mutant };
   try {
-    await promisify(execFile)(process.execPath, program, {
-      env: { ...process.env, PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTANT: mutant },
-    });
+    await promisify(execFile)(process.execPath, program, { env });
     return undefined;
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
@@ -25,14 +21,17 @@ async function simulate(options: { seed: number; mutant?: string }): Promise<str
   }
 }
 
-const seed = Math.floor(random() * 2 ** 31);
-
-t.test('no schedule breaks a promise', async (t) => {
-  t.equal(await simulate({ seed }), undefined);
+t.test('no schedule breaks a promise of the sealer', async (t) => {
+  t.equal(await simulate(['--schedules', '10000']), undefined);
 });
 
-for (const mutant of Object.keys(MUTANTS)) {
+t.test('no schedule breaks a promise of the outbox', async (t) => {
+  t.equal(await simulate(['--outbox', '--schedules', '5000']), undefined);
+});
+
+for (const [mutant, { file }] of Object.entries(MUTANTS)) {
   t.test(`is caught: a daemon that ${mutant}`, async (t) => {
-    t.match(await simulate({ seed, mutant }), / {2}schedule \[/);
+    const options = file.startsWith('webhook/') ? ['--outbox'] : [];
+    t.match(await simulate([...options, '--as-found'], mutant), / {2}schedule \[/);
   });
 }

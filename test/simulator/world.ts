@@ -176,7 +176,7 @@ Object.assign(globalThis, {
   clearInterval: (alarm?: Alarm) => ruling.clearAlarm(alarm),
 });
 // Of jitter: the schedule has enough choices.
-Math.random = () => 0.5;
+Object.assign(Math, { random: () => 0.5 });
 Object.assign(timers, {
   setTimeout: (...args: Parameters<World['sleep']>) => ruling.sleep(...args),
   setImmediate: () => ruling.nextTurn(),
