@@ -14,7 +14,7 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
 /** What no single key can say. Each issue carries the key an administrator would change. */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
-  const { http, complianceMode, sealing, retention, kms, timestamp, witness } = payload.value;
+  const { http, complianceMode, sealing, retention, log, kms, timestamp, witness } = payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
@@ -35,6 +35,13 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
   if (fault !== undefined) {
     refuse(['kms', 'quorum'], `what kms.partitions can meet: ${fault}`, encodeQuorum(kms.quorum));
   }
+  const isPostQuantum = kms.partitions.some(({ algorithm }) => algorithm === 'mldsa44');
+  if (isPostQuantum && Buffer.byteLength(log.origin) > 255)
+    refuse(
+      ['log', 'origin'],
+      'at most 255 bytes, which is all that a post-quantum key signs of it',
+      log.origin,
+    );
   checkTokens(['kms', 'partitions'], kms.partitions, refuse);
   checkTokens(['timestamp', 'keys'], timestamp.keys, refuse);
   checkAuthorities(timestamp, refuse);

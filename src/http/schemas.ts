@@ -107,7 +107,9 @@ const sealReceipt = z.object({
   algorithm: z.enum(CLASSICAL_ALGORITHMS.map(receiptAlgorithm)),
   document_sha256: hex(256),
   receipt_sha512: hex(512).describe('SHA-512 of the RFC 8785 form of the receipt without this member.'),
-  kms_key_id: z.string().describe('`<region>/<key label>` of the first partition that signed.'),
+  kms_key_id: z
+    .string()
+    .describe('`<region>/<key label>` of the first partition with a classical key that signed.'),
   sealed_at: time,
   customer_reference: customer_reference.exactOptional(),
   manifest,

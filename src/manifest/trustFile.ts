@@ -205,7 +205,11 @@ function readEpoch(
     trusted.map((key) => toHex(noteKeyId(origin, key))),
   );
   const policy = parseQuorum(quorum);
-  if (policy === undefined) throw mistake(`quorum, ${where}`, 'must be such as 2 or "2 of eu, us, ap"');
+  if (policy === undefined)
+    throw mistake(
+      `quorum, ${where}`,
+      'must be such as 2, "2 of eu, us, ap" or "2 classical and 1 post-quantum"',
+    );
   const fault = quorumFault(policy, trusted);
   if (fault !== undefined) throw mistake(`quorum, ${where}`, fault);
   return {

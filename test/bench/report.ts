@@ -7,6 +7,7 @@ import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
 import { type LargeReport, renderLarge } from './large.ts';
 import type { Machine } from './machine.ts';
+import { type PostQuantumReport, renderPostQuantum } from './postQuantum.ts';
 import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
 import { renderWebhooks, type WebhooksReport } from './webhooks.ts';
@@ -30,11 +31,13 @@ export interface Results {
   webhooks?: WebhooksReport;
   batches?: BatchesReport;
   fairness?: FairnessReport;
+  postQuantum?: PostQuantumReport;
 }
 
 export function renderResults(results: Results): string {
   const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, fairness, rounds, roundMs } =
     results;
+  const { postQuantum } = results;
   const [count] = Object.values(rounds);
   return [
     renderMachine(results.machine),
@@ -52,6 +55,7 @@ export function renderResults(results: Results): string {
     ...(webhooks ? ['', renderWebhooks(webhooks)] : []),
     ...(batches ? ['', renderBatches(batches)] : []),
     ...(fairness ? ['', renderFairness(fairness)] : []),
+    ...(postQuantum ? ['', renderPostQuantum(postQuantum)] : []),
   ].join('\n');
 }
 

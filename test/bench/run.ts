@@ -8,6 +8,7 @@ import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { benchLarge, type LargePlan } from './large.ts';
 import { describeMachine, resultsFile } from './machine.ts';
+import { benchPostQuantum, type PostQuantumPlan } from './postQuantum.ts';
 import { type Results, renderResults } from './report.ts';
 import { benchScan, type ScanPlan } from './scan.ts';
 import { benchSealer, type SealerPlan } from './sealer.ts';
@@ -15,7 +16,7 @@ import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness|postquantum] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little and are not kept
   --full       5 million receipts in the full store; without it 500,000
@@ -40,6 +41,7 @@ interface Plan {
   webhooks: WebhooksPlan;
   batches: BatchesPlan;
   fairness: FairnessPlan;
+  postQuantum: PostQuantumPlan;
 }
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -55,6 +57,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
     batches: { digests: 1_000, connections: [1, 16], rounds },
     fairness: { connections: 8, documentBytes: 10_000, rounds, roundMs },
+    postQuantum: { connections: 64, documentBytes: 10_000, rounds, roundMs },
     hsm: {
       sessions: [2, 8],
       loads: [64, 256].map((n) => ({ documentBytes: 10_000, connections: n })),
@@ -74,7 +77,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
 }
 
 /** Those whose rounds are the run's. */
-const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness'];
+const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness', 'postquantum'];
 
 async function run(plan: Plan, only: string | undefined, workspace: Workspace): Promise<Results> {
   const runs = (part: string) => only === undefined || only === part;
@@ -93,6 +96,8 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('sealer')) results.sealer = await benchSealer(plan.sealer, workspace, progress);
   if (runs('batches')) results.batches = await benchBatches(plan.batches, workspace, progress);
   if (runs('fairness')) results.fairness = await benchFairness(plan.fairness, workspace, progress);
+  if (runs('postquantum'))
+    results.postQuantum = await benchPostQuantum(plan.postQuantum, workspace, progress);
   if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }

@@ -21,7 +21,7 @@ export async function startServers(workspace: Workspace): Promise<Server[]> {
 }
 
 /** The load is one client, and is to find out what the service can do. */
-const UNLIMITED = '[clients.bench.rate]\nrequests = "unlimited"\n';
+export const UNLIMITED = '[clients.bench.rate]\nrequests = "unlimited"\n';
 
 /** As on the first line of `main.ts`: V8's own limit lets the young generation grow to 128 MB. */
 const NODE_FLAGS = ['--max-semi-space-size=16'];

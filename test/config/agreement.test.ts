@@ -36,6 +36,9 @@ const both = firstEpoch([eu, us]);
 const WITNESSED = '[witness]\npolicy = "w.policy"\n';
 const ecdsa = firstEpoch(['eu', 'us'].map((region) => makeKey('ecdsa-p256', region)));
 const oneOfTwo = { ...both, keys: [...both.keys.slice(0, 1), ...ecdsa.keys.slice(1)] };
+const mixed = firstEpoch([eu, makeKey('mldsa44', 'us')]);
+const POST_QUANTUM =
+  '[[kms.partitions]]\nregion = "us"\nkey_label = "log"\nalgorithm = "mldsa44"\nsoftware_key_file = "key"\n';
 const refusals: Record<string, [Config, Epochs, RegExp[]]> = {
   'another quorum': [
     configOf(['eu', 'us'], '2'),
@@ -56,6 +59,16 @@ const refusals: Record<string, [Config, Epochs, RegExp[]]> = {
     configOf(['eu', 'us'], '1', false, WITNESSED),
     { revision: 0, list: [ecdsa] },
     [/^witness\.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other$/m],
+  ],
+  'another kind of key': [
+    configOf(['eu', 'us'], '1'),
+    { revision: 0, list: [{ ...both, keys: mixed.keys }] },
+    [/^kms\.partitions: us\/log: algorithm is not set, in this epoch mldsa44$/m],
+  ],
+  'a software key that is in an HSM now': [
+    configOf(['eu'], '"1 classical and 1 post-quantum"', false, POST_QUANTUM),
+    { revision: 0, list: [{ ...mixed, quorum: { needed: 1, postQuantum: 1 } }] },
+    [/^kms\.partitions: us\/log is a software key, in this epoch in an HSM$/m],
   ],
   'neither of both epochs': [
     configOf(['eu', 'us'], '2'),

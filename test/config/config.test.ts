@@ -604,3 +604,38 @@ function messageOf(action: () => unknown): string {
   }
   return '';
 }
+
+t.test('a software key is post-quantum, and is on no token', async (t) => {
+  const own = '\n[[kms.partitions]]\nregion = "us"\nkey_label = "pq"\n';
+  const at = (lines: string, quorum = '"1 classical and 1 post-quantum"', text = MINIMAL) =>
+    parseConfig(`${text.replace('[[kms', `[kms]\nquorum = ${quorum}\n[[kms`)}${own}${lines}`, '/etc/c.toml')
+      .kms;
+  const good = 'algorithm = "mldsa44"\nsoftware_key_file = "pq.key"';
+  const { quorum, partitions } = at(good);
+  t.strictSame(quorum, { needed: 1, postQuantum: 1 });
+  t.strictSame(partitions[1], {
+    region: 'us',
+    keyLabel: 'pq',
+    algorithm: 'mldsa44',
+    pinFile: '/etc/pq.key',
+  });
+  const credential = at('algorithm = "mldsa44"\nsoftware_key_credential = "pin_pq"').partitions[1];
+  t.match(credential, { pinFile: /pin_pq$/, pinSource: /test\.pins\/pq \(credential pin_pq\)/ });
+  const refused: [lines: string, message: RegExp][] = [
+    ['software_key_file = "k"', /algorithm: missing; expected "mldsa44": no other key may be a software key/],
+    ['algorithm = "ed25519"\nsoftware_key_file = "k"', /algorithm: found "ed25519"; expected "mldsa44"/],
+    [
+      'algorithm = "mldsa44"',
+      /module: missing; expected the PKCS#11 module of the token; for a software key/,
+    ],
+    [`${good}\nmodule = "/hsm.so"`, /module: found .*; expected nothing: a software key is on no token/],
+    [`${good}\npin_file = "pin"`, /pin_file: found .*; expected nothing/],
+    [`${good}\nlibrary_parameters = "x"`, /library_parameters: found .*; expected nothing/],
+    [`${good}\nsoftware_key_credential = "k"`, /software_key_file: found .*; expected either/],
+  ];
+  for (const [lines, message] of refused) t.throws(() => at(lines), { message }, lines);
+  t.throws(() => at(good, '"1 classical and 2 post-quantum"'), /2 of 1 post-quantum keys can never sign/);
+  t.throws(() => at(good, '2'), /2 of 1 classical keys can never sign/);
+  const long = MINIMAL.replace(/origin = ".*"/, `origin = "${'ü'.repeat(128)}"`);
+  t.throws(() => at(good, undefined, long), /log\.origin: found .*; expected at most 255 bytes/);
+});
