@@ -84,6 +84,8 @@ export class Carrying {
     const { answer } = carried;
     const known = this.#witnessOf(name, answer.kind === 'cosigned' ? answer.lines : []);
     const { label } = known.witness;
+    // No later answer ends the fork alarm.
+    assertNoContradiction(known);
     switch (answer.kind) {
       case 'cosigned':
         return this.#cosigned(known, answer.lines);
@@ -115,8 +117,7 @@ export class Carrying {
         'No Ed25519 key signed the checkpoint: witnesses accept no other; plan an epoch with one.',
       );
     const { treeSize } = submission.checkpoint;
-    if (record.contradiction !== undefined)
-      throw refusal(`${witness.label} holds another history of the log: ${record.contradiction.detail}.`);
+    assertNoContradiction(known);
     if (record.treeSize > treeSize)
       throw refusal(
         `${witness.label} holds a tree of ${record.treeSize} leaves already, and cosigns none of ${treeSize}.`,
@@ -197,7 +198,7 @@ export class Carrying {
       throw refusal(
         `${label} contradicts the log, if this is its whole answer: ${detail}. To make sure, carry a new request, have it sent with curl --include, and accept the whole answer: that raises the fork alarm, and nothing more is sealed.`,
       );
-    if (known.record.contradiction === undefined) memory.contradict(known, detail, clock());
+    memory.contradict(known, detail, clock());
     await memory.keep();
     return { kind: 'contradiction', witness: label, detail };
   }
@@ -247,6 +248,11 @@ export class Carrying {
 /** When the witness cosigned that very tree before; 0 for never. */
 function cosignedAt(record: KnownWitness['record'], treeSize: number): number {
   return record.treeSize === treeSize ? (record.cosignedAt ?? 0) : 0;
+}
+
+function assertNoContradiction({ witness: { label }, record: { contradiction } }: KnownWitness): void {
+  if (contradiction !== undefined)
+    throw refusal(`${label} holds another history of the log: ${contradiction.detail}.`);
 }
 
 function refusal(message: string): ServiceError {

@@ -275,7 +275,8 @@ export class Witnessing implements Cosigners {
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
       case 'cosigned':
-        known.record = { treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
+        // The fork alarm that somebody raised by hand in the meantime stays on.
+        known.record = { ...known.record, treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
         this.#clear(member);
         this.#take(shown, found.line);
         break;

@@ -228,7 +228,11 @@ t.test('only a whole answer raises the fork alarm', async (t) => {
     [{ contradiction: { at: Number } }],
     'a restart does not end it',
   );
+  const good = a.answerFor(parseNote(body.slice(body.indexOf('\n\n') + 2))?.text ?? '');
+  for (const answer of ['4', '5', good, `HTTP/1.1 200 OK\r\n\r\n${good}`])
+    await t.rejects(carrying.accept(answer, 'a'), refused(/a holds another history of the log/));
   await t.rejects(carrying.request('a'), refused(/a holds another history of the log/));
+  t.ok(witnessing.isForked, 'no later answer ends it');
 });
 
 for (const [what, answer] of [
