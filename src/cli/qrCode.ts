@@ -12,11 +12,12 @@ const FORM = { ecc: 'L', border: BORDER } as const;
 const WHITE_ON_BLACK = '\u001b[97;40m';
 const RESET = '\u001b[0m';
 
-/** The text as one QR code for a terminal, with two modules in each character. Throws OperatorError if it does not fit. */
-export function qrForTerminal(text: string, columns = Number.POSITIVE_INFINITY): string {
+/** The text as one QR code for a terminal of so many columns, with two modules in each character. Throws OperatorError if it does not fit. */
+export function qrForTerminal(text: string, columns: number | undefined): string {
   assertFits(text);
   const { size } = encode(text, FORM);
-  if (size > columns)
+  // A terminal that does not tell its width has 0.
+  if (columns && size > columns)
     throw new OperatorError(`the QR code has ${size} columns, and this terminal ${columns}`, {
       remedy: 'make the terminal larger or its letters smaller, or use --svg',
     });

@@ -1,0 +1,39 @@
+import t from 'tap';
+import { qrAsSvg, qrForTerminal } from '../../src/cli/qrCode.ts';
+import { decodeQr, modulesOfSvg, modulesOnTerminal } from '../support/qr.ts';
+import { randomBytes } from '../support/seed.ts';
+
+const requestOf = (bytes: number) => {
+  const head = 'old 5\n\nseal.example.com/log\n20\n\n— ';
+  return (
+    head +
+    randomBytes(bytes)
+      .toString('base64')
+      .slice(0, bytes - Buffer.byteLength(head) - 1) +
+    '\n'
+  );
+};
+
+t.test('a code gives back each byte, up to the largest', async (t) => {
+  for (const bytes of [64, 631, 1400, 2953]) {
+    const text = requestOf(bytes);
+    t.equal(Buffer.byteLength(text), bytes);
+    for (const modules of [modulesOnTerminal(qrForTerminal(text, 0)), modulesOfSvg(qrAsSvg(text))]) {
+      // The last line of a terminal can have half a line below the code.
+      const code = modules.slice(0, modules[0]?.length);
+      const border = [...code.slice(0, 4), ...code.slice(-4), ...code.map((row) => row.slice(0, 4))];
+      t.notOk(border.flat().includes(true), 'four light modules around it');
+      t.ok(decodeQr(modules).equals(Buffer.from(text)), `${bytes} bytes`);
+    }
+  }
+});
+
+t.test('what does not fit says what to do instead', async (t) => {
+  const tooLong = { message: /holds 2953 bytes, and this request has 2954/, remedy: /carry the file/ };
+  t.throws(() => qrForTerminal(requestOf(2954), undefined), tooLong);
+  t.throws(() => qrAsSvg(requestOf(2954)), tooLong);
+  t.throws(() => qrForTerminal(requestOf(631), 80), {
+    message: /^the QR code has \d+ columns, and this terminal 80$/,
+    remedy: /use --svg/,
+  });
+});
