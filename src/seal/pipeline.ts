@@ -67,6 +67,8 @@ interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
 }
 
 const STRADDLE_PAUSE_MS = 50;
+/** How soon it is noticed that the clock was set right. */
+const EARLY_PAUSE_MS_MAX = 1000;
 
 /**
  * Batches between draft and commit. While batches are with the HSM and the authority, the next is drafted on the tree that the last of
@@ -252,11 +254,13 @@ export class Pipeline {
 
   /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. */
   async #evidence(flight: Flight): Promise<Evidence | undefined> {
-    const { signing, store, timestamping, cosigners, logger } = this.#options;
+    const { signing, store, timestamping, cosigners, clock, logger } = this.#options;
     const { draft, term } = flight;
     try {
       const lap = stopwatch();
       if (this.#options.isForked?.()) throw forkAlarm();
+      // By a clock that was set back, no time-stamp is of this epoch yet, and HSMs would sign in vain.
+      if (term.epoch.timestamps === 'required' && clock() < term.epoch.from) return await this.#pause(flight);
       const signatures = await signing.sign(term, draft.text, draft.sealedAt);
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();
@@ -281,10 +285,12 @@ export class Pipeline {
     }
   }
 
-  /** A batch that reaches over the end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
-  async #pause({ abandoned }: Flight): Promise<undefined> {
+  /** A batch that reaches over an end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
+  async #pause({ abandoned, term }: Flight): Promise<undefined> {
     if (abandoned) return;
-    this.#options.logger.info('a batch reached over the end of its epoch and is drafted again');
-    await sleep(STRADDLE_PAUSE_MS);
+    const { clock, logger } = this.#options;
+    logger.info('a batch reached over an end of its epoch and is drafted again');
+    const earlyMs = term.epoch.from - clock();
+    await sleep(Math.min(Math.max(earlyMs, STRADDLE_PAUSE_MS), EARLY_PAUSE_MS_MAX));
   }
 }

@@ -246,3 +246,25 @@ t.test('a clock behind the epoch in force dates nothing back', async (t) => {
   t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
   t.equal((await store.log.head())?.sealedAt, SWITCH);
 });
+
+t.test('a clock behind an epoch that requires time-stamps has nothing signed in vain', async (t) => {
+  const { store, first, second, open, seal, clock, setTime } = await makeHouse(t, { timestamps: 'required' });
+  await store.epochs.change([first, second], 0, null);
+  setTime(SWITCH);
+  const signing = await open();
+  setTime(SWITCH - 60_000);
+  const signed = t.capture(signing, 'sign', signing.sign);
+  const timestamping = {
+    stamp: async () => ({ token: '', certificates: [] }),
+    sealed: () => {},
+    canStamp: () => true,
+    recovered: async () => {},
+  };
+  const sealer = await seal({ signing, timestamping });
+  const job = makeJob(newJobId(), { mode: 'async', acceptedAt: clock() });
+  await sealer.accept(job);
+  t.equal(await sealer.settled(job.id, AbortSignal.timeout(300)), undefined);
+  t.equal(signed().length, 0);
+  setTime(SWITCH + 1);
+  t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
+});
