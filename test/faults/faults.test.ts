@@ -4,16 +4,18 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { random } from '../support/seed.ts';
+import { CALLS, failCall } from './failingCalls.ts';
 import { MUTANTS, POWER_MUTANTS } from './mutants.ts';
-import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const seed = Math.floor(random() * 2 ** 31);
 
-t.test('killed under load, the daemon keeps every promise', async (t) => {
-  const { against } = await playRound(seed, killing(1));
-  t.strictSame(against, []);
+t.test('a flush of the store fails, or is the last thing that happens', async (t) => {
+  const flush = CALLS.find(({ call, file }) => call === 'fdatasync' && file?.endsWith('data.mdb'));
+  if (flush === undefined) throw new Error('no flush of the store fails');
+  const { ending, against } = await failCall(flush, seed);
+  t.strictSame(against, [], ending);
 });
 
 t.test('whatever reached the disk before a power cut, everything acknowledged is there', async (t) => {

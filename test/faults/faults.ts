@@ -1,12 +1,14 @@
 /** Every fault there is, by group. To add one, write a function from a seed to an {@link Outcome}, and list it here. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { CALLS, failCall } from './failingCalls.ts';
+import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { buildMutant, type DarkMutant, MUTANTS, type Mutant, POWER_MUTANTS } from './mutants.ts';
 import { killing, type Outcome, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
 export interface Fault {
-  group: 'kills' | 'power' | 'mutants';
+  group: 'kills' | 'calls' | 'commands' | 'power' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -43,6 +45,16 @@ async function withMutant(
 
 export const FAULTS: readonly Fault[] = [
   { group: 'kills', name: 'killed three times under load', run: (seed) => playRound(seed, killing(3)) },
+  ...CALLS.map(
+    (kind): Fault => ({
+      group: 'calls',
+      name: `${kind.call} of ${kind.file ?? 'any file'}`,
+      run: (seed) => failCall(kind, seed),
+    }),
+  ),
+  ...COMMAND_NAMES.map(
+    (name): Fault => ({ group: 'commands', name, run: (seed) => failCommand(name, seed) }),
+  ),
   {
     group: 'power',
     name: 'power cut at any moment',

@@ -31,10 +31,15 @@ export class Round {
     this.random = randomFrom(seed + 1);
   }
 
-  /** Starts the daemon again, `under` a program or not. */
-  async start(under: string[] = []): Promise<void> {
+  /** Starts the daemon again, through another program or not. */
+  async start(through: string[] = []): Promise<void> {
     const begun = performance.now();
-    this.daemon = await this.sandbox.start({ under });
+    this.sandbox.through = through;
+    try {
+      this.daemon = await this.sandbox.start();
+    } finally {
+      this.sandbox.through = [];
+    }
     this.recoveryMs = Math.max(this.recoveryMs, performance.now() - begun);
   }
 }

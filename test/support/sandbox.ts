@@ -78,6 +78,8 @@ type TableName =
 
 export interface RunResult {
   status: number | null;
+  /** What ended it where it has no status. */
+  signal: NodeJS.Signals | null;
   stdout: string;
   stderr: string;
 }
@@ -93,7 +95,6 @@ export interface RunOptions {
 export interface StartOptions {
   stdout?: number;
   env?: Record<string, string>;
-  under?: string[];
 }
 
 /** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
@@ -105,7 +106,7 @@ export class Sandbox {
   /** Without `/v1`. */
   readonly url: string;
   readonly partitions: PartitionOptions[];
-  /** What each command line begins with: {@link Machine.enter}, to run everything on that machine. */
+  /** What each command line begins with: {@link Machine.enter}, to run everything on that machine, or `strace -D`. */
   through: readonly string[] = [];
   readonly #code: Code;
   #daemon: Daemon | undefined;
@@ -123,13 +124,11 @@ export class Sandbox {
 
   /**
    * Starts the daemon and resolves when it listens. It listens on the same port every time. Its log goes to the file
-   * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment. `under` is a
-   * command that runs it in its own process, such as `strace -D`.
+   * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
    */
-  async start({ stdout, env = {}, under = [] }: StartOptions = {}): Promise<Daemon> {
+  async start({ stdout, env = {} }: StartOptions = {}): Promise<Daemon> {
     const [command = '', ...args] = [
       ...this.through,
-      ...under,
       process.execPath,
       await programFile('main', this.#code),
       '--config',
@@ -165,8 +164,8 @@ export class Sandbox {
     // Who ends before reading it all closes it.
     child.stdin.on('error', () => {}).end(input);
     const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
-    const [status] = (await once(child, 'close')) as [number | null];
-    return { status, stdout: stdout(), stderr: stderr() };
+    const [status, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+    return { status, signal, stdout: stdout(), stderr: stderr() };
   }
 
   /** `pdfseal init`; throws when that fails. */

@@ -1,0 +1,145 @@
+/** System calls that fail: strace gives the n-th call of a thread an error, another result, a delay or a signal. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Daemon } from '../support/daemon.ts';
+import { type Outcome, playRound, type Round } from './play.ts';
+
+interface FailingCall {
+  call: string;
+  /** As `-e inject` of strace takes them. */
+  effects: string[];
+  /** Below the folder of the daemon; absent: any file, also of its children. */
+  file?: string;
+  /** The fault comes at one of so many calls of each thread, after the first `nthMin`: those of the dynamic linker. */
+  nthMax: number;
+  nthMin?: number;
+  /** The signal by which a library ends the process, where nothing can be done about it. */
+  crashes?: string;
+}
+
+const DISK_ERRORS = [
+  'error=EIO',
+  'error=ENOSPC',
+  'error=EROFS',
+  'error=EINTR',
+  'signal=SIGKILL',
+  'delay_enter=3000000',
+];
+const STORE = 'state/store/data.mdb';
+const LAST = 'state/last-checkpoint';
+
+/** What the daemon does to start, to commit and to answer. */
+export const CALLS: readonly FailingCall[] = [
+  { call: 'pwrite64', effects: [...DISK_ERRORS, 'retval=512'], file: STORE, nthMax: 12 },
+  { call: 'writev', effects: [...DISK_ERRORS, 'retval=512'], file: STORE, nthMax: 12 },
+  { call: 'fdatasync', effects: DISK_ERRORS, file: STORE, nthMax: 12 },
+  { call: 'lseek', effects: ['error=EIO'], file: STORE, nthMax: 6 },
+  { call: 'ftruncate', effects: ['error=ENOSPC', 'error=EIO'], file: STORE, nthMax: 3 },
+  // lmdb-js crashes where it cannot map the file; the daemon looks at the limit of its address space before it opens the store.
+  { call: 'mmap', effects: ['error=ENOMEM', 'error=EAGAIN'], file: STORE, nthMax: 4, crashes: 'SIGSEGV' },
+  { call: 'openat', effects: ['error=EIO', 'error=EMFILE', 'error=EACCES'], file: STORE, nthMax: 4 },
+  { call: 'write', effects: DISK_ERRORS, file: LAST, nthMax: 3 },
+  { call: 'fdatasync', effects: DISK_ERRORS, file: LAST, nthMax: 3 },
+  { call: 'openat', effects: ['error=EIO', 'error=EMFILE', 'error=EROFS'], file: LAST, nthMax: 3 },
+  {
+    call: 'openat',
+    effects: ['error=EMFILE', 'error=ENOMEM', 'error=EIO', 'signal=SIGKILL'],
+    nthMin: 30,
+    nthMax: 300,
+  },
+  { call: 'read', effects: ['error=EIO'], file: 'sandbox.toml', nthMax: 2 },
+  { call: 'pread64', effects: ['error=EIO'], file: LAST, nthMax: 4 },
+  {
+    call: 'accept4',
+    effects: ['error=EMFILE', 'error=ENFILE', 'error=ECONNABORTED', 'error=ENOMEM'],
+    nthMax: 20,
+  },
+  // Node.js aborts where it cannot start the threads it needs itself.
+  { call: 'clone3', effects: ['error=EAGAIN', 'error=ENOMEM'], nthMax: 12, crashes: 'SIGABRT' },
+  { call: 'socket', effects: ['error=EMFILE', 'error=ENOBUFS'], nthMax: 10 },
+];
+
+/** Of the next call that fails: all are reached if it has no factor in common with their number. */
+const STRIDE = 7;
+/** How long the daemon is watched after it listens; delays are over by then. */
+const WATCH_MS = 4_000;
+/** It stops within its drain time-out and a margin. */
+const STOP_MS_MAX = 60_000;
+
+/** Fails one call of a kind. Consecutive seeds go through its effects, and then to later calls of a thread. */
+export function failCall(
+  { call, effects, file, nthMin = 0, nthMax, crashes }: FailingCall,
+  seed: number,
+): Promise<Outcome> {
+  const effect = effects[seed % effects.length] ?? '';
+  const nth = nthMin + 1 + ((Math.floor(seed / effects.length) * STRIDE) % nthMax);
+  const inject = `inject=${call}:${effect}:when=${nth}`;
+  return playRound(seed, async (round) => {
+    const log = join(round.sandbox.dir, 'strace');
+    const where = file ? ['-P', join(round.sandbox.dir, file)] : [];
+    const strace = [
+      'strace',
+      '-D',
+      '-f',
+      '-q',
+      '--seccomp-bpf',
+      '-o',
+      log,
+      ...where,
+      '-e',
+      `trace=${call}`,
+      '-e',
+      inject,
+    ];
+    await round.daemon.stop();
+    const answered = round.workload.history.tries.length;
+    const ended = await watch(round, strace);
+    const isReached = ended === 'SIGKILL' || /\((?:INJECTED|DELAYED)\)/.test(readFileSync(log, 'latin1'));
+    assertLegal(ended, `${inject} ${file ?? ''}`, effect.includes('SIGKILL') ? 'SIGKILL' : crashes);
+    await round.start();
+    await sleep(500);
+    const hasRefused = round.workload.history.tries
+      .slice(answered)
+      .some(({ answer }) => (answer?.status ?? 0) >= 500 && answer?.code !== 'shutting_down');
+    if (!isReached) return 'not reached';
+    if (ended !== 0) return endingOf(ended);
+    return hasRefused ? 'answered 5xx and went on' : 'went on';
+  });
+}
+
+/** Runs the daemon under strace; returns how it ended by itself, or 0 when it was stopped. */
+async function watch(round: Round, strace: string[]): Promise<number | string> {
+  try {
+    await round.start(strace);
+  } catch (error) {
+    const [, how = ''] =
+      /^pdfseald ended with (\w+): /.exec(error instanceof Error ? error.message : '') ?? [];
+    if (how === '') throw error;
+    // Who refuses says why.
+    if (how === '1' && !/E[A-Z]{2,}|pdfseald: \S/.test(String(error))) throw error;
+    return /^\d+$/.test(how) ? Number(how) : how;
+  }
+  const { daemon } = round;
+  const ended = await Promise.race([daemon.ended(), sleep(WATCH_MS)]);
+  return ended ?? stopInTime(daemon);
+}
+
+async function stopInTime(daemon: Daemon): Promise<number | string> {
+  const late = sleep(STOP_MS_MAX, 'late', { ref: false });
+  const ended = await Promise.race([daemon.stop(), late]);
+  if (ended !== 'late') return ended;
+  await daemon.kill();
+  throw new Error(`it did not stop within ${STOP_MS_MAX / 1000} s`);
+}
+
+/** 1 and 70 are for the service manager; any signal but the expected one is a crash. */
+function assertLegal(ended: number | string, what: string, signal: string | undefined): void {
+  const isLegal = ended === 0 || ended === 1 || ended === 70 || ended === signal;
+  if (!isLegal) throw new Error(`${what}: it ended with ${ended}`);
+}
+
+function endingOf(ended: number | string): string {
+  if (ended === 1) return 'refused to start';
+  return `ended with ${ended} and started`;
+}
