@@ -155,6 +155,8 @@ t.test('with a software key', async (t) => {
     );
     const epochs = await sandbox.pdfseal(['epochs', 'list', '--config', configFile]);
     t.match(epochs.stdout, /eu\/post-quantum \(software\)/);
+    const status = await sandbox.pdfseal(['status', '--config', configFile]);
+    t.match(status.stdout, /eu\/post-quantum +ready \(software\) since/);
     const list = await sandbox.pdfseal(['hsm', 'list', '--config', configFile]);
     t.match(list.stdout, /eu\/post-quantum +mldsa44 +ready +none: a software key/);
     const trail = await sandbox.pdfseal(['check', '--config', configFile]);
@@ -166,7 +168,7 @@ t.test('with a software key', async (t) => {
   await t.test('the epoch is planned anew with the same software key, and cancelled', async (t) => {
     const planned = await sandbox.pdfseal(['epochs', 'plan', '--config', configFile]);
     t.equal(planned.status, 0, planned.stderr);
-    t.match(planned.stdout, /eu\/post-quantum {2}mldsa44 {2}kept/);
+    t.match(planned.stdout, /eu\/post-quantum \(software\) {2}mldsa44 {2}kept/);
     t.match(planned.stdout, /eu\/sandbox-2026-e2 {2}ed25519 {2}made/);
     t.equal((await sandbox.pdfseal(['epochs', 'cancel', '--config', configFile])).status, 0);
   });

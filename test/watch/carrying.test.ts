@@ -64,8 +64,8 @@ t.test('an answer is for the checkpoint that was requested, whatever has happene
   t.match(again, { kind: 'cosigned', treeSize: 5 }, 'twice is as once');
   t.equal(
     parseNote(log.known.witnessed?.checkpoint ?? '')?.signatures.length,
-    4,
-    'three of the log, one of the witness',
+    5,
+    'four of the log, one of the witness',
   );
 
   const second = await restarted.request('a');

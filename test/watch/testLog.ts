@@ -12,7 +12,12 @@ export const ORIGIN = 'seal.example.com/test/2026';
 
 /** A log in memory, that grows, forks and returns to an earlier state. */
 export class TestLog {
-  readonly keys = [makeKey('ed25519', 'eu'), makeKey('ecdsa-p256', 'us'), makeKey('ed25519', 'ap')];
+  readonly keys = [
+    makeKey('ed25519', 'eu'),
+    makeKey('ecdsa-p256', 'us'),
+    makeKey('ed25519', 'ap'),
+    makeKey('mldsa44', 'eu'),
+  ];
   signers = this.keys;
   edge = emptyEdge();
   readonly #tiles = new Map<string, Uint8Array>();

@@ -136,9 +136,9 @@ function plain(name: string, text: string): Row {
 
 function partitionRow(member: PresentedPartition, now: number): Row {
   const { name, state, since, signatures, restarts, last_error: error, returns_at: back } = member;
-  const { sessions, sessions_refused: refusal } = member;
+  const { sessions, sessions_refused: refusal, software } = member;
   const more = [
-    `${state} since ${since.slice(0, 19)}Z (${fromNow(since, now)})`,
+    `${state}${software ? ' (software)' : ''} since ${since.slice(0, 19)}Z (${fromNow(since, now)})`,
     counted(signatures, 'signature'),
     ...(restarts > 0 ? [counted(restarts, 'restart')] : []),
     ...(refusal ? [`only ${counted(sessions, 'session')} (${refusal})`] : []),

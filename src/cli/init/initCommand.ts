@@ -14,6 +14,7 @@ import type { Epoch } from '../../log/epochs.ts';
 import {
   CLASSICAL_ALGORITHMS,
   type ClassicalAlgorithm,
+  describeKey,
   kmsKeyId,
   type SignatureAlgorithm,
 } from '../../log/verifierKey.ts';
@@ -294,7 +295,7 @@ async function makeKeys(
     const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
     const what = WORDS[one.purpose].padEnd(5);
     const isFound = found[index] !== undefined;
-    if (!json) print(`${what}  ${kmsKeyId(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
+    if (!json) print(`${what}  ${describeKey(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
     made.push({ wanted: one, key, found: isFound });
   }
   return made;

@@ -3,7 +3,12 @@ import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { initKey, inspectKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
 import type { Epoch, EpochKey } from '../../log/epochs.ts';
-import { type ClassicalAlgorithm, kmsKeyId, type SignatureAlgorithm } from '../../log/verifierKey.ts';
+import {
+  type ClassicalAlgorithm,
+  describeKey,
+  kmsKeyId,
+  type SignatureAlgorithm,
+} from '../../log/verifierKey.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { TrailStore } from '../../store/trail.ts';
 import { asLogKey, findKey } from '../hsm/hsmKeys.ts';
@@ -54,7 +59,7 @@ export async function keysForEpoch(
   for (const [index, seat] of seats.entries()) {
     const key = found[index] ?? (await makeKey(seat, choices.trail, keys.length > 0));
     const what = seat.kept ? 'kept' : found[index] ? 'found' : 'made';
-    choices.tell(`key    ${kmsKeyId(key)}  ${key.algorithm}  ${what}`);
+    choices.tell(`key    ${describeKey(key)}  ${key.algorithm}  ${what}`);
     if (key !== seat.kept) await assertFit(seat);
     keys.push({ ...asLogKey(key), partition: seat.token.keyLabel });
   }
