@@ -2,6 +2,8 @@ import { CommanderError } from 'commander';
 import { BrokenInvariant } from '../base/assert.ts';
 import { stackWanted } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
+import { UnknownOutcome } from '../store/store.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
 
@@ -37,6 +39,9 @@ export const FAILURES = {
 
 const DAMAGE =
   'The store can be damaged. Run `pdfseal check`: if it ends with 1 or 2, restore the newest backup; if it ends with 0, report this bug.';
+
+const UNKNOWN =
+  'Repair the disk, or make room on it. Then see whether the command has taken effect, and run it again if it has not.';
 
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 
@@ -93,6 +98,10 @@ export function commandFailure(error: unknown): CommandFailure {
   if (error instanceof ServiceError)
     return { code: error.code, message: error.message, remedy: remedyOf(error.code) };
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof UnknownOutcome) {
+    const reason = systemReason(error.cause);
+    return { code: 'internal_error', message: `${message} (${reason})`, remedy: UNKNOWN };
+  }
   const isDamage = error instanceof BrokenInvariant || message.startsWith('MDB_');
   const remedy = isDamage ? DAMAGE : FAILURES.internal_error;
   return { code: 'internal_error', message: `internal error: ${message}`, remedy };

@@ -7,6 +7,7 @@ import { commandAt, explanationOf, shownOptions, withSubcommands } from '../../s
 import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts';
 import { programFor, wholeProgram } from '../../src/cli/program.ts';
 import { commandFailure } from '../../src/cli/report.ts';
+import { UnknownOutcome } from '../../src/store/store.ts';
 import { pageAt } from '../support/manual.ts';
 import { programFile } from '../support/programs.ts';
 
@@ -226,6 +227,15 @@ t.test('a fault of its own is told in a line too', async (t) => {
     code: 'internal_error',
     message: 'internal error: x is not a function',
     remedy: /PDFSEAL_STACK/,
+  });
+});
+
+t.test('a write that failed is a fault of the disk, not of the program', async (t) => {
+  const failure = commandFailure(new UnknownOutcome(new Error('No space left on device')));
+  t.match(failure, {
+    code: 'internal_error',
+    message: 'the store cannot tell whether its last write is on disk (No space left on device)',
+    remedy: /^Repair the disk, or make room on it/,
   });
 });
 
