@@ -75,6 +75,26 @@ t.test('litewitness', async (t) => {
     });
   });
 
+  await t.test('a request that somebody carries to it is as good, and so is its answer', async (t) => {
+    const carry = async (body: string) => {
+      const answer = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body });
+      const head = `HTTP/1.1 ${answer.status} ${answer.statusText}\r\n`;
+      return `${head}Content-Type: ${answer.headers.get('Content-Type')}\r\n\r\n${await answer.text()}`;
+    };
+    const accept = (input: string) =>
+      sandbox.pdfseal(['witness', 'accept', '--config', sandbox.configFile], { input });
+    const { stdout: request } = await pdfseal('witness', 'request');
+    const answer = await carry(request);
+    t.match(answer, /^HTTP\/1\.1 200 /);
+    t.match(await accept(answer), { status: 0, stdout: '', stderr: /the quorum has cosigned it/ });
+    // What was accepted is on the audit trail, so the log has grown.
+    await untilWitnessed(client);
+    const refusal = await carry(request.replace(/^old \d+/, 'old 0'));
+    t.match(refusal, /^HTTP\/1\.1 409 .*\r\nContent-Type: text\/x\.tlog\.size\r\n\r\n\d+\n$/);
+    t.match(await accept(refusal), { status: 0, stdout: /^old \d+\n/, stderr: /^north holds \d+ leaves/ });
+    await untilWitnessed(client);
+  });
+
   await t.test('it is asked on from what it holds, whatever the store remembers', async (t) => {
     await daemon.stop();
     const store = await openStore({ path: join(state, 'store') });
