@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Certificate, isSelfIssued } from '../asn1/certificate.ts';
+import { type Certificate, describeSubject, isSelfIssued } from '../asn1/certificate.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { type KeyName, readInstalled } from './installed.ts';
@@ -12,12 +12,15 @@ export interface CertificateSources {
   remotes: Readonly<Record<string, { rootsFile: string }>>;
 }
 
+/** A certificate and its subject, in words. */
+type ListedCertificate = Certificate & { subjectName: string };
+
 /** A certificate of a time-stamp authority, or why it cannot be read. */
 export interface CertificateEntry {
   /** Name of the authority; for the built-in one, of the key too. */
   authority: string;
   role: 'time-stamping' | 'issuer' | 'root';
-  found: Certificate | { missing: string };
+  found: ListedCertificate | { missing: string };
 }
 
 export type CertificateState = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
@@ -47,8 +50,9 @@ function collect(
   read: () => Certificate[],
 ): CertificateEntry[] {
   try {
-    return read().map((found, index) => {
-      const above = isSelfIssued(found) ? 'root' : 'issuer';
+    return read().map((certificate, index) => {
+      const above = isSelfIssued(certificate) ? 'root' : 'issuer';
+      const found = { ...certificate, subjectName: describeSubject(certificate) };
       return { authority, role: index === 0 ? role : above, found };
     });
   } catch (error) {

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { describeSubject } from '../asn1/certificate.ts';
 import { toHex } from '../base/bytes.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
@@ -72,7 +71,7 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
   }
   const urgency = urgencyOf(found, now);
   if (urgency === 'none') return undefined;
-  const subject = describeSubject(found);
+  const subject = found.subjectName;
   const expired = validityOf(entry, now) === 'expired';
   return {
     name: `${authority} ${toHex(found.serial)} ${urgency}`,

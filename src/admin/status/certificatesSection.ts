@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { describeSubject } from '../../asn1/certificate.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, URGENCIES, urgencyOf } from '../../base/validity.ts';
 import type { TlsCertificate, TlsCertificates } from '../../net/tls.ts';
@@ -47,7 +46,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     authority,
     role,
     state,
-    subject: describeSubject(found),
+    subject: found.subjectName,
     not_after: toRfc3339(found.notAfter),
     days_left: daysLeft(found, now),
     urgency: urgencyOf(found, now),

@@ -2,7 +2,6 @@ import type { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
-import { describeSubject } from '../../asn1/certificate.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
@@ -26,7 +25,7 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
   const check = `certificate ${authority} (${role})`;
   if ('missing' in found)
     return bad(check, found.missing, 'restore the file, or install another certificate');
-  const detail = `${describeSubject(found)}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
+  const detail = `${found.subjectName}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
   const remedy = authority.startsWith('built-in ')
     ? RENEW_TIMESTAMPING
     : 'ask the authority for its next root, and add it to the file of roots';

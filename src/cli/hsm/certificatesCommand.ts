@@ -1,6 +1,5 @@
 import { Command } from 'commander';
 import { presentCertificate } from '../../admin/status/certificatesSection.ts';
-import { describeSubject } from '../../asn1/certificate.ts';
 import { toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { daysLeft } from '../../base/validity.ts';
@@ -51,7 +50,7 @@ function printEntries(entries: CertificateEntry[], now: number): void {
       const row = [authority, role, validityOf(entry, now)];
       if ('missing' in found) return row;
       const [from, to] = [found.notBefore, found.notAfter].map((time) => toRfc3339(time).slice(0, 10));
-      return [...row, from ?? '', to ?? '', String(daysLeft(found, now)), describeSubject(found)];
+      return [...row, from ?? '', to ?? '', String(daysLeft(found, now)), found.subjectName];
     }),
   );
   for (const { found } of entries) if ('missing' in found) note(`pdfseal: ${found.missing}`);
