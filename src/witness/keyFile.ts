@@ -26,14 +26,14 @@ export function openKeyFile(path: string): CosigningKey {
   } catch (cause) {
     throw new OperatorError(`${path} holds no private key in PEM`, { cause });
   }
-  const cosigner = cosignerOf(first.slice(NAME_LINE.length).trim(), key);
+  const cosigner = cosignerOf(first.slice(NAME_LINE.length).trim(), createPublicKey(key));
   return { cosigner, sign: async (message) => sign(null, message, key) };
 }
 
 /** Makes a new key. Throws OperatorError if the file exists. */
 export function createKeyFile(path: string, name: string): Cosigner {
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const cosigner = cosignerOf(name, privateKey);
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const cosigner = cosignerOf(name, publicKey);
   const pem = privateKey.export({ format: 'pem', type: 'pkcs8' });
   try {
     const file = openSync(path, 'wx', 0o600);
@@ -59,11 +59,12 @@ function readPrivateFile(path: string): string {
   }
 }
 
-function cosignerOf(name: string, key: KeyObject): Cosigner {
+/** The witness of that name with that public key. Throws OperatorError. */
+export function cosignerOf(name: string, key: KeyObject): Cosigner {
   requireName(name);
   if (key.asymmetricKeyType !== 'ed25519')
     throw new OperatorError(`the key of a witness must be Ed25519, not ${key.asymmetricKeyType}`);
-  const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
+  const { x = '' } = key.export({ format: 'jwk' });
   return { name, algorithm: 'ed25519', key: Buffer.from(x, 'base64url') };
 }
 

@@ -19,6 +19,7 @@ import type { VerifierKey } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { parseListenAddress } from '../net/address.ts';
 import { HeldCheckpoints } from './heldCheckpoints.ts';
+import { openHsmKey } from './hsmKey.ts';
 import { createKeyFile, openKeyFile } from './keyFile.ts';
 import { openAgentKey } from './sshAgent.ts';
 import { type CosigningKey, Witness } from './witness.ts';
@@ -29,6 +30,11 @@ interface KeyOptions {
   name?: string | undefined;
   key?: string | undefined;
   agent?: string | undefined;
+  module?: string | undefined;
+  token?: string | undefined;
+  'key-label'?: string | undefined;
+  'pin-file'?: string | undefined;
+  environment?: string[] | undefined;
 }
 
 interface Memory {
@@ -44,6 +50,11 @@ async function main(): Promise<void> {
       name: { type: 'string' },
       key: { type: 'string' },
       agent: { type: 'string' },
+      module: { type: 'string' },
+      token: { type: 'string' },
+      'key-label': { type: 'string' },
+      'pin-file': { type: 'string' },
+      environment: { type: 'string', multiple: true },
       logs: { type: 'string' },
       state: { type: 'string' },
       listen: { type: 'string', default: '127.0.0.1:8410' },
@@ -62,30 +73,48 @@ async function main(): Promise<void> {
       throw new OperatorError('name the witness with --name and its new file with --key; see --help');
     print(`${encodeCosigner(createKeyFile(key, name))}\n`);
   } else if (command === 'show-key') {
-    const { cosigner } = await openKey(values);
+    const { cosigner, close } = await openKey(values, createLogger('info', process.stderr));
     print(`${encodeCosigner(cosigner)}\n`);
+    await close?.();
   } else if (command === 'serve' || command === 'answer') {
     if (logs === undefined || state === undefined)
       throw new OperatorError('name the logs with --logs and the folder with --state; see --help');
-    const memory = { key: await openKey(values), logs, state };
-    await (command === 'serve' ? serve(memory, listen) : answerOnce(memory));
+    const logger = command === 'serve' ? createLogger('info') : createLogger('info', process.stderr);
+    const memory = { key: await openKey(values, logger), logs, state };
+    await (command === 'serve' ? serve(memory, listen, logger) : answerOnce(memory, logger));
+    await memory.key.close?.();
   } else {
     throw new OperatorError(`there is no command ${command}; see --help`);
   }
 }
 
 /** Throws OperatorError. */
-async function openKey({ name, key, agent }: KeyOptions): Promise<CosigningKey> {
-  if (key !== undefined && agent === undefined && name === undefined) return openKeyFile(key);
-  if (agent !== undefined && name !== undefined && key === undefined) return openAgentKey(agent, name);
-  throw new OperatorError('name the key with --key, or with --agent and --name; see --help');
+async function openKey(options: KeyOptions, logger: Logger): Promise<CosigningKey> {
+  const { name, key, agent, module, token, environment = [] } = options;
+  const { 'key-label': keyLabel, 'pin-file': pinFile } = options;
+  const ways = [key, agent, module].filter((way) => way !== undefined).length;
+  if (ways === 1 && (key === undefined) === (name !== undefined)) {
+    if (key !== undefined) return openKeyFile(key);
+    if (agent !== undefined && name !== undefined) return openAgentKey(agent, name);
+    if (name !== undefined && module && token && keyLabel && pinFile) {
+      const variables = environment.map((pair) => {
+        const [, variable, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
+        if (variable === undefined) throw new OperatorError('--environment: write NAME=VALUE');
+        return [variable, value];
+      });
+      const tokenOptions = { module, tokenLabel: token, keyLabel, pinFile };
+      return openHsmKey({ ...tokenOptions, environment: Object.fromEntries(variables) }, name, logger);
+    }
+  }
+  throw new OperatorError(
+    'name the key with --key; with --agent and --name; or with --module, --token, --key-label, --pin-file and --name; see --help',
+  );
 }
 
-async function serve(memory: Memory, listen: string): Promise<void> {
+async function serve(memory: Memory, listen: string, logger: Logger): Promise<void> {
   const address = inheritedSockets()[0] ?? parseListenAddress(listen);
   if (address === undefined)
     throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
-  const logger = createLogger('info');
   const onFatal = (err: unknown) => {
     logger.fatal({ event: 'cannot_go_on', err }, 'the witness cannot go on');
     process.exit(EXIT_SOFTWARE);
@@ -103,8 +132,8 @@ async function serve(memory: Memory, listen: string): Promise<void> {
 }
 
 /** Answers the request on standard input as the server would, with status and headers, and ends. What it has to say goes to stderr. */
-async function answerOnce(memory: Memory): Promise<void> {
-  const { witness, lock } = await openWitness(memory, createLogger('info', process.stderr));
+async function answerOnce(memory: Memory, logger: Logger): Promise<void> {
+  const { witness, lock } = await openWitness(memory, logger);
   const {
     status,
     type = 'text/plain; charset=utf-8',

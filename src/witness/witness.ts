@@ -22,6 +22,8 @@ export interface CosigningKey {
   cosigner: Cosigner;
   /** Raw signature over the message. */
   sign(message: Uint8Array): Promise<Uint8Array>;
+  /** Ends what holds the key, where that is another process. */
+  close?(): Promise<void>;
 }
 
 export interface WitnessOptions {

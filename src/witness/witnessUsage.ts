@@ -16,6 +16,11 @@ export const WITNESS_OPTIONS: Definitions = [
   ['--key FILE', 'a KEY: the name and the private key (PEM, Ed25519); only the owner may read the file'],
   ['--agent SOCKET --name NAME', 'another KEY: the only Ed25519 key of an ssh-agent(1), under this name'],
   [
+    '--module FILE --token LABEL --key-label LABEL --pin-file FILE --name NAME',
+    'another KEY: an Ed25519 key in an HSM, by its PKCS#11 module; only the owner may read the file with the PIN',
+  ],
+  ['--environment NAME=VALUE', 'a variable that the module needs; can be repeated'],
+  [
     '--logs FILE',
     'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, and "quorum none" at the end',
   ],

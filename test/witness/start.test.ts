@@ -15,6 +15,7 @@ import { parseNote } from '../../src/log/note.ts';
 import { consistencyProof } from '../../src/log/proof.ts';
 import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { makeTokenWithKey } from '../support/partitions.ts';
 import { programFile } from '../support/programs.ts';
 import { growTree, makeKey, signNote } from '../support/sealing.ts';
 import { until } from '../support/until.ts';
@@ -110,8 +111,8 @@ t.test('a wrong start says what to mend', async (t) => {
     return `${status} ${stderr}`;
   };
   t.match(refused(), /^1 pdfseal-witness: name one command\n/);
-  t.match(refused('show-key'), /^1 pdfseal-witness: name the key with --key, or with --agent and --name/);
-  t.match(refused('show-key', ...key, '--agent', 'x'), /^1 pdfseal-witness: name the key with --key, or /);
+  t.match(refused('show-key'), /^1 pdfseal-witness: name the key with --key; with --agent and --name/);
+  t.match(refused('show-key', ...key, '--agent', 'x'), /^1 pdfseal-witness: name the key with --key; /);
   t.match(refused('seal', ...key), /^1 pdfseal-witness: there is no command seal/);
   t.match(refused('keygen', ...key), /^1 pdfseal-witness: name the witness with --name and its new file/);
   t.match(
@@ -177,6 +178,30 @@ t.test('what it cosigned survives its death', async (t) => {
   );
   child.kill('SIGTERM');
   t.strictSame(await once(child, 'exit'), [0, null]);
+});
+
+t.test('its key can be in an HSM', async (t) => {
+  const { dir, options } = prepare(t);
+  const names = { label: 'audit', region: 'witness', keyLabel: 'cosign' };
+  const { token } = await makeTokenWithKey(dir, names, 'ed25519');
+  const variables = Object.entries(token.environment ?? {}).map(([name, value]) => `${name}=${value}`);
+  const key = ['--module', `${token.module}`, '--token', 'audit', '--key-label', 'cosign', '--name', NAME];
+  key.push('--pin-file', token.pinFile, ...variables.flatMap((pair) => ['--environment', pair]));
+  const cosigner = parseCosigner(run('show-key', ...key).stdout.trim());
+  if (cosigner === undefined) throw new Error('no key');
+  const { url, child } = await serve(t, [...key, ...options.slice(2)]);
+  const request = await requestFor(0, 5);
+  const { status, body } = await ask(url, request);
+  t.equal(status, 200);
+  const text = parseNote(request.slice(request.indexOf('\n\n') + 2))?.text;
+  const cosigned = parseNote(`${text}\n${body}`);
+  t.equal(cosigned && cosignaturesIn(cosigned, [cosigner]).length, 1);
+  child.kill('SIGTERM');
+  t.strictSame(await once(child, 'exit'), [0, null], 'and its signer ends with it');
+  writeFileSync(token.pinFile, 'wrong\n');
+  t.match(run('show-key', ...key), { status: 1, stdout: '', stderr: /the token refused the PIN in / });
+  t.match(run('show-key', ...key, '--environment', 'X'), { status: 1, stderr: /write NAME=VALUE/ });
+  t.match(run('show-key', ...key.slice(2)), { status: 1, stderr: /name the key with --key; with --agent / });
 });
 
 t.test('it answers a request that was carried to it, and no daemon runs', async (t) => {

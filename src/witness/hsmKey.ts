@@ -1,0 +1,38 @@
+import { createPublicKey } from 'node:crypto';
+import type { Logger } from 'pino';
+import { readKey } from '../kms/keyOperations.ts';
+import { openPartitions } from '../kms/partitions.ts';
+import type { TokenOptions } from '../kms/protocol.ts';
+import { cosignerOf } from './keyFile.ts';
+import type { CosigningKey } from './witness.ts';
+
+/** Of the HSM, for one signature. A log waits longer for its witness. */
+const SIGN_MS_MAX = 5_000;
+
+/**
+ * An Ed25519 key in an HSM, by PKCS#11: signed with as a partition of a log is, in a process of its own that is replaced when the module
+ * hangs or dies. Throws OperatorError.
+ */
+export async function openHsmKey(token: TokenOptions, name: string, logger: Logger): Promise<CosigningKey> {
+  const partition = { region: 'witness', ...token };
+  const key = await readKey(partition);
+  const spki = createPublicKey({ key: Buffer.from(key.spki, 'base64'), format: 'der', type: 'spki' });
+  const cosigner = cosignerOf(name, spki);
+  const partitions = await openPartitions({
+    partitions: [partition],
+    keys: [key],
+    quorum: { needed: 1 },
+    sessions: 1,
+    signTimeoutMs: SIGN_MS_MAX,
+    logger,
+  });
+  return {
+    cosigner,
+    sign: async (message) => {
+      const signature = await partitions.signers[0]?.sign(message);
+      if (signature === undefined) throw new Error('the HSM cannot sign at the moment');
+      return signature;
+    },
+    close: () => partitions.close(),
+  };
+}
