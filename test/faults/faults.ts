@@ -3,12 +3,13 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
+import { jumpDate } from './jumpingClock.ts';
 import { buildMutant, type DarkMutant, MUTANTS, type Mutant, POWER_MUTANTS } from './mutants.ts';
 import { killing, type Outcome, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
 export interface Fault {
-  group: 'kills' | 'calls' | 'commands' | 'power' | 'mutants';
+  group: 'kills' | 'calls' | 'commands' | 'clocks' | 'power' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -55,6 +56,7 @@ export const FAULTS: readonly Fault[] = [
   ...COMMAND_NAMES.map(
     (name): Fault => ({ group: 'commands', name, run: (seed) => failCommand(name, seed) }),
   ),
+  { group: 'clocks', name: 'the date jumps by seconds to hours', run: jumpDate },
   {
     group: 'power',
     name: 'power cut at any moment',

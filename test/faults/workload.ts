@@ -24,6 +24,11 @@ export const SITE = {
 /** No request takes longer, whatever fails: blocking creates are answered within 30 s. */
 const ANSWER_MS_MAX = 60_000;
 
+/** Pause of a client that finds nobody. */
+const NOBODY_MS = 250;
+/** So many creates are repeated at once in the end. */
+const REPEATS = 8;
+
 /** A generator of numbers from 0 inclusive to 1 exclusive that a seed determines (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed | 0;
@@ -154,8 +159,11 @@ export class Workload {
     const answered = new Set(
       this.history.tries.filter(({ answer }) => answer?.jobId).map(({ document }) => document),
     );
-    for (const create of this.#creates)
-      if (create.key !== undefined && !answered.has(sha256(create.content))) await this.#create(create);
+    const unanswered = this.#creates.filter(
+      ({ key, content }) => key !== undefined && !answered.has(sha256(content)),
+    );
+    for (let first = 0; first < unanswered.length; first += REPEATS)
+      await Promise.all(unanswered.slice(first, first + REPEATS).map((create) => this.#create(create)));
     for (let left = 2 * TERMS.limited.jobs; left > 0; left--) {
       const { answer } = await this.#create(this.#newCreate(TERMS.limited.client));
       if (answer?.code === 'quota_exceeded') break;
@@ -282,7 +290,7 @@ export class Workload {
     try {
       await ask();
     } catch (error) {
-      if (error instanceof TypeError) await sleep(20);
+      if (error instanceof TypeError) await sleep(NOBODY_MS);
       else this.history.faults.push(String(error));
     }
   }
