@@ -4,8 +4,9 @@ import { makeSoftwareKey } from '../../src/kms/softwareKey.ts';
 import { makeNssToken, nssTable } from '../support/nss.ts';
 import { number, ratio, table } from './format.ts';
 import { type Load, openLoad, type Server } from './http.ts';
+import { cpuSeconds } from './machine.ts';
 import { startDaemon, UNLIMITED } from './servers.ts';
-import { median } from './stats.ts';
+import { median, medianOf } from './stats.ts';
 import type { Workspace } from './workspace.ts';
 
 export interface PostQuantumPlan {
@@ -15,13 +16,19 @@ export interface PostQuantumPlan {
   roundMs: number;
 }
 
+/** The CPU is that of the daemon and its children, so also of SoftHSM and NSS. It hardly depends on what else the machine does. */
+interface PostQuantumFigures {
+  perSecond: number;
+  cpuMsPerSeal: number;
+}
+
 export interface PostQuantumRow {
   /** Where the post-quantum key is. */
   key: string;
   /** Medians of the rounds. */
-  withoutPerSecond: number;
-  withPerSecond: number;
-  /** Median of the quotients within a round. */
+  without: PostQuantumFigures;
+  beside: PostQuantumFigures;
+  /** Median of the quotients of seals per second within a round. */
   toWithout: number;
 }
 
@@ -50,34 +57,42 @@ export async function benchPostQuantum(
     const own = `[[kms.partitions]]\nregion = "north"\nkey_label = "pq"\nalgorithm = "mldsa44"\n${place}\n`;
     const tables = { kms: 'quorum = "2 classical and 1 post-quantum"' };
     const beside = await startDaemon(workspace, { regions, tables, tail: `${own}${UNLIMITED}` });
-    const rates: [number[], number[]] = [[], []];
-    for (const daemon of [without, beside]) await rateOf(load, daemon, plan);
+    const [plain, mixed]: [PostQuantumFigures[], PostQuantumFigures[]] = [[], []];
+    for (const daemon of [without, beside]) await figuresOf(load, daemon, plan);
     for (let round = 0; round < plan.rounds; round += 1) {
-      rates[0].push(await rateOf(load, without, plan));
-      rates[1].push(await rateOf(load, beside, plan));
+      plain.push(await figuresOf(load, without, plan));
+      mixed.push(await figuresOf(load, beside, plan));
     }
-    const toWithout = median(rates[1].map((rate, round) => rate / (rates[0][round] ?? Number.NaN)));
-    rows.push({ key, withoutPerSecond: median(rates[0]), withPerSecond: median(rates[1]), toWithout });
+    const ratios = mixed.map(({ perSecond }, round) => perSecond / (plain[round]?.perSecond ?? Number.NaN));
+    rows.push({ key, without: medianOf(plain), beside: medianOf(mixed), toWithout: median(ratios) });
   }
   return { ...plan, rows };
 }
 
-async function rateOf(load: Load, { port, apiKey }: Server, plan: PostQuantumPlan): Promise<number> {
-  const { documentBytes, connections, roundMs: durationMs } = plan;
+async function figuresOf(
+  load: Load,
+  { pid, port, apiKey }: Server,
+  { documentBytes, connections, roundMs: durationMs }: PostQuantumPlan,
+): Promise<PostQuantumFigures> {
+  const cpuBefore = cpuSeconds(pid);
   const { latenciesMs, seconds } = await load({ port, apiKey, documentBytes, connections, durationMs });
-  return latenciesMs.length / seconds;
+  const seals = latenciesMs.length;
+  return { perSecond: seals / seconds, cpuMsPerSeal: ((cpuSeconds(pid) - cpuBefore) * 1000) / seals };
 }
 
 export function renderPostQuantum({ connections, documentBytes, rows }: PostQuantumReport): string {
   return [
-    `Post-quantum signatures (ML-DSA-44): documents of ${documentBytes} bytes over ${connections} connections, two other partitions, time-stamps`,
+    `Post-quantum signatures (ML-DSA-44): documents of ${documentBytes / 1000} kB over ${connections} connections, two other partitions, time-stamps`,
     table(
-      ['post-quantum key in', 'seals/s without', 'with', 'ratio'],
-      rows.map(({ key, withoutPerSecond, withPerSecond, toWithout }) => [
+      ['post-quantum key in', 'seals/s without', 'with', 'ratio', 'CPU ms/seal without', 'with', 'ratio'],
+      rows.map(({ key, without, beside, toWithout }) => [
         key,
-        number(withoutPerSecond),
-        number(withPerSecond),
+        number(without.perSecond),
+        number(beside.perSecond),
         ratio(toWithout, 1),
+        number(without.cpuMsPerSeal),
+        number(beside.cpuMsPerSeal),
+        ratio(beside.cpuMsPerSeal, without.cpuMsPerSeal),
       ]),
     ),
   ].join('\n');
