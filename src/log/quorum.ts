@@ -32,7 +32,7 @@ export function parseQuorum(value: unknown): QuorumPolicy | undefined {
   const isMixed = addition !== undefined;
   if (digits === undefined || more.length > 0 || (classical !== undefined) !== isMixed) return undefined;
   const policy = list === undefined ? isMixed && { needed: Number(digits) } : ofRegions(Number(digits), list);
-  const postQuantum = isMixed ? Number(/^ *([1-9][0-9]?) +post-quantum *$/.exec(addition)?.[1]) : 1;
+  const postQuantum = isMixed ? Number(/^ *([1-9][0-9]?) +post-quantum *$/.exec(addition)?.[1]) : 0;
   if (!policy || !isNeeded(policy.needed + postQuantum, NEEDED_MAX)) return undefined;
   return isMixed ? { ...policy, postQuantum } : policy;
 }

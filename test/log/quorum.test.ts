@@ -65,11 +65,13 @@ t.test('says who signed and what was asked for', async (t) => {
   t.equal(describeQuorum({ needed: 1 }, []), 'signed by 0 keys (regions: none); needed: 1');
 });
 
+const sixteen = Array.from({ length: 16 }, (_, n) => `region-${n}`);
 const read: [unknown, QuorumPolicy][] = [
   [1, { needed: 1 }],
   [16, { needed: 16 }],
   ['2 of eu, us, ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
   ['1 of eu-west', { needed: 1, regions: ['eu-west'] }],
+  [`16 of ${sixteen.join(', ')}`, { needed: 16, regions: sixteen }],
   ['2  of  eu,us , ap', { needed: 2, regions: ['eu', 'us', 'ap'] }],
   ['2 classical and 1 post-quantum', { needed: 2, postQuantum: 1 }],
   [
