@@ -1,5 +1,5 @@
 import { bytesEqual, fromUtf8 } from '../base/bytes.ts';
-import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from './checkpoint.ts';
 import { cosignedMessage, openTimedSignature, timedSignature } from './cosignature.ts';
 import { type Note, parseNote } from './note.ts';
 import { noteKeyId, type PublicLogKey, type SignatureAlgorithm, verifySignature } from './verifierKey.ts';
@@ -44,7 +44,8 @@ export function signersOf<Key extends PublicLogKey>(
 
 /**
  * The bytes that a key of the log signs for the text of a checkpoint. Only an ML-DSA key states a time (Unix, seconds), as a cosigner whose
- * name is the origin (C2SP tlog-cosignature). Undefined if such a key cannot sign the text: see {@link cosignedMessage}.
+ * name is the origin (C2SP tlog-cosignature). Undefined if such a key cannot sign the text: see {@link cosignedMessage}. Nor can it sign a
+ * text with extension lines: its signature does not cover them, so anyone could put them under it.
  */
 export function checkpointMessage(
   algorithm: SignatureAlgorithm,
@@ -52,7 +53,9 @@ export function checkpointMessage(
   time: number,
 ): Uint8Array | undefined {
   if (algorithm !== 'mldsa44') return fromUtf8(text);
-  return cosignedMessage({ name: parseCheckpoint(text)?.origin ?? '', algorithm }, time, text);
+  const checkpoint = parseCheckpoint(text);
+  if (checkpoint === undefined || text !== encodeCheckpoint(checkpoint)) return undefined;
+  return cosignedMessage({ name: checkpoint.origin, algorithm }, time, text);
 }
 
 /** The signature as it is in the line of a note, from the key's signature over {@link checkpointMessage}. */
