@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto';
-import { isOfClient, JOB_PHASES, type JobPhase, type Outcome } from '../../src/job/job.ts';
+import { bytesEqual } from '../../src/base/bytes.ts';
+import { isOfClient, isReceived, JOB_PHASES, type JobPhase, type Outcome } from '../../src/job/job.ts';
 import { parseCheckpoint } from '../../src/log/checkpoint.ts';
 import { termAt } from '../../src/log/epochs.ts';
 import { parseNote } from '../../src/log/note.ts';
 import { meetsQuorum } from '../../src/log/quorum.ts';
 import { noteKeyId } from '../../src/log/verifierKey.ts';
 import { parseAuditReference } from '../../src/manifest/auditRecord.ts';
+import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import type { Sealer } from '../../src/seal/sealer.ts';
 import type { SealedBatch } from '../../src/store/store.ts';
-import type { WitnessModel } from './devices.ts';
-import { nameOf, ORIGIN, type StoreModel } from './storeModel.ts';
+import { signatureOf, tokenOf, type WitnessModel } from './devices.ts';
+import { ENVIRONMENT, nameOf, ORIGIN, type StoreModel } from './storeModel.ts';
 
 /** A job fails no earlier, in milliseconds of service time. */
 export const GIVE_UP_MS = 20_000;
@@ -81,14 +83,23 @@ export class Checker {
     );
     this.#hold((batches.at(-2)?.sealedAt ?? 0) <= batch.sealedAt, 'the time of the log went back');
     this.#hold(batch.sealedAt >= epoch.from && batch.sealedAt < end, 'a batch is of no epoch');
-    const ids = new Set(note?.signatures.map(({ keyId }) => Buffer.from(keyId).toString('hex')));
-    const signers = epoch.keys.filter((key) => ids.has(Buffer.from(noteKeyId(ORIGIN, key)).toString('hex')));
+    const text = Buffer.from(note?.text ?? '');
+    const signers = epoch.keys.filter((key) =>
+      note?.signatures.some(
+        ({ keyId, signature }) =>
+          bytesEqual(keyId, noteKeyId(ORIGIN, key)) && signatureOf(key, text).equals(signature),
+      ),
+    );
     this.#hold(meetsQuorum(epoch.quorum, signers), 'a batch was committed below its quorum');
-    const isStamped = epoch.timestamps === 'none' || batch.timestamp !== undefined;
-    this.#hold(isStamped, 'a batch has no time-stamp, and its epoch requires one');
+    const isStamped = epoch.timestamps === 'none' || batch.timestamp?.token === tokenOf(batch.checkpoint);
+    this.#hold(isStamped, 'a batch has no time-stamp of its own, and its epoch requires one');
     const witness = this.#witness;
     this.#hold(witness === undefined || witness.size === batch.treeSize, 'a batch was committed unwitnessed');
-    for (const { jobId } of batch.leaves) {
+    for (const { jobId, data } of batch.leaves) {
+      const job = jobs.get(jobId)?.job;
+      const isOwn =
+        job && isReceived(job) && bytesEqual(data, leafData(manifestOf(job, ENVIRONMENT, batch.sealedAt)));
+      this.#hold(isOwn === true, `the leaf of ${nameOf(jobId)} is not of its manifest`);
       const number = parseAuditReference(jobs.get(jobId)?.job.customerReference);
       if (number === undefined) continue;
       this.#hold(number === this.#records + 1, `audit record ${number} was sealed after ${this.#records}`);

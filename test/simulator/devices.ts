@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import { once } from 'node:events';
 import type { Partition } from '../../src/kms/partition.ts';
@@ -9,6 +10,16 @@ import type { Cosigners } from '../../src/seal/cosigners.ts';
 import type { Timestamping } from '../../src/seal/timestamping.ts';
 import { TimestampUnavailable } from '../../src/tsa/unavailable.ts';
 import type { End, World } from './world.ts';
+
+/** Stands for the signature of the key: as long as one of Ed25519, and of this key and message only. */
+export function signatureOf({ region }: Pick<LogKey, 'region'>, message: Uint8Array): Buffer {
+  return createHash('sha512').update(region).update(message).digest();
+}
+
+/** Stands for the token over a signed checkpoint. */
+export function tokenOf(note: string): string {
+  return createHash('sha256').update(note).digest('base64');
+}
 
 /** What the schedule takes away and gives back. */
 export class Device {
@@ -46,8 +57,6 @@ export class Device {
 export class PartitionModel extends Device {
   readonly key: LogKey & { partition: string };
   readonly sessions = 2;
-  /** The signature is not verified here: that a wrong one is refused is held by the tests of partitions. */
-  static readonly SIGNATURE = Buffer.alloc(64, 7);
   changes: EventEmitter | undefined;
 
   constructor(world: World, key: LogKey & { partition: string }) {
@@ -68,9 +77,9 @@ export class PartitionModel extends Device {
     this.changes = undefined;
   }
 
-  async sign(): Promise<Uint8Array | undefined> {
+  async sign(message: Uint8Array): Promise<Uint8Array | undefined> {
     const ends: End<Uint8Array | undefined>[] = [
-      ['signed', () => (this.isUp ? PartitionModel.SIGNATURE : undefined)],
+      ['signed', () => (this.isUp ? signatureOf(this.key, message) : undefined)],
       ['lost while signing', () => void this.set(false)],
     ];
     return this.world.begin(this.name, 'signature', ends);
@@ -96,11 +105,13 @@ export class AuthorityModel extends Device {
   open(): Pick<Timestamping, 'stamp' | 'sealed' | 'canStamp' | 'recovered'> {
     const unavailable = () => new TimestampUnavailable('authority_unreachable', 'no answer');
     return {
-      stamp: async (_note, _sealedAt, { epoch, end }, signal) => {
+      stamp: async (note, _sealedAt, { epoch, end }, signal) => {
         if (!this.isUp) throw unavailable();
         const stamp = () => {
           const genTime = this.#date();
-          return genTime >= epoch.from && genTime < end ? { token: '', certificates: [] } : undefined;
+          return genTime >= epoch.from && genTime < end
+            ? { token: tokenOf(note), certificates: [] }
+            : undefined;
         };
         const lose = () => {
           this.set(false);

@@ -93,6 +93,21 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'this.#events.returned(lost.flatMap(({ jobs }) => jobs));',
     instead: 'this.#events.returned(lost.slice(0, 1).flatMap(({ jobs }) => jobs));',
   },
+  'signs another checkpoint than it keeps': {
+    file: 'seal/pipeline.ts',
+    line: 'await signing.sign(term, draft.text, draft.sealedAt);',
+    instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), draft.sealedAt);",
+  },
+  'time-stamps something else': {
+    file: 'seal/pipeline.ts',
+    line: 'await timestamping.stamp(checkpoint.note,',
+    instead: 'await timestamping.stamp(draft.text,',
+  },
+  'gives a job the leaf of another': {
+    file: 'seal/draft.ts',
+    line: 'data: leafData(manifestOf(job, identity.environment, sealedAt)),',
+    instead: 'data: leafData(manifestOf(jobs[0] ?? job, identity.environment, sealedAt)),',
+  },
   'takes fewer signatures than the quorum': {
     file: 'kms/partitions.ts',
     line: 'if (!this.#suffice(signatures)) throw belowQuorum();',

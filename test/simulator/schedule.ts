@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { ServiceError } from '../../src/base/errors.ts';
 import { newJobId } from '../../src/job/id.ts';
-import { isOfClient, type Job, type Outcome } from '../../src/job/job.ts';
+import { type Content, isOfClient, type Job, type Outcome } from '../../src/job/job.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { makeContent, makeJob } from '../support/sealing.ts';
 import { Broken, Checker } from './checker.ts';
@@ -24,6 +25,12 @@ const KEYS = ['EU', 'US', 'AP'].map((region) => ({
     'base64',
   ),
 }));
+
+/** A document of its own for each job. */
+function contentOf(jobId: string): Content {
+  const digest = (name: string) => createHash(name).update(jobId).digest('hex');
+  return makeContent({ document: { sha256: digest('sha256'), sha512: digest('sha512'), bytes: 1000 } });
+}
 
 /**
  * The real sealer, pipeline, signing and audit feed between clients, a store, partitions, an authority and a witness that do what a list of
@@ -195,7 +202,8 @@ export class Schedule {
   async #create(daemon: Daemon, mode: Job['mode'], isFetched = false): Promise<void> {
     const { sealer } = daemon;
     const since = this.world.now;
-    const made = makeJob(newJobId(), { mode, since, acceptedAt: this.#date() });
+    const id = newJobId();
+    const made = makeJob(id, { mode, since, acceptedAt: this.#date(), content: contentOf(id) });
     const { content: _, ...fetched } = { ...made, source: 'url' as const };
     const job = isFetched ? fetched : made;
     this.world.note(`a client asks for ${nameOf(job.id)}, ${isFetched ? 'by URL' : mode}`);
@@ -267,7 +275,7 @@ export class Schedule {
     if (!isThere) this.#checker.mayFail(jobId);
     const error = new ServiceError('source_unreachable', 'no answer');
     daemon.sealer.hashing(jobId);
-    const done = isThere ? daemon.sealer.receive(jobId, makeContent()) : daemon.sealer.fail(jobId, error);
+    const done = isThere ? daemon.sealer.receive(jobId, contentOf(jobId)) : daemon.sealer.fail(jobId, error);
     done.catch((failure) => this.#refused(jobId, failure));
   }
 
