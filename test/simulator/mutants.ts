@@ -128,6 +128,21 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'const delayMs = nextDelayMs(this.#options, delivery.attempts + 1, retryAfterMs);',
     instead: 'const delayMs = nextDelayMs(this.#options, delivery.attempts + 2, retryAfterMs);',
   },
+  'repeats a message at once': {
+    file: 'webhook/deliver.ts',
+    line: 'const dueAt = Math.ceil(this.#now + delayMs);',
+    instead: 'const dueAt = Math.ceil(this.#now + 0 * delayMs);',
+  },
+  'does not wait as long as an endpoint asks': {
+    file: 'webhook/deliver.ts',
+    line: 'const retryAfterMs = parseRetryAfterMs(answer?.retryAfter, failure.at);',
+    instead: 'const retryAfterMs = 0 * (parseRetryAfterMs(answer?.retryAfter, failure.at) ?? 0);',
+  },
+  'goes on sending to a disabled endpoint': {
+    file: 'webhook/endpointQueue.ts',
+    line: 'if (this.endpoint.disabled !== undefined || free <= 0) return false;',
+    instead: 'if (free <= 0) return false;',
+  },
   'sends a message twice at a time': {
     file: 'webhook/deliver.ts',
     line: 'const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));',

@@ -12,8 +12,13 @@ const LIMITS = { inFlightMax: 8, perEndpointMax: 3 };
 const ENDPOINTS = 4;
 const CALM_STEPS_MAX = 2_000;
 
+/** How soon the deliverer must see what another process changed. */
+const SEEN_AFTER_MS = 1000;
+
 /** What became of the messages for one endpoint. */
 interface Receiver {
+  /** When each message can be repeated, by the waits and what the endpoint asked for. */
+  notBefore: Map<string, number>;
   /** Whether an answer was 2xx, by message. */
   taken: Map<string, boolean>;
   /** Messages under way, and those that this deliverer knows to be taken. */
@@ -46,7 +51,13 @@ export class OutboxSchedule {
       const id = `we_${String(n).padStart(32, '0')}`;
       const url = `https://${id}.example.com/`;
       this.#outbox.put({ id, clientId: id, url, events: ['job.completed'], secrets: [], createdAt: 0 });
-      this.#receivers.set(id, { taken: new Map(), open: new Set(), known: new Set(), bodies: new Map() });
+      this.#receivers.set(id, {
+        taken: new Map(),
+        notBefore: new Map(),
+        open: new Set(),
+        known: new Set(),
+        bodies: new Map(),
+      });
     }
     Poster.prototype.post = (url, headers, body) => this.#post(url, headers, body);
     Poster.prototype.close = () => this.#cutOff.abort(new NoAnswer('closed', 'closed'));
@@ -154,14 +165,20 @@ export class OutboxSchedule {
     if (receiver === undefined) throw new Error(`no endpoint ${endpointId}`);
     this.#attempted({ endpointId, webhookId }, receiver, Buffer.from(body).toString());
     receiver.open.add(webhookId);
-    const answer = (status: number, retryAfter?: string) => () => {
+    const attempts = (this.#deliveryOf({ endpointId, webhookId })?.attempts ?? 0) + 1;
+    const over = (retryAfterMs = 0) => {
       receiver.open.delete(webhookId);
+      const waitMs = Math.max(RETRY_DELAYS_MS[attempts - 1] ?? 0, retryAfterMs);
+      receiver.notBefore.set(webhookId, this.world.now + waitMs);
+    };
+    const answer = (status: number, retryAfter?: string) => () => {
+      over(Number(retryAfter ?? 0) * 1000);
       if (status === 200) receiver.known.add(webhookId);
       receiver.taken.set(webhookId, receiver.taken.get(webhookId) === true || status === 200);
       return { status, ...(retryAfter !== undefined && { retryAfter }) };
     };
     const noAnswer = (reason: 'timeout' | 'connection_reset') => () => {
-      receiver.open.delete(webhookId);
+      over();
       throw new NoAnswer(reason, reason);
     };
     const ends: End<Answer>[] = [
@@ -180,22 +197,28 @@ export class OutboxSchedule {
 
   #attempted(
     { endpointId, webhookId }: Pick<Delivery, 'endpointId' | 'webhookId'>,
-    { open, known, bodies }: Receiver,
+    { notBefore, open, known, bodies }: Receiver,
     body: string,
   ): void {
     const name = `message ${Number(webhookId.slice(4))}`;
     const inFlight = [...this.#receivers.values()].reduce((sum, one) => sum + one.open.size, 0);
-    const delivery = this.#outbox.pending.find(
-      (one) => one.endpointId === endpointId && one.webhookId === webhookId,
-    );
+    const delivery = this.#deliveryOf({ endpointId, webhookId });
+    const disabledAt = this.#outbox.endpoints.get(endpointId)?.disabled?.at ?? this.world.now;
     this.#hold(delivery !== undefined, `${name} was sent and does not wait to be sent`);
-    this.#hold((delivery?.at ?? 0) <= this.world.now, `${name} was sent before it was due`);
+    this.#hold((notBefore.get(webhookId) ?? 0) <= this.world.now, `${name} was repeated too soon`);
+    this.#hold(this.world.now - disabledAt <= SEEN_AFTER_MS, `${name} was sent to a disabled endpoint`);
     this.#hold(!open.has(webhookId), `${name} was sent while it was under way`);
     this.#hold(!known.has(webhookId), `${name} was sent again after it was taken`);
     this.#hold(inFlight < LIMITS.inFlightMax, 'more messages are under way than may be');
     this.#hold(open.size < LIMITS.perEndpointMax, 'an endpoint gets more messages at a time than it may');
     this.#hold((bodies.get(webhookId) ?? body) === body, `${name} was sent with two bodies`);
     bodies.set(webhookId, body);
+  }
+
+  #deliveryOf(wanted: Pick<Delivery, 'endpointId' | 'webhookId'>): Delivery | undefined {
+    return this.#outbox.pending.find(
+      ({ endpointId, webhookId }) => endpointId === wanted.endpointId && webhookId === wanted.webhookId,
+    );
   }
 
   #ended(): void {
@@ -231,7 +254,9 @@ export class OutboxSchedule {
 
   #forget(): void {
     this.#outbox.close();
-    for (const { open, known } of this.#receivers.values()) {
+    // An attempt whose end was not recorded is made again at once.
+    for (const { notBefore, open, known } of this.#receivers.values()) {
+      notBefore.clear();
       open.clear();
       known.clear();
     }
