@@ -135,7 +135,7 @@ export class Pipeline {
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const ahead = this.#flights.at(-1)?.landed;
     const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
-    this.#send(flight, this.#evidence(flight), ahead);
+    this.#send(flight, () => this.#evidence(flight), ahead);
   }
 
   /** Takes up the batch that was announced when the daemon ended: it is the first, and has its evidence. Throws BrokenInvariant. */
@@ -152,12 +152,17 @@ export class Pipeline {
     assert(isIt, 'the announced batch is not of its jobs');
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
-    this.#send(flight, Promise.resolve({ batch, signMs: 0, isAnnounced: true }), undefined);
+    this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
   }
 
-  #send(flight: Flight, evidence: Promise<Evidence | undefined>, ahead: Promise<void> | undefined): void {
+  /** It is under way before anything is asked for it, since it can be thrown away at once. */
+  #send(
+    flight: Flight,
+    collect: () => Promise<Evidence | undefined>,
+    ahead: Promise<void> | undefined,
+  ): void {
     this.#flights.push(flight);
-    flight.landed = this.#fly(flight, evidence, ahead).catch((error) => {
+    flight.landed = this.#fly(flight, collect(), ahead).catch((error) => {
       for (const one of this.#flights) one.abandoned = true;
       this.#flights = [];
       this.#events.broken(error);
@@ -173,21 +178,22 @@ export class Pipeline {
     const lap = stopwatch();
     if (evidence !== undefined) await ahead;
     if (flight.abandoned) return;
-    const isKept = evidence !== undefined && !this.#options.isForked?.();
-    if (!isKept || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
+    if (evidence === undefined || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
     this.#flights.shift();
     this.#events.landed();
   }
 
   /** Throws away a batch and all that were drafted on it. */
   #abandon(flight: Flight): void {
-    const lost = this.#flights.splice(this.#flights.indexOf(flight));
+    const index = this.#flights.indexOf(flight);
+    assert(index >= 0, 'a batch was thrown away that is not under way');
+    const lost = this.#flights.splice(index);
     for (const one of lost) one.abandoned = true;
     this.#events.returned(lost.flatMap(({ jobs }) => jobs));
     this.#events.landed();
   }
 
-  /** False if the epochs changed since the draft: then nothing is written, and the batch is drafted again. */
+  /** False if the epochs changed since the draft, or in a fork: then nothing is written, and the batch is drafted again. */
   async #commit(
     { draft, term, jobs, waitedMs }: Flight,
     evidence: Evidence,
@@ -198,6 +204,7 @@ export class Pipeline {
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
+    if (cosigners === undefined && this.#options.isForked?.()) return false;
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
     const leaves = draft.leaves.map((leaf, n) => {
       const { job, acceptance } = jobs[n] ?? {};
@@ -230,8 +237,8 @@ export class Pipeline {
 
   /**
    * Whether witnesses have cosigned the batch, where they must. From its announcement on it is the next batch of the log, whatever
-   * happens: a witness that has seen it would call any other a fork. False if it was not announced because the epochs changed, or if the
-   * daemon is being stopped.
+   * happens: a witness that has seen it would call any other a fork. False if it was not announced because the epochs changed or the log is
+   * forked, or if the daemon is being stopped.
    */
   async #isCosigned(
     { draft, term, jobs }: Pick<Flight, 'draft' | 'term' | 'jobs'>,
@@ -241,6 +248,7 @@ export class Pipeline {
     if (cosigners === undefined) return true;
     if (!isAnnounced) {
       await Promise.all(jobs.map((one) => this.#events.keep(one)));
+      if (this.#options.isForked?.()) return false;
       // If we stop before this, nobody has seen the batch, and its jobs wait.
       const jobIds = jobs.map(({ job }) => job.id);
       if (!(await store.log.announce({ ...batch, epochsRevision: term.revision, jobIds }))) return false;
