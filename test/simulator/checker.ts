@@ -29,6 +29,8 @@ export class Checker {
   readonly #phases = new Map<string, JobPhase>();
   /** From when an epoch is, and the number of the record that planned it. */
   readonly #plans: { from: number; record: number }[] = [];
+  /** Whether a witness has raised the fork alarm. */
+  isForked = false;
   #records = 0;
   #broken: Broken | undefined;
 
@@ -67,6 +69,11 @@ export class Checker {
 
   planned(from: number, record: number): void {
     this.#plans.push({ from, record });
+  }
+
+  /** A batch is about to become a part of the log. */
+  committing(): void {
+    this.#hold(!this.isForked, 'a batch was committed while the fork alarm was on');
   }
 
   /** A batch has become durable. */

@@ -30,6 +30,7 @@ export interface Surroundings {
   /** Where the log must be witnessed. */
   witness: WitnessModel | undefined;
   date(): number;
+  isForked(): boolean;
   /** Told of the epoch at the start, and of each that begins. */
   onBegin(epoch: Epoch): void;
   onFatal(error: unknown): void;
@@ -74,6 +75,7 @@ export async function openDaemon({ store, partitions, ...outside }: Surroundings
     signing,
     timestamping: outside.authority.open(),
     cosigners: outside.witness?.open(),
+    isForked: () => outside.isForked(),
     requireRecord: async () => undefined,
     queueJobsMax: 1000,
     batchJobsMax: 4,

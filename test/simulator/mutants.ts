@@ -19,8 +19,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'keeps what was drafted on a batch that was thrown away': {
     file: 'seal/pipeline.ts',
-    line: 'const lost = this.#flights.splice(this.#flights.indexOf(flight));',
-    instead: 'const lost = this.#flights.splice(this.#flights.indexOf(flight), 1);',
+    line: 'const lost = this.#flights.splice(index);',
+    instead: 'const lost = this.#flights.splice(index, 1);',
   },
   'commits a batch before the one that it was drafted on': {
     file: 'seal/pipeline.ts',
@@ -52,6 +52,22 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'seal/sealer.ts',
     line: 'if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);',
     instead: 'if (isInMemory) this.#settle(one, obstacle);',
+  },
+  'throws a batch away before it is under way': {
+    file: 'seal/pipeline.ts',
+    line: 'this.#flights.push(flight);\n    flight.landed = this.#fly(flight, collect(), ahead)',
+    instead:
+      'const coming = collect(); this.#flights.push(flight); flight.landed = this.#fly(flight, coming, ahead)',
+  },
+  'seals on in a fork': {
+    file: 'seal/pipeline.ts',
+    line: 'if (cosigners === undefined && this.#options.isForked?.()) return false;',
+    instead: '',
+  },
+  'shows its witnesses a batch after the fork alarm': {
+    file: 'seal/pipeline.ts',
+    line: 'if (this.#options.isForked?.()) return false;\n      // If',
+    instead: '// If',
   },
   'forgets the batch that a witness has seen': {
     file: 'seal/sealer.ts',

@@ -64,7 +64,10 @@ export class Schedule {
       timestamps: first % 5 < 3 ? 'required' : 'none',
       roots: [],
     };
-    this.#store = new StoreModel(this.world, epoch, (batch) => this.#checker.committed(batch));
+    this.#store = new StoreModel(this.world, epoch, {
+      committing: () => this.#checker.committing(),
+      committed: (batch) => this.#checker.committed(batch),
+    });
     this.#checker = new Checker(this.#store, this.#isWitnessed ? this.#witness : undefined);
     this.#record();
   }
@@ -73,7 +76,9 @@ export class Schedule {
   async run(steps: readonly number[]): Promise<void> {
     await this.#start();
     for (const step of steps) await this.#step(step % 1000, Math.floor(step / 1000));
-    if (this.#store.isLost) this.#crash(0);
+    // Only an administrator ends a fork alarm, with a restart.
+    if (this.#store.isLost || this.#checker.isForked) this.#crash(0);
+    this.#checker.isForked = false;
     this.world.note('from here on everything works');
     for (const device of this.#devices) device.set(true);
     // Neither the log nor its epochs go back, so a clock behind them is wrong.
@@ -161,6 +166,7 @@ export class Schedule {
       authority: this.#authority,
       witness: this.#isWitnessed ? this.#witness : undefined,
       date: this.#date,
+      isForked: () => this.#checker.isForked,
       onBegin: ({ from }) => {
         this.#begun = from;
       },
@@ -309,6 +315,11 @@ export class Schedule {
     const device = this.#devices[what];
     if (device !== undefined) {
       device.set(!device.isUp);
+      return;
+    }
+    if (what === 7) {
+      this.world.note('a witness raises the fork alarm');
+      this.#checker.isForked = true;
       return;
     }
     const seconds = (which % 2001) - 1000;

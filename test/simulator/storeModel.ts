@@ -20,6 +20,12 @@ import type { World } from './world.ts';
 export const ENVIRONMENT = 'test';
 export const ORIGIN = 'seal.example.com/test/2026';
 
+/** Told of each batch when it is about to be announced or, if it is not, committed, and when it has become durable. */
+interface CommitListener {
+  committing(): void;
+  committed(batch: SealedBatch): void;
+}
+
 /**
  * What the sealer, the signing and the audit feed use of a store, as its contract describes it, on a disk that survives every crash. Writes are
  * done in their order. A write whose outcome is unknown is the last one until the process has ended.
@@ -37,13 +43,12 @@ export class StoreModel {
   isLost = false;
   readonly #shelf = new TileShelf();
   readonly #world: World;
-  readonly #onCommit: (batch: SealedBatch) => void;
+  readonly #listener: CommitListener;
 
-  /** `onCommit` is told of each batch when it has become durable. */
-  constructor(world: World, epoch: Epoch, onCommit: (batch: SealedBatch) => void) {
+  constructor(world: World, epoch: Epoch, listener: CommitListener) {
     this.#world = world;
     this.epochs = { revision: 0, list: [epoch] };
-    this.#onCommit = onCommit;
+    this.#listener = listener;
   }
 
   /** The store as a process sees it that opens it now. */
@@ -79,10 +84,16 @@ export class StoreModel {
         ),
       },
       log: {
-        commit: (batch: SealedBatch) =>
-          this.#write(`batch of ${batch.leaves.length} at ${batch.firstLeaf}`, () => this.#commit(batch)),
-        announce: (batch: AnnouncedBatch) =>
-          this.#write(`announcement of a batch at ${batch.firstLeaf}`, () => this.#announce(batch)),
+        commit: (batch: SealedBatch) => {
+          if (this.announced === undefined) this.#listener.committing();
+          return this.#write(`batch of ${batch.leaves.length} at ${batch.firstLeaf}`, () =>
+            this.#commit(batch),
+          );
+        },
+        announce: (batch: AnnouncedBatch) => {
+          this.#listener.committing();
+          return this.#write(`announcement of a batch at ${batch.firstLeaf}`, () => this.#announce(batch));
+        },
         announced: read(() => this.announced),
         head: read(() => this.batches.at(-1)),
         tile: (level: number, index: number) => this.#shelf.read(level, index),
@@ -182,7 +193,7 @@ export class StoreModel {
     }
     this.#shelf.put(batch.tiles);
     this.batches.push(batch);
-    this.#onCommit(batch);
+    this.#listener.committed(batch);
     return true;
   }
 }
