@@ -39,7 +39,14 @@ export const CALLS: readonly FailingCall[] = [
   { call: 'ftruncate', effects: ['error=ENOSPC', 'error=EIO'], file: STORE, nthMax: 3 },
   // lmdb-js crashes where it cannot map the file; the daemon looks at the limit of its address space before it opens the store.
   { call: 'mmap', effects: ['error=ENOMEM', 'error=EAGAIN'], file: STORE, nthMax: 4, crashes: 'SIGSEGV' },
-  { call: 'openat', effects: ['error=EIO', 'error=EMFILE', 'error=EACCES'], file: STORE, nthMax: 4 },
+  // The fourth is that of lmdb for its meta pages: lmdb-js crashes where an environment cannot be opened.
+  {
+    call: 'openat',
+    effects: ['error=EIO', 'error=EMFILE', 'error=EACCES'],
+    file: STORE,
+    nthMax: 4,
+    crashes: 'SIGSEGV',
+  },
   { call: 'write', effects: DISK_ERRORS, file: LAST, nthMax: 3 },
   { call: 'fdatasync', effects: DISK_ERRORS, file: LAST, nthMax: 3 },
   { call: 'openat', effects: ['error=EIO', 'error=EMFILE', 'error=EROFS'], file: LAST, nthMax: 3 },
