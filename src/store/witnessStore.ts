@@ -19,10 +19,12 @@ export interface WitnessState {
 }
 
 export interface WitnessRecord {
-  /** Size of the newest tree of the log that the witness holds, as it said last; 0 until then. */
+  /** Size of the newest tree of the log that the witness has cosigned; 0 until then. */
   treeSize: number;
-  /** When it cosigned that tree, Unix time in seconds; absent where it only told the size. */
+  /** When it cosigned that tree, Unix time in seconds. */
   cosignedAt?: number;
+  /** The size that it holds, as somebody who carried its answer told since: the next proof begins there. It can be mistyped. */
+  toldSize?: number;
   /** It holds another history of the log than this store. */
   contradiction?: { detail: string /** Milliseconds since the Unix epoch. */; at: number };
 }

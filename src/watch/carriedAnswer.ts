@@ -5,7 +5,7 @@ import { parseSignatureLines } from '../log/note.ts';
 /** The answer of a witness, as somebody carried it. */
 export interface CarriedAnswer {
   answer: WitnessAnswer;
-  /** Whether it is a whole HTTP answer: only that can say that a witness refuses. */
+  /** Whether it is an HTTP answer that is provably whole: only that can say that a witness refuses. */
   isWhole: boolean;
 }
 
@@ -23,13 +23,13 @@ export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
     const { status, headers, body } = splitAnswer(text);
     if (status === undefined) return undefined;
     if (status >= 200) {
-      const length = headers.get('content-length');
-      const isWhole = length === undefined || parseCount(length) === Buffer.byteLength(body);
+      const isWhole = parseCount(headers.get('content-length') ?? '') === Buffer.byteLength(body);
       const lines = status === 200 ? signatureLines(body) : linesOf(body);
-      return {
-        answer: parseWitnessAnswer(status, headers.get('content-type') ?? '', joined(lines)),
-        isWhole,
-      };
+      const answer = parseWitnessAnswer(status, headers.get('content-type') ?? '', joined(lines));
+      // Witnesses that tell no size answer 409 without a body. Any other text is by another server.
+      const isForeign = status === 409 && answer.kind === 'contradiction' && lines.length > 0;
+      const foreign = { kind: 'fault', message: 'answered with status 409 and no size' } as const;
+      return { answer: isForeign ? foreign : answer, isWhole };
     }
     text = body;
   }
@@ -40,13 +40,13 @@ export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
   return lines && { answer: { kind: 'cosigned', lines }, isWhole: false };
 }
 
-/** What is before the first empty line, and what is after it. */
+/** What is before the first empty line, and what is after it: an answer that was cut off before that line has no length. */
 function splitAnswer(text: string) {
   const border = /\r?\n\r?\n/.exec(text);
   const [first = '', ...fields] = (border ? text.slice(0, border.index) : text).split(/\r?\n/);
   const [, digits] = /^HTTP\/[0-9.]{1,3} ([1-9][0-9]{2})(?: |$)/.exec(first) ?? [];
   const headers = new Map(
-    fields.map((field) => {
+    (border ? fields : []).map((field) => {
       const colon = field.indexOf(':');
       return [field.slice(0, Math.max(0, colon)).toLowerCase(), field.slice(colon + 1).trim()] as const;
     }),

@@ -17,6 +17,8 @@ export interface CarryingOptions {
   askOthers(): Promise<void>;
   /** Undefined where no key signed that a witness could know. */
   submissionOf(checkpoint: string, readTile: ReadTile): Submission | undefined;
+  /** Leaves of the newest tree that a witness can have seen. */
+  sizeNow(): Promise<number>;
   clock: Clock;
 }
 
@@ -44,6 +46,9 @@ export type CarriedOutcome = { witness: string } & (
   | { kind: 'contradiction'; detail: string }
 );
 
+/** An answer, and whether somebody has made sure of it. */
+type Confirmable = CarriedAnswer & { raisesAlarm: boolean };
+
 /** Has witnesses cosign that no network reaches: somebody carries requests to them, and their answers back (C2SP tlog-witness). */
 export class Carrying {
   readonly #options: CarryingOptions;
@@ -57,7 +62,7 @@ export class Carrying {
    * ServiceError.
    */
   async request(name: string | undefined, treeSize?: number): Promise<CarriedRequest> {
-    const { memory, log, askOthers } = this.#options;
+    const { memory } = this.#options;
     const known = this.#witnessOf(name);
     if (treeSize !== undefined) {
       const carried = memory.carried.find((one) => one.treeSize === treeSize);
@@ -68,15 +73,16 @@ export class Carrying {
         { parameter: 'tree_size' },
       );
     }
-    await askOthers();
-    const head = await log.head();
-    if (head === undefined) throw refusal('The log has no checkpoint yet: seal a document first.');
-    return this.#requestOf(known, head.checkpoint);
+    return this.#newest(known);
   }
 
-  /** Takes an answer. Throws ServiceError for one that says nothing that is certain; then nothing has changed. */
-  async accept(text: string, name: string | undefined): Promise<CarriedOutcome> {
-    const carried = readCarriedAnswer(text);
+  /**
+   * Takes an answer. `raisesAlarm`: somebody has made sure that a refusal is the answer of this witness to the unchanged request. Throws
+   * ServiceError for an answer that says nothing that is certain; then nothing has changed.
+   */
+  async accept(text: string, name: string | undefined, raisesAlarm = false): Promise<CarriedOutcome> {
+    const read = readCarriedAnswer(text);
+    const carried = read && { ...read, raisesAlarm };
     if (carried === undefined)
       throw refusal(
         'This is no answer of a witness: neither signature lines, nor a number alone, nor a whole HTTP answer as curl --include writes it. If the witness wrote an error message, repeat its request with curl --include.',
@@ -108,28 +114,42 @@ export class Carrying {
     }
   }
 
-  async #requestOf(known: KnownWitness, text: string): Promise<CarriedRequest> {
+  async #newest(known: KnownWitness, toldSize?: number): Promise<CarriedRequest> {
+    const { log, askOthers } = this.#options;
+    await askOthers();
+    const head = await log.head();
+    if (head === undefined) throw refusal('The log has no checkpoint yet: seal a document first.');
+    return this.#requestOf(known, head.checkpoint, toldSize);
+  }
+
+  /** Keeps what was told once there is a request that begins there. */
+  async #requestOf(
+    known: KnownWitness,
+    text: string,
+    toldSize: number | undefined = known.record.toldSize,
+  ): Promise<CarriedRequest> {
     const { memory, log, submissionOf } = this.#options;
-    const { witness, record } = known;
+    const { label } = known.witness;
     const submission = submissionOf(text, (level, index) => log.tile(level, index));
     if (submission === undefined)
       throw refusal(
         'No Ed25519 key signed the checkpoint: witnesses accept no other; plan an epoch with one.',
       );
     const { treeSize } = submission.checkpoint;
-    assertNoContradiction(known);
-    if (record.treeSize > treeSize)
-      throw refusal(
-        `${witness.label} holds a tree of ${record.treeSize} leaves already, and cosigns none of ${treeSize}.`,
-      );
-    const body = await requestBody(submission, record.treeSize);
+    const oldSize = toldSize ?? known.record.treeSize;
+    if (oldSize > treeSize)
+      throw refusal(`${label} holds a tree of ${oldSize} leaves already, and cosigns none of ${treeSize}.`);
+    const body = await requestBody(submission, oldSize);
     if (body === undefined)
       throw refusal(
         'The tiles of the log do not give its checkpoint: run pdfseal check, which says what to do.',
       );
+    // The fork alarm may have been raised since the request began.
+    assertNoContradiction(known);
+    if (toldSize !== undefined) known.record = { ...known.record, toldSize };
     memory.carry({ treeSize, checkpoint: text });
     await memory.keep();
-    return { witness: witness.label, oldSize: record.treeSize, treeSize, body };
+    return { witness: label, oldSize, treeSize, body };
   }
 
   async #cosigned(known: KnownWitness, lines: NoteSignature[]): Promise<CarriedOutcome> {
@@ -151,7 +171,7 @@ export class Carrying {
       throw refusal(
         `This is an old answer, for the tree of ${treeSize} leaves: ${label} holds ${record.treeSize} leaves by now.`,
       );
-    known.record = { ...record, treeSize, cosignedAt: Math.max(time, cosignedAt(record, treeSize)) };
+    memory.acknowledge(known, treeSize, Math.max(time, cosignedAt(record, treeSize)));
     memory.publish(memory.gather(found.text, treeSize, found.line));
     await memory.keep();
     const isWitnessed = memory.witnessed?.treeSize === treeSize;
@@ -159,44 +179,53 @@ export class Carrying {
   }
 
   /** Repeats the request from the size that the witness holds. Only a size that is older than what it cosigned changes nothing. */
-  async #otherSize(known: KnownWitness, heldSize: number, carried: CarriedAnswer): Promise<CarriedOutcome> {
-    const { memory, log, submissionOf } = this.#options;
+  async #otherSize(known: KnownWitness, heldSize: number, carried: Confirmable): Promise<CarriedOutcome> {
+    const { memory, sizeNow } = this.#options;
     const { label } = known.witness;
-    const text = (await log.head())?.checkpoint;
-    const submission = text === undefined ? undefined : submissionOf(text, async () => undefined);
-    const leaves = (await submission?.sizeNow()) ?? 0;
+    const leaves = await sizeNow();
     if (heldSize > leaves)
       return this.#contradiction(
         known,
         carried,
         `it holds a tree of ${heldSize} leaves, and the log has ${leaves}`,
       );
-    const { treeSize: knownSize, cosignedAt } = known.record;
-    if (heldSize < knownSize && cosignedAt !== undefined)
+    const { treeSize, toldSize = treeSize } = known.record;
+    if (heldSize < treeSize)
       throw refusal(
-        `${label} says that it holds ${heldSize} leaves, but it cosigned ${knownSize}: this is an old answer, or ${label} has lost its memory. Carry a new request; if the answer is the same, ask the operator of ${label}.`,
+        `${label} says that it holds ${heldSize} leaves, but it cosigned ${treeSize}: this is an old answer, or ${label} has lost its memory. Carry a new request; if the answer is the same, ask the operator of ${label}.`,
       );
-    // A size that was only told can have been mistyped, or be of an older answer.
-    const isNews = heldSize !== knownSize;
-    if (isNews) known.record = { treeSize: heldSize };
-    const newest = memory.carried.find(({ treeSize }) => treeSize >= heldSize);
-    const request = newest ? await this.#requestOf(known, newest.checkpoint) : await this.request(label);
+    const isNews = heldSize !== toldSize;
+    if (!isNews && carried.raisesAlarm)
+      return this.#contradiction(
+        known,
+        carried,
+        `it also holds a tree of ${heldSize} leaves, but with another root`,
+      );
+    const newest = memory.carried.find((one) => one.treeSize >= heldSize);
+    const request = newest
+      ? await this.#requestOf(known, newest.checkpoint, heldSize)
+      : await this.#newest(known, heldSize);
     return { kind: 'other_size', witness: label, heldSize, isNews, request };
   }
 
-  /** Stops all sealing, so half an answer, and a number that somebody typed, are not enough. */
+  /**
+   * Stops all sealing, and nothing signs it: a request that was damaged on its way, and the answer to another one, look the same. So it
+   * takes a whole answer, and somebody who has made sure.
+   */
   async #contradiction(
     known: KnownWitness,
-    { isWhole }: CarriedAnswer,
+    { isWhole, raisesAlarm }: Confirmable,
     detail: string,
   ): Promise<CarriedOutcome> {
     const { memory, clock } = this.#options;
     const { label } = known.witness;
-    if (memory.carried.length === 0)
-      throw refusal(`No request to ${label} waits for an answer, so it cannot have refused one.`);
     if (!isWhole)
       throw refusal(
-        `${label} contradicts the log, if this is its whole answer: ${detail}. To make sure, carry a new request, have it sent with curl --include, and accept the whole answer: that raises the fork alarm, and nothing more is sealed.`,
+        `${label} contradicts the log, if this is its whole answer: ${detail}. Nothing has changed. To make sure, carry a new request, have it sent to ${label} itself with curl --include, and accept the whole answer, with its Content-Length.`,
+      );
+    if (!raisesAlarm)
+      throw refusal(
+        `${label} contradicts the log, if this is its answer to an unchanged request: ${detail}. Nothing has changed. Make sure that the answer is from ${label}, and is for this log; compare the checksums of the request here and there. Then carry a new request. If the answer to it is the same, accept that answer with --raise-fork-alarm (raise_fork_alarm=true): nothing more is sealed from then on.`,
       );
     memory.contradict(known, detail, clock());
     await memory.keep();
@@ -210,7 +239,7 @@ export class Carrying {
       return `This is no signature of ${label}, whose key has the name ${name}: it is by ${signers}, or by another key of that name.`;
     }
     const { carried } = this.#options.memory;
-    if (carried.length === 0) return `No request to ${label} waits for an answer.`;
+    if (carried.length === 0) return `No request waits for an answer, so ${label} cannot have cosigned one.`;
     return `This is no valid cosignature by ${label} of a checkpoint that it was asked to cosign, of ${this.#sizes()} leaves: it was changed on its way, or is for another request. Carry a new request.`;
   }
 

@@ -49,9 +49,13 @@ export class WitnessMemory {
       if (one.record.contradiction !== undefined) this.#alarm(one, one.record.contradiction.detail);
   }
 
-  /** What was known of witnesses that the policy does not name is forgotten with the next write. */
+  /** Forgets, durably, what was known of witnesses that the policy does not name: this ends their fork alarm. */
   static async open(options: WitnessMemoryOptions): Promise<WitnessMemory> {
-    return new WitnessMemory(options, await options.store.witnessing.get());
+    const known = await options.store.witnessing.get();
+    const memory = new WitnessMemory(options, known);
+    const named = new Set(memory.witnesses.map(({ vkey }) => vkey));
+    if (Object.keys(known.witnesses).some((vkey) => !named.has(vkey))) await memory.keep();
+    return memory;
   }
 
   /** Whether a witness of the policy holds another history of the log. */
@@ -100,6 +104,12 @@ export class WitnessMemory {
     if (treeSize >= (this.#cosigned?.treeSize ?? 0)) this.#cosigned = cosigned;
     if (isMet && treeSize >= (this.#witnessed?.treeSize ?? 0)) this.#witnessed = cosigned;
     this.#carried = this.#carried.map((one) => (one.treeSize === treeSize ? cosigned : one));
+  }
+
+  /** The witness has cosigned that tree, at that Unix time in seconds. A fork alarm that was raised in the meantime stays on. */
+  acknowledge(known: KnownWitness, treeSize: number, cosignedAt: number): void {
+    const { contradiction } = known.record;
+    known.record = { treeSize, cosignedAt, ...(contradiction && { contradiction }) };
   }
 
   /** The witness holds another history of the log. `at`: milliseconds since the Unix epoch. */

@@ -94,6 +94,7 @@ export class Witnessing implements Cosigners {
       log: options.store.log,
       askOthers: () => Promise.race([this.#showAndAsk(), sleep(OTHERS_MS_MAX, undefined, { ref: false })]),
       submissionOf: (text, readTile) => this.#submission(text, readTile),
+      sizeNow: () => this.#sizeNow(),
       clock: options.clock,
     });
   }
@@ -252,17 +253,21 @@ export class Witnessing implements Cosigners {
 
   /** Undefined where no key signed that a witness could know. */
   #submission(text: string, readTile: ReadTile): Submission | undefined {
-    const { store, policy } = this.#options;
+    const { policy } = this.#options;
     const note = parseNote(text);
     const checkpoint = note && parseCheckpoint(note.text);
     if (note === undefined || checkpoint === undefined) return undefined;
     const signatures = linesFor(policy, checkpoint, note, this.#options.keys());
     if (signatures.length === 0) return undefined;
-    const sizeNow = async () => {
-      const [head, announced] = [await store.log.head(), await store.log.announced()];
-      return announced?.treeSize ?? head?.treeSize ?? 0;
-    };
+    const sizeNow = () => this.#sizeNow();
     return { note: { text: note.text, signatures }, checkpoint, readTile, sizeNow };
+  }
+
+  /** Leaves of the newest tree that a witness can have seen. */
+  async #sizeNow(): Promise<number> {
+    const { log } = this.#options.store;
+    const [head, announced] = [await log.head(), await log.announced()];
+    return Math.max(announced?.treeSize ?? 0, head?.treeSize ?? 0);
   }
 
   async #ask(member: Member, shown: Shown): Promise<void> {
@@ -275,8 +280,7 @@ export class Witnessing implements Cosigners {
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
       case 'cosigned':
-        // The fork alarm that somebody raised by hand in the meantime stays on.
-        known.record = { ...known.record, treeSize: shown.checkpoint.treeSize, cosignedAt: found.time };
+        this.#memory.acknowledge(known, shown.checkpoint.treeSize, found.time);
         this.#clear(member);
         this.#take(shown, found.line);
         break;

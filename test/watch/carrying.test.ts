@@ -10,11 +10,19 @@ import { until } from '../support/until.ts';
 import { misbehave, TestWitness } from '../support/witness.ts';
 import { openOn, TestLog } from './testLog.ts';
 
+const SIZE_TYPE = 'text/x.tlog.size';
+
+/** A whole HTTP answer, as most servers write a short one. */
+function answerOf(status: number, body = '', type = 'text/plain'): string {
+  const headers = `Content-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  return `HTTP/1.1 ${status} Whatever\r\n${headers}\r\n${body}`;
+}
+
 /** What curl --include writes when it sends that to the witness. */
 async function post(witness: TestWitness, body: string): Promise<string> {
   const response = await fetch(`${witness.url}add-checkpoint`, { method: 'POST', body });
-  const headers = Array.from(response.headers, ([name, value]) => `${name}: ${value}\r\n`).join('');
-  return `HTTP/1.1 ${response.status} ${response.statusText}\r\n${headers}\r\n${await response.text()}`;
+  const text = await response.text();
+  return answerOf(response.status, text, response.headers.get('content-type') ?? '');
 }
 
 const bodyOf = (answer: string) => answer.slice(answer.indexOf('\r\n\r\n') + 4);
@@ -187,21 +195,38 @@ t.test('what a scanner types, and what it may not', async (t) => {
     );
 });
 
-t.test('only a whole answer raises the fork alarm', async (t) => {
+t.test('only a whole answer raises the fork alarm, and only where somebody has made sure', async (t) => {
   const { a, carrying, log, witnessing, lines } = await vault(t, 5);
-  const typed = async (answer: string, message: RegExp) => {
+  const typed = async (answer: string, message: RegExp, isSure = [false, true]) => {
     const puts = log.puts;
-    await t.rejects(carrying.accept(answer, 'a'), refused(message));
+    for (const raisesAlarm of isSure)
+      await t.rejects(carrying.accept(answer, 'a', raisesAlarm), refused(message), answer);
     t.equal(log.puts, puts);
     t.notOk(witnessing.isForked);
   };
-  await typed('HTTP/1.1 422 Unprocessable Content\r\n\r\nno\n', /No request to a waits for an answer/);
   const { body } = await carrying.request('a');
   await typed(
     '6\n',
     /^a contradicts the log, if this is its whole answer: it holds a tree of 6 leaves, and the log has 5/,
   );
-  const size = 'HTTP/1.1 409 Conflict\r\nContent-Type: text/x.tlog.size\r\n';
+  const conflict = 'HTTP/1.1 409 Conflict';
+  const size = `${conflict}\r\nContent-Type: ${SIZE_TYPE}\r\n`;
+  for (const cut of [
+    conflict,
+    `${conflict}\r\nContent-Length: 0\r\nContent-Type: text/x.tlog.si`,
+    `${conflict}\r\nContent-Length: 0\r\n`,
+    `${size}Transfer-Encoding: chunked\r\n\r\n`,
+    `${size}\r\n6\n`,
+    'HTTP/1.1 422 Unprocessable Content\r\n\r\nno\n',
+    'HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: application/json\r\n\r\n{"detail":[]}',
+  ])
+    await typed(cut, /if this is its whole answer: .*with its Content-Length/);
+  for (const foreign of [
+    answerOf(409, '<html>Conflict</html>', 'text/html'),
+    answerOf(409, '-1\n', SIZE_TYPE),
+    answerOf(409, '9007199254740992\n', SIZE_TYPE),
+  ])
+    await typed(foreign, /a answered with status 409 and no size: ask its operator/);
   await typed(`${size}Content-Length: 2\r\n\r\n`, /if this is its whole answer/);
   await typed(`${size}Content-Length: 3\r\n\r\n6\n`, /if this is its whole answer/);
   for (const [status, message] of [
@@ -213,7 +238,11 @@ t.test('only a whole answer raises the fork alarm', async (t) => {
   ] as const)
     await typed(`HTTP/1.1 ${status} X\r\n\r\nno\n`, message);
   a.misbehaving = misbehave(422, 'the proof is wrong\n');
-  t.match(await carrying.accept(await post(a, body), 'a'), {
+  const whole = await post(a, body);
+  await typed(whole, /if this is its answer to an unchanged request: it refuses .* --raise-fork-alarm/, [
+    false,
+  ]);
+  t.match(await carrying.accept(whole, 'a', true), {
     kind: 'contradiction',
     witness: 'a',
     detail: /^it refuses a tree/,
@@ -243,9 +272,115 @@ for (const [what, answer] of [
     const { a, carrying, witnessing } = await vault(t, 5);
     const { body } = await carrying.request('a');
     a.misbehaving = answer;
-    t.match(await carrying.accept(await post(a, body), 'a'), { kind: 'contradiction' });
+    const whole = await post(a, body);
+    await t.rejects(carrying.accept(whole, 'a'), refused(/--raise-fork-alarm/));
+    t.notOk(witnessing.isForked);
+    t.match(await carrying.accept(whole, 'a', true), { kind: 'contradiction' });
     t.ok(witnessing.isForked);
   });
+
+t.test('the fork alarm: another tree of the same size', async (t) => {
+  const { a, carrying, witnessing } = await vault(t, 5);
+  await carrying.accept(await post(a, (await carrying.request('a')).body), 'a');
+  const { body, oldSize, treeSize } = await carrying.request('a');
+  t.strictSame([oldSize, treeSize], [5, 5]);
+  a.misbehaving = misbehave(409, '5\n', SIZE_TYPE);
+  const whole = await post(a, body);
+  t.match(await carrying.accept(whole, 'a'), { kind: 'other_size', isNews: false });
+  await t.rejects(carrying.accept('5', 'a', true), refused(/if this is its whole answer/));
+  t.notOk(witnessing.isForked);
+  t.match(await carrying.accept(whole, 'a', true), {
+    kind: 'contradiction',
+    detail: 'it also holds a tree of 5 leaves, but with another root',
+  });
+  t.ok(witnessing.isForked);
+});
+
+t.test('honest answers that look like a fork change nothing', async (t) => {
+  const [x, y] = [await vault(t, 300), await vault(t, 5)];
+  const later = refused(/Nothing has changed\. Make sure that the answer is from a, and is for this log/);
+  await post(x.a, (await x.carrying.request('a')).body);
+  x.log.grow(10);
+  const forX = await post(x.a, (await x.carrying.request('a')).body);
+  await y.carrying.request('a');
+  await t.rejects(y.carrying.accept(forX, 'a'), later, 'the answer to another log');
+
+  await y.carrying.accept(await post(y.a, (await y.carrying.request('a')).body), 'a');
+  y.log.grow(20);
+  const lines = (await y.carrying.request('a')).body.split('\n');
+  lines.splice(1, 1);
+  const puts = y.log.puts;
+  await t.rejects(
+    y.carrying.accept(await post(y.a, lines.join('\n')), 'a'),
+    later,
+    'a lost line of the proof',
+  );
+  t.equal(y.log.puts, puts);
+  t.notOk(y.witnessing.isForked);
+});
+
+t.test('the size of the log does not depend on who signed its newest checkpoint', async (t) => {
+  const { a, log, carrying, witnessing } = await vault(t, 5);
+  await post(a, (await carrying.request('a')).body);
+  log.grow(2);
+  const told = await post(a, (await carrying.request('a')).body);
+  log.signers = log.keys.slice(1, 2);
+  log.grow(3);
+  t.match(await carrying.accept(told, 'a', true), {
+    kind: 'other_size',
+    heldSize: 5,
+    request: { oldSize: 5, treeSize: 7 },
+  });
+  t.match(await carrying.accept('6', 'a'), { request: { oldSize: 6, treeSize: 7 } });
+  const before = JSON.stringify(log.known);
+  await t.rejects(carrying.accept('9', 'a'), refused(/No Ed25519 key signed/));
+  t.equal(JSON.stringify(log.known), before, 'what cannot be requested is not remembered');
+  t.match(await carrying.request('a', 7), { oldSize: 6 });
+  log.announced = { ...(log.head as NonNullable<typeof log.head>), treeSize: 12 };
+  await t.rejects(carrying.accept(answerOf(409, '11\n', SIZE_TYPE), 'a', true), refused(/No Ed25519/));
+  t.notOk(witnessing.isForked, 'a witness on the network may have seen what is announced');
+});
+
+t.test('a mistyped size discards nothing', async (t) => {
+  const { a, log, carrying } = await vault(t, 100);
+  await carrying.accept(await post(a, (await carrying.request('a')).body), 'a');
+  log.grow(50);
+  const good = await post(a, (await carrying.request('a')).body);
+  log.grow(50);
+  const old = refused(/says that it holds 3 leaves, but it cosigned 100: this is an old answer/);
+  await t.rejects(carrying.accept('3', 'a'), old);
+  t.match(await carrying.accept('180', 'a'), { request: { oldSize: 180, treeSize: 200 } });
+  await t.rejects(carrying.accept('3', 'a'), old);
+  t.match(await carrying.accept(good, 'a'), { kind: 'cosigned', treeSize: 150, isWitnessed: true });
+  t.match(await carrying.request('a'), { oldSize: 150, treeSize: 200 });
+});
+
+t.test('nothing that is under way ends the fork alarm', async (t) => {
+  const { log, carrying, witnessing } = await vault(t, 5);
+  await carrying.request('a');
+  const size = carrying.accept('4', 'a');
+  const asked = carrying.request('a');
+  t.match(await carrying.accept(answerOf(422), 'a', true), { kind: 'contradiction' });
+  await t.rejects(size, refused(/holds another history/));
+  await t.rejects(asked, refused(/holds another history/));
+  t.ok(witnessing.isForked);
+  t.match(Object.values(log.known.witnesses), [{ contradiction: { at: Number } }]);
+});
+
+t.test('a witness that left the policy is forgotten, and so is its alarm', async (t) => {
+  const { a, log, carrying, witnessing, reopen } = await vault(t, 5);
+  await carrying.request('a');
+  await carrying.accept(answerOf(422), 'a', true);
+  await witnessing.close();
+  await t.rejects((await reopen()).request('a'), refused(/holds another history/));
+  const without = await openOn(t, log, 'quorum none\n');
+  await without.witnessing.close();
+  t.strictSame(log.known.witnesses, {});
+  const puts = log.puts;
+  const again = await openOn(t, log, `${a.line('a', '')}quorum a\n`);
+  t.notOk(again.witnessing.isForked);
+  t.equal(log.puts, puts, 'nothing is written where nothing is to be forgotten');
+});
 
 t.test('a quorum over several witnesses cosigns one checkpoint', async (t) => {
   const log = new TestLog();
