@@ -29,7 +29,7 @@ export const carriedOutcomeSchema = z.object({
     .boolean()
     .exactOptional()
     .describe(
-      'False if the size was known. If this is the answer to the newest request, the witness then holds another tree of that size.',
+      'False if the size was known. If this is the answer to the newest request, the witness then holds another tree of that size: repeat the answer with `raise_fork_alarm=true`.',
     ),
   next: carriedRequestSchema.exactOptional().describe('What to carry now.'),
   detail: z.string().exactOptional().describe('Of a contradiction. The fork alarm is on.'),

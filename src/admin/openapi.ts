@@ -116,16 +116,26 @@ const OPERATIONS = {
         .describe('Repeat the request for the checkpoint of that size, which another witness was given.'),
     }),
     answers: { 200: json('WitnessRequest', 'The request.') },
-    failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES],
+    failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'storage_full'],
   },
   acceptCosignature: {
     method: 'post',
     path: '/witness/answer',
     summary: 'Take the answer of a witness that was carried here',
     access: 'admin',
-    parameters: queryParameters(WITNESS),
+    description:
+      'Without `raise_fork_alarm=true`, the answer that the witness holds another history of the log is refused, and changes nothing: nothing signs such an answer.',
+    parameters: queryParameters({
+      ...WITNESS,
+      raise_fork_alarm: z
+        .boolean()
+        .exactOptional()
+        .describe(
+          'You have made sure that this is the answer of the witness to the unchanged request: if it is a contradiction, raise the fork alarm. Default: false.',
+        ),
+    }),
     requestBody: { required: true, content: { 'text/plain': { schema: { type: 'string' } } } },
-    answers: { 200: json('WitnessOutcome', 'What the answer says. A contradiction raises the fork alarm.') },
+    answers: { 200: json('WitnessOutcome', 'What the answer says.') },
     failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'body_timeout', 'body_too_large', 'storage_full'],
   },
   ...aboutItself('/v1/errors'),

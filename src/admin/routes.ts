@@ -18,8 +18,9 @@ import {
   type RequestState,
 } from '../http/requestContext.ts';
 import { parseCount } from '../log/checkpoint.ts';
-import type { Actor } from '../manifest/auditRecord.ts';
+import type { ActObject, Actor } from '../manifest/auditRecord.ts';
 import { isLoopback } from '../net/address.ts';
+import { onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
@@ -38,7 +39,7 @@ export interface AdminParts {
   drills: Drills;
   /** Undefined where the configuration names no policy of witnesses. */
   carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
-  /** Records whose answer of a witness was taken. */
+  /** Records who requested a cosignature, and who handed in an answer. */
   trail: Pick<TrailStore, 'append'>;
   auth: AuthOptions;
   /** Whether every user of the machine can connect, as on an address; a socket admits only the users who can open it. */
@@ -109,15 +110,30 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const treeSize = size === undefined ? undefined : parseCount(size);
     if (size !== undefined && treeSize === undefined)
       throw invalid('tree_size', 'tree_size must be a number of leaves.');
-    answer(ctx, 200, presentRequest(await carryingOf(parts).request(witness, treeSize)));
+    const carrying = carryingOf(parts);
+    const object = carriedObject(witness, treeSize === undefined ? {} : { tree_size: treeSize });
+    const found = await onRecord(
+      trail,
+      { act: 'witness.request', actor: actorOf(ctx), object, outcome: 'done' },
+      async () => presentRequest(await carrying.request(witness, treeSize)),
+      ({ witness, tree_size }) => ({ witness, tree_size }),
+    );
+    answer(ctx, 200, found);
   });
   router.post('/witness/answer', mayChange, async (ctx) => {
-    const { witness } = queryOf(ctx, ['witness']);
+    const { witness, raise_fork_alarm: raise } = queryOf(ctx, ['witness', 'raise_fork_alarm']);
+    const raisesAlarm = booleanOf('raise_fork_alarm', raise);
     const text = (await readWhole(ctx, WITNESS_ANSWER)).toString();
-    const found = presentOutcome(await carryingOf(parts).accept(text, witness));
-    const { witness: name, outcome: said, tree_size: size } = found;
-    const object = { witness: name, answer: said, ...(size !== undefined && { tree_size: size }) };
-    await trail.append({ act: 'witness.accept', actor: actorOf(ctx), object, outcome: 'done' });
+    const carrying = carryingOf(parts);
+    const object = carriedObject(witness, { raise_fork_alarm: raisesAlarm });
+    const found = await onRecord(
+      trail,
+      { act: 'witness.accept', actor: actorOf(ctx), object, outcome: 'done' },
+      async () => presentOutcome(await carrying.accept(text, witness, raisesAlarm)),
+      ({ witness, outcome, tree_size: size }) => {
+        return { witness, answer: outcome, ...(size !== undefined && { tree_size: size }) };
+      },
+    );
     answer(ctx, 200, found);
   });
   router.get('/openapi.json', (ctx) => {
@@ -177,15 +193,22 @@ function actorOf({ state: { caller }, req }: RequestContext): Actor {
 
 function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolean } {
   const query = queryOf(ctx, ['for', 'below_quorum']);
-  const { for: duration, below_quorum: belowQuorum = 'false' } = query;
+  const { for: duration, below_quorum: belowQuorum } = query;
   const forMs = duration === undefined ? OUT_MS : parseDurationMs(duration);
   if (forMs === undefined || forMs < 1 || forMs > OUT_MS_MAX) {
     throw invalid('for', 'for must be a duration of at most 1h, such as 30s.');
   }
-  if (belowQuorum !== 'true' && belowQuorum !== 'false') {
-    throw invalid('below_quorum', 'below_quorum must be true or false.');
-  }
-  return { forMs, belowQuorum: belowQuorum === 'true' };
+  return { forMs, belowQuorum: booleanOf('below_quorum', belowQuorum) };
+}
+
+function booleanOf(parameter: string, value = 'false'): boolean {
+  if (value === 'true' || value === 'false') return value === 'true';
+  throw invalid(parameter, `${parameter} must be true or false.`);
+}
+
+/** Of an audit record. Anything can be given as the name of a witness. */
+function carriedObject(witness: string | undefined, more: ActObject): ActObject {
+  return { ...(witness !== undefined && { witness: witness.slice(0, 80) }), ...more };
 }
 
 function invalid(parameter: string, message: string): ServiceError {

@@ -38,6 +38,7 @@ export const ACTS = [
   'restore',
   'rollback.accept',
   'witness.accept',
+  'witness.request',
   'index.repair',
   'trust.export',
 ] as const;

@@ -102,7 +102,7 @@ t.test(
             editWitnessing({ identity }, ({ witnessed }) => ({
               cosigned: { treeSize: 3, checkpoint: witnessed?.checkpoint.replace('\n3\n', '\n4\n') ?? '' },
             })),
-          /^the checkpoint 3 that witnesses cosigned is not in the log/,
+          /^the checkpoint 3 that witnesses cosigned or were asked to cosign is not in the log/,
         ],
         [
           'what witnesses said',

@@ -95,7 +95,8 @@ t.test('two machines without a network between them', async (t) => {
     const curl = ['curl', '-s', ...flags, '--data-binary', '@request', '-o', 'answer'];
     vault.run(stick, ...curl, 'http://127.0.0.1:8410/add-checkpoint');
   };
-  const accept = (answer = onStick('answer')) => pdfseal(['witness', 'accept'], answer);
+  const accept = (answer = onStick('answer'), ...more: string[]) =>
+    pdfseal(['witness', 'accept', ...more], answer);
   const sizeOf = (checkpoint: string) => Number(checkpoint.split('\n')[1]);
   const bringRequest = (text: string) => writeFileSync(join(stick, 'request'), text);
   const newSizeOf = (body: string) => sizeOf(body.slice(body.indexOf('\n\n') + 2));
@@ -165,10 +166,11 @@ t.test('two machines without a network between them', async (t) => {
     const key = createPublicKey({ key: jwk, format: 'jwk' });
     const message = `cosignature/v1\ntime ${signature.readBigUInt64BE(4)}\n${text}`;
     t.ok(verify(null, Buffer.from(message), key, signature.subarray(12)));
-    t.match(await pdfseal(['audit', 'list', '--act', 'witness.accept']), {
-      status: 0,
-      stdout: /witness\.accept/,
-    });
+    for (const act of ['witness.request', 'witness.accept']) {
+      const { stdout } = await pdfseal(['audit', 'list', '--json', '--act', act]);
+      t.match(stdout, /"outcome":"begun"/, act);
+      t.match(stdout, new RegExp(`"tree_size":${size}[^\n]*"outcome":"done"`), act);
+    }
   });
 
   await t.test('second round: an answer was lost, and the witness says what it holds', async (t) => {
@@ -264,7 +266,9 @@ t.test('two machines without a network between them', async (t) => {
     t.match(await accept(), { status: 1, stderr: /repeat its request with curl --include/ });
     atVault('-i');
     t.match(onStick('answer'), /^HTTP\/1\.1 422 /);
-    t.match(await accept(), {
+    t.match(await accept(), { status: 1, stderr: /Nothing has changed\. .* --raise-fork-alarm/ });
+    t.notOk(daemon.log.some(({ event }) => event === 'fork_alarm'));
+    t.match(await accept(onStick('answer'), '--raise-fork-alarm'), {
       status: 1,
       stderr:
         /^pdfseal: vault holds another history of the log: .*The fork alarm is on: nothing more is sealed\n/,

@@ -57,16 +57,24 @@ function acceptCommand(): Command {
         .description(
           'Reads the answer of a witness on standard input, verifies it, and says what is next. The answer is signature lines; or a ' +
             'number, the size of the tree that the witness holds: then the command prints the next request; or the whole HTTP answer, as ' +
-            'curl --include writes it. Only a whole answer can say that the witness refuses the tree. This is the fork alarm: nothing more ' +
-            'is sealed. An answer that is wrong or old changes nothing.',
+            'curl --include writes it. An answer that is wrong or old changes nothing. Nor does one with which the witness contradicts the ' +
+            'log: nothing signs it, so the command says what to compare first.',
         ),
-    ).action(accept),
+    )
+      .option(
+        '--raise-fork-alarm',
+        'you have made sure of the answer: if it is whole and contradicts the log, raise the fork alarm, and nothing more is sealed',
+      )
+      .action(accept),
     {
       exit: {
         0: 'the answer was accepted; if something was printed, it is the next request to carry',
-        1: 'the answer was not accepted, or the witness holds another history of the log',
+        1: 'the answer was not accepted, the witness told the size that was known, or it holds another history of the log',
       },
-      examples: ['pdfseal witness accept --witness vault <answer', 'pdfseal witness accept <answer >request'],
+      examples: [
+        'pdfseal witness accept --witness vault <answer',
+        'pdfseal witness accept <answer >next-request',
+      ],
     },
   );
 }
@@ -89,6 +97,7 @@ interface WitnessOptions extends Form {
   config: string;
   witness?: string;
   treeSize?: number;
+  raiseForkAlarm?: true;
 }
 
 async function request({ config, witness, treeSize, ...form }: WitnessOptions): Promise<void> {
@@ -97,19 +106,22 @@ async function request({ config, witness, treeSize, ...form }: WitnessOptions): 
   else printRequest(asked, form);
 }
 
-async function accept({ config, witness, ...form }: WitnessOptions): Promise<void> {
+async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptions): Promise<void> {
   if (process.stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
   const text = await readText(process.stdin);
   if (text.trim() === '')
     throw new OperatorError('standard input is empty', {
       remedy: 'give the answer of the witness: pdfseal witness accept <answer',
     });
-  const found = await ask<PresentedOutcome>(config, 'answer', { witness }, text);
+  const query = { witness, raise_fork_alarm: raiseForkAlarm };
+  const found = await ask<PresentedOutcome>(config, 'answer', query, text);
   if (found.outcome === 'contradiction')
     throw new OperatorError(
       `${found.witness} holds another history of the log: ${found.detail}. The fork alarm is on: nothing more is sealed`,
       { remedy: 'see "Witnesses" in the manual, "The fork alarm"' },
     );
+  // If this answers the newest request, the witness holds another tree of that size.
+  if (found.is_news === false) process.exitCode = 1;
   if (form.json) return printJson(found);
   const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;
   const leaves = counted(size, 'leaf', 'leaves');
@@ -124,7 +136,7 @@ async function accept({ config, witness, ...form }: WitnessOptions): Promise<voi
   note(`${name} holds ${leaves}${isNews ? '' : ', as was known'}`);
   if (!isNews)
     note(
-      `  → if this answers the newest request, ${name} holds another tree of ${leaves}: ask its operator which`,
+      `  → if this answers the newest request, unchanged, ${name} holds another tree of ${leaves}: to raise the fork alarm, accept the whole answer with --raise-fork-alarm`,
     );
   printRequest(next, form);
 }
@@ -142,7 +154,7 @@ function printRequest(
 function ask<Answer>(
   file: string,
   what: 'request' | 'answer',
-  query: Record<string, string | number | undefined>,
+  query: Record<string, string | number | boolean | undefined>,
   body?: string,
 ): Promise<Answer> {
   const { admin } = loadConfig(file, { files: 'unused' });

@@ -14,7 +14,9 @@ export async function witnessProblems(store: Pick<Store, 'witnessing' | 'log'>):
   )) {
     const batch = await store.log.batchAt(treeSize);
     if (parseNote(checkpoint)?.text !== parseNote(batch?.checkpoint ?? '')?.text)
-      problems.push(`the checkpoint ${treeSize} that witnesses cosigned is not in the log`);
+      problems.push(
+        `the checkpoint ${treeSize} that witnesses cosigned or were asked to cosign is not in the log`,
+      );
   }
   return problems;
 }
