@@ -22,7 +22,7 @@ export interface EarlierState {
  * The checkpoint in it. Throws OperatorError for anything that the log's keys did not sign: it proves nothing about this
  * log.
  */
-export function readEarlier({ text, from }: EarlierState, trust: TrustFile): Checkpoint {
+export function readEarlier({ text, from }: EarlierState, trust: TrustFile): EpochCheckpoint {
   const receipt = text.trimStart().startsWith('{') ? parseReceiptJson(text) : undefined;
   const found =
     receipt === undefined ? signedCheckpoint(text, trust.logs) : checkpointOfReceipt(receipt, trust);
@@ -33,7 +33,7 @@ export function readEarlier({ text, from }: EarlierState, trust: TrustFile): Che
 /** Once these checks passed, the checkpoint commits to the receipt. The other checks do not matter here. */
 const PROVEN = new Set(['receipt', 'manifest', 'leaf', 'checkpoint', 'quorum']);
 
-function checkpointOfReceipt(receipt: unknown, trust: TrustFile): Checkpoint | string {
+function checkpointOfReceipt(receipt: unknown, trust: TrustFile): EpochCheckpoint | string {
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
   const fault = checks.find(({ name, outcome }) => PROVEN.has(name) && outcome !== 'passed');
   if (fault !== undefined) return `its ${fault.name} did not pass: ${fault.detail}`;
@@ -48,18 +48,46 @@ interface SignedLog {
   epochs: readonly { keys: readonly LogKey[]; quorum: QuorumPolicy }[];
 }
 
-/** A signed checkpoint, or why it is none of these logs. */
-export function signedCheckpoint(text: string, logs: readonly SignedLog[]): Checkpoint | string {
+/** A checkpoint that enough keys signed, and the epochs in which the log can have signed it, by their index. */
+export interface EpochCheckpoint extends Checkpoint {
+  oldestEpoch: number;
+  newestEpoch: number;
+}
+
+/**
+ * A signed checkpoint, or why it is none of these logs. A checkpoint by itself does not say when it was signed. But a log signs with the
+ * keys of the epoch in force and with no others, so the line of a new key shows that its epoch had begun.
+ */
+export function signedCheckpoint(text: string, logs: readonly SignedLog[]): EpochCheckpoint | string {
   const opened = openCheckpoint(text);
   if (opened === undefined) return 'it is neither a signed checkpoint nor a receipt';
   const { note, checkpoint } = opened;
   const log = logs.find(({ origin }) => origin === checkpoint.origin);
   if (log === undefined) return 'it is of another log';
-  // A checkpoint by itself does not say when it was signed.
-  const isSigned = log.epochs.some(({ keys, quorum }) =>
-    meetsQuorum(quorum, signersOf(note, log.origin, keys).keys),
+  const { origin, epochs } = log;
+  const met = [...epochs.entries()].filter(([, { keys, quorum }]) =>
+    meetsQuorum(quorum, signersOf(note, origin, keys).keys),
   );
-  return isSigned ? checkpoint : 'too few keys of this log signed it';
+  const everyKey = epochs.flatMap(({ keys }) => keys);
+  const signers = signersOf(note, origin, everyKey).keys;
+  const own = met.filter(([, { keys }]) =>
+    signers.every((signer) => keys.some(({ spki }) => spki === signer.spki)),
+  );
+  // In a trust file that somebody edited, a key can be missing in one epoch and be there in another.
+  const [oldest, newest] = [own[0] ?? met[0], met.at(-1)];
+  if (oldest === undefined || newest === undefined) return 'too few keys of this log signed it';
+  return { ...checkpoint, oldestEpoch: oldest[0], newestEpoch: newest[0] };
+}
+
+/**
+ * Why a log cannot have signed both checkpoints: its epochs follow each other while it grows. Undefined if it can have. `now` counts as the
+ * larger one of two that are of the same size.
+ */
+export function epochContradiction(earlier: EpochCheckpoint, now: EpochCheckpoint): string | undefined {
+  const [smaller, larger] = now.treeSize < earlier.treeSize ? [now, earlier] : [earlier, now];
+  return larger.newestEpoch < smaller.oldestEpoch
+    ? `the checkpoint of ${larger.treeSize} leaves has the signatures of an earlier epoch only, but a later epoch had begun when the log had ${smaller.treeSize} leaves`
+    : undefined;
 }
 
 /**

@@ -12,11 +12,19 @@ import { HASH_BYTES, parseTilePath } from '../../src/log/tiles.ts';
 import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
-import { encodeTrust } from '../../src/manifest/trustFile.ts';
+import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts';
 import { Client } from '../support/client.ts';
 import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
-import { growTree, makeJob, makeKey, oneEpoch, sealJobs, signNote } from '../support/sealing.ts';
+import {
+  growTree,
+  makeJob,
+  makeKey,
+  oneEpoch,
+  sealJobs,
+  signNote,
+  type TestKey,
+} from '../support/sealing.ts';
 
 const CLI = await programFile('cli', 'src');
 const origin = 'seal.example.com/sandbox/2026';
@@ -32,12 +40,11 @@ async function serve(t: Test, listener: RequestListener): Promise<string> {
 }
 
 /** A log of these jobs in memory, as the API shows it. */
-function logOf(jobs: readonly ReceivedJob[], signer = key): RequestListener {
+function logOf(jobs: readonly ReceivedJob[], ...signers: TestKey[]): RequestListener {
   const leaves = jobs.map((job) => leafHash(leafData(manifestOf(job, 'sandbox', sealedAt))));
   const { edge, shelf } = growTree(leaves, 1);
-  const note = signNote(origin, encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) }), [
-    signer,
-  ]);
+  const text = encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) });
+  const note = signNote(origin, text, signers.length === 0 ? [key] : signers);
   return async (req, res) => {
     const path = req.url?.replace('/v1/log/', '') ?? '';
     const tile = parseTilePath(path);
@@ -53,8 +60,9 @@ const jobs = Array.from({ length: 700 }, (_, n) => makeJob(`job_${n}`));
 const forked = jobs.map((job, n) => (n < 300 ? job : makeJob(`job_other_${n}`)));
 
 /** An auditor's folder, and the command run in it. The log can be replaced by another. */
-async function auditor(t: Test) {
-  const log = oneEpoch({ origin, environment: 'env_sandbox', keys: [logKey] });
+async function auditor(t: Test, epochs?: TrustedEpoch[]) {
+  const one = oneEpoch({ origin, environment: 'env_sandbox', keys: [logKey] });
+  const log = { ...one, ...(epochs && { epochs }) };
   const dir = t.testdir({
     'trust.json': encodeTrust({ timestampAuthorities: [], logs: [log] }),
     receipts: {},
@@ -140,6 +148,41 @@ t.test('an older copy, and one that was continued, are bad, and both checkpoints
   t.equal(readdirSync(dir).filter((name) => name.startsWith('state.contradiction-')).length, 3);
   shown.log = logOf(jobs);
   t.equal((await monitor()).status, 0, 'the log it knows goes on');
+});
+
+t.test('a log that asked for post-quantum signatures does not grow without them', async (t) => {
+  const second = makeKey('ed25519', 'us-1');
+  const postQuantum = { ...makeKey('mldsa44', 'eu-1'), keyLabel: 'pq' };
+  const trusted = [key, second, postQuantum].map(({ privateKey: _, ...one }) => one);
+  const epoch = (notBefore: number, quorum: TrustedEpoch['quorum'], keys = 3): TrustedEpoch => ({
+    notBefore,
+    quorum,
+    timestamps: 'none',
+    keys: trusted.slice(0, keys),
+  });
+  const { shown, monitor, state } = await auditor(t, [
+    { ...epoch(0, { needed: 1 }, 2), notAfter: sealedAt - 1 },
+    { ...epoch(sealedAt, { needed: 1, postQuantum: 1 }), notAfter: sealedAt },
+    epoch(sealedAt + 1, { needed: 2, postQuantum: 1 }),
+  ]);
+  const grown = async (leaves: number, ...signers: TestKey[]) => {
+    shown.log = logOf(jobs.slice(0, leaves), ...signers);
+    return await monitor(...(leaves === 100 ? ['--first'] : []));
+  };
+  t.match(await grown(100, key, second), { status: 0 });
+  t.match(await grown(200, key), { status: 0 }, 'fewer signed, but in the same epoch');
+  t.match(await grown(300, key, second, postQuantum), { status: 0 }, 'of the second epoch, or of the third');
+  t.match(await grown(310, key, postQuantum), { status: 0 }, 'of the second');
+  const before = state();
+  for (const leaves of [310, 400])
+    t.match(await grown(leaves, key, second), {
+      status: 1,
+      stdout: new RegExp(
+        `the checkpoint of ${leaves} leaves has the signatures of an earlier epoch only, .* when the log had 310 leaves. Keep both`,
+      ),
+    });
+  t.equal(state(), before);
+  t.match(await grown(400, key, second, postQuantum), { status: 0 });
 });
 
 t.test('a receipt that the log does not contain is bad', async (t) => {

@@ -9,7 +9,12 @@ import type { Checkpoint } from '../../log/checkpoint.ts';
 import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
 import { whyNotGrown, whyNotThere } from '../../prove/following.ts';
-import { readEarlier, signedCheckpoint } from '../../prove/history.ts';
+import {
+  type EpochCheckpoint,
+  epochContradiction,
+  readEarlier,
+  signedCheckpoint,
+} from '../../prove/history.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile, unusable, writeFileAtomically } from '../files.ts';
@@ -111,7 +116,8 @@ async function follow({
       `${state} is of another log, ${earlier.origin}: each log needs a state file of its own`,
     );
   const readTile = log.tilesOf(now.treeSize);
-  const problem = earlier && (await whyNotGrown(earlier, now, readTile));
+  const problem =
+    earlier && ((await whyNotGrown(earlier, now, readTile)) ?? epochContradiction(earlier, now));
   if (problem !== undefined) {
     const kept = `${state}.contradiction-${now.treeSize}-${toHex(sha256(Buffer.from(note))).slice(0, 8)}`;
     writeFileAtomically(kept, note);
@@ -129,7 +135,7 @@ async function follow({
 }
 
 /** The checkpoint of the last run; undefined in the first run. */
-function readState(path: string, isFirst: boolean, trust: TrustFile): Checkpoint | undefined {
+function readState(path: string, isFirst: boolean, trust: TrustFile): EpochCheckpoint | undefined {
   if (isFirst && existsSync(path)) throw new OperatorError(`${path} is there already: leave out --first`);
   if (isFirst) return undefined;
   if (!existsSync(path))

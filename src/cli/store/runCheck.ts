@@ -1,10 +1,15 @@
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
-import type { Checkpoint } from '../../log/checkpoint.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
-import { type EarlierState, readEarlier } from '../../prove/history.ts';
+import {
+  type EarlierState,
+  type EpochCheckpoint,
+  epochContradiction,
+  readEarlier,
+  signedCheckpoint,
+} from '../../prove/history.ts';
 import type { Store } from '../../store/store.ts';
 import { note, print, showProgress } from '../terminal.ts';
 import { checkStore, flawCount, isWhole, type StoreReport } from './storeCheck.ts';
@@ -16,14 +21,20 @@ const PROBLEMS_SHOWN_MAX = 20;
 export async function runCheck(store: Store, config: Config, against?: EarlierState): Promise<StoreReport> {
   const trust = await trustOfStore(store, config);
   const earlier = against && (await earlierOf(store, against, trust));
-  const progress = showProgress('checking', (await store.log.head())?.treeSize ?? 0, 'leaves');
+  const head = await store.log.head();
+  const progress = showProgress('checking', head?.treeSize ?? 0, 'leaves');
   try {
-    return await checkStore(store, {
+    const report = await checkStore(store, {
       trust,
       ...(earlier && { earlier }),
       problemsMax: PROBLEMS_SHOWN_MAX,
       onLeaves: progress.update,
     });
+    // Signatures on the newest checkpoint that are too few are found with its receipts.
+    const now = head && signedCheckpoint(head.checkpoint, trust.logs);
+    const problem = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
+    if (problem === undefined) return report;
+    return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
   } finally {
     progress.stop();
   }
@@ -34,7 +45,7 @@ async function earlierOf(
   store: Store,
   against: EarlierState,
   trust: TrustFile,
-): Promise<Checkpoint | undefined> {
+): Promise<EpochCheckpoint | undefined> {
   try {
     return readEarlier(against, trust);
   } catch (error) {
