@@ -2,12 +2,15 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
+import { keysForEpoch } from '../../src/cli/store/epochKeys.ts';
 import { epochsCommand } from '../../src/cli/store/epochsCommand.ts';
 import { readKey } from '../../src/kms/keyOperations.ts';
+import type { LogKey } from '../../src/log/verifierKey.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
+import { firstEpoch, makeKey } from '../support/sealing.ts';
 import { destroyKey, editToken, findObjects, takeToken } from '../support/tamper.ts';
 
 const HOUR_MS = 3_600_000;
@@ -180,4 +183,25 @@ t.test('what cannot be planned', async (t) => {
   );
   const replaced = await run(sandbox, 'epochs', 'plan', ...wanted);
   t.match(replaced, { status: 0, stdout: /ecdsa-p256 +made/ }, 'a lost key is replaced by a new epoch');
+});
+
+t.test('a key is never taken for one of another kind, though it is the same key', async (t) => {
+  const { privateKey: _, ...key } = makeKey('mldsa44', 'eu');
+  const inFile = { region: 'eu', keyLabel: key.keyLabel, algorithm: key.algorithm, pinFile: '/nowhere' };
+  const inHsm = { ...inFile, module: '/nowhere.so', tokenLabel: 'none' };
+  const plan = (token: typeof inFile, change: Partial<LogKey>) => {
+    const inForce = firstEpoch([{ ...key, ...change }]);
+    const trail = { append: () => t.fail('no key is made') } as never;
+    return keysForEpoch([token], [inForce], inForce, {
+      newKeys: 'none',
+      suffix: 'e2',
+      trail,
+      tell: () => {},
+    });
+  };
+  await t.rejects(plan(inHsm, { software: true }), {
+    message: /^eu\/log is in an HSM, but the key that the log knows was in a file: make a new key/,
+  });
+  await t.rejects(plan(inFile, {}), { message: /^eu\/log is in a file, but .* was in an HSM/ });
+  t.match(await plan(inFile, { software: true }), [{ spki: key.spki, software: true }], 'it stays');
 });

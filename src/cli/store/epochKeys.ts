@@ -90,6 +90,7 @@ function seatOf(token: PartitionOptions, inForce: Epoch, { newKeys, suffix, algo
     return { token, label: token.keyLabel, algorithm: token.algorithm ?? algorithm ?? 'ed25519' };
   const isChosen = newKeys === 'all' || (newKeys !== 'none' && newKeys.includes(name));
   const isKept = !isChosen || token.module === undefined;
+  if (isKept) assertSameKind(token, held);
   if (isKept) return { token, kept: held, label: held.keyLabel, algorithm: held.algorithm };
   const label = `${token.keyLabel}-${suffix}`;
   if (label.length > LABEL_CHARACTERS_MAX)
@@ -97,6 +98,16 @@ function seatOf(token: PartitionOptions, inForce: Epoch, { newKeys, suffix, algo
       `${label} is longer than ${LABEL_CHARACTERS_MAX} characters, the most a key label may have: choose a shorter --suffix`,
     );
   return { token, label, algorithm: token.algorithm ?? algorithm ?? held.algorithm };
+}
+
+/** Also of the same key, brought to another place: the label `software` is for ever. */
+function assertSameKind(token: PartitionOptions, held: EpochKey): void {
+  const isSoftware = token.module === undefined;
+  if (isSoftware === (held.software ?? false)) return;
+  const [now, then] = isSoftware ? ['in a file', 'in an HSM'] : ['in an HSM', 'in a file'];
+  throw new OperatorError(
+    `${kmsKeyId(token)} is ${now}, but the key that the log knows was ${then}: make a new key, for a partition with another key_label`,
+  );
 }
 
 /** The existing key of a seat, if there is one. Throws OperatorError if it must not be used, or if its name belongs to an earlier key. */
