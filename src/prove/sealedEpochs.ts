@@ -225,15 +225,18 @@ function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): 
 
 /**
  * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, and can end an
- * epoch before the next begins.
+ * epoch before the next begins. But no epoch of it may reach into one that asks for post-quantum signatures: an old file asks for none.
  */
 export function trustDifferences({ origin, epochs }: TrustedLog, { base, list }: SealedEpochs): string[] {
   if (base === undefined) return [];
-  return epochs.flatMap(({ notBefore, ...epoch }) => {
+  return epochs.flatMap(({ notBefore, notAfter = Infinity, ...epoch }) => {
     const from = toRfc3339(notBefore);
     const sealed = list.find(({ form }) => form.from === from);
     if (sealed === undefined)
       return [`the trust file has an epoch from ${from} on, but no audit record does`];
+    const next = list[list.indexOf(sealed) + 1];
+    const isMissing =
+      next?.isSealed && next.isBegun && next.epoch.from <= notAfter && next.epoch.quorum.postQuantum;
     // A trust file has neither the partitions nor, by epoch, the roots.
     const keys = epoch.keys.map((key) => ({ ...key, partition: '' }));
     const { partitions, timestamp_roots } = sealed.form;
@@ -242,7 +245,14 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { base, list }:
       partitions,
       timestamp_roots,
     };
-    return formDifferences(own, sealed).map((line) => `the trust file, epoch from ${from} on: ${line}`);
+    return [
+      ...formDifferences(own, sealed).map((line) => `the trust file, epoch from ${from} on: ${line}`),
+      ...(isMissing
+        ? [
+            `the trust file lacks the epoch from ${next.form.from} on, which asks for post-quantum signatures: get the newest trust file`,
+          ]
+        : []),
+    ];
   });
 }
 

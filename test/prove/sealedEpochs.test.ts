@@ -376,6 +376,29 @@ t.test('a trust file is held to the records as well', async (t) => {
   );
 });
 
+t.test('an old trust file does not pass for an epoch that asks for post-quantum signatures', async (t) => {
+  const { privateKey: _, ...postQuantum } = { ...makeKey('mldsa44', 'eu'), keyLabel: 'post-quantum' };
+  const safe = (begins: number, wanted: number): Epoch => ({
+    ...first,
+    from: hours(begins),
+    keys: firstEpoch([eu, us, postQuantum]).keys,
+    quorum: { needed: 2, postQuantum: wanted },
+  });
+  const open: TrustedEpoch = { ...first, notBefore: first.from };
+  const said = (one: TrustedEpoch, ...acts: EpochAct[]) =>
+    trustDifferences(
+      { origin: ORIGIN, environment: 'env_test', epochs: [one] },
+      deriveEpochs(ORIGIN, [create, ...acts], HEAD),
+    );
+  const [plan, begin] = [act(2, 'epoch.plan', safe(10, 1), 8), act(3, 'epoch.begin', safe(10, 1), 10)];
+  t.strictSame(said(open, plan, begin), [
+    'the trust file lacks the epoch from 2026-03-01T10:00:00.000Z on, which asks for post-quantum signatures: get the newest trust file',
+  ]);
+  t.strictSame(said({ ...open, notAfter: hours(10) - 1 }, plan, begin), [], 'it says nothing of that time');
+  t.strictSame(said(open, plan), [], 'the epoch has not begun');
+  t.strictSame(said(open, planSecond, beginSecond), [], 'it asks for none');
+});
+
 t.test(
   'whatever follows the record of a log’s beginning, its first epoch stays, and nothing breaks',
   async () => {
