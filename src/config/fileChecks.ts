@@ -14,6 +14,7 @@ import { fault, type KeyPath } from './toml.ts';
 
 /** As much of the configuration as says which files a start needs. */
 interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
+  log: Pick<ConfigTables['log'], 'origin'>;
   witness: Pick<ConfigTables['witness'], 'required'>;
   file: string;
   document: unknown;
@@ -55,7 +56,7 @@ interface Fault {
 export function checkFiles(config: Config, { text, tell, credentials }: FileCheck): void {
   const faults = [...namedFiles(config), ...clockProgram(config)].flatMap((named): Fault[] => {
     if (named.isCredential && !credentials) return [];
-    const why = whyUnusable(named, config.witness.required);
+    const why = whyUnusable(named, config);
     return why === undefined
       ? []
       : [{ path: named.path, line: fault(config.file, text, named.path, why, named.expected) }];
@@ -104,17 +105,14 @@ export function credentialFile(name: string, environment: string): string {
 const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-function whyUnusable(
-  { file, hasCertificates, hasPolicy }: NamedFile,
-  isRequired: boolean,
-): string | undefined {
+function whyUnusable({ file, hasCertificates, hasPolicy }: NamedFile, config: Config): string | undefined {
   try {
     accessSync(file, constants.R_OK);
     if (!statSync(file).isFile()) return `cannot read ${file} (not a file)`;
   } catch (cause) {
     return `cannot read ${file} (${systemReason(cause)})`;
   }
-  if (hasPolicy) return policyFault(file, isRequired);
+  if (hasPolicy) return policyFault(file, config);
   if (!hasCertificates) return undefined;
   const certificates = readFileSync(file, 'latin1').match(CERTIFICATE) ?? [];
   if (certificates.length === 0) return `there is no certificate in ${file}`;
@@ -122,12 +120,12 @@ function whyUnusable(
   return bad < 0 ? undefined : `certificate ${bad + 1} of ${file} cannot be read`;
 }
 
-function policyFault(file: string, isRequired: boolean): string | undefined {
+function policyFault(file: string, { log, witness }: Config): string | undefined {
   try {
-    const policy = parseWitnessPolicy(readFileSync(file, 'utf8'));
+    const policy = parseWitnessPolicy(readFileSync(file, 'utf8'), log.origin);
     const asked = policy.witnesses.filter(({ url }) => url !== undefined).map(({ label }) => label);
     const canBeMet = policy.quorum !== undefined && satisfiesPolicy(policy, new Set(asked));
-    if (isRequired && !canBeMet)
+    if (witness.required && !canBeMet)
       return `witness.required is true, and ${file} has no quorum that its witnesses with a URL can meet`;
     return undefined;
   } catch (error) {

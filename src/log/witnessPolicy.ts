@@ -48,11 +48,14 @@ const POLICY_LENGTH_MAX = 262_144;
 /** An item of a line is not longer: a post-quantum key fits. */
 const NAME_LENGTH_MAX = 256;
 
-/** Parses a policy. Throws WitnessPolicyError. Any input is safe, and takes linear time. */
-export function parseWitnessPolicy(text: string): WitnessPolicy {
+/**
+ * Parses a policy. `origin`: of the log whose policy it is, besides those that its lines name. Throws WitnessPolicyError. Any input is safe,
+ * and takes linear time.
+ */
+export function parseWitnessPolicy(text: string, origin?: string): WitnessPolicy {
   if (text.length > POLICY_LENGTH_MAX)
     throw new WitnessPolicyError(1, `the policy is longer than ${POLICY_LENGTH_MAX} characters`);
-  const reader = new PolicyReader();
+  const reader = new PolicyReader(origin);
   const lines = text.split('\n');
   for (const [index, line] of lines.entries()) {
     const [keyword = '', ...items] = line.split(/[ \t]/).filter((item) => item !== '');
@@ -95,7 +98,13 @@ class PolicyReader {
   readonly #keys = new Set<string>();
   /** Names that are a member of a group. */
   readonly #members = new Set<string>();
+  /** The names of the logs: one key line of a log with ML-DSA, byte for byte, is that of a cosigner with its name. */
+  readonly #origins: Set<string>;
   #quorum: string | undefined;
+
+  constructor(origin: string | undefined) {
+    this.#origins = new Set(origin === undefined ? [] : [origin]);
+  }
 
   /** The policy; undefined without a quorum. */
   get policy(): WitnessPolicy | undefined {
@@ -125,6 +134,8 @@ class PolicyReader {
     if (key === undefined) throw new Fault(`${quoted(vkey)} is not a verifier key of a log`);
     if (this.#logs.has(vkey)) throw new Fault('this log is there twice; remove the line');
     assertRoom(this.#logs, 'logs');
+    this.#origins.add(key.name);
+    for (const { name } of this.#witnesses.values()) this.#assertNoLog(name);
     this.#logs.set(vkey, { vkey, key, url: parseUrl(url) });
   }
 
@@ -137,6 +148,7 @@ class PolicyReader {
       throw new Fault(
         `${quoted(vkey)} is not a verifier key of a witness: copy the key that the witness publishes; its type is 04 (Ed25519) or 06 (ML-DSA-44)`,
       );
+    this.#assertNoLog(cosigner.name);
     const key = toHex(cosigner.key);
     if (this.#keys.has(key)) throw new Fault('another witness has this key; remove one of the two');
     assertRoom(this.#witnesses, 'witnesses');
@@ -172,6 +184,14 @@ class PolicyReader {
   #assertKnown(name: string): void {
     if (!this.#isKnown(name))
       throw new Fault(`${quoted(name)} is no witness or group of a line above; define it first`);
+  }
+
+  /** A log that counts as its own witness needs no witness. */
+  #assertNoLog(name: string): void {
+    if (this.#origins.has(name))
+      throw new Fault(
+        `the key of a witness has the name of the log, ${quoted(name)}: a log cannot witness itself; name a witness whose key has a name of its own`,
+      );
   }
 
   #assertNew(name: string): void {

@@ -121,13 +121,13 @@ export async function openFetching(
 
 /** Undefined where no witness is asked. It begins to ask when it is started. */
 export async function openWitnessingOf(
-  { witness }: Config,
+  { witness, log }: Config,
   shared: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'>,
   parts: AsyncDisposableStack,
 ): Promise<Witnessing | undefined> {
   if (witness.policy === undefined) return undefined;
   // The check of the configuration has read it.
-  const policy = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'));
+  const policy = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
   const { intervalMs } = witness;
   const ca = readAuthorities(witness);
   const options = { ...shared, policy, intervalMs, ca, clock: systemClock };

@@ -185,7 +185,7 @@ function readLog({
   }
   if (witnessPolicy === undefined) return { origin, environment, epochs: read };
   try {
-    parseWitnessPolicy(witnessPolicy);
+    parseWitnessPolicy(witnessPolicy, origin);
   } catch (cause) {
     if (!(cause instanceof WitnessPolicyError)) throw cause;
     throw mistake(`witness_policy of ${origin}`, cause.message);

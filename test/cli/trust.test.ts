@@ -5,6 +5,7 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, parseConfig } from '../../src/config/config.ts';
 import { trustOf } from '../../src/config/trustAnchors.ts';
+import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { encodeTrust, parseTrust } from '../../src/manifest/trustFile.ts';
 import { makePki } from '../support/authority.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
@@ -108,6 +109,10 @@ t.test('the witnesses of the configuration are in it', async (t) => {
   t.throws(() => parseTrust(written.replace('quorum none', 'quorum x')), {
     constructor: OperatorError,
     message: /witness_policy of seal\.example\.com\/test\/2026: line 1: "x" is no witness or group/,
+  });
+  const self = encodeVkey(identity.logOrigin, makeKey('mldsa44', 'eu'));
+  t.throws(() => parseTrust(written.replace('quorum none', `witness w ${self}\\nquorum w`)), {
+    message: /witness_policy of .*: line 1: the key of a witness has the name of the log/,
   });
   t.equal(trustOf(identity, epochs, configOf([], 'installed')).logs[0]?.witnessPolicy, undefined);
 });

@@ -5,6 +5,8 @@ import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
 import { everyKey, meaningOf } from '../../src/config/document.ts';
 import { mergeConfig } from '../../src/config/reload.ts';
+import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { makeKey } from '../support/sealing.ts';
 import { makeTls } from '../support/sources.ts';
 import litewitness from '../vectors/witness/litewitness.json' with { type: 'json' };
 
@@ -491,6 +493,12 @@ t.test('the witness policy', async (t) => {
   t.match(faultOf(), /has no quorum that its witnesses with a URL can meet/);
   writeFileSync(join(dir, 'p'), `witness w ${litewitness.witness} https://w.example\nquorum w\n`);
   t.equal(faultOf(), '');
+  const self = encodeVkey('seal.example.com/test/2026', makeKey('mldsa44', 'eu'));
+  writeFileSync(join(dir, 'p'), `witness w ${self} https://w.example\nquorum w\n`);
+  t.match(
+    faultOf(),
+    /line 1: the key of a witness has the name of the log, "seal\.example\.com\/test\/2026"/,
+  );
   config('required = true');
   t.match(faultOf(), /witness\.policy: missing; expected the policy of the witnesses that must cosign/);
 });

@@ -18,6 +18,7 @@ function witnessKey(name: string, algorithm: Cosigner['algorithm'] = 'ed25519'):
 const keys = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [name, witnessKey(`${name}.example/w`)]));
 const { a, b, c, d } = keys as Record<'a' | 'b' | 'c' | 'd', string>;
 const postQuantum = witnessKey('pq.example/w', 'mldsa44');
+const postQuantumLog = witnessKey('pq.example/log', 'mldsa44');
 const [ecdsa] = ['P-256'].map((namedCurve) => {
   const { publicKey } = generateKeyPairSync('ec', { namedCurve });
   const spki = publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
@@ -27,7 +28,7 @@ const [ecdsa] = ['P-256'].map((namedCurve) => {
 const text = `# Who cosigns our log
 log ${litewitness.log} https://seal.example/v1/log
 log ${ecdsa}
-log ${postQuantum}
+log ${postQuantumLog}
 
 witness a ${a} https://a.example/witness/
 witness\tb  ${b}   http://10.0.0.7:7380
@@ -109,6 +110,14 @@ const faults: Record<string, [policy: string, message: RegExp]> = {
     /write `witness <name> <vkey> \[url\]`/,
   ],
   'a witness twice': [`witness a ${a}\nwitness a ${b}\nquorum a`, /^line 2: "a" is defined already/],
+  'the log as its own witness': [
+    `log ${postQuantum}\nwitness self ${postQuantum}\nquorum self`,
+    /^line 2: the key of a witness has the name of the log, "pq\.example\/w": a log cannot witness itself/,
+  ],
+  'the log as its own witness, whose key follows': [
+    `witness self ${postQuantum}\nlog ${postQuantum}\nquorum self`,
+    /^line 2: the key of a witness has the name of the log/,
+  ],
   'a key twice': [`witness a ${a}\nwitness b ${a}\nquorum a`, /another witness has this key/],
   'a key under two names': [
     `witness a ${a}\nwitness b ${renamed(a)}\nquorum a`,
@@ -152,6 +161,15 @@ function renamed(vkey: string): string {
   const key = Buffer.from(vkey.split('+').slice(2).join('+'), 'base64').subarray(1);
   return encodeCosigner({ name: 'other.example/w', algorithm: 'ed25519', key });
 }
+
+t.test('a log that no line names is no witness of itself either', async (t) => {
+  const policy = `witness self ${postQuantum}\nquorum self\n`;
+  t.equal(parseWitnessPolicy(policy, 'pq.example/log').witnesses.length, 1);
+  t.throws(() => parseWitnessPolicy(policy, 'pq.example/w'), {
+    name: 'WitnessPolicyError',
+    message: /^line 1: the key of a witness has the name of the log/,
+  });
+});
 
 for (const [what, [policy, message]] of Object.entries(faults)) {
   t.test(`refused: ${what}`, async (t) => {
