@@ -15,7 +15,7 @@ import { createLogger, refuseStart } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCosigner } from '../log/cosignature.ts';
-import type { VerifierKey } from '../log/verifierKey.ts';
+import { isClassical, type VerifierKey } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { parseListenAddress } from '../net/address.ts';
 import { HeldCheckpoints } from './heldCheckpoints.ts';
@@ -147,7 +147,7 @@ async function answerOnce(memory: Memory, logger: Logger): Promise<void> {
 
 /** Nobody else uses the folder until the lock is released. Throws OperatorError. */
 async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logger) {
-  const logs = readLogs(logsFile);
+  const logs = readLogs(logsFile, logger);
   // A new folder would be a witness that has forgotten everything.
   if (!existsSync(state))
     throw new OperatorError(`there is no folder ${state}: if the witness is new, make it; if not, find it`);
@@ -156,8 +156,11 @@ async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logge
   return { witness: new Witness({ key, logs, held, clock: systemClock, logger }), held, logs, lock };
 }
 
-/** The keys of each log, by its origin. Throws OperatorError. */
-function readLogs(path: string): Map<string, VerifierKey[]> {
+/**
+ * The keys of each log whose signature is enough for this witness, by the origin of the log. An ML-DSA line does not cover extension lines,
+ * and this witness signs them: so the signature of such a key alone does not count. Throws OperatorError.
+ */
+function readLogs(path: string, logger: Logger): Map<string, VerifierKey[]> {
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
@@ -166,16 +169,20 @@ function readLogs(path: string): Map<string, VerifierKey[]> {
   }
   const logs = new Map<string, VerifierKey[]>();
   try {
-    for (const { key, vkey } of parseWitnessPolicy(text).logs) {
-      if (key === undefined)
-        throw new OperatorError(`${path}: this witness cannot verify keys such as ${vkey.slice(0, 80)}…`);
-      logs.set(key.name, [...(logs.get(key.name) ?? []), key]);
+    for (const { key } of parseWitnessPolicy(text).logs) {
+      if (isClassical(key)) logs.set(key.name, [...(logs.get(key.name) ?? []), key]);
+      else
+        logger.warn(
+          { origin: key.name },
+          `${path}: an ML-DSA key is ignored; only Ed25519 and ECDSA keys of a log count for this witness`,
+        );
     }
   } catch (cause) {
     if (!(cause instanceof WitnessPolicyError)) throw cause;
     throw new OperatorError(`${path}, ${cause.message}`, { cause });
   }
-  if (logs.size === 0) throw new OperatorError(`${path} names no log: add lines \`log <vkey>\``);
+  if (logs.size === 0)
+    throw new OperatorError(`${path} names no log with an Ed25519 or ECDSA key: add lines \`log <vkey>\``);
   return logs;
 }
 

@@ -22,7 +22,7 @@ export const WITNESS_OPTIONS: Definitions = [
   ['--environment NAME=VALUE', 'a variable that the module needs; can be repeated'],
   [
     '--logs FILE',
-    'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, and "quorum none" at the end',
+    'the logs to cosign: lines "log <vkey>" of a C2SP tlog-policy, with Ed25519 or ECDSA keys, and "quorum none" at the end',
   ],
   ['--state FOLDER', 'what it has cosigned. Never put back an older copy'],
   ['--listen ADDRESS', '127.0.0.1:8410 (default) or unix:/path; a socket of systemd replaces it'],

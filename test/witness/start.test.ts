@@ -126,7 +126,10 @@ t.test('a wrong start says what to mend', async (t) => {
     /^1 pdfseal-witness: --listen: write an address /,
   );
   writeFileSync(join(dir, 'logs'), 'quorum none\n');
-  t.match(refused('serve', ...options), /^1 pdfseal-witness: .*logs names no log: add lines /);
+  t.match(
+    refused('serve', ...options),
+    /^1 pdfseal-witness: .*logs names no log with an Ed25519 or ECDSA key: add lines /,
+  );
   writeFileSync(join(dir, 'logs'), 'log example.com\nquorum none\n');
   t.match(refused('serve', ...options), /^1 pdfseal-witness: .*logs, line 1: /);
   const pem = readFileSync(join(dir, 'key.pem'), 'utf8');
@@ -146,6 +149,29 @@ t.test('a wrong start says what to mend', async (t) => {
     /^1 pdfseal-witness: there is no folder .*elsewhere: if the witness is new, make it/,
   );
   t.match(run('--help'), { status: 0, stdout: /pdfseal-witness keygen/ });
+});
+
+t.test('an ML-DSA key of a log does not count', async (t) => {
+  const { dir, options } = prepare(t);
+  const other = makeKey('mldsa44', 'eu-1');
+  const line = `log ${encodeVkey(origin, other)}\n`;
+  const { edge } = growTree(leaves.slice(0, 5), 1);
+  const text = encodeCheckpoint({ origin, treeSize: 5, root: rootOf(edge) });
+  const answerTo = (signers: readonly (typeof logKey | typeof other)[]) => {
+    const input = encodeAddCheckpoint({ oldSize: 0, proof: [], checkpoint: signNote(origin, text, signers) });
+    const all = { encoding: 'utf8', env: { PATH: process.env.PATH }, input } as const;
+    return spawnSync(process.execPath, [PROGRAM, 'answer', ...options], all);
+  };
+  const logs = readFileSync(join(dir, 'logs'), 'utf8');
+  writeFileSync(join(dir, 'logs'), `${line}${logs}`);
+  t.match(answerTo([other]), {
+    status: 1,
+    stdout: /^HTTP\/1\.1 403 /,
+    stderr: /an ML-DSA key is ignored; only Ed25519 and ECDSA keys/,
+  });
+  t.match(answerTo([logKey, other]), { status: 0, stdout: /^HTTP\/1\.1 200 / });
+  writeFileSync(join(dir, 'logs'), `${line}quorum none\n`);
+  t.match(answerTo([other]), { status: 1, stdout: '', stderr: /names no log with an Ed25519 or ECDSA key/ });
 });
 
 t.test('what it cosigned survives its death', async (t) => {
