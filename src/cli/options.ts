@@ -6,7 +6,7 @@ import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { parseDurationMs } from '../base/units.ts';
 import { type Config, loadConfig } from '../config/config.ts';
-import { NAME_PATTERN } from '../config/schema.ts';
+import { NAME_PATTERN } from '../config/partitionTables.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
 import { type OpenStoreOptions, openStore } from '../store/lmdb/open.ts';
