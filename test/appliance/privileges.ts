@@ -18,6 +18,7 @@ export async function tryPrivileges(t: Test, site: Installation): Promise<void> 
     t.equal(listeners(), before);
     for (const pid of all) machine.must(`kill -0 ${pid}`);
     machine.must('pkill -f status.--watch');
+    await until('nobody watches any more', () => machine.run('pgrep -f status.--watch').status !== 0);
     watch.kill();
   });
 
