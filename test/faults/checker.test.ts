@@ -61,6 +61,19 @@ function goodTale(): Tale {
 /** Each breaks the promise it is listed under. */
 const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
   'every answer is one of the API': [({ history }) => history.faults.push('418')],
+  'no error is internal': [
+    ({ history }) => history.internalErrors.push({ request: 'a batch', isUndisturbed: false }),
+  ],
+  'a healthy daemon serves': [
+    ({ history }) => history.tries.push({ client: 'loud', document: 'unheard', key: 'unheard' }),
+    ({ history }) =>
+      history.tries.push({
+        client: 'loud',
+        document: 'refused',
+        key: 'refused',
+        answer: { status: 503, code: 'queue_full' },
+      }),
+  ],
   'nothing acknowledged is lost': [
     ({ history }) =>
       history.tries.push({ client: 'loud', document: 'gone', answer: { status: 202, jobId: 'job_gone' } }),
@@ -135,6 +148,17 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
 t.test('nothing is wrong with a good history', async (t) => {
   const { history, final } = goodTale();
   t.strictSame(brokenPromises(history, final, TERMS), {});
+});
+
+t.test('500 is an answer only while system calls fail', async (t) => {
+  for (const [isUndisturbed, broken] of [
+    [false, []],
+    [true, ['no error is internal']],
+  ] as const) {
+    const { history, final } = goodTale();
+    history.internalErrors.push({ request: 'a create', isUndisturbed });
+    t.strictSame(Object.keys(brokenPromises(history, final, { ...TERMS, callsFail: true })), broken);
+  }
 });
 
 for (const promise of Object.keys(PROMISES) as PromiseName[]) {

@@ -5,12 +5,26 @@
  */
 import { createHash } from 'node:crypto';
 import { encodeCanonical } from '../../src/manifest/jcs.ts';
-import type { FinalState, History, Terms } from './history.ts';
+import type { FinalState, History, Terms, Try } from './history.ts';
 
 type Promised = (history: History, final: FinalState, terms: Terms) => string[];
 
 export const PROMISES = {
   'every answer is one of the API': ({ faults }) => faults,
+
+  'no error is internal': ({ internalErrors }, _, { callsFail = false }) =>
+    internalErrors
+      .filter(({ isUndisturbed }) => isUndisturbed || !callsFail)
+      .map(({ request }) => `${request} was answered with 500`),
+
+  // Creates that were refused or not answered are repeated in the end.
+  'a healthy daemon serves': ({ tries }) => {
+    const isServed = ({ answer }: Try) => answer?.jobId !== undefined || answer?.code === 'quota_exceeded';
+    const keyed = tries.filter(({ key }) => key !== undefined);
+    return [...Map.groupBy(keyed, ({ document }) => document).values()]
+      .filter((all) => !all.some(isServed))
+      .map(([{ key } = {}]) => `${key} was never served`);
+  },
 
   'nothing acknowledged is lost': ({ tries }, { jobs }) => {
     const byId = new Map(jobs.map((job) => [job.id, job]));

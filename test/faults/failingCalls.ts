@@ -83,7 +83,7 @@ export function failCall(
   const effect = effects[seed % effects.length] ?? '';
   const nth = nthMin + 1 + ((Math.floor(seed / effects.length) * STRIDE) % nthMax);
   const inject = `inject=${call}:${effect}:when=${nth}`;
-  return playRound(seed, async (round) => {
+  const disturb = async (round: Round) => {
     const log = join(round.sandbox.dir, 'strace');
     const where = file ? ['-P', join(round.sandbox.dir, file)] : [];
     const strace = [
@@ -113,7 +113,8 @@ export function failCall(
     if (!isReached) return 'not reached';
     if (ended !== 0) return endingOf(ended);
     return hasRefused ? 'answered 5xx and went on' : 'went on';
-  });
+  };
+  return playRound(seed, disturb, { callsFail: true });
 }
 
 /** Runs the daemon under strace; returns how it ended by itself, or 0 when it was stopped. */

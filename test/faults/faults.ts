@@ -18,7 +18,7 @@ export interface Fault {
 /** The checker is wrong if it does not find the promise that a daemon breaks. */
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { broken, against } = await playRound(seed, killing(1), code);
+    const { broken, against } = await playRound(seed, killing(1), { code });
     if (mutant.breaks in broken) return { ending: 'caught', against: [] };
     return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
   });

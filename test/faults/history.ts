@@ -23,6 +23,8 @@ export interface History {
   messages: { webhookId: string; body: string }[];
   /** What is wrong whatever follows: answers that the API does not have, time-outs, signatures that do not verify. */
   faults: string[];
+  /** Every request that was answered with 500, in words, and whether the daemon ran undisturbed then. */
+  internalErrors: { request: string; isUndisturbed: boolean }[];
 }
 
 /** How the daemon was left, read from its store and its files when it had nothing more to do. */
@@ -54,8 +56,10 @@ export interface Terms {
   listener: string;
   /** A client with a quota, and its size; it was used until it was refused. */
   limited: { client: string; jobs: number };
+  /** System calls of the daemon fail on purpose, so it may answer 500 meanwhile. */
+  callsFail?: boolean;
 }
 
 export function emptyHistory(): History {
-  return { tries: [], receipts: [], checkpoints: [], acts: [], messages: [], faults: [] };
+  return { tries: [], receipts: [], checkpoints: [], acts: [], messages: [], faults: [], internalErrors: [] };
 }

@@ -31,6 +31,22 @@ export const MUTANTS: readonly Mutant[] = [
     instead: 'capabilities: job.capabilities, capability: 1,',
   },
   {
+    name: 'fails over every other create, which can be repeated',
+    breaks: 'no error is internal',
+    file: 'http/acceptJob.js',
+    line: 'const answer = answerTo(job, options.site);',
+    instead:
+      "const answer = answerTo(job, options.site); if (job.id.charCodeAt(job.id.length - 1) % 2) throw new Error('a fault');",
+  },
+  {
+    name: 'refuses some documents for ever',
+    breaks: 'a healthy daemon serves',
+    file: 'http/acceptJob.js',
+    line: 'const { request, documentSha256 } = received;',
+    instead:
+      "const { request, documentSha256 } = received; if (documentSha256 < '3') throw new ServiceError('queue_full', 'Repeat it.');",
+  },
+  {
     name: 'acknowledges jobs that it does not keep',
     breaks: 'nothing acknowledged is lost',
     file: 'http/acceptJob.js',

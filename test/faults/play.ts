@@ -44,6 +44,12 @@ export class Round {
   }
 }
 
+export interface RoundOptions {
+  code?: Code;
+  /** See {@link Terms.callsFail}. */
+  callsFail?: boolean;
+}
+
 /**
  * Opens a site, starts the daemon, has `disturb` do its worst while clients send, and holds everything against the promises. `disturb`
  * leaves a daemon running, and returns how it ended, in words. An error of its own, and a daemon that cannot be asked at the end, are faults.
@@ -51,7 +57,7 @@ export class Round {
 export async function playRound(
   seed: number,
   disturb: (round: Round) => Promise<string>,
-  code: Code = 'dist',
+  { code = 'dist', callsFail = false }: RoundOptions = {},
 ): Promise<Outcome & { broken: ReturnType<typeof brokenPromises> }> {
   const closes: (() => void)[] = [];
   const sandbox = await openSandbox({ ...SITE, code });
@@ -68,11 +74,10 @@ export async function playRound(
       isOver = true;
       await sending;
     }
-    const broken = brokenPromises(
-      workload.history,
-      await readFinalState(sandbox, round.daemon, workload),
-      TERMS,
-    );
+    const broken = brokenPromises(workload.history, await readFinalState(sandbox, round.daemon, workload), {
+      ...TERMS,
+      callsFail,
+    });
     return { ending, broken, against: lines(broken), recoveryMs: round.recoveryMs };
   } catch (error) {
     const broken = { 'every answer is one of the API': [`the round broke off: ${error}`] };

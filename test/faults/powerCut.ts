@@ -56,7 +56,9 @@ export async function cutPower(seed: number, { images, starts, code }: PowerCutO
       recording,
       folder,
     );
-    const against = [...judged, ...started.against];
+    const { faults, internalErrors } = recorded.history;
+    const errors = internalErrors.map(({ request }) => `${request} was answered with 500`);
+    const against = [...faults, ...errors, ...judged, ...started.against];
     return {
       ending: `${cuts.length} images`,
       against: against.slice(0, REPORTED_MAX),

@@ -26,8 +26,9 @@ const ANSWER_MS_MAX = 60_000;
 
 /** Pause of a client that finds nobody. */
 const NOBODY_MS = 250;
-/** So many creates are repeated at once in the end. */
+/** So many creates are repeated at once in the end, and each so often. */
 const REPEATS = 8;
+const REFUSALS_MAX = 240;
 
 /** A generator of numbers from 0 inclusive to 1 exclusive that a seed determines (mulberry32). */
 export function randomFrom(seed: number): () => number {
@@ -59,6 +60,7 @@ export class Workload {
   readonly #random: () => number;
   readonly #creates: Create[] = [];
   #number = 0;
+  #isSettling = false;
 
   private constructor(
     sandbox: Sandbox,
@@ -135,8 +137,10 @@ export class Workload {
       },
       async () => {
         const { status } = await askAdmin(this.#sandbox, '/partitions/us/out?for=30s', 'POST');
+        this.#noteError('the begin of a drill', status);
         if (status === 200) this.#done('drill.begin', 'us');
         const back = await askAdmin(this.#sandbox, '/partitions/us/in', 'POST');
+        this.#noteError('the end of a drill', back.status);
         if (back.status === 200) this.#done('drill.end', 'us');
       },
       async () => {
@@ -154,20 +158,33 @@ export class Workload {
     await this.#pick(chores)().catch(() => {});
   }
 
-  /** Repeats every create that was not answered, uses up the quota, and reads every receipt; the daemon runs undisturbed. */
+  /** Repeats every create that was not answered until it is served, uses up the quota, and reads every receipt; the daemon runs undisturbed. */
   async settle(): Promise<void> {
+    this.#isSettling = true;
     const answered = new Set(
       this.history.tries.filter(({ answer }) => answer?.jobId).map(({ document }) => document),
     );
     const unanswered = this.#creates.filter(
       ({ key, content }) => key !== undefined && !answered.has(sha256(content)),
     );
-    for (let first = 0; first < unanswered.length; first += REPEATS)
-      await Promise.all(unanswered.slice(first, first + REPEATS).map((create) => this.#create(create)));
+    for (let first = 0; first < unanswered.length; first += REPEATS) {
+      const repeated = unanswered.slice(first, first + REPEATS).map((create) => this.#insist(create));
+      if ((await Promise.all(repeated)).includes(false)) break; // the checker names those that are left
+    }
     for (let left = 2 * TERMS.limited.jobs; left > 0; left--) {
       const { answer } = await this.#create(this.#newCreate(TERMS.limited.client));
       if (answer?.code === 'quota_exceeded') break;
     }
+  }
+
+  /** Whether a create that is repeated and repeated is served. */
+  async #insist(create: Create): Promise<boolean> {
+    for (let refusals = 0; refusals < REFUSALS_MAX; refusals++) {
+      const { answer } = await this.#create(create);
+      if (answer?.status === 202 || answer?.code === 'quota_exceeded') return true;
+      await sleep(NOBODY_MS);
+    }
+    return false;
   }
 
   /** One thing that a client does. */
@@ -251,6 +268,7 @@ export class Workload {
     // What was answered before a connection broke was answered.
     await stream.ended.catch(() => {});
     clearTimeout(tooLate);
+    this.#noteError('a batch', stream.status);
     for (const { line, status, job, error } of stream.answers) {
       const attempt = tries[line - 1];
       if (attempt === undefined) continue;
@@ -268,6 +286,7 @@ export class Workload {
 
   async #receiptOf(client: string, jobId: string): Promise<void> {
     const { status, text } = await this.client(client).get(`/v1/jobs/${jobId}/receipt.json`);
+    this.#noteError(`the receipt of ${jobId}`, status);
     if (status === 200) this.history.receipts.push({ jobId, text });
     else if (status < 500 && !text.includes('"receipt_not_ready"'))
       this.history.faults.push(`receipt of ${jobId}: ${text}`);
@@ -275,13 +294,19 @@ export class Workload {
 
   async #readCheckpoint(): Promise<void> {
     const { status, text } = await this.client(TERMS.listener).get('/v1/log/checkpoint');
+    this.#noteError('the checkpoint', status);
     if (status === 200) this.history.checkpoints.push(text);
+  }
+
+  #noteError(request: string, status: number): void {
+    if (status === 500) this.history.internalErrors.push({ request, isUndisturbed: this.#isSettling });
   }
 
   #expectStatus({ answer, document }: Try): void {
     const { status = 0, code } = answer ?? {};
+    this.#noteError(`the create of ${document}`, status);
     const isExpected =
-      status === 202 || status >= 500 || code === 'quota_exceeded' || code === 'idempotency_in_progress';
+      [202, 500, 503].includes(status) || code === 'quota_exceeded' || code === 'idempotency_in_progress';
     if (!isExpected) this.history.faults.push(`create of ${document}: ${status} ${code}`);
   }
 

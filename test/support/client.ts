@@ -131,6 +131,8 @@ export function digestLines(count: number, more: object = {}): string[] {
 export class BatchStream {
   readonly request: ClientRequest;
   readonly answers: BatchAnswer[] = [];
+  /** Of the answer as a whole; 0 before it begins. */
+  status = 0;
   /** Resolves with everything when the answer has ended; rejects when the connection broke. */
   readonly ended: Promise<BatchAnswer[]>;
   readonly #onAnswer = new Set<() => void>();
@@ -149,6 +151,7 @@ export class BatchStream {
 
   async #read(): Promise<BatchAnswer[]> {
     const [response] = (await once(this.request, 'response')) as [IncomingMessage];
+    this.status = response.statusCode ?? 0;
     for await (const line of createInterface(response)) {
       this.answers.push(JSON.parse(line));
       for (const tell of this.#onAnswer) tell();
