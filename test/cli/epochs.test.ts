@@ -173,6 +173,16 @@ t.test('what cannot be planned', async (t) => {
   await refused(/Expected at most 32 letters/, '--suffix', '../x');
   const giveBack = takeToken(partition);
   await refused(/token_not_found/, '--from', inHours(1));
+  const settings = readFileSync(sandbox.configFile, 'utf8');
+  configure(sandbox, (text) =>
+    text.replace('[[kms.partitions]]\n', '[[kms.partitions]]\nalgorithm = "ecdsa-p256"\n'),
+  );
+  await refused(
+    /algorithm is ecdsa-p256, in this epoch ed25519: correct the config file, or give this partition a new key/,
+    '--new-keys',
+    'none',
+  );
+  configure(sandbox, () => settings);
   giveBack();
   destroyKey(partition);
   const wanted = ['--from', inHours(1), '--algorithm', 'ecdsa-p256'];

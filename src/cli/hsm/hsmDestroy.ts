@@ -106,7 +106,13 @@ function tokenOf(
   { list }: Epochs,
 ): PartitionOptions {
   const known = list.flatMap(({ keys }) => keys).find((each) => kmsKeyId(each) === kmsKeyId(key));
-  const tokens = [...kms.partitions, ...timestamp.keys].filter(({ region }) => region === key.region);
+  if (known?.software)
+    throw new OperatorError(
+      `${kmsKeyId(key)} is a software key, so it is on no token: to destroy it, remove the file and its copies`,
+    );
+  const tokens = [...kms.partitions, ...timestamp.keys].filter(
+    ({ region, module }) => region === key.region && module !== undefined,
+  );
   const candidates = tokens.filter(
     ({ tokenLabel, tokenSerial, keyLabel }) =>
       (tokenName === undefined || tokenName === (tokenLabel ?? tokenSerial)) &&

@@ -181,7 +181,9 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
     );
     for (const key of unused)
       note(
-        `Its key still exists; to destroy it:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
+        key.software
+          ? `Its key ${describeKey(key)} still exists; to destroy it, remove the file and its copies`
+          : `Its key still exists; to destroy it:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
       );
   });
 }
@@ -241,8 +243,12 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
 /** Everything else in the epoch comes from the configuration, so it agrees. */
 function assertFitsWitnesses(config: Config, epoch: Epoch): void {
   const [fault] = differences(config, epoch);
-  if (fault !== undefined)
-    throw new OperatorError(`${fault}: repeat the command with --algorithm ed25519 for at least one new key`);
+  if (fault !== undefined) {
+    const remedy = fault.startsWith('witness.policy')
+      ? 'repeat the command with --algorithm ed25519 for at least one new key'
+      : 'correct the config file, or give this partition a new key with --new-keys';
+    throw new OperatorError(`${fault}: ${remedy}`);
+  }
   if (config.log.public && !canBeWitnessed(epoch.keys))
     note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
 }
