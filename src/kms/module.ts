@@ -14,6 +14,11 @@ export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
   return isBare ? new pkcs11.Pkcs11Error(error.message) : undefined;
 }
 
+/** Of codes that are newer than PKCS#11 2.30, or the vendor's own, the number is all there is. */
+export function numberOf({ message, code }: pkcs11.Pkcs11Error): string {
+  return message === 'CKR_VENDOR_DEFINED' ? ` with 0x${code.toString(16)}` : '';
+}
+
 /**
  * The vendor's library, loaded and initialised: for calls from several threads at the same time, if it can do that. Throws
  * SignerFailure `module_unusable`, or of what the library refuses.
@@ -37,7 +42,8 @@ export function loadModule(
   } catch (error) {
     const refusal = asPkcs11Error(error);
     if (refusal === undefined) throw error;
-    throw new SignerFailure(refusal.message, `the module refuses to start: ${describeSettings(environment)}`);
+    const settings = describeSettings(environment, libraryParameters);
+    throw new SignerFailure(refusal.message, `the module refuses to start${numberOf(refusal)}: ${settings}`);
   }
 }
 
@@ -59,9 +65,13 @@ function initialize(module: pkcs11.PKCS11, threads: boolean, libraryParameters: 
 }
 
 /** A module that finds its own files missing says no more than CKR_GENERAL_ERROR: they are what its variables name. */
-function describeSettings(environment: Readonly<Record<string, string>>): string {
+function describeSettings(
+  environment: Readonly<Record<string, string>>,
+  libraryParameters: string | undefined,
+): string {
   const named = Object.entries(environment).filter(([, value]) => value.startsWith('/'));
-  if (named.length === 0) return 'it may miss its configuration, which a variable in `environment` names';
+  if (named.length === 0 && libraryParameters === undefined)
+    return 'it may miss its configuration, which a variable in `environment` names';
   const faults = named.flatMap(([name, path]) => {
     try {
       accessSync(path, constants.R_OK);
@@ -71,6 +81,8 @@ function describeSettings(environment: Readonly<Record<string, string>>): string
     }
   });
   if (faults.length > 0) return faults.join('; ');
+  if (libraryParameters !== undefined)
+    return 'check library_parameters: what it names may be missing, or closed to this user';
   return `check what stands in ${named.map(([, path]) => path).join(', ')}: folders it names may be missing, or closed to this user`;
 }
 

@@ -265,10 +265,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     const { spki, algorithm, software } = this.key;
     if (found.spki !== spki || found.algorithm !== algorithm || found.software !== software) {
-      throw new SignerFailure(
-        'key_changed',
-        `the token presents another ${found.algorithm} key than the log knows`,
-      );
+      const holder = this.#token.module === undefined ? 'the file holds' : 'the token has';
+      throw new SignerFailure('key_changed', `${holder} another ${found.algorithm} key than the log knows`);
     }
     const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
     // At the same time, so that each session proves itself.

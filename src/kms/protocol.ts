@@ -21,7 +21,7 @@ export interface TokenOptions {
 export interface KeyProtection {
   /** Attributes by which the key could leave the token, such as `CKA_EXTRACTABLE = true`; none for a key as made here. */
   exposures: string[];
-  /** Whether it was made in the token and could never leave it; false for a key that was imported, for example by a restore. */
+  /** Whether the token says that it was made there and could never leave; false for a key that was imported, for example by a restore. */
   wasAlwaysInside: boolean;
 }
 

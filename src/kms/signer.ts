@@ -5,7 +5,7 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { asPkcs11Error } from './module.ts';
+import { asPkcs11Error, numberOf } from './module.ts';
 import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
@@ -94,9 +94,7 @@ function describe(error: unknown): { code: string; detail: string; pinFileVersio
   }
   const refusal = asPkcs11Error(error);
   if (refusal !== undefined) {
-    // Of codes that are newer than PKCS#11 2.30, or the vendor's own, the number is all there is.
-    const number = refusal.message === 'CKR_VENDOR_DEFINED' ? ` with 0x${refusal.code.toString(16)}` : '';
-    return { code: refusal.message, detail: `${refusal.method || 'PKCS#11'} failed${number}` };
+    return { code: refusal.message, detail: `${refusal.method || 'PKCS#11'} failed${numberOf(refusal)}` };
   }
   return { code: 'signer_error', detail: String(error) };
 }

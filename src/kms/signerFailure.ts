@@ -73,7 +73,7 @@ const REMEDIES: Record<string, string> = {
   token_ambiguous: 'name it by token_serial instead of token_label',
   key_not_found: 'restore the key from its backup, or correct key_label',
   key_ambiguous: 'key labels must be unique on a token: rename or remove the other key',
-  key_changed: 'this log can only be continued with the key it was begun with: restore it',
+  key_changed: 'restore the key that the log knows, or plan an epoch with another key',
   key_unpaired: 'restore both halves of the pair from the same backup',
   key_exists: 'choose another key_label, or remove that key if nothing was ever signed with it',
   key_unsupported:

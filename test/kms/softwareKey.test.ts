@@ -6,6 +6,7 @@ import { initKey, inspectKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { makeSoftwareKey } from '../../src/kms/softwareKey.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
+import { makeNssToken } from '../support/nss.ts';
 import { item, MESSAGE, makeSite } from '../support/partitions.ts';
 
 function tokenOf(pinFile: string, content: string): PartitionOptions {
@@ -62,5 +63,16 @@ t.test('a software key never passes for one of an HSM, nor for another', async (
   t.equal(item(partitions.status(), 1).sessions, 3, 'as many as a token would give');
   t.match(item(partitions.status(), 1), { algorithm: 'mldsa44', software: true, state: 'ready' });
   writeFileSync(token.pinFile, makeSoftwareKey());
-  await t.rejects(opened(held), /key_changed/);
+  await t.rejects(
+    opened(held),
+    /: the file holds another mldsa44 key than the log knows \(key_changed\); restore the key .* or plan an epoch/,
+  );
+});
+
+t.test('a module that does not start with its text says so, and the number of its vendor', async (t) => {
+  const token = makeNssToken(t.testdir());
+  const libraryParameters = token.libraryParameters.replace(/sql:[^']*/, 'sql:/nowhere');
+  await t.rejects(inspectKey({ ...token, libraryParameters }), {
+    message: /refuses to start with 0x[0-9a-f]+: check library_parameters: .* \(CKR_VENDOR_DEFINED\)/,
+  });
 });
