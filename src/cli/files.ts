@@ -78,8 +78,8 @@ export function writeFileAtomically(path: string, text: string): void {
 }
 
 /** Like {@link writeFileAtomically}, but returns false, and does nothing, if the file exists. */
-export function createFileAtomically(path: string, text: string): boolean {
-  return withDraft(path, text, (draft) => linkedAs(path, draft));
+export function createFileAtomically(path: string, text: string, mode?: number): boolean {
+  return withDraft(path, text, (draft) => linkedAs(path, draft), mode);
 }
 
 /** Returns false, and does nothing, if the file exists. */
@@ -102,10 +102,10 @@ function openForUser(path: string): number {
 }
 
 // Synchronous, so that an interrupt finds either no file or the whole one.
-function withDraft<T>(path: string, text: string, publish: (draft: string) => T): T {
+function withDraft<T>(path: string, text: string, publish: (draft: string) => T, mode = 0o644): T {
   const draft = `${path}.${process.pid}.new`;
   try {
-    const file = openSync(draft, 'wx', 0o644);
+    const file = openSync(draft, 'wx', mode);
     try {
       writeFileSync(file, text);
       fsyncSync(file);

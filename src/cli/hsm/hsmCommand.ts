@@ -1,13 +1,13 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS } from '../../asn1/signatureAlgorithm.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { systemReason } from '../../base/systemReason.ts';
 import { loadConfig } from '../../config/config.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import { makeSoftwareKey } from '../../kms/softwareKey.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
+import { createFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
@@ -123,11 +123,8 @@ function softwareKeyCommand(): Command {
 }
 
 function makeSoftwareKeyFile(file: string, { json }: { json?: true }): void {
-  try {
-    writeFileSync(file, makeSoftwareKey(), { mode: 0o600, flag: 'wx', flush: true });
-  } catch (cause) {
-    throw new OperatorError(`cannot write ${file}: ${systemReason(cause)}`, { cause });
-  }
+  if (!createFileAtomically(file, makeSoftwareKey(), 0o600))
+    throw new OperatorError(`${file} exists already, and this command replaces no file`);
   if (json) printJson({ file, algorithm: 'mldsa44' });
   else print(`key    ${file}  mldsa44  made`);
   note(

@@ -30,7 +30,10 @@ export function listCommand(): Command {
       .addOption(configOption())
       .action(listKeys),
     {
-      exit: { 0: 'every key exists, signs and is protected', 1: 'a key does not (standard error says why)' },
+      exit: {
+        0: 'every key exists and signs, and none can leave its token; a software key is in a file',
+        1: 'a key does not (standard error says why)',
+      },
       examples: [
         'pdfseal hsm list --config /etc/pdfseal/production.toml',
         'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
@@ -101,7 +104,7 @@ function describeProtection({ exposures, wasAlwaysInside, software }: KeyInspect
   if (exposures.length > 0) return exposures.join(', ');
   return wasAlwaysInside
     ? 'created in the token, cannot leave it'
-    : 'cannot leave the token, but was imported';
+    : 'cannot leave the token, but it may have been imported';
 }
 
 function present({ purpose, token, state, detail, inspection }: KeyReport) {
