@@ -7,6 +7,7 @@ import type { ReadTile } from '../log/tiles.ts';
 import type { PolicyWitness } from '../log/witnessPolicy.ts';
 import type { Store } from '../store/store.ts';
 import { type CarriedAnswer, readCarriedAnswer } from './carriedAnswer.ts';
+import { dateFault } from './cosignatureLines.ts';
 import { requestBody, type Submission } from './witnessClient.ts';
 import type { KnownWitness, WitnessMemory } from './witnessMemory.ts';
 
@@ -153,7 +154,7 @@ export class Carrying {
   }
 
   async #cosigned(known: KnownWitness, lines: NoteSignature[]): Promise<CarriedOutcome> {
-    const { memory } = this.#options;
+    const { memory, clock } = this.#options;
     const { witness, record } = known;
     const { label } = witness;
     const found = memory.carried
@@ -167,6 +168,8 @@ export class Carrying {
       .find((one) => one !== undefined);
     if (found === undefined) throw refusal(this.#whyNoCosignature(known, lines));
     const { treeSize, time } = found;
+    const fault = dateFault(time, clock());
+    if (fault !== undefined) throw refusal(`The answer of ${label} is not taken: ${fault}.`);
     if (treeSize < record.treeSize)
       throw refusal(
         `This is an old answer, for the tree of ${treeSize} leaves: ${label} holds ${record.treeSize} leaves by now.`,

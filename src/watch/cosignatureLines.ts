@@ -1,4 +1,5 @@
 import { bytesEqual } from '../base/bytes.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
 import { cosignaturesIn, isLineOf } from '../log/cosignature.ts';
 import { encodeNote, type Note, type NoteSignature, parseNote } from '../log/note.ts';
@@ -17,6 +18,15 @@ export function linesFor(
   const own = signatures.filter(({ keyId }) => keyIds.some((id) => bytesEqual(id, keyId)));
   const known = own.filter(({ keyId }) => listed.some((id) => bytesEqual(id, keyId)));
   return known.length > 0 ? known : own;
+}
+
+/** A clock that is further ahead is wrong: its cosignature would say for as long that the checkpoint has just been cosigned. */
+const AHEAD_MS_MAX = 86_400_000;
+
+/** Why a cosignature is not taken, or undefined. `time`: when it was made, Unix time in seconds; `now`: milliseconds since the epoch. */
+export function dateFault(time: number, now: number): string | undefined {
+  if (time * 1000 - now <= AHEAD_MS_MAX) return undefined;
+  return `it dates its cosignature ${toRfc3339(time * 1000)}, more than a day after the clock of this machine: one of the two clocks is wrong`;
 }
 
 /** The checkpoint with the newest valid cosignature line of each witness, among its own lines and these. */

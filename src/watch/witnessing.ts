@@ -12,7 +12,7 @@ import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
 import { Carrying } from './carrying.ts';
-import { linesFor } from './cosignatureLines.ts';
+import { dateFault, linesFor } from './cosignatureLines.ts';
 import { type Submission, WitnessClient } from './witnessClient.ts';
 import { type Gathered, type KnownWitness, WitnessMemory } from './witnessMemory.ts';
 import type { WitnessingStatus, WitnessStatus } from './witnessStatus.ts';
@@ -110,10 +110,11 @@ export class Witnessing implements Cosigners {
   }
 
   get status(): WitnessingStatus {
-    const { policy } = this.#options;
+    const { policy, clock } = this.#options;
     const { witnessed } = this.#memory;
     const note = witnessed && parseNote(witnessed.checkpoint);
-    const times = note ? cosignaturesIn(note, policy.witnesses).map(({ time }) => time) : [];
+    const all = note ? cosignaturesIn(note, policy.witnesses).map(({ time }) => time) : [];
+    const times = all.filter((time) => dateFault(time, clock()) === undefined);
     const asked = policy.witnesses.filter(({ url }) => url !== undefined).map(({ label }) => label);
     return {
       isByHand: !satisfiesPolicy(policy, new Set(asked)),
@@ -279,11 +280,14 @@ export class Witnessing implements Cosigners {
     member.spared = found.kind === 'trouble' && found.trouble === 'too_often' ? member.spared + 1 : 0;
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
-      case 'cosigned':
+      case 'cosigned': {
+        const detail = dateFault(found.time, this.#options.clock());
+        if (detail !== undefined) return this.#report(member, { code: 'faulty', detail });
         this.#memory.acknowledge(known, shown.checkpoint.treeSize, found.time);
         this.#clear(member);
         this.#take(shown, found.line);
         break;
+      }
       case 'contradiction':
         this.#memory.contradict(known, found.detail, this.#options.clock());
         break;

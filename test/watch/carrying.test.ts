@@ -355,6 +355,21 @@ t.test('a mistyped size discards nothing', async (t) => {
   t.match(await carrying.request('a'), { oldSize: 150, treeSize: 200 });
 });
 
+t.test('a cosignature of the future is not taken', async (t) => {
+  const { a, log, carrying, witnessing } = await vault(t, 5);
+  const { body } = await carrying.request('a');
+  const text = parseNote(body.slice(body.indexOf('\n\n') + 2))?.text ?? '';
+  const puts = log.puts;
+  await t.rejects(
+    carrying.accept(a.answerFor(text, 4_070_908_800), 'a'),
+    refused(/it dates its cosignature 2099-01-01T00:00:00\.000Z, more than a day after the clock of this/),
+  );
+  t.equal(log.puts, puts);
+  const now = Math.floor(Date.now() / 1000);
+  t.match(await carrying.accept(a.answerFor(text, now + 86_000), 'a'), { cosignedAt: now + 86_000 });
+  t.equal(witnessing.status.witnessed?.at, (now + 86_000) * 1000);
+});
+
 t.test('nothing that is under way ends the fork alarm', async (t) => {
   const { log, carrying, witnessing } = await vault(t, 5);
   await carrying.request('a');

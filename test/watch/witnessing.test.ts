@@ -133,6 +133,25 @@ t.test('what was known survives a restart; a cosignature is made anew only once 
   await third.witnessing.close();
 });
 
+t.test('a cosignature of the future is not taken', async (t) => {
+  const log = new TestLog();
+  const a = await TestWitness.open(t, 'a');
+  const policy = `${a.line('a')}quorum a\n`;
+  a.misbehaving = (res, { checkpoint }) =>
+    void res.writeHead(200).end(a.answerFor(parseNote(checkpoint)?.text ?? '', 4_070_908_800));
+  log.grow(9);
+  const { witnessing, lines } = await openOn(t, log, policy);
+  await until('it is reported', () => eventsOf(lines).includes('witness_failing'));
+  t.match(witnessing.status.witnesses, [{ treeSize: 0, trouble: { code: 'faulty', detail: /2099-01-01/ } }]);
+  t.equal(log.known.witnessed, undefined);
+  a.misbehaving = undefined;
+  await until('its clock is right', () => log.known.witnessed?.treeSize === 9);
+  await witnessing.close();
+  const past = Date.now() - 2 * 86_400_000;
+  const early = await openOn(t, log, policy, { clock: () => past });
+  t.match(early.witnessing.status.witnessed, { treeSize: 9, at: 0 }, 'nor is what was kept');
+});
+
 const contradictions: Record<string, (witness: TestWitness, log: TestLog) => void> = {
   'another tree of the same size': (witness, log) => {
     witness.held = { treeSize: log.edge.size, root: Buffer.alloc(32, 1) };
