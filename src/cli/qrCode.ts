@@ -12,16 +12,24 @@ const FORM = { ecc: 'L', border: BORDER } as const;
 const WHITE_ON_BLACK = '\u001b[97;40m';
 const RESET = '\u001b[0m';
 
-/** The text as one QR code for a terminal of so many columns, with two modules in each character. Throws OperatorError if it does not fit. */
-export function qrForTerminal(text: string, columns: number | undefined): string {
+/** What is written below the code, and the line of the prompt. */
+const LINES_BELOW = 3;
+
+/**
+ * The text as one QR code for a terminal of so many columns and rows, with two modules in each character. Throws OperatorError if it does
+ * not fit.
+ */
+export function qrForTerminal(text: string, columns?: number, rows?: number): string {
   assertFits(text);
   const { size } = encode(text, FORM);
-  // A terminal that does not tell its width has 0.
-  if (columns && size > columns)
-    throw new OperatorError(`the QR code has ${size} columns, and this terminal ${columns}`, {
-      remedy: 'make the terminal larger or its letters smaller, or use --svg',
-    });
   const lines = renderUnicodeCompact(text, FORM).split('\n');
+  const height = lines.length + LINES_BELOW;
+  // A terminal that does not tell its size has 0.
+  if ((columns && size > columns) || (rows && height > rows))
+    throw new OperatorError(
+      `the QR code takes ${size} columns and ${height} rows, and this terminal has ${columns || 'unknown'} and ${rows || 'unknown'}`,
+      { remedy: 'make the terminal larger or its letters smaller, or use --svg' },
+    );
   return lines.map((line) => `${WHITE_ON_BLACK}${line}${RESET}\n`).join('');
 }
 

@@ -32,8 +32,18 @@ t.test('what does not fit says what to do instead', async (t) => {
   const tooLong = { message: /holds 2953 bytes, and this request has 2954/, remedy: /carry the file/ };
   t.throws(() => qrForTerminal(requestOf(2954), undefined), tooLong);
   t.throws(() => qrAsSvg(requestOf(2954)), tooLong);
-  t.throws(() => qrForTerminal(requestOf(631), 80), {
-    message: /^the QR code has \d+ columns, and this terminal 80$/,
-    remedy: /use --svg/,
-  });
+  const remedy = /use --svg/;
+  const text = requestOf(631);
+  const lines = qrForTerminal(text, 0).split('\n').length - 1;
+  const columns = modulesOnTerminal(qrForTerminal(text, 0))[0]?.length ?? 0;
+  const takes = `the QR code takes ${columns} columns and ${lines + 3} rows, and this terminal has`;
+  t.throws(() => qrForTerminal(text, 80), { message: `${takes} 80 and unknown`, remedy });
+  t.throws(() => qrForTerminal(text, 200, 24), { message: `${takes} 200 and 24`, remedy });
+  t.throws(() => qrForTerminal(text, columns - 1, lines + 3), { message: /takes/, remedy });
+  t.throws(
+    () => qrForTerminal(text, columns, lines + 2),
+    { message: /takes/, remedy },
+    'what is below it needs room, too',
+  );
+  t.equal(qrForTerminal(text, columns, lines + 3), qrForTerminal(text));
 });

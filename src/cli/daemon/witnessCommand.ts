@@ -145,7 +145,8 @@ function printRequest(
   { witness, old_size: from, tree_size: to, request }: PresentedRequest,
   { qr, svg }: Form,
 ): void {
-  const form = qr ? qrForTerminal(request, process.stdout.columns) : svg ? qrAsSvg(request) : request;
+  const { columns, rows } = process.stdout;
+  const form = qr ? qrForTerminal(request, columns, rows) : svg ? qrAsSvg(request) : request;
   process.stdout.write(form);
   note(`for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: carry it there, and its answer to`);
   note(`  pdfseal witness accept --witness ${witness} <answer`);
