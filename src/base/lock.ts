@@ -12,12 +12,12 @@ export interface DaemonLock {
 /**
  * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, however that ends, so there are no stale
  * locks. Node opens files close-on-exec: children do not inherit the lock.
- * Throws OperatorError with the holder's process id when another daemon has it.
+ * Throws OperatorError with the holder's process id when another daemon has it. `program`: its name.
  */
-export function acquireLock(path: string): DaemonLock {
+export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
   const file = openLockFile(path);
   try {
-    flock(file, path);
+    flock(file, path, program);
   } catch (error) {
     closeSync(file);
     throw error;
@@ -68,7 +68,7 @@ function openLockFile(path: string): number {
 }
 
 /** Node has no flock(2). The program of util-linux locks the open file that it shares with this process as its descriptor 3. */
-function flock(file: number, path: string): void {
+function flock(file: number, path: string, program: string): void {
   const { status, error } = spawnSync('flock', ['--exclusive', '--nonblock', '3'], {
     stdio: ['ignore', 'ignore', 'ignore', file],
   });
@@ -77,6 +77,6 @@ function flock(file: number, path: string): void {
   if (status === 0) return;
   const holder = readFileSync(path, 'utf8').trim() || 'unknown';
   throw new OperatorError(
-    `another pdfseald (process ${holder}) is using this state folder: ${path} is locked`,
+    `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
   );
 }

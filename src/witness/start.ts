@@ -1,6 +1,6 @@
 #!/usr/bin/env -S node --jitless --disable-sigusr1
 import '../base/inspector.ts';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -134,15 +134,17 @@ async function serve(memory: Memory, listen: string, logger: Logger): Promise<vo
 /** Answers the request on standard input as the server would, with status and headers, and ends. What it has to say goes to stderr. */
 async function answerOnce(memory: Memory, logger: Logger): Promise<void> {
   const { witness, lock } = await openWitness(memory, logger);
-  const {
-    status,
-    type = 'text/plain; charset=utf-8',
-    body,
-  } = await witness.addCheckpoint(await text(process.stdin));
+  const request = asSent(await text(process.stdin));
+  const { status, type = 'text/plain; charset=utf-8', body } = await witness.addCheckpoint(request);
   lock.release();
   const headers = `Content-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   print(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${headers}\r\n${body}`);
   if (status !== 200 && status !== 409) process.exitCode = 1;
+}
+
+/** Mail and editors change line ends, and add or remove the last one. A request has line feeds alone, and ends with one. */
+function asSent(carried: string): string {
+  return `${carried.replaceAll(/\r\n?/g, '\n').trim()}\n`;
 }
 
 /** Nobody else uses the folder until the lock is released. Throws OperatorError. */
@@ -151,7 +153,7 @@ async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logge
   // A new folder would be a witness that has forgotten everything.
   if (!existsSync(state))
     throw new OperatorError(`there is no folder ${state}: if the witness is new, make it; if not, find it`);
-  const lock = acquireLock(join(state, 'lock'));
+  const lock = acquireLock(join(state, 'lock'), 'pdfseal-witness');
   const held = await HeldCheckpoints.open(state, key.cosigner, logs);
   return { witness: new Witness({ key, logs, held, clock: systemClock, logger }), held, logs, lock };
 }
@@ -186,8 +188,13 @@ function readLogs(path: string, logger: Logger): Map<string, VerifierKey[]> {
   return logs;
 }
 
+/** Throws OperatorError. */
 function print(text: string): void {
-  process.stdout.write(text);
+  try {
+    writeFileSync(1, text);
+  } catch (cause) {
+    throw new OperatorError(`cannot write to standard output (${systemReason(cause)})`, { cause });
+  }
 }
 
 main().catch((error: unknown) => {

@@ -2,7 +2,17 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -232,10 +242,11 @@ t.test('its key can be in an HSM', async (t) => {
 
 t.test('it answers a request that was carried to it, and no daemon runs', async (t) => {
   const { options, cosigner } = prepare(t);
+  const env = { PATH: process.env.PATH };
   const answer = async (...request: [oldSize: number, newSize: number] | [string]) => {
     const [first, second] = request;
     const input = typeof first === 'string' ? first : await requestFor(first, second ?? 0);
-    const all = { encoding: 'utf8', env: { PATH: process.env.PATH }, input } as const;
+    const all = { encoding: 'utf8', env, input } as const;
     const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, 'answer', ...options], all);
     const [head = '', body = ''] = stdout.split('\r\n\r\n');
     t.ok(stdout === '' || head.endsWith(`\r\nContent-Length: ${Buffer.byteLength(body)}`));
@@ -258,8 +269,25 @@ t.test('it answers a request that was carried to it, and no daemon runs', async 
   t.match(await answer(wrong), { status: 1, first: /^HTTP\/1\.1 422 /, stderr: /"event":"not_consistent"/ });
   t.match(await answer('scribble'), { status: 1, first: 'HTTP/1.1 400 Bad Request' });
   t.match(await answer(5, 12), { status: 0, first: 'HTTP/1.1 200 OK' }, 'it remembers');
+  const again = await requestFor(12, 12);
+  for (const mailed of [again.replaceAll('\n', '\r\n'), again.trimEnd(), `\uFEFF${again}\r\n\n`])
+    t.match(await answer(mailed), { status: 0, first: 'HTTP/1.1 200 OK' }, JSON.stringify(mailed));
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  const lost = spawnSync(process.execPath, [PROGRAM, 'answer', ...options], {
+    encoding: 'utf8',
+    env,
+    input: again,
+    stdio: ['pipe', full, 'pipe'],
+  });
+  t.match(lost, { status: 1, stderr: /pdfseal-witness: cannot write to standard output \(no space/ });
+  t.notMatch(lost.stderr, /\n +at /, 'no stack');
   await serve(t, options);
-  t.match(await answer(12, 12), { status: 1, first: '', stderr: /is using this state folder/ });
+  t.match(await answer(12, 12), {
+    status: 1,
+    first: '',
+    stderr: /another pdfseal-witness \(process \d+\) is using this state folder/,
+  });
 });
 
 t.test('its key can be in an ssh-agent', async (t) => {
