@@ -39,7 +39,14 @@ function goodTale(): Tale {
     trail: [{ number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' }],
     quotaCounts: [{ client: TERMS.limited.client, jobs: TERMS.limited.jobs }],
     check: { status: 0, output: 'good' },
+    late: [],
   };
+  const { jobs, leaves, check } = final;
+  final.backup = { jobs: jobs.slice(0, 3), leaves: leaves.slice(0, 3), check: { ...check } };
+  history.backups.push({
+    folder: 'made',
+    acknowledged: ids.slice(0, 3).map((jobId) => ({ jobId, phase: 'completed' })),
+  });
   for (const [n, id] of ids.slice(0, JOBS).entries()) {
     const text = JSON.stringify({ manifest: manifests[n], evidence: { checkpoint: noteOf(n + 1) } });
     final.receipts[id] = text;
@@ -142,6 +149,19 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
     ({ history }) => history.acts.push({ act: 'key.issue', word: 'loud' }),
     ({ final }) => Object.assign(final.trail[0] ?? {}, { number: 2 }),
   ],
+  'a backup has everything': [
+    ({ final }) => final.backup?.jobs.pop(),
+    ({ history }) => history.backups[0]?.acknowledged.push({ jobId: 'job_5', phase: 'sealing' }),
+    ({ history, final }) => {
+      Object.assign(final.backup ?? {}, {
+        jobs: final.jobs.map((job) => ({ ...job, outcome: job.id === 'job_2' ? 'waiting' : job.outcome })),
+      });
+      return history;
+    },
+    ({ final }) => final.backup?.leaves.push({ jobId: 'job_3', data: '00' }),
+    ({ final }) => Object.assign(final.backup?.check ?? {}, { status: 1 }),
+    ({ final }) => delete final.backup,
+  ],
   'the check is good': [({ final }) => Object.assign(final.check, { status: 1 })],
 };
 
@@ -159,6 +179,17 @@ t.test('500 is an answer only while system calls fail', async (t) => {
     history.internalErrors.push({ request: 'a create', isUndisturbed });
     t.strictSame(Object.keys(brokenPromises(history, final, { ...TERMS, callsFail: true })), broken);
   }
+});
+
+t.test('nothing is said of jobs that a slow machine has not done', async (t) => {
+  const { history, final } = goodTale();
+  final.jobs.push({ id: 'job_l', client: 'loud', document: 'l', outcome: 'waiting', isCounted: false });
+  history.tries.push({ client: 'loud', document: 'l', answer: { status: 202, jobId: 'job_l' } });
+  history.messages.pop();
+  const broken = () => Object.keys(brokenPromises(history, final, TERMS));
+  t.strictSame(broken(), ['nothing acknowledged is lost', 'no webhook is lost']);
+  final.late = ['job_l', 'job_3'];
+  t.strictSame(broken(), []);
 });
 
 for (const promise of Object.keys(PROMISES) as PromiseName[]) {

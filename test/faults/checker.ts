@@ -26,14 +26,16 @@ export const PROMISES = {
       .map(([{ key } = {}]) => `${key} was never served`);
   },
 
-  'nothing acknowledged is lost': ({ tries }, { jobs }) => {
+  'nothing acknowledged is lost': ({ tries }, { jobs, late }) => {
     const byId = new Map(jobs.map((job) => [job.id, job]));
     return tries.flatMap(({ client, document, answer }) => {
       if (answer?.jobId === undefined) return [];
       const job = byId.get(answer.jobId);
       if (job === undefined) return [`${answer.jobId} was acknowledged and is gone`];
       if (job.client !== client || job.document !== document) return [`${job.id} is another document`];
-      return job.outcome === 'sealed' ? [] : [`${job.id} was acknowledged and is ${job.outcome}`];
+      return job.outcome === 'sealed' || late.includes(job.id)
+        ? []
+        : [`${job.id} was acknowledged and is ${job.outcome}`];
     });
   },
 
@@ -94,12 +96,14 @@ export const PROMISES = {
     });
   },
 
-  'no webhook is lost': ({ messages }, { jobs }, { listener }) => {
+  'no webhook is lost': ({ messages }, { jobs, late }, { listener }) => {
     const told = Map.groupBy(messages, ({ webhookId }) => webhookId);
     const due = jobs.filter(({ client, outcome }) => client === listener && outcome !== 'waiting');
     const known = new Set(due.map(({ id }) => messageOf(id)));
     return [
-      ...due.filter(({ id }) => !told.has(messageOf(id))).map(({ id }) => `nobody was told of ${id}`),
+      ...due
+        .filter(({ id }) => !told.has(messageOf(id)) && !late.includes(id))
+        .map(({ id }) => `nobody was told of ${id}`),
       ...[...told].flatMap(([id, copies]) => {
         if (!known.has(id)) return [`${id} is of no job`];
         return new Set(copies.map(({ body }) => body)).size > 1
@@ -117,7 +121,7 @@ export const PROMISES = {
       : [`${limited.client} has ${used} jobs of ${limited.jobs}, and the count says ${counted}`];
   },
 
-  'the audit trail is complete': ({ acts }, { trail, jobs }) => {
+  'the audit trail is complete': ({ acts }, { trail, jobs, late }) => {
     const sealed = new Set(jobs.filter(({ outcome }) => outcome === 'sealed').map(({ id }) => id));
     const left = trail.map(({ text }) => text);
     const missing = acts.filter(({ act, word }) => {
@@ -129,9 +133,27 @@ export const PROMISES = {
       ...missing.map(({ act, word }) => `no record of ${act} (${word})`),
       // The record of the stop is sealed after the next start.
       ...trail.flatMap(({ number, jobId }, index) => {
-        const isSealed = sealed.has(jobId) || index === trail.length - 1;
+        const isSealed = sealed.has(jobId) || late.includes(jobId) || index === trail.length - 1;
         return number === index + 1 && isSealed ? [] : [`record ${number} is out of place, or is not sealed`];
       }),
+    ];
+  },
+
+  'a backup has everything': ({ backups }, { backup, leaves }) => {
+    const newest = backups.at(-1);
+    if (newest === undefined) return [];
+    if (backup === undefined) return ['the newest backup is gone'];
+    const { jobs, check } = backup;
+    const outcomes = new Map(jobs.map(({ id, outcome }) => [id, outcome]));
+    const missing = newest.acknowledged.filter(({ jobId, phase }) =>
+      phase === 'completed' ? outcomes.get(jobId) !== 'sealed' : !outcomes.has(jobId),
+    );
+    return [
+      ...missing.map(({ jobId, phase }) => `${jobId} was ${phase} before the backup and is not so in it`),
+      ...backup.leaves.flatMap(({ data }, index) =>
+        data === leaves[index]?.data ? [] : [`leaf ${index} of the backup is not that of the log`],
+      ),
+      ...(check.status === 0 ? [] : [`its check ended with ${check.status}: ${check.output}`]),
     ];
   },
 

@@ -6,7 +6,8 @@ import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { Client } from '../support/client.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
 import type { Outcome } from './play.ts';
-import { randomFrom, SITE } from './workload.ts';
+import { randomFrom } from './random.ts';
+import { SITE } from './workload.ts';
 
 interface FailingCommand {
   /** Gives it something to do. */

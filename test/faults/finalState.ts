@@ -24,12 +24,16 @@ export async function readFinalState(
   const { history, receiver } = workload;
   await workload.settle();
   const receipts: Record<string, string> = {};
+  let isSealing = true;
   for (const name of [TERMS.listener, TERMS.limited.client]) {
     const client = workload.client(name);
     const jobs = () => listAll(client);
     const isDone = async () =>
       (await jobs()).every(({ phase }) => phase === 'completed' || phase === 'failed');
-    await until('all jobs are done', isDone, SETTLE_SECONDS).catch(() => {}); // the checker names those that are not
+    // Where a new document is sealed, the checker names the jobs that are not done.
+    await until('all jobs are done', isDone, SETTLE_SECONDS).catch(async () => {
+      isSealing = await workload.isSealing();
+    });
     for (const { id } of await jobs()) {
       const { status, text } = await client.get(`/v1/jobs/${id}/receipt.json`);
       if (status === 200) receipts[id] = text;
@@ -52,8 +56,16 @@ export async function readFinalState(
     return verify({ document: receipt.manifest.document, receipt }).outcome === 'good';
   };
   const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
+  const { pending, ...left } = await readStore(join(sandbox.dir, 'state', 'store'));
+  const told = receiver.counts();
+  const newest = history.backups.at(-1)?.folder;
+  const waiting = left.jobs.filter(({ outcome }) => !isSealing && outcome === 'waiting');
   return {
-    ...(await readStore(join(sandbox.dir, 'state', 'store'))),
+    ...left,
+    ...(newest !== undefined && {
+      backup: { ...(await readStore(join(newest, 'store'))), check: await check(sandbox, '--input', newest) },
+    }),
+    late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id.replace('job_', 'msg_')))],
     receipts,
     unverified,
     checkpoint,
@@ -77,9 +89,10 @@ async function listAll(client: Client): Promise<JobPage['jobs']> {
   return found;
 }
 
-export async function readStore(
-  path: string,
-): Promise<Pick<FinalState, 'jobs' | 'leaves' | 'trail' | 'quotaCounts'>> {
+type Left = Pick<FinalState, 'jobs' | 'leaves' | 'trail' | 'quotaCounts'>;
+
+/** `pending`: the jobs whose webhooks are still to be sent. */
+async function readStore(path: string): Promise<Left & { pending: string[] }> {
   const store = await openStore({ path, readOnly: true });
   try {
     const jobs: FinalState['jobs'] = [];
@@ -93,9 +106,14 @@ export async function readStore(
         isCounted: job.quota !== undefined,
       });
     }
+    const pending: string[] = [];
+    for (const { id } of await store.webhooks.endpoints.all())
+      for (const { webhookId } of await store.webhooks.outbox.pending(id, { limit: Number.MAX_SAFE_INTEGER }))
+        pending.push(webhookId.replace('msg_', 'job_'));
     const leaves = await store.log.leaves(0, Number.MAX_SAFE_INTEGER);
     return {
       jobs,
+      pending,
       leaves: leaves.map(({ jobId, data }) => ({ jobId, data: Buffer.from(data).toString('hex') })),
       trail: await store.trail.entries(0, Number.MAX_SAFE_INTEGER),
       quotaCounts: (await store.jobs.quotaCounts()).map(({ clientId: client, jobs }) => ({ client, jobs })),
@@ -105,7 +123,8 @@ export async function readStore(
   }
 }
 
-async function check(sandbox: Sandbox): Promise<FinalState['check']> {
-  const { status, stdout, stderr } = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
+async function check(sandbox: Sandbox, ...more: string[]): Promise<FinalState['check']> {
+  const args = ['check', '--config', sandbox.configFile, ...more];
+  const { status, stdout, stderr } = await sandbox.pdfseal(args);
   return { status, output: stdout + stderr };
 }

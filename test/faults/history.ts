@@ -19,6 +19,8 @@ export interface History {
   checkpoints: string[];
   /** Every act that was answered with success, and a word that its record must contain. */
   acts: { act: string; word: string }[];
+  /** Every backup that was made, the newest last, and what was acknowledged before it began. */
+  backups: { folder: string; acknowledged: { jobId: string; phase: string }[] }[];
   /** Every webhook that came. */
   messages: { webhookId: string; body: string }[];
   /** What is wrong whatever follows: answers that the API does not have, time-outs, signatures that do not verify. */
@@ -47,7 +49,16 @@ export interface FinalState {
   trail: { number: number; jobId: string; text: string }[];
   quotaCounts: { client: string; jobs: number }[];
   /** `pdfseal check`. */
-  check: { status: number | null; output: string };
+  check: Check;
+  /** The newest backup. */
+  backup?: Pick<FinalState, 'jobs' | 'leaves' | 'check'>;
+  /** Jobs that nothing can be said of: they, or their webhooks, were still under way on a machine that did nothing else in time either. */
+  late: string[];
+}
+
+interface Check {
+  status: number | null;
+  output: string;
 }
 
 /** What the daemon was configured to do. */
@@ -61,5 +72,14 @@ export interface Terms {
 }
 
 export function emptyHistory(): History {
-  return { tries: [], receipts: [], checkpoints: [], acts: [], messages: [], faults: [], internalErrors: [] };
+  return {
+    tries: [],
+    receipts: [],
+    checkpoints: [],
+    acts: [],
+    backups: [],
+    messages: [],
+    faults: [],
+    internalErrors: [],
+  };
 }

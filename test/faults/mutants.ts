@@ -107,6 +107,14 @@ export const MUTANTS: readonly Mutant[] = [
     instead: "if (act === null || act.act === 'webhook.add')",
   },
   {
+    name: 'backs up again what it backed up first',
+    breaks: 'a backup has everything',
+    file: 'cli/store/backupCommand.js',
+    line: "await copyStore(config.storeDir, join(draft, 'store'));",
+    instead:
+      "const first = join(config.stateDir, 'first'); if (!existsSync(first)) await copyStore(config.storeDir, first); await copyStore(first, join(draft, 'store'));",
+  },
+  {
     name: 'leaves jobs out of the lists',
     breaks: 'the check is good',
     file: 'store/lmdb/jobRecords.js',

@@ -5,7 +5,11 @@ import type { Code } from '../support/programs.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { brokenPromises } from './checker.ts';
 import { readFinalState } from './finalState.ts';
-import { randomFrom, SITE, TERMS, Workload } from './workload.ts';
+import { randomFrom } from './random.ts';
+import { SITE, TERMS, Workload } from './workload.ts';
+
+/** The ending of a round that shows nothing, as the machine did not do in time what the checker looks at. */
+export const TOO_SLOW = 'too slow to tell';
 
 /** What one run of a fault showed. */
 export interface Outcome {
@@ -70,15 +74,16 @@ export async function playRound(
     let ending: string;
     try {
       ending = await disturb(round);
+      await workload.backUp();
     } finally {
       isOver = true;
       await sending;
     }
-    const broken = brokenPromises(workload.history, await readFinalState(sandbox, round.daemon, workload), {
-      ...TERMS,
-      callsFail,
-    });
-    return { ending, broken, against: lines(broken), recoveryMs: round.recoveryMs };
+    const final = await readFinalState(sandbox, round.daemon, workload);
+    const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail });
+    const against = lines(broken);
+    const isLate = against.length === 0 && final.late.length > 0;
+    return { ending: isLate ? TOO_SLOW : ending, broken, against, recoveryMs: round.recoveryMs };
   } catch (error) {
     const broken = { 'every answer is one of the API': [`the round broke off: ${error}`] };
     return { ending: 'broke off', broken, against: lines(broken) };
@@ -92,6 +97,7 @@ export async function playRound(
 /** Kills the daemon so many times at moments of the seed, and starts it again; administrators work meanwhile. */
 export function killing(kills: number): (round: Round) => Promise<string> {
   return async (round) => {
+    await round.workload.backUp();
     for (let kill = 0; kill < kills; kill++) {
       const chores = round.workload.administer(round.daemon);
       await sleep(200 + round.random() * 1000);

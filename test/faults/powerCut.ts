@@ -11,8 +11,8 @@ import type { History } from './history.ts';
 import { type Cut, cutLines, cutsAt, writeImage } from './images.ts';
 import type { Expected } from './judge.ts';
 import type { Outcome } from './play.ts';
+import { randomFrom } from './random.ts';
 import { PROMISED, type Recording, readTrace, STRACE } from './trace.ts';
-import { randomFrom } from './workload.ts';
 
 const RECORD_MS_MAX = 240_000;
 /** So many images are judged by one process. */

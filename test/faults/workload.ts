@@ -7,6 +7,7 @@ import type { Daemon } from '../support/daemon.ts';
 import { Receiver } from '../support/receiver.ts';
 import type { Sandbox, SandboxOptions } from '../support/sandbox.ts';
 import { emptyHistory, type History, type Terms, type Try } from './history.ts';
+import { randomFrom } from './random.ts';
 
 export const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 12 } };
 
@@ -29,17 +30,6 @@ const NOBODY_MS = 250;
 /** So many creates are repeated at once in the end, and each so often. */
 const REPEATS = 8;
 const REFUSALS_MAX = 240;
-
-/** A generator of numbers from 0 inclusive to 1 exclusive that a seed determines (mulberry32). */
-export function randomFrom(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 interface Create {
   client: string;
@@ -143,19 +133,36 @@ export class Workload {
         this.#noteError('the end of a drill', back.status);
         if (back.status === 200) this.#done('drill.end', 'us');
       },
-      async () => {
-        const folder = `${this.#sandbox.dir}/backups/${name}`;
-        const { status } = await this.#sandbox.pdfseal([
-          'backup',
-          '--config',
-          this.#sandbox.configFile,
-          '--output',
-          folder,
-        ]);
-        if (status === 0) this.#done('backup.make', name);
-      },
+      () => this.backUp(),
     ];
     await this.#pick(chores)().catch(() => {});
+  }
+
+  /** What the daemon is doing does not matter to a backup. */
+  async backUp(): Promise<void> {
+    const name = `backup-${this.#number++}`;
+    const { dir, configFile } = this.#sandbox;
+    const folder = `${dir}/backups/${name}`;
+    const acknowledged = this.history.tries.flatMap(({ answer: { jobId, phase = '' } = { status: 0 } }) =>
+      jobId === undefined ? [] : [{ jobId, phase }],
+    );
+    const { status, stderr } = await this.#sandbox.pdfseal([
+      'backup',
+      '--config',
+      configFile,
+      '--output',
+      folder,
+    ]);
+    if (status !== 0) return void this.history.faults.push(`the backup ended with ${status}: ${stderr}`);
+    this.history.backups.push({ folder, acknowledged });
+    this.#done('backup.make', name);
+  }
+
+  /** Whether a new document is sealed in time. */
+  async isSealing(): Promise<boolean> {
+    const { wait: _, ...create } = this.#newCreate(TERMS.listener);
+    const { answer } = await this.#create({ ...create, mode: 'blocking' });
+    return answer?.phase === 'completed';
   }
 
   /** Repeats every create that was not answered until it is served, uses up the quota, and reads every receipt; the daemon runs undisturbed. */
