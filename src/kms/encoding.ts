@@ -1,5 +1,5 @@
 import { createPublicKey } from 'node:crypto';
-import type { ClassicalAlgorithm } from '../log/verifierKey.ts';
+import { type ClassicalAlgorithm, SPKI_FORMS } from '../log/verifierKey.ts';
 
 /** CKA_EC_PARAMS per algorithm: the curve's object identifier in DER (RFC 8410, section 3; RFC 5480, section 2.1.1.1). */
 export const EC_PARAMS: Record<ClassicalAlgorithm, Buffer> = {
@@ -17,8 +17,6 @@ const SPKI_PREFIX: Record<ClassicalAlgorithm, Buffer> = {
 };
 
 const POINT_BYTES: Record<ClassicalAlgorithm, number> = { ed25519: 32, 'ecdsa-p256': 65 };
-
-const ML_DSA_SPKI_PREFIX = Buffer.from('30820532300b06096086480165030403110382052100', 'hex');
 
 const OCTET_STRING = 0x04;
 const INTEGER = 0x02;
@@ -47,8 +45,9 @@ export function encodeSpki(algorithm: ClassicalAlgorithm, ecPoint: Uint8Array): 
 
 /** DER SubjectPublicKeyInfo of the CKA_VALUE of an ML-DSA-44 key (RFC 9881, section 4). Throws RangeError for one of another length. */
 export function encodeMlDsaSpki(key: Uint8Array): Buffer {
-  if (key.length !== 1312) throw new RangeError(`an ML-DSA key of ${key.length} bytes`);
-  return Buffer.concat([ML_DSA_SPKI_PREFIX, key]);
+  const { prefix, bytes, pointAt } = SPKI_FORMS.mldsa44;
+  if (key.length !== bytes - pointAt) throw new RangeError(`an ML-DSA key of ${key.length} bytes`);
+  return Buffer.concat([Buffer.from(prefix, 'hex'), key]);
 }
 
 /** DER SubjectPublicKeyInfo of a CKA_MODULUS and CKA_PUBLIC_EXPONENT. Throws RangeError for other than 3072 bits. */

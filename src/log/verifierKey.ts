@@ -57,7 +57,7 @@ const SIGNATURE_TYPES: Record<SignatureAlgorithm, number> = {
  * The first bytes of a SubjectPublicKeyInfo (RFC 8410, section 4; RFC 5480, section 2.2, uncompressed point; RFC 9881, section 4), its
  * length in bytes, and the offset of the key itself. Only this form is accepted: one key in two encodings must not count as two keys.
  */
-const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; pointAt: number }> = {
+export const SPKI_FORMS: Record<SignatureAlgorithm, { prefix: string; bytes: number; pointAt: number }> = {
   ed25519: { prefix: '302a300506032b6570032100', bytes: 44, pointAt: 12 },
   'ecdsa-p256': { prefix: '3059301306072a8648ce3d020106082a8648ce3d03010703420004', bytes: 91, pointAt: 26 },
   mldsa44: { prefix: '30820532300b06096086480165030403110382052100', bytes: 1334, pointAt: 22 },
