@@ -1,9 +1,12 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { runCheck } from '../../src/cli/store/runCheck.ts';
 import { checkStore, emptyIndexReport, isWhole, type StoreReport } from '../../src/cli/store/storeCheck.ts';
+import type { Config } from '../../src/config/config.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { encodeNote, parseNote } from '../../src/log/note.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
@@ -14,9 +17,9 @@ import {
   encodeRecord,
   parseRecord,
 } from '../../src/store/lmdb/records.ts';
-import type { Batch } from '../../src/store/store.ts';
+import type { Batch, Store } from '../../src/store/store.ts';
 import type { WitnessState } from '../../src/store/witnessStore.ts';
-import { makeContent, makeJob, makeKey, type TestKey } from '../support/sealing.ts';
+import { firstEpoch, makeContent, makeJob, makeKey, signNote, type TestKey } from '../support/sealing.ts';
 import {
   BATCHES,
   fetched,
@@ -367,3 +370,25 @@ async function editBatch({ batches }: Databases, treeSize: number, edit: (batch:
 function batchIn({ batches }: Pick<Databases, 'batches'>, treeSize: number): Batch {
   return parseRecord<Batch>(batches.getBinary(counterKey(treeSize)) ?? Buffer.alloc(0));
 }
+
+t.test('a log that goes back to the signatures of an earlier epoch is bad', async (t) => {
+  const postQuantum = { ...makeKey('mldsa44', 'eu'), keyLabel: 'post-quantum' };
+  const config = { certificatesDir: dir, timestamp: { keys: [], authorities: [], remotes: {} }, witness: {} };
+  const whole = await openStore({ path: good, readOnly: true });
+  t.teardown(() => whole.close());
+  const one = firstEpoch([logKey]);
+  const keys = firstEpoch([logKey, postQuantum]).keys;
+  const two = { ...one, from: SEALED_AT + 60_000, keys, quorum: { needed: 1, postQuantum: 1 } };
+  const store: Store = Object.create(whole, {
+    epochs: { value: { newest: async () => ({ list: [one, two], revision: 2 }) } },
+  });
+  const head = (await whole.log.head())?.checkpoint ?? '';
+  const [text = ''] = head.split('\n\n');
+  const own = parseNote(head)?.signatures ?? [];
+  const added = parseNote(signNote(ORIGIN, `${text}\n`, [postQuantum]))?.signatures ?? [];
+  const against = { text: encodeNote(`${text}\n`, [...own, ...added]), from: 'before' };
+  const said = async (earlier: typeof against) =>
+    (await runCheck(store, config as unknown as Config, earlier)).problems.join('\n');
+  t.match(await said(against), /has the signatures of an earlier epoch only, but a later epoch had begun/);
+  t.notMatch(await said({ text: head, from: 'head' }), /earlier epoch/);
+});
