@@ -102,10 +102,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #opened: OpenedSessions = { sessions: 0 };
   /** Each session signs one message at a time. */
   readonly #queue = new SessionQueue();
-
   /** Why the sessions of the last start could not sign at the same time: the next start has one. */
   #refusedTogether: string | undefined;
-
   /** While it is out of service on purpose: when its child is gone, and when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
 
