@@ -7,9 +7,10 @@ import { jumpDate } from './jumpingClock.ts';
 import { buildMutant, type DarkMutant, MUTANTS, type Mutant, POWER_MUTANTS } from './mutants.ts';
 import { killing, type Outcome, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
+import { playSchedules } from './schedules.ts';
 
 export interface Fault {
-  group: 'kills' | 'calls' | 'commands' | 'clocks' | 'power' | 'mutants';
+  group: 'kills' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -62,6 +63,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'power cut at any moment',
     run: (seed) => cutPower(seed, { images: 150, starts: 3 }),
   },
+  { group: 'schedules', name: 'the sealer', run: (seed) => playSchedules(seed) },
+  { group: 'schedules', name: 'the outbox', run: (seed) => playSchedules(seed, '--outbox') },
   ...MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runMutant(mutant, seed) }),
   ),
