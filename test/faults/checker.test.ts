@@ -41,6 +41,7 @@ function goodTale(): Tale {
     check: { status: 0, output: 'good' },
     late: [],
   };
+  final.witness = { held: noteOf(ids.length), refusals: [] };
   const { jobs, leaves, check } = final;
   final.backup = { jobs: jobs.slice(0, 3), leaves: leaves.slice(0, 3), check: { ...check } };
   history.backups.push({
@@ -115,8 +116,20 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
     ({ final }) => final.unverified.push('job_0'),
   ],
   'the log only grows': [
+    ({ final }) =>
+      Object.assign(final.witness ?? {}, { held: 'origin\n8\nZm9ya2Vk\n\n— origin signature\n' }),
     ({ history }) => history.checkpoints.push('origin\n3\nZm9ya2Vk\n\n— origin signature\n'),
     ({ final }) => Object.assign(final, { checkpoint: final.checkpoint.replace('\n7\n', '\n8\n') }),
+  ],
+  'the witness never refuses the log': [
+    ({ final }) => final.witness?.refusals.push('422'),
+    ({ final }) => Object.assign(final.witness ?? {}, { held: undefined }),
+    ({ history }) =>
+      history.tries.push({
+        client: 'loud',
+        document: 'forked',
+        answer: { status: 503, code: 'fork_alarm' },
+      }),
   ],
   'a key names one job': [
     ({ history }) =>

@@ -73,6 +73,7 @@ export const PROMISES = {
     const roots = rootsOf(final.leaves.map(({ data }) => Buffer.from(data, 'hex')));
     const notes = [
       final.checkpoint,
+      ...(final.witness?.held ? [final.witness.held] : []),
       ...checkpoints,
       ...[...receipts.map(({ text }) => text), ...Object.values(final.receipts)].map(
         (text) => (JSON.parse(text) as { evidence: { checkpoint: string } }).evidence.checkpoint,
@@ -82,6 +83,16 @@ export const PROMISES = {
       const [, size = '', root] = note.split('\n');
       return roots[Number(size)] === root ? [] : [`a checkpoint of ${size} leaves is not of this log`];
     });
+  },
+
+  'the witness never refuses the log': ({ tries }, { witness }) => {
+    if (witness === undefined) return [];
+    const alarms = tries.filter(({ answer }) => answer?.code === 'fork_alarm');
+    return [
+      ...witness.refusals,
+      ...alarms.map(({ document }) => `the create of ${document} met the fork alarm`),
+      ...(witness.held ? [] : ['the witness holds nothing']),
+    ];
   },
 
   'a key names one job': ({ tries }, { jobs }) => {

@@ -19,7 +19,10 @@ export interface Fault {
 /** The checker is wrong if it does not find the promise that a daemon breaks. */
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { broken, against } = await playRound(seed, killing(1), { code });
+    const { broken, against } = await playRound(seed, killing(1), {
+      code,
+      isWitnessed: mutant.breaks === 'the witness never refuses the log',
+    });
     if (mutant.breaks in broken) return { ending: 'caught', against: [] };
     return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
   });
@@ -47,6 +50,11 @@ async function withMutant(
 
 export const FAULTS: readonly Fault[] = [
   { group: 'kills', name: 'killed three times under load', run: (seed) => playRound(seed, killing(3)) },
+  {
+    group: 'kills',
+    name: 'killed three times over batches that a witness has cosigned',
+    run: (seed) => playRound(seed, killing(3), { isWitnessed: true }),
+  },
   ...CALLS.map(
     (kind): Fault => ({
       group: 'calls',

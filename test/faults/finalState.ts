@@ -22,18 +22,19 @@ export async function readFinalState(
   workload: Workload,
 ): Promise<FinalState> {
   const { history, receiver } = workload;
-  await workload.settle();
   const receipts: Record<string, string> = {};
-  let isSealing = true;
+  let isSealing = await workload.settle();
   for (const name of [TERMS.listener, TERMS.limited.client]) {
     const client = workload.client(name);
     const jobs = () => listAll(client);
     const isDone = async () =>
       (await jobs()).every(({ phase }) => phase === 'completed' || phase === 'failed');
     // Where a new document is sealed, the checker names the jobs that are not done.
-    await until('all jobs are done', isDone, SETTLE_SECONDS).catch(async () => {
-      isSealing = await workload.isSealing();
-    });
+    await until('all jobs are done', async () => !isSealing || (await isDone()), SETTLE_SECONDS).catch(
+      async () => {
+        isSealing = await workload.isSealing();
+      },
+    );
     for (const { id } of await jobs()) {
       const { status, text } = await client.get(`/v1/jobs/${id}/receipt.json`);
       if (status === 200) receipts[id] = text;

@@ -52,6 +52,8 @@ export interface FinalState {
   check: Check;
   /** The newest backup. */
   backup?: Pick<FinalState, 'jobs' | 'leaves' | 'check'>;
+  /** What the witness of the log holds, and every word that it or the daemon said against the log. */
+  witness?: { held: string | undefined; refusals: string[] };
   /** Jobs that nothing can be said of: they, or their webhooks, were still under way on a machine that did nothing else in time either. */
   late: string[];
 }

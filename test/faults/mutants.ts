@@ -79,6 +79,13 @@ export const MUTANTS: readonly Mutant[] = [
     instead: String.raw`sendNote(ctx, head.checkpoint.replace(/\n(.)(.)([^\n]*=\n)/, '\n$2$1$3'));`,
   },
   {
+    name: 'forgets the batch that it showed to witnesses',
+    breaks: 'the witness never refuses the log',
+    file: 'store/lmdb/logRecords.js',
+    line: 'const changes = [{ database, key: ANNOUNCED_KEY, value: encodeRecord(batch) }];',
+    instead: 'const changes = [];',
+  },
+  {
     name: 'forgets idempotency keys',
     breaks: 'a key names one job',
     file: 'store/lmdb/idempotencyEntries.js',

@@ -5,7 +5,9 @@ import type { Code } from '../support/programs.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { brokenPromises } from './checker.ts';
 import { readFinalState } from './finalState.ts';
+import type { FinalState } from './history.ts';
 import { randomFrom } from './random.ts';
+import { REQUIRED, RealWitness } from './realWitness.ts';
 import { SITE, TERMS, Workload } from './workload.ts';
 
 /** The ending of a round that shows nothing, as the machine did not do in time what the checker looks at. */
@@ -21,17 +23,31 @@ export interface Outcome {
   recoveryMs?: number;
 }
 
+/** So long a kill waits for a cosignature. */
+const COSIGNED_MS_MAX = 20_000;
+
 export class Round {
   readonly sandbox: Sandbox;
   readonly workload: Workload;
   readonly random: () => number;
   daemon: Daemon;
   recoveryMs = 0;
+  readonly witness: RealWitness | undefined;
+  /** One after the other. */
+  readonly daemons: Daemon[];
 
-  constructor(sandbox: Sandbox, workload: Workload, daemon: Daemon, seed: number) {
+  constructor(
+    sandbox: Sandbox,
+    workload: Workload,
+    daemon: Daemon,
+    seed: number,
+    witness: RealWitness | undefined,
+  ) {
     this.sandbox = sandbox;
     this.workload = workload;
     this.daemon = daemon;
+    this.daemons = [daemon];
+    this.witness = witness;
     this.random = randomFrom(seed + 1);
   }
 
@@ -41,6 +57,7 @@ export class Round {
     this.sandbox.through = through;
     try {
       this.daemon = await this.sandbox.start();
+      this.daemons.push(this.daemon);
     } finally {
       this.sandbox.through = [];
     }
@@ -52,6 +69,8 @@ export interface RoundOptions {
   code?: Code;
   /** See {@link Terms.callsFail}. */
   callsFail?: boolean;
+  /** Nothing is released before a witness has cosigned it; see {@link Round.witness}. */
+  isWitnessed?: boolean;
 }
 
 /**
@@ -61,14 +80,17 @@ export interface RoundOptions {
 export async function playRound(
   seed: number,
   disturb: (round: Round) => Promise<string>,
-  { code = 'dist', callsFail = false }: RoundOptions = {},
+  { code = 'dist', callsFail = false, isWitnessed = false }: RoundOptions = {},
 ): Promise<Outcome & { broken: ReturnType<typeof brokenPromises> }> {
   const closes: (() => void)[] = [];
-  const sandbox = await openSandbox({ ...SITE, code });
+  const tables = { ...SITE.tables, ...(isWitnessed && { witness: REQUIRED }) };
+  const sandbox = await openSandbox({ ...SITE, tables, code });
+  let witness: RealWitness | undefined;
   try {
+    if (isWitnessed) witness = await RealWitness.open(sandbox);
     const daemon = await sandbox.start();
     const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed);
-    const round = new Round(sandbox, workload, daemon, seed);
+    const round = new Round(sandbox, workload, daemon, seed, witness);
     let isOver = false;
     const sending = workload.run(() => isOver);
     let ending: string;
@@ -80,6 +102,7 @@ export async function playRound(
       await sending;
     }
     const final = await readFinalState(sandbox, round.daemon, workload);
+    if (witness) final.witness = await wordOf(witness, round.daemons);
     const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail });
     const against = lines(broken);
     const isLate = against.length === 0 && final.late.length > 0;
@@ -90,18 +113,37 @@ export async function playRound(
   } finally {
     for (const close of closes) close();
     await sandbox.kill();
+    await witness?.close();
     await sandbox.close();
   }
 }
 
-/** Kills the daemon so many times at moments of the seed, and starts it again; administrators work meanwhile. */
+/** Ends the witness. */
+async function wordOf(witness: RealWitness, daemons: Daemon[]): Promise<NonNullable<FinalState['witness']>> {
+  await witness.kill();
+  const alarms = daemons.flatMap(({ log }) => log.filter(({ event }) => event === 'fork_alarm'));
+  const refusals = [...witness.refusals, ...alarms.map((alarm) => JSON.stringify(alarm))];
+  return { held: witness.held(), refusals };
+}
+
+/**
+ * Kills the daemon so many times at moments of the seed, and starts it again; administrators work meanwhile. Where there is a witness, the
+ * first kill and some others come when it has cosigned a batch and the daemon has not heard of it; sometimes the witness is killed too.
+ */
 export function killing(kills: number): (round: Round) => Promise<string> {
   return async (round) => {
     await round.workload.backUp();
     for (let kill = 0; kill < kills; kill++) {
       const chores = round.workload.administer(round.daemon);
       await sleep(200 + round.random() * 1000);
+      const { witness } = round;
+      if (witness && (kill === 0 || round.random() < 0.5))
+        await Promise.race([witness.cosigned(), sleep(COSIGNED_MS_MAX, undefined, { ref: false })]);
       await round.daemon.kill();
+      if (witness && round.random() < 0.3) {
+        await witness.kill();
+        await witness.start();
+      }
       await chores;
       await round.start();
     }

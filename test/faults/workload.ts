@@ -24,7 +24,6 @@ export const SITE = {
 
 /** No request takes longer, whatever fails: blocking creates are answered within 30 s. */
 const ANSWER_MS_MAX = 60_000;
-
 /** Pause of a client that finds nobody. */
 const NOBODY_MS = 250;
 /** So many creates are repeated at once in the end, and each so often. */
@@ -165,8 +164,8 @@ export class Workload {
     return answer?.phase === 'completed';
   }
 
-  /** Repeats every create that was not answered until it is served, uses up the quota, and reads every receipt; the daemon runs undisturbed. */
-  async settle(): Promise<void> {
+  /** Repeats every create that was not answered until it is served, and uses up the quota; false if one is never served. The daemon runs undisturbed. */
+  async settle(): Promise<boolean> {
     this.#isSettling = true;
     const answered = new Set(
       this.history.tries.filter(({ answer }) => answer?.jobId).map(({ document }) => document),
@@ -176,12 +175,13 @@ export class Workload {
     );
     for (let first = 0; first < unanswered.length; first += REPEATS) {
       const repeated = unanswered.slice(first, first + REPEATS).map((create) => this.#insist(create));
-      if ((await Promise.all(repeated)).includes(false)) break; // the checker names those that are left
+      if ((await Promise.all(repeated)).includes(false)) return false; // the checker names those that are left
     }
     for (let left = 2 * TERMS.limited.jobs; left > 0; left--) {
       const { answer } = await this.#create(this.#newCreate(TERMS.limited.client));
       if (answer?.code === 'quota_exceeded') break;
     }
+    return true;
   }
 
   /** Whether a create that is repeated and repeated is served. */
@@ -189,6 +189,7 @@ export class Workload {
     for (let refusals = 0; refusals < REFUSALS_MAX; refusals++) {
       const { answer } = await this.#create(create);
       if (answer?.status === 202 || answer?.code === 'quota_exceeded') return true;
+      if (answer?.code === 'fork_alarm') return false; // it does not end by itself
       await sleep(NOBODY_MS);
     }
     return false;
