@@ -22,11 +22,11 @@ async function simulate(options: readonly string[], mutant?: string): Promise<st
 }
 
 t.test('no schedule breaks a promise of the sealer', async (t) => {
-  t.equal(await simulate(['--schedules', '10000']), undefined);
+  t.equal(await simulate(['--schedules', '7000']), undefined);
 });
 
 t.test('no schedule breaks a promise of the outbox', async (t) => {
-  t.equal(await simulate(['--outbox', '--schedules', '5000']), undefined);
+  t.equal(await simulate(['--outbox', '--schedules', '3000']), undefined);
 });
 
 for (const [mutant, { file }] of Object.entries(MUTANTS)) {
