@@ -27,6 +27,10 @@ export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Ep
   );
 }
 
+/** What is wrong where {@link canBeWitnessed} is false and the log has a policy of witnesses. */
+export const NOT_WITNESSABLE =
+  'witness.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other';
+
 /** Where a configuration, already that of the planned epoch, contradicts this one: a line for each difference. */
 export function differences(
   { kms, timestamp, witness }: Terms,
@@ -51,9 +55,7 @@ export function differences(
     ...(required === (timestamps === 'required')
       ? []
       : [`timestamp.authorities: ${required ? 'some, in this epoch none' : 'none, in this epoch required'}`]),
-    ...(witness.policy === undefined || canBeWitnessed(keys)
-      ? []
-      : ['witness.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other']),
+    ...(witness.policy === undefined || canBeWitnessed(keys) ? [] : [NOT_WITNESSABLE]),
   ];
 }
 

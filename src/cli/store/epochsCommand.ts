@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { canBeWitnessed, differences } from '../../config/agreement.ts';
+import { canBeWitnessed, differences, NOT_WITNESSABLE } from '../../config/agreement.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
@@ -157,7 +157,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
     const epoch = epochOf(config, from, keys);
     assertChanges(config, epoch, inForce);
-    assertFitsWitnesses(config, epoch);
+    assertFitsConfig(config, epoch);
     await assertAheadOf(store, from);
     const after = [...before.list, epoch];
     await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
@@ -241,15 +241,18 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
 }
 
 /** Everything else in the epoch comes from the configuration, so it agrees. */
-function assertFitsWitnesses(config: Config, epoch: Epoch): void {
+function assertFitsConfig(config: Config, epoch: Epoch): void {
+  const isWitnessable = canBeWitnessed(epoch.keys);
+  if (config.witness.policy !== undefined && !isWitnessable)
+    throw new OperatorError(
+      `${NOT_WITNESSABLE}: repeat the command with --algorithm ed25519 for at least one new key`,
+    );
   const [fault] = differences(config, epoch);
-  if (fault !== undefined) {
-    const remedy = fault.startsWith('witness.policy')
-      ? 'repeat the command with --algorithm ed25519 for at least one new key'
-      : 'correct the config file, or give this partition a new key with --new-keys';
-    throw new OperatorError(`${fault}: ${remedy}`);
-  }
-  if (config.log.public && !canBeWitnessed(epoch.keys))
+  if (fault !== undefined)
+    throw new OperatorError(
+      `${fault}: correct the config file, or give this partition a new key with --new-keys`,
+    );
+  if (config.log.public && !isWitnessable)
     note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
 }
 
