@@ -26,16 +26,21 @@ import { type CosigningKey, Witness } from './witness.ts';
 import { openWitnessServer } from './witnessServer.ts';
 import { WITNESS_USAGE } from './witnessUsage.ts';
 
-interface KeyOptions {
-  name?: string | undefined;
-  key?: string | undefined;
-  agent?: string | undefined;
-  module?: string | undefined;
-  token?: string | undefined;
-  'key-label'?: string | undefined;
-  'pin-file'?: string | undefined;
+/** The options that say where a key is. */
+const KEY_OPTIONS = {
+  key: { type: 'string' },
+  agent: { type: 'string' },
+  module: { type: 'string' },
+  token: { type: 'string' },
+  'key-label': { type: 'string' },
+  'pin-file': { type: 'string' },
+  environment: { type: 'string', multiple: true },
+  name: { type: 'string' },
+} as const;
+
+type KeyOptions = { [Option in Exclude<keyof typeof KEY_OPTIONS, 'environment'>]?: string | undefined } & {
   environment?: string[] | undefined;
-}
+};
 
 interface Memory {
   key: CosigningKey;
@@ -47,14 +52,7 @@ async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      name: { type: 'string' },
-      key: { type: 'string' },
-      agent: { type: 'string' },
-      module: { type: 'string' },
-      token: { type: 'string' },
-      'key-label': { type: 'string' },
-      'pin-file': { type: 'string' },
-      environment: { type: 'string', multiple: true },
+      ...KEY_OPTIONS,
       logs: { type: 'string' },
       state: { type: 'string' },
       listen: { type: 'string', default: '127.0.0.1:8410' },
@@ -88,27 +86,34 @@ async function main(): Promise<void> {
   }
 }
 
-/** Throws OperatorError. */
+/** Throws OperatorError, also for an option that this kind of key does not take. */
 async function openKey(options: KeyOptions, logger: Logger): Promise<CosigningKey> {
-  const { name, key, agent, module, token, environment = [] } = options;
-  const { 'key-label': keyLabel, 'pin-file': pinFile } = options;
-  const ways = [key, agent, module].filter((way) => way !== undefined).length;
-  if (ways === 1 && (key === undefined) === (name !== undefined)) {
-    if (key !== undefined) return openKeyFile(key);
-    if (agent !== undefined && name !== undefined) return openAgentKey(agent, name);
-    if (name !== undefined && module && token && keyLabel && pinFile) {
-      const variables = environment.map((pair) => {
-        const [, variable, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-        if (variable === undefined) throw new OperatorError('--environment: write NAME=VALUE');
-        return [variable, value];
-      });
-      const tokenOptions = { module, tokenLabel: token, keyLabel, pinFile };
-      return openHsmKey({ ...tokenOptions, environment: Object.fromEntries(variables) }, name, logger);
-    }
-  }
-  throw new OperatorError(
-    'name the key with --key; with --agent and --name; or with --module, --token, --key-label, --pin-file and --name; see --help',
+  const { name = '', key = '', agent = '', module = '', token: tokenLabel = '', environment = [] } = options;
+  const { 'key-label': keyLabel = '', 'pin-file': pinFile = '' } = options;
+  const given = Object.keys(KEY_OPTIONS).filter(
+    (option) => options[option as keyof KeyOptions] !== undefined,
   );
+  switch (given.join(' ')) {
+    case 'key':
+      return openKeyFile(key);
+    case 'agent name':
+      return openAgentKey(agent, name);
+    case 'module token key-label pin-file name':
+    case 'module token key-label pin-file environment name': {
+      const variables = Object.fromEntries(environment.map(readVariable));
+      return openHsmKey({ module, tokenLabel, keyLabel, pinFile, environment: variables }, name, logger);
+    }
+    default:
+      throw new OperatorError(
+        'name the key with --key; with --agent and --name; or with --module, --token, --key-label, --pin-file and --name; see --help',
+      );
+  }
+}
+
+function readVariable(pair: string): [name: string, value: string] {
+  const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
+  if (name === undefined) throw new OperatorError('--environment: write NAME=VALUE');
+  return [name, value];
 }
 
 async function serve(memory: Memory, listen: string, logger: Logger): Promise<void> {

@@ -123,6 +123,7 @@ t.test('a wrong start says what to mend', async (t) => {
   t.match(refused(), /^1 pdfseal-witness: name one command\n/);
   t.match(refused('show-key'), /^1 pdfseal-witness: name the key with --key; with --agent and --name/);
   t.match(refused('show-key', ...key, '--agent', 'x'), /^1 pdfseal-witness: name the key with --key; /);
+  t.match(refused('show-key', ...key, '--token', 'x'), /^1 pdfseal-witness: name the key with --key; /);
   t.match(refused('seal', ...key), /^1 pdfseal-witness: there is no command seal/);
   t.match(refused('keygen', ...key), /^1 pdfseal-witness: name the witness with --name and its new file/);
   t.match(
