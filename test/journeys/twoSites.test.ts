@@ -1,53 +1,14 @@
 /** Two sites, each with a log and a witness of the other's: what one site tries with its own log, the other finds out. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { type Answer, Client, type Envelope } from '../support/client.ts';
-import { collect, isListening } from '../support/daemon.ts';
-import { freePort } from '../support/freePort.ts';
-import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
+import { SiteWitness } from '../support/siteWitness.ts';
 import { until } from '../support/until.ts';
 
-const WITNESS = await programFile('witness/start', 'src');
-
 const sizeOf = ({ text }: Answer) => Number(text.split('\n')[1]);
-
-/** The witness that a site runs. */
-class SiteWitness {
-  readonly #dir: string;
-  readonly #port: number;
-  readonly vkey: string;
-  readonly url: string;
-  #child: ChildProcess | undefined;
-  output = () => '';
-
-  constructor(dir: string, site: string, port: number) {
-    this.#dir = dir;
-    this.#port = port;
-    this.url = `http://127.0.0.1:${port}`;
-    mkdirSync(join(dir, 'witness'));
-    const args = ['keygen', '--name', `${site}.example/witness`, '--key', join(dir, 'witness.key')];
-    this.vkey = execFileSync(process.execPath, [WITNESS, ...args], { encoding: 'utf8' }).trim();
-  }
-
-  async start(): Promise<void> {
-    const options = { key: 'witness.key', logs: 'witness.logs', state: 'witness' };
-    const args = Object.entries(options).flatMap(([name, file]) => [`--${name}`, join(this.#dir, file)]);
-    const listen = ['--listen', `127.0.0.1:${this.#port}`];
-    this.#child = spawn(process.execPath, ['--jitless', WITNESS, 'serve', ...args, ...listen], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    if (this.#child.stdout) this.output = collect(this.#child.stdout);
-    await until('the witness listens', () => isListening(this.#port));
-  }
-
-  kill(): void {
-    this.#child?.kill('SIGKILL');
-  }
-}
 
 async function openSite(t: Test, name: string) {
   const tables = { witness: 'policy = "policy"\ninterval = "200ms"', health: 'canary_interval = "off"' };
@@ -55,8 +16,8 @@ async function openSite(t: Test, name: string) {
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   const [{ epochs }] = JSON.parse(readFileSync(sandbox.trustFile, 'utf8')).logs;
-  const witness = new SiteWitness(sandbox.dir, name, await freePort());
-  t.teardown(() => witness.kill());
+  const witness = await SiteWitness.make(sandbox.dir, name, 'src');
+  t.teardown(async () => void (await witness.kill()));
   return { name, sandbox, apiKey, witness, vkey: String(epochs[0].keys[0].vkey) };
 }
 type Site = Awaited<ReturnType<typeof openSite>>;
@@ -64,7 +25,7 @@ type Site = Awaited<ReturnType<typeof openSite>>;
 /** The log of a site is witnessed by the other site. */
 async function introduce(site: Site, other: Site): Promise<void> {
   const { sandbox, vkey } = site;
-  writeFileSync(join(other.sandbox.dir, 'witness.logs'), `log ${vkey}\nquorum none\n`);
+  other.witness.name(vkey);
   await other.witness.start();
   const { vkey: witness, url } = other.witness;
   writeFileSync(join(sandbox.dir, 'policy'), `log ${vkey}\nwitness other ${witness} ${url}\nquorum other\n`);
@@ -110,7 +71,7 @@ t.test('two sites', async (t) => {
       t.equal((await seal(site, 'one')).status, 202);
       await untilWitnessed(site);
     }
-    south.witness.kill();
+    await south.witness.kill();
     t.equal((await seal(north, 'two')).status, 202, 'sealing goes on without the witness');
     await south.witness.start();
     await untilWitnessed(north);
@@ -129,7 +90,7 @@ t.test('two sites', async (t) => {
       const held = sizeOf(await clientOf(north).get('/v1/log/checkpoint'));
       t.match(await monitor(), { status: 0 });
       await daemon.stop();
-      south.witness.kill();
+      await south.witness.kill();
       renameSync(join(state, 'store'), join(north.sandbox.dir, 'true'));
       renameSync(join(north.sandbox.dir, 'older'), join(state, 'store'));
       const older = await openStore({ path: join(state, 'store'), readOnly: true });
