@@ -12,12 +12,10 @@ import type { Sealer } from '../../src/seal/sealer.ts';
 import type { SealedBatch } from '../../src/store/store.ts';
 import { signatureOf, tokenOf, type WitnessModel } from './devices.ts';
 import { ENVIRONMENT, nameOf, ORIGIN, type StoreModel } from './storeModel.ts';
+import { Broken } from './world.ts';
 
 /** A job fails no earlier, in milliseconds of service time. */
 export const GIVE_UP_MS = 20_000;
-
-/** A promise was broken. */
-export class Broken extends Error {}
 
 /** What the service promises, held against what is durable. Throws {@link Broken} with the promise that does not hold. */
 export class Checker {

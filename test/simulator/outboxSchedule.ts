@@ -3,14 +3,12 @@ import { NoAnswer } from '../../src/net/noAnswer.ts';
 import type { Delivery, WebhookEndpoint } from '../../src/store/webhookStore.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
 import { type Answer, Poster } from '../../src/webhook/post.ts';
-import { Broken } from './checker.ts';
 import { OutboxModel } from './outboxModel.ts';
-import { type End, World } from './world.ts';
+import { Broken, type End, World } from './world.ts';
 
 const RETRY_DELAYS_MS = [500, 2_000, 10_000];
 const LIMITS = { inFlightMax: 8, perEndpointMax: 3 };
 const ENDPOINTS = 4;
-const CALM_STEPS_MAX = 2_000;
 
 /** How soon the deliverer must see what another process changed. */
 const SEEN_AFTER_MS = 1000;
@@ -105,12 +103,8 @@ export class OutboxSchedule {
     if (this.#deliverer === undefined) await this.#start();
   }
 
-  async #until(what: string, isSo: () => boolean): Promise<void> {
-    for (let steps = 0; !isSo(); steps++) {
-      if (steps === CALM_STEPS_MAX) throw new Broken(`it never happens that ${what}`);
-      this.world.proceed();
-      await this.#rest();
-    }
+  #until(what: string, isSo: () => boolean): Promise<void> {
+    return this.world.until(what, isSo, () => this.#rest());
   }
 
   async #start(): Promise<void> {

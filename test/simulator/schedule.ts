@@ -5,15 +5,13 @@ import { newJobId } from '../../src/job/id.ts';
 import { type Content, isOfClient, type Job, type Outcome } from '../../src/job/job.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import { makeContent, makeJob } from '../support/sealing.ts';
-import { Broken, Checker } from './checker.ts';
+import { Checker } from './checker.ts';
 import { type Daemon, openDaemon } from './daemon.ts';
 import { AuthorityModel, type Device, PartitionModel, WitnessModel } from './devices.ts';
 import { forgetNames, nameOf, StoreModel } from './storeModel.ts';
-import { World } from './world.ts';
+import { Broken, World } from './world.ts';
 
 const BEGIN = Date.parse('2026-03-04T05:06:07.008Z');
-/** Once everything works, whatever must happen happens within so many steps. */
-const CALM_STEPS_MAX = 3_000;
 
 const KEYS = ['EU', 'US', 'AP'].map((region) => ({
   region: region.toLowerCase(),
@@ -132,12 +130,8 @@ export class Schedule {
     if (this.#daemon && !this.#store.isLost) this.#checker.phases(this.#daemon.sealer);
   }
 
-  async #until(what: string, isSo: () => boolean): Promise<void> {
-    for (let steps = 0; !isSo(); steps++) {
-      if (steps === CALM_STEPS_MAX) throw new Broken(`it never happens that ${what}`);
-      this.world.proceed();
-      await this.#rest();
-    }
+  #until(what: string, isSo: () => boolean): Promise<void> {
+    return this.world.until(what, isSo, () => this.#rest());
   }
 
   #isDone(): boolean {

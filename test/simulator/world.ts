@@ -7,6 +7,9 @@
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 
+/** Once everything works, whatever must happen happens within so many steps. */
+const CALM_STEPS_MAX = 3_000;
+
 /** The one real timer: it runs after all promises that can settle have settled. */
 const realSetImmediate = globalThis.setImmediate;
 
@@ -28,6 +31,9 @@ interface Operation {
   resolve(result: unknown): void;
   reject(error: unknown): void;
 }
+
+/** A promise was broken. */
+export class Broken extends Error {}
 
 /** How an operation can end: the value, or what is thrown. */
 export type End<T> = readonly [name: string, result: () => T];
@@ -114,6 +120,15 @@ export class World {
     if (next.every === undefined) this.clearAlarm(next);
     else next.at = this.now + next.every;
     next.ring();
+  }
+
+  /** Proceeds until something is so, and calls `rest` after each step. Throws {@link Broken} if it never is. */
+  async until(what: string, isSo: () => boolean, rest: () => Promise<void>): Promise<void> {
+    for (let steps = 0; !isSo(); steps++) {
+      if (steps === CALM_STEPS_MAX) throw new Broken(`it never happens that ${what}`);
+      this.proceed();
+      await rest();
+    }
   }
 
   /** Resolves once nothing more happens without the world. */
