@@ -1,0 +1,62 @@
+/** The companion's own end of what `companion.ts` starts. */
+import { readSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { STREAM_FD } from './companion.ts';
+
+/** Standard input: the charter is its first line, and its end is the end of whoever started this process. */
+export const LIFELINE_FD = 0;
+const CHARTER_BYTES_MAX = 1 << 20;
+const CHUNK_BYTES = 1 << 16;
+const NS_PER_MS = 1_000_000n;
+
+/** What this companion may do and whom for, from whoever started it. Call it once, before {@link openLifeline}. */
+export function readCharter(): unknown {
+  let line = Buffer.alloc(0);
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  while (!line.includes('\n') && line.length < CHARTER_BYTES_MAX) {
+    const count = readSync(LIFELINE_FD, chunk);
+    if (count === 0) break;
+    line = Buffer.concat([line, chunk.subarray(0, count)]);
+  }
+  return JSON.parse(line.toString('utf8'));
+}
+
+/** The stream to whoever this companion works for. */
+export function openStream(): Socket {
+  const stream = new Socket({ fd: STREAM_FD, readable: true, writable: true });
+  stream.on('error', () => stream.destroy());
+  return stream;
+}
+
+/** Ends this process, even if its main thread hangs, once whoever started it is gone, or when it is late. */
+export class Lifeline {
+  readonly #deadline = new BigInt64Array(new SharedArrayBuffer(8));
+  readonly #underWay = new Set<{ at: bigint }>();
+
+  constructor() {
+    const program = new URL(`./lifelineThread${extname(import.meta.url)}`, import.meta.url);
+    const worker = new Worker(program, { workerData: this.#deadline.buffer });
+    worker.unref();
+  }
+
+  /** The process ends if `work` takes longer, in milliseconds. */
+  async within<T>(timeoutMs: number, work: () => T | Promise<T>): Promise<T> {
+    const limit = { at: process.hrtime.bigint() + BigInt(Math.ceil(timeoutMs)) * NS_PER_MS };
+    this.#underWay.add(limit);
+    this.#update();
+    try {
+      return await work();
+    } finally {
+      this.#underWay.delete(limit);
+      this.#update();
+    }
+  }
+
+  #update(): void {
+    let first = 0n;
+    for (const { at } of this.#underWay) if (first === 0n || at < first) first = at;
+    Atomics.store(this.#deadline, 0, first);
+  }
+}

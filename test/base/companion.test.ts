@@ -1,0 +1,147 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { Companion } from '../../src/base/companion.ts';
+import { encodeFrame, readFrames } from '../../src/base/frames.ts';
+import { until } from '../support/until.ts';
+
+const BASE = new URL('../../src/base/', import.meta.url).href;
+/** Answers each message with the message and its charter; `hang` occupies its only thread for longer than it may. */
+const ECHO = `
+import { Lifeline, openStream, readCharter } from '${BASE}companionProgram.ts';
+import { encodeFrame, readFrames } from '${BASE}frames.ts';
+const charter = readCharter();
+const lifeline = new Lifeline();
+const stream = openStream();
+stream.on('close', () => process.exit(0));
+readFrames(stream, 1000, (message) => {
+  if (message === 'hang') lifeline.within(200, () => { for (;;); });
+  stream.write(encodeFrame({ message, charter, pid: process.pid, variables: Object.keys(process.env) }));
+});
+`;
+const KEEPER = `
+import { keepCompanions } from '${BASE}keeper.ts';
+const [, , program] = process.argv;
+keepCompanions({ companion: { program, args: [], execArgv: [], environment: { PATH: '/' }, charter: 'unit' }, companionsMax: 2 });
+`;
+
+interface Echo {
+  message: unknown;
+  charter: unknown;
+  pid: number;
+  variables: string[];
+}
+
+function start(t: Test, charter: unknown): Companion {
+  const companion = Companion.start({
+    program: join(t.testdir({ 'echo.mjs': ECHO }), 'echo.mjs'),
+    args: [],
+    execArgv: [],
+    environment: { PATH: '/usr/bin:/bin' },
+    charter,
+    onOutput: (line) => t.comment(line),
+  });
+  t.teardown(() => companion.kill());
+  return companion;
+}
+
+function ask({ stream, gone }: Companion, message: unknown): Promise<Echo> {
+  const { promise, resolve, reject } = Promise.withResolvers<Echo>();
+  stream.removeAllListeners('data');
+  readFrames(stream, 1_000_000, (answer) => resolve(answer as Echo));
+  gone.then((reason) => reject(new Error(reason)));
+  stream.write(encodeFrame(message));
+  return promise;
+}
+
+t.test('a child has its charter and nothing of our environment', async (t) => {
+  const charter = { may: 'echo', long: 'x'.repeat(200_000) };
+  const companion = start(t, charter);
+  const echo = await ask(companion, { number: 1 });
+  t.match(echo, { message: { number: 1 }, charter, pid: companion.pid });
+  t.strictSame([echo.variables], [['PATH']]);
+  companion.kill();
+  t.equal(await companion.gone, 'the process ended with SIGKILL');
+});
+
+t.test('a child that hangs for longer than it may ends itself', async (t) => {
+  const companion = start(t, null);
+  await ask(companion, 'hello');
+  companion.stream.write(encodeFrame('hang'));
+  t.equal(await companion.gone, 'the process ended with SIGKILL');
+});
+
+t.test('a child ends with its stream', async (t) => {
+  const companion = start(t, null);
+  await ask(companion, 'hello');
+  companion.stream.destroy();
+  t.equal(await companion.gone, 'the process ended with status 0');
+});
+
+t.test('what is too long or not JSON ends the stream', async (t) => {
+  for (const bytes of [encodeFrame('x'.repeat(2000)), Buffer.from([0, 0, 0, 1, 0x7b])]) {
+    const companion = start(t, null);
+    await ask(companion, 'hello');
+    companion.stream.write(bytes);
+    t.equal(await companion.gone, 'the process ended with status 0');
+  }
+});
+
+t.test('a message arrives whole, in whatever pieces its bytes come', async (t) => {
+  const companion = start(t, null);
+  await ask(companion, 'hello');
+  companion.stream.removeAllListeners('data');
+  const answered = Promise.withResolvers<unknown>();
+  readFrames(companion.stream, 10_000, (answer) => answered.resolve((answer as Echo).message));
+  for (const byte of encodeFrame({ text: 'größe' })) companion.stream.write(Buffer.of(byte));
+  t.strictSame(await answered.promise, { text: 'größe' });
+});
+
+t.test('a keeper gives each connection a companion of its own, up to a number', async (t) => {
+  const dir = t.testdir({ 'echo.mjs': ECHO, 'keeper.mjs': KEEPER });
+  // The path of a socket has at most 107 bytes.
+  const folder = mkdtempSync(join(tmpdir(), 'keeper-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const socket = join(folder, 's');
+  const server = createServer().listen(`${socket}-here`);
+  await once(server, 'listening');
+  const keeper = spawn(process.execPath, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs')], {
+    // The service manager passes a socket that listens as descriptor 3.
+    stdio: ['ignore', 'inherit', 'pipe', (server as unknown as { _handle: { fd: number } })._handle.fd],
+  });
+  // Only the keeper is to accept; what closes here would take the name with it.
+  renameSync(`${socket}-here`, socket);
+  server.close();
+  t.teardown(() => keeper.kill('SIGKILL'));
+  const [one, two] = [Companion.reach(socket), Companion.reach(socket)];
+  const echoes = await Promise.all([ask(one, 1), ask(two, 2)]);
+  t.match(echoes, [
+    { message: 1, charter: 'unit', variables: ['PATH'] },
+    { message: 2, charter: 'unit' },
+  ]);
+  t.not(echoes[0].pid, echoes[1].pid);
+  t.equal(await Companion.reach(socket).gone, 'the unit closed the connection', 'a third is refused');
+  one.kill();
+  await t.resolves(until('a companion ends with its connection', () => !isAlive(echoes[0].pid)));
+  const next = Companion.reach(socket);
+  t.match(await ask(next, 3), { message: 3 }, 'which makes room for another');
+  keeper.kill('SIGKILL');
+  t.equal(await next.gone, 'the unit closed the connection', 'all end with their keeper');
+});
+
+t.test('a unit that is not there is gone at once', async (t) => {
+  const { gone } = Companion.reach(join(t.testdir(), 'missing'));
+  t.match(await gone, /ENOENT/);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
