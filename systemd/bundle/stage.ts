@@ -39,7 +39,9 @@ const PROGRAMS = {
 const EXECUTABLES = [
   ...Object.keys(PROGRAMS).map((name) => `usr/bin/${name}`),
   'usr/sbin/pdfseal-run',
-  ...['bin/node', 'make-environment', 'adopt-environments'].map((name) => `usr/lib/pdfseald/${name}`),
+  ...['bin/node', 'make-environment', 'adopt-environments', 'separate-signer'].map(
+    (name) => `usr/lib/pdfseald/${name}`,
+  ),
 ];
 
 /**
@@ -65,7 +67,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   for (const [name, line] of Object.entries(PROGRAMS))
     write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
-  for (const script of ['make-environment', 'adopt-environments'])
+  for (const script of ['make-environment', 'adopt-environments', 'separate-signer'])
     copy(join('systemd', script), join(home, script));
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
   copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
