@@ -14,8 +14,8 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const RANKS = [
   ['base'],
-  ['net', 'asn1', 'log', 'job', 'pdf', 'multipart'],
-  ['manifest'],
+  ['asn1', 'log', 'job', 'pdf', 'multipart'],
+  ['manifest', 'net'],
   ['store', 'kms', 'tsa', 'scan', 'hash', 'source', 'copy'],
   ['limits', 'webhook'],
   ['seal', 'prove'],

@@ -66,6 +66,10 @@ function checkAddresses({ listen, publicUrl, tls, ...http }: ConfigTables['http'
     const expected = 'either key_file or key_credential, and only one of them';
     refuse(['http', 'tls', 'key_file'], expected, tls.keyFile);
   }
+  if (tls?.clientCrlFile !== undefined && tls.clientCaFile === undefined) {
+    const expected = 'the authorities that the revocation lists are of';
+    refuse(['http', 'tls', 'client_ca_file'], expected, tls.clientCaFile);
+  }
 }
 
 function checkTokens(list: KeyPath, tokens: TokenTable[], refuse: Refuse): void {

@@ -97,6 +97,8 @@ const http = section({
         'what key_file says',
       ),
       clientCaFile: omissible(pemFile('the authorities that certify clients')),
+      clientCrlFile: omissible(pemFile('the revocation lists of those authorities')),
+      clientCertificateRequired: flag('whether a client needs a certificate to connect').prefault(true),
     }),
   ),
   publicUrl: omissible(publicUrl, 'that of the first address of listen'),

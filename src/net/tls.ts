@@ -1,19 +1,26 @@
-import { X509Certificate } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
-import { createSecureContext, type Server, type TlsOptions } from 'node:tls';
+import type { Socket } from 'node:net';
+import { createSecureContext, type Server, TLSSocket, type TlsOptions } from 'node:tls';
 import type { Logger } from 'pino';
+import { parseRevocationList, type RevocationList } from '../asn1/revocationList.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
+import { type ClientTrust, type Peer, peerOf } from './clientCertificate.ts';
 
 export interface TlsFiles {
   /** PEM: the server's certificate, then its issuers. */
   readonly certificateFile: string;
   /** PEM: its private key. */
   readonly keyFile: string;
-  /** PEM: the authorities for client certificates. Absent: clients need no certificate. */
+  /** PEM: the authorities for client certificates. Absent: clients are asked for no certificate. */
   readonly clientCaFile?: string;
+  /** PEM: the revocation lists of those authorities. */
+  readonly clientCrlFile?: string;
+  /** Whether a client without an accepted certificate gets no connection. */
+  readonly clientCertificateRequired?: boolean;
 }
 
 /** One certificate of the files, to watch its expiry. Times are milliseconds since the epoch. */
@@ -32,6 +39,10 @@ const SETTLE_MS = 200;
 const DAY_MS = 86_400_000;
 
 const ENDS_SOON = 'a TLS certificate expires soon: renew it';
+/** Authorities renew their lists every few days, so an early warning would never stop. */
+const LIST_ENDS_SOON_MS = 2 * DAY_MS;
+const LIST_ENDS_SOON =
+  'a revocation list in http.tls.client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
 
 /**
  * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and
@@ -46,7 +57,7 @@ const CIPHERS = [
   ]),
 ].join(':');
 
-type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca'>;
+type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca' | 'crl'>;
 
 /**
  * The server's certificates, and the authorities for client certificates. The files are read again when they change
@@ -61,6 +72,7 @@ export class TlsCertificates {
   #secrets: Secrets;
   #certificate: X509Certificate;
   #all: TlsCertificate[];
+  #trust: ClientTrust;
   #settling: NodeJS.Timeout | undefined;
 
   /** Throws OperatorError when a file cannot be used. */
@@ -71,8 +83,12 @@ export class TlsCertificates {
       secrets: this.#secrets,
       chain: [this.#certificate],
       all: this.#all,
+      trust: this.#trust,
     } = readTls(files));
-    this.#watched = Object.values(files);
+    const { certificateFile, keyFile, clientCaFile, clientCrlFile } = files;
+    this.#watched = [certificateFile, keyFile, clientCaFile, clientCrlFile].filter(
+      (file) => file !== undefined,
+    );
     for (const file of this.#watched) {
       watchFile(file, { interval: watchMs, persistent: false }, () => this.#changed());
     }
@@ -83,14 +99,28 @@ export class TlsCertificates {
   /** Options for a new server. */
   get options(): TlsOptions {
     const asksClients = this.#files.clientCaFile !== undefined;
+    const { SSL_OP_NO_TICKET, SSL_OP_NO_RENEGOTIATION } = constants;
     return {
       ...this.#secrets,
+      // A ticket carries the identity of the client past a revocation; without tickets and a session store, every connection has a
+      // handshake of its own. And a connection keeps the identity of its first handshake.
+      ...(asksClients && { secureOptions: SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION }),
       minVersion: 'TLSv1.2',
       ciphers: CIPHERS,
       honorCipherOrder: true,
       requestCert: asksClients,
-      rejectUnauthorized: asksClients,
+      rejectUnauthorized: asksClients && this.#isRequired,
     };
+  }
+
+  get #isRequired(): boolean {
+    return this.#files.clientCaFile !== undefined && (this.#files.clientCertificateRequired ?? true);
+  }
+
+  /** What a connection shows about its client, by the files as they are now. A Unix socket shows nothing. */
+  peerOf(socket: Socket, nowMs: number): Peer {
+    if (!(socket instanceof TLSSocket)) return { isRequired: false };
+    return { isRequired: this.#isRequired, ...peerOf(socket, this.#trust, nowMs) };
   }
 
   /** The certificates in use, the server's first. */
@@ -110,9 +140,11 @@ export class TlsCertificates {
         secrets,
         chain: [certificate],
         all,
+        trust,
       } = readTls(this.#files);
       for (const server of this.#servers) server.setSecureContext({ ...this.options, ...secrets });
       this.#secrets = secrets;
+      this.#trust = trust;
       const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
       this.#certificate = certificate;
       this.#all = all;
@@ -157,15 +189,21 @@ export class TlsCertificates {
       const message = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
       this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
     }
+    for (const { issuer, nextUpdate } of this.#trust.lists) {
+      if (nextUpdate === undefined || nextUpdate - now > LIST_ENDS_SOON_MS) continue;
+      const fields = { event: 'tls_certificate_ends', role: 'client-crl', subject: issuer };
+      this.#logger.error({ ...fields, not_after: toRfc3339(nextUpdate) }, LIST_ENDS_SOON);
+    }
   }
 }
 
 /** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
-export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
+export function readTls({ certificateFile, keyFile, clientCaFile, clientCrlFile }: TlsFiles): {
   secrets: Secrets;
   /** The server's certificate, then the others in the file. */
   chain: readonly [X509Certificate, ...X509Certificate[]];
   all: TlsCertificate[];
+  trust: ClientTrust;
 } {
   const cert = readText(certificateFile);
   const chain = parseCertificates(certificateFile, cert);
@@ -175,14 +213,17 @@ export function readTls({ certificateFile, keyFile, clientCaFile }: TlsFiles): {
   }
   const ca = clientCaFile === undefined ? undefined : readText(clientCaFile);
   const clientCas = clientCaFile === undefined ? [] : parseCertificates(clientCaFile, ca ?? '');
+  const crl = clientCrlFile === undefined ? undefined : readText(clientCrlFile);
+  const lists = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile, crl ?? '');
   try {
-    const secrets = { cert, key, ...(ca !== undefined && { ca }) };
+    const secrets = { cert, key, ...(ca !== undefined && { ca }), ...(crl !== undefined && { crl }) };
     createSecureContext(secrets);
     const all = [
       ...chain.map((one, n) => present(n === 0 ? 'server' : 'issuer', one)),
       ...clientCas.map((clientCa) => present('client-ca', clientCa)),
     ];
-    return { secrets, chain, all };
+    const authorities = new Set(clientCas.map(({ fingerprint256 }) => fingerprint256));
+    return { secrets, chain, all, trust: { authorities, lists } };
   } catch (cause) {
     throw new OperatorError(
       `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key must be that of the first certificate`,
@@ -219,4 +260,18 @@ function parseCertificates(file: string, pem: string): [X509Certificate, ...X509
   } catch (cause) {
     throw new OperatorError(`http.tls: ${file} has no certificate in PEM`, { cause });
   }
+}
+
+const LIST = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]+)-----END X509 CRL-----/g;
+
+function parseRevocationLists(file: string, pem: string): RevocationList[] {
+  try {
+    const lists = Array.from(pem.matchAll(LIST), ([, base64 = '']) =>
+      parseRevocationList(Buffer.from(base64, 'base64')),
+    );
+    if (lists.length > 0) return lists;
+  } catch (cause) {
+    throw new OperatorError(`http.tls: ${file} has a revocation list that cannot be read`, { cause });
+  }
+  throw new OperatorError(`http.tls: ${file} has no revocation list in PEM (BEGIN X509 CRL)`);
 }

@@ -1,0 +1,129 @@
+import { X509Certificate } from 'node:crypto';
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
+import { issuedAs, type RevocationList } from '../asn1/revocationList.ts';
+
+/** A client certificate that this server accepts. */
+export interface ClientCertificate {
+  /**
+   * What the certificate says of its holder: the subject as RFC 4514 writes it (if it has one), then `DNS:…` and `URI:…` of the subject
+   * alternative names.
+   */
+  names: readonly string[];
+  /** SHA-256 of the certificate, lower-case hex: `x5t#S256` of RFC 8705 in hex. */
+  sha256: string;
+}
+
+/** What a connection shows about the client. */
+export interface Peer {
+  /** Whether no request is answered without an accepted certificate. */
+  isRequired: boolean;
+  certificate?: ClientCertificate;
+  /** Why the certificate that the client presented is not accepted: completes "the client certificate …". */
+  fault?: string;
+}
+
+/** The authorities whose client certificates are accepted, and what they have revoked. */
+export interface ClientTrust {
+  /** SHA-256 fingerprints. */
+  authorities: ReadonlySet<string>;
+  lists: readonly RevocationList[];
+}
+
+/** The certificate of a connection, read once: neither a resumed session nor a new handshake can put another in its place. */
+interface Presented {
+  certificate: ClientCertificate;
+  /** From the certificate of the client up to its root, as the handshake verified it. */
+  chain: readonly X509Certificate[];
+}
+
+/** More names than a certificate needs; each costs a look-up. */
+const NAMES_MAX = 8;
+const CHAIN_MAX = 10;
+
+const presented = new WeakMap<TLSSocket, Presented | null>();
+
+/** What the connection shows at this moment: a certificate can expire or be revoked while its connection is open. */
+export function peerOf(
+  socket: TLSSocket,
+  trust: ClientTrust,
+  nowMs: number,
+): Pick<Peer, 'certificate' | 'fault'> {
+  let known = presented.get(socket);
+  if (known === undefined) {
+    known = readPresented(socket);
+    presented.set(socket, known);
+  }
+  if (known === null) return {};
+  const reason = socket.authorized ? whyUntrusted(known.chain, trust, nowMs) : handshakeFault(socket);
+  return reason === undefined ? { certificate: known.certificate } : { fault: reason };
+}
+
+/** OpenSSL's name of the fault, such as CERT_HAS_EXPIRED. */
+function handshakeFault({ authorizationError }: TLSSocket): string {
+  return `is not accepted (${String(authorizationError ?? 'not verified')})`;
+}
+
+function whyUntrusted(
+  chain: readonly X509Certificate[],
+  { authorities, lists }: ClientTrust,
+  nowMs: number,
+): string | undefined {
+  const top = chain.findIndex(({ fingerprint256 }) => authorities.has(fingerprint256));
+  if (top === -1) return 'is of an authority that this server no longer trusts';
+  const counted = chain.slice(0, top + 1);
+  for (const one of counted) {
+    if (nowMs > one.validToDate.getTime()) return 'has expired, or an issuer of it has';
+    if (nowMs < one.validFromDate.getTime()) return 'is not valid yet';
+  }
+  // The handshake fails closed as well once a list is too old.
+  if (lists.some(({ nextUpdate }) => nextUpdate !== undefined && nowMs > nextUpdate))
+    return 'cannot be checked: the revocation list of this server has expired';
+  if (lists.length === 0) return undefined;
+  const isRevoked = counted.some(({ raw }) => lists.some(({ revoked }) => revoked.has(issuedAs(raw))));
+  return isRevoked ? 'was revoked by its authority' : undefined;
+}
+
+function readPresented(socket: TLSSocket): Presented | null {
+  const own = socket.getPeerX509Certificate();
+  if (own === undefined) return null;
+  const chain = [own];
+  let next: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true).issuerCertificate;
+  for (let child = own; next !== undefined && chain.length < CHAIN_MAX; next = next.issuerCertificate) {
+    const issuer = new X509Certificate(next.raw);
+    // The client can send any certificates. Only those that signed the one before are links of the chain.
+    if (issuer.fingerprint256 === child.fingerprint256 || !child.verify(issuer.publicKey)) break;
+    chain.push(issuer);
+    child = issuer;
+  }
+  return { certificate: describe(own), chain };
+}
+
+function describe(certificate: X509Certificate): ClientCertificate {
+  const subject = subjectOf(certificate);
+  return {
+    names: [...(subject === '' ? [] : [subject]), ...alternativeNames(certificate)].slice(0, NAMES_MAX),
+    sha256: sha256Of(certificate),
+  };
+}
+
+/** SHA-256 of a certificate, lower-case hex. */
+export function sha256Of({ fingerprint256 }: X509Certificate): string {
+  return fingerprint256.replaceAll(':', '').toLowerCase();
+}
+
+/**
+ * The subject as RFC 4514 writes it. Node has a line for each relative name, in the order of the certificate; it escapes as the RFC
+ * does, control characters included, so no value can look like a line or a name of its own.
+ */
+export function subjectOf({ subject = '' }: X509Certificate): string {
+  return subject.split('\n').reverse().join(',').replaceAll(' + ', '+');
+}
+
+/**
+ * The DNS names and URIs. Node writes names with special characters in quotes: then a name could contain what looks like another, and
+ * none of the certificate counts.
+ */
+function alternativeNames({ subjectAltName = '' }: X509Certificate): string[] {
+  if (subjectAltName.includes('"')) return [];
+  return subjectAltName.split(', ').filter((name) => /^(?:DNS|URI):/.test(name));
+}
