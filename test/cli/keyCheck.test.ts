@@ -1,6 +1,7 @@
 import t from 'tap';
-import { apiKeyProblems, auditedKey } from '../../src/cli/store/keyCheck.ts';
+import { apiKeyProblems } from '../../src/cli/store/keyCheck.ts';
 import { type ActObject, encodeAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { auditedKey } from '../../src/store/apiKeys.ts';
 import type { Credential } from '../../src/store/store.ts';
 import { sampleCredential } from '../store/samples.ts';
 

@@ -8,6 +8,7 @@ import {
   type ReceivedJob,
   VISIBILITIES,
 } from '../../src/job/job.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
 import {
   type JobQuery,
   maySee,
@@ -820,6 +821,24 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
 }
 
 async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
+  t.test('a change of credentials sees every act before it', async (t) => {
+    const { store } = await makeStore(t);
+    const act: Act = { act: 'key.issue', actor: { via: 'command' }, object: {}, outcome: 'done' };
+    const one = sampleCredential({ keyHash: 'a'.repeat(64), id: 'key_0' });
+    await store.credentials.put([one], null);
+    const count = async () =>
+      store.credentials.change((all) => {
+        const [found] = all;
+        if (!found) return undefined;
+        return { credentials: [{ ...found, createdAt: found.createdAt + 1 }], act };
+      });
+    await Promise.all(Array.from({ length: 10 }, count));
+    t.equal((await store.credentials.get(one.keyHash))?.createdAt, one.createdAt + 10, 'none is lost');
+    t.equal(await store.trail.newest(), 10);
+    t.equal(await store.credentials.change(() => undefined), undefined, 'no decision, no act');
+    t.equal(await store.trail.newest(), 10);
+  });
+
   t.test('credentials are stored by hash, and replaced', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [old, other] = [sampleCredential(), sampleCredential({ id: 'key_2' })];

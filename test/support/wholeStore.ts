@@ -1,5 +1,5 @@
 /** A store with everything in it that there can be, its log signed and stamped, and a look at all of its entries. */
-import { auditedKey } from '../../src/cli/store/keyCheck.ts';
+
 import { newJobId } from '../../src/job/id.ts';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
@@ -8,6 +8,7 @@ import { kmsKeyId } from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
+import { auditedKey } from '../../src/store/apiKeys.ts';
 import { type Databases, openDatabases } from '../../src/store/lmdb/databases.ts';
 import { jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';

@@ -1,26 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { toRfc3339 } from '../../base/clock.ts';
 import { type ActObject, parseAuditRecord } from '../../manifest/auditRecord.ts';
+import { auditedKey } from '../../store/apiKeys.ts';
 import type { Credential, Store } from '../../store/store.ts';
-
-/** What the audit trail says of an API key. */
-export function auditedKey({
-  id,
-  keyHash,
-  clientId,
-  organization,
-  scopes,
-  expiresAt,
-}: Credential): ActObject {
-  return {
-    key: id,
-    key_sha256: keyHash,
-    client: clientId,
-    organization,
-    scopes,
-    ...(expiresAt !== undefined && { expires_at: toRfc3339(expiresAt) }),
-  };
-}
 
 /** A key by its records. */
 interface RecordedKey {

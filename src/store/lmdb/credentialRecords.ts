@@ -1,7 +1,8 @@
 import { assert } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import type { Credential, CredentialStore } from '../store.ts';
+import type { Credential, CredentialChange, CredentialStore } from '../store.ts';
+import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
 import { encodeRecord, parseRecord } from './records.ts';
@@ -32,18 +33,36 @@ export class CredentialRecords implements CredentialStore {
   }
 
   async all(): Promise<Credential[]> {
+    return this.#all();
+  }
+
+  async put(credentials: Credential[], act: Act | null): Promise<void> {
+    await this.#trail.write(act, { changes: this.#changes(credentials) });
+  }
+
+  async change<Decision extends CredentialChange>(
+    decide: (all: readonly Credential[]) => Decision | undefined,
+  ): Promise<Decision | undefined> {
+    let decision: Decision | undefined;
+    await this.#trail.decide(() => {
+      decision = decide(this.#all());
+      return decision && { act: decision.act, write: { changes: this.#changes(decision.credentials) } };
+    });
+    return decision;
+  }
+
+  #all(): Credential[] {
     this.#databases.root.resetReadTxn();
     return Array.from(this.#databases.credentials.getRange({}), ({ value }) =>
       parseRecord<Credential>(value),
     );
   }
 
-  async put(credentials: Credential[], act: Act | null): Promise<void> {
-    const changes = credentials.map((credential) => {
+  #changes(credentials: Credential[]): Change[] {
+    return credentials.map((credential) => {
       const key = credentialKey(credential.keyHash);
       assert(key, 'a credential is stored by the SHA-256 of its key, in lower-case hex');
       return { database: this.#databases.credentials, key, value: encodeRecord(credential) };
     });
-    await this.#trail.write(act, { changes });
   }
 }

@@ -32,7 +32,7 @@ export class TrailRecords implements TrailStore {
   }
 
   async append(act: Act): Promise<number> {
-    const number = await this.#write(act, { changes: [] });
+    const number = await this.decide(() => ({ act, write: { changes: [] } }));
     assert(number !== undefined, 'a record without a condition is always written');
     return number;
   }
@@ -40,7 +40,30 @@ export class TrailRecords implements TrailStore {
   /** Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
   async write(act: Act | null, write: Write): Promise<boolean> {
     if (act === null) return this.#commits.write(write);
-    return (await this.#write(act, write)) !== undefined;
+    return (await this.decide(() => ({ act, write }))) !== undefined;
+  }
+
+  /**
+   * Writes what `decide` returns, and the record of the act. `decide` is called again after every act of any process that came between
+   * its decision and the write. Resolves with the number of the record; undefined when there was no decision, or when the condition of
+   * the write forbade it.
+   */
+  async decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
+    const { trail } = this.#databases;
+    for (;;) {
+      const { number, previous } = await this.#place();
+      const decided = decide();
+      if (decided === undefined) return undefined;
+      const { changes, unless = [] } = decided.write;
+      const taken = { database: trail, key: counterKey(number) };
+      const happened = await this.#commits.write({
+        unless: [...unless, taken],
+        changes: [...changes, ...this.#changes(decided.act, number, previous)],
+      });
+      if (happened) return number;
+      // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
+      if ((await this.newest()) < number) return undefined;
+    }
   }
 
   async entry(number: number): Promise<TrailEntry | undefined> {
@@ -59,21 +82,6 @@ export class TrailRecords implements TrailStore {
     this.#refresh();
     for (const key of this.#databases.trail.getKeys({ reverse: true, limit: 1 })) return parseCounterKey(key);
     return 0;
-  }
-
-  async #write(act: Act, { changes, unless = [] }: Write): Promise<number | undefined> {
-    const { trail } = this.#databases;
-    for (;;) {
-      const { number, previous } = await this.#place();
-      const taken = { database: trail, key: counterKey(number) };
-      const happened = await this.#commits.write({
-        unless: [...unless, taken],
-        changes: [...changes, ...this.#changes(act, number, previous)],
-      });
-      if (happened) return number;
-      // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
-      if ((await this.newest()) < number) return undefined;
-    }
   }
 
   async #place(): Promise<{ number: number; previous: string | undefined }> {
