@@ -41,6 +41,7 @@ export type ErrorCode =
   | 'idempotency_in_progress'
   | 'idempotency_key_reused'
   | 'too_many_webhook_endpoints'
+  | 'key_not_rotatable'
   // 409: the administration
   | 'partition_not_ready'
   | 'below_quorum'

@@ -1,10 +1,12 @@
 import type { RequestListener } from 'node:http';
+import type { Socket } from 'node:net';
 import { Router } from '@koa/router';
 import Koa, { type Next } from 'koa';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
+import type { Peer } from '../net/clientCertificate.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -17,6 +19,7 @@ import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
+import { rotateOwnKey } from './keyRoutes.ts';
 import { getCheckpoint, getTile, getWitnessedCheckpoint } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
@@ -52,6 +55,8 @@ export interface AppParts {
   /** The URL has no trailing slash and no `/v1`. */
   publicUrl: string;
   organizations: AuthOptions['organizations'];
+  /** What the TLS of this server says of the client at the other end, at that date. Absent without TLS. */
+  tls?: { peerOf(socket: Socket, nowMs: number): Peer } | undefined;
   limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
@@ -118,6 +123,7 @@ type ApiRouter = Router<RequestState>;
 
 /** Maximum number of changes to webhook endpoints that wait for the disk at once: each change takes its own flush. */
 const WEBHOOK_CHANGES_MAX = 32;
+const KEY_ROTATIONS_MAX = 32;
 
 interface Routes {
   router: ApiRouter;
@@ -127,17 +133,18 @@ interface Routes {
 
 /** Routes every operation of `openapi.json` to its path, for the callers with access. */
 function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
-  const { store, organizations, time, logPublic } = parts;
+  const { store, organizations, time, logPublic, tls } = parts;
   const auth: AuthOptions = {
     store,
     environment: store.identity.environment,
     organizations,
     clock: time.date,
+    ...(tls && { peerOf: (socket: Socket) => tls.peerOf(socket, time.date()) }),
     onAccepted: (socket) => connections.know(socket),
   };
   const guardOf = (access: Operation['access']): Middleware[] => {
     if (access === 'anyone' || (access === 'log' && logPublic)) return [];
-    return [access === 'log' ? requireKey(auth) : requireKey(auth, access)];
+    return [access === 'log' || access === 'any_key' ? requireKey(auth) : requireKey(auth, access)];
   };
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   const literals: Routes['literals'] = new Map();
@@ -243,10 +250,13 @@ function webhookHandlers(parts: AppParts): Handlers<WebhookOperationId> {
 function publicHandlers(
   parts: AppParts,
 ): Handlers<Exclude<OperationId, JobOperationId | WebhookOperationId>> {
-  const { store, logPublic, authority, limits, intake, publicUrl } = parts;
+  const { store, logPublic, authority, limits, intake, publicUrl, time } = parts;
   const log = { store, public: logPublic };
   const stamp = authority && { authority, bodyTimeoutMs: intake.bodyIdleTimeoutMs };
+  const keys = { store, bodyTimeoutMs: intake.bodyIdleTimeoutMs, clock: time.date };
+  const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
   return {
+    rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey(keys)],
     createTimestamp: stamp && [limitRate(limits), answerTimestampQuery(stamp)],
     getCheckpoint: [getCheckpoint(log)],
     getWitnessedCheckpoint: [getWitnessedCheckpoint(log)],

@@ -1,32 +1,37 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { hashApiKey, isApiKey } from '../job/apikey.ts';
+import { hashApiKey, hashCertificateName, isApiKey } from '../job/apikey.ts';
+import type { ClientCertificate, Peer } from '../net/clientCertificate.ts';
+import { isLiveAt } from '../store/apiKeys.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {
-  store: Pick<Store, 'credentials'>;
+  store: Pick<Store, 'credentials' | 'serviceTime'>;
   environment: string;
   /** Each organisation, with the partner organisations that can read its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
+  /** What TLS says of the client. Absent: there are no client certificates here. No header ever says it. */
+  peerOf?(socket: Socket): Peer;
   /** Called for every connection on which a request has a live key. */
   onAccepted?(socket: Socket): void;
 }
 
 const BEARER_TOKEN = /^bearer +([^ ].*)$/is;
 const CHALLENGE = 'Bearer realm="pdfseald"';
+/** Service time in a command begins as it was last kept: up to a minute behind that of the daemon. */
+const SERVICE_TIME_SLACK_MS = 120_000;
 
 /**
- * Passes requests that have a live API key (RFC 6750, section 2.1) and, if `scope` is given, that scope. It reads the key from the
- * store for every request, so that a new or revoked key takes effect at once.
+ * Passes requests that have a live API key (RFC 6750, section 2.1), or a client certificate that stands for a client, and, if `scope`
+ * is given, that scope. It reads the store for every request, so that a new or revoked key takes effect at once.
  */
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
-    const keyHash = keyHashOf(ctx, options.environment);
-    const credential = await requireLive(ctx, keyHash, options);
-    const confirm = async () => void (await requireLive(ctx, keyHash, options));
+    const credential = await requireLive(ctx, options);
+    const confirm = async () => void (await requireLive(ctx, options));
     options.onAccepted?.(ctx.req.socket);
     ctx.state.caller = { ...callerOf(credential, options), confirm };
     if (scope && !allows(credential.scopes, scope)) {
@@ -45,16 +50,54 @@ function allows(held: readonly Scope[], wanted: Scope): boolean {
   return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
 }
 
-function keyHashOf(ctx: RequestContext, environment: string): string {
-  const apiKey = bearerToken(ctx);
-  if (!isApiKey(apiKey, environment)) throw refused(ctx);
-  return hashApiKey(apiKey);
+/** A request with the header Authorization is judged by its key, whatever certificate the connection has. */
+async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<Credential> {
+  const peer: Peer = options.peerOf?.(ctx.req.socket) ?? { isRequired: false };
+  if (peer.isRequired && peer.certificate === undefined) throw refusedPeer(ctx, peer);
+  if (ctx.req.headers.authorization === undefined) return ofCertificate(ctx, peer, options);
+  const credential = await liveOf(hashApiKey(apiKeyOf(ctx, options.environment)), options);
+  if (credential === undefined) throw refused(ctx);
+  if (credential.boundTo !== undefined && credential.boundTo !== peer.certificate?.sha256)
+    throw refusedUnbound(ctx, peer);
+  return credential;
 }
 
-async function requireLive(ctx: RequestContext, keyHash: string, options: AuthOptions): Promise<Credential> {
-  const credential = await options.store.credentials.get(keyHash);
-  if (!credential || !isLive(credential, options.clock())) throw refused(ctx);
-  return credential;
+/** The first name of the certificate that stands for a client counts: the subject before the alternative names. */
+async function ofCertificate(ctx: RequestContext, peer: Peer, options: AuthOptions): Promise<Credential> {
+  const { certificate } = peer;
+  if (certificate === undefined) throw refusedPeer(ctx, peer);
+  for (const name of certificate.names) {
+    const credential = await liveOf(hashCertificateName(name), options);
+    if (credential !== undefined) return credential;
+  }
+  throw unauthenticated(
+    ctx,
+    `The client certificate stands for no client here. Its names are: ${describeNames(certificate)}. ` +
+      'Ask the administrator to add one of them (pdfseal keys issue --certificate-name), or send an API key.',
+  );
+}
+
+function describeNames({ names }: ClientCertificate): string {
+  return names.length === 0 ? 'none' : names.map((name) => JSON.stringify(name)).join(', ');
+}
+
+async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<Credential | undefined> {
+  const credential = await store.credentials.get(keyHash);
+  if (credential === undefined || !isLiveAt(credential, clock())) return undefined;
+  const { since, createdAt, expiresAt } = credential;
+  // A clock that was set back makes no key live longer while the service runs.
+  const hasServed =
+    since !== undefined &&
+    expiresAt !== undefined &&
+    store.serviceTime.since(since) > expiresAt - createdAt + SERVICE_TIME_SLACK_MS;
+  return hasServed ? undefined : credential;
+}
+
+/** The API key of a request, in the right form for this environment. It may still be unknown. */
+export function apiKeyOf(ctx: RequestContext, environment: string): string {
+  const apiKey = bearerToken(ctx);
+  if (!isApiKey(apiKey, environment)) throw refused(ctx);
+  return apiKey;
 }
 
 function bearerToken(ctx: RequestContext): string {
@@ -62,10 +105,39 @@ function bearerToken(ctx: RequestContext): string {
   const [, token] = BEARER_TOKEN.exec(headers[0]?.trim() ?? '') ?? [];
   if (headers.length === 1 && token !== undefined) return token;
   if (headers.length > 1) throw refused(ctx);
+  throw unauthenticated(ctx, NO_KEY);
+}
+
+const NO_KEY = 'This operation needs an API key, in the header Authorization: Bearer <API key>.';
+
+function unauthenticated(ctx: RequestContext, message: string): ServiceError {
   ctx.set('WWW-Authenticate', CHALLENGE);
-  throw new ServiceError(
-    'authentication_required',
-    'This operation needs an API key, in the header Authorization: Bearer <API key>.',
+  return new ServiceError('authentication_required', message);
+}
+
+/** No certificate that counts, and no key or a site that requires a certificate. The connection cannot get better, so it ends. */
+function refusedPeer(ctx: RequestContext, { isRequired, fault }: Peer): ServiceError {
+  if (fault === undefined) return unauthenticated(ctx, NO_KEY);
+  if (isRequired) ctx.set('Connection', 'close');
+  const remedy = isRequired ? '' : ', or send an API key';
+  return unauthenticated(
+    ctx,
+    `The client certificate ${fault}. Connect again with a certificate that is valid${remedy}.`,
+  );
+}
+
+function refusedUnbound(ctx: RequestContext, { certificate, fault }: Peer): ServiceError {
+  ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
+  const found =
+    certificate !== undefined
+      ? `presents another (SHA-256 ${certificate.sha256})`
+      : fault !== undefined
+        ? `presents one that ${fault}`
+        : 'presents none';
+  return new ServiceError(
+    'invalid_api_key',
+    `This API key is bound to a client certificate, and the connection ${found}. Connect over TLS with that certificate; if it was ` +
+      'renewed, ask the administrator for a key that is bound to the new one (pdfseal keys rotate --bind-certificate).',
   );
 }
 
@@ -76,10 +148,6 @@ function refused(ctx: RequestContext): ServiceError {
     'invalid_api_key',
     'The API key is not accepted here: it is mistyped, unknown, of another environment, expired or revoked.',
   );
-}
-
-function isLive({ expiresAt, revokedAt }: Credential, now: number): boolean {
-  return (expiresAt === undefined || now < expiresAt) && (revokedAt === undefined || now < revokedAt);
 }
 
 function callerOf(

@@ -104,13 +104,14 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   authentication_required: {
     status: 401,
     title: 'The request has no API key',
-    remedy: 'Send the header Authorization: Bearer <API key>.',
+    remedy:
+      'Send the header Authorization: Bearer <API key>, or connect with a client certificate that stands for a client.',
   },
   invalid_api_key: {
     status: 401,
     title: 'The API key is not accepted',
     remedy:
-      'The key is mistyped, expired, revoked, or belongs to another environment. Check the key, or ask the administrator for a new one.',
+      'The key is mistyped, expired, revoked, belongs to another environment, or is bound to a client certificate that the connection lacks. Check the key, or ask the administrator for a new one.',
   },
   insufficient_scope: {
     status: 403,
@@ -178,6 +179,12 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 409,
     title: 'This Idempotency-Key was used for a different request',
     remedy: 'Use a new key for each document and set of fields; repeat a key only with an identical request.',
+  },
+  key_not_rotatable: {
+    status: 409,
+    title: 'This API key cannot be rotated',
+    remedy:
+      'The message says why: the key was replaced already, the client has too many valid keys, or the request has a certificate and no key.',
   },
   partition_not_ready: {
     status: 409,

@@ -1,7 +1,7 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
-import { askForBody } from './requestBody.ts';
+import { askForBody, requireMediaType } from './requestBody.ts';
 import type { RequestContext } from './requestContext.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;
@@ -35,6 +35,21 @@ export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<
     clearTimeout(timer);
   }
   return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
+}
+
+/** Reads the members of a JSON body that the caller can leave out. Throws ServiceError. */
+export async function readOptionalJson(
+  ctx: RequestContext,
+  timeoutMs: number,
+): Promise<Record<string, unknown>> {
+  const { headers } = ctx.req;
+  const isThere = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+  if (!isThere) return {};
+  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
+  const body = await readJson(ctx, timeoutMs);
+  if (typeof body === 'object' && body !== null && !Array.isArray(body))
+    return body as Record<string, unknown>;
+  throw malformed('body');
 }
 
 /** Translates the `type` of a koa-body error. Its errors carry the body, so they are never kept as a cause. */

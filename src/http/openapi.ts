@@ -15,6 +15,7 @@ const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   digests: JOBS,
   batches: JOBS,
   'webhook-endpoints': WEBHOOKS,
+  keys: { name: 'Keys', description: 'The API key of the caller.' },
   timestamp: { name: 'Time-stamps', description: 'RFC 3161 time-stamps for other applications.' },
   log: { name: 'Log', description: 'The tamper-evident log, for monitors and auditors.' },
   'openapi.json': ABOUT,
@@ -30,7 +31,7 @@ export function describeApi(publicUrl: string): object {
       title: 'pdfseald',
       version: packageVersion(),
       description:
-        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains members: ignore members that you do not know.',
+        'Seals PDF documents with an HSM into a tamper-evident log; receipts verify offline. `/v1` only ever gains members: ignore members that you do not know. Over TLS, a client certificate that stands for a client replaces the API key.',
     },
     servers: [{ url: `${publicUrl}/v1` }],
     tags: [...new Set(Object.values(TAGS))],

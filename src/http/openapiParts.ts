@@ -28,8 +28,8 @@ export interface Operation {
   path: string;
   summary: string;
   description?: string;
-  /** The required access: a key with this scope; any key, unless the log is public; or no key at all. */
-  access: Scope | 'log' | 'anyone';
+  /** The required access: a key with this scope; any key, unless the log is public; any key; or no key at all. */
+  access: Scope | 'log' | 'any_key' | 'anyone';
   /** Whether the answers have the RateLimit headers of the client. */
   isLimited?: boolean;
   parameters?: object[];
@@ -141,13 +141,19 @@ function describe(operation: Operation, anyone: ErrorCode[]): object {
   };
 }
 
-function describeAccess(access: Scope | 'log'): string {
+function describeAccess(access: Scope | 'log' | 'any_key'): string {
+  if (access === 'any_key') return 'Needs an API key; its scopes do not matter.';
   return access === 'log' ? 'Needs an API key, unless the log is public.' : `Needs the scope \`${access}\`.`;
 }
 
 function codesOf({ access, failures: own = [] }: Operation, anyone: ErrorCode[]): ErrorCode[] {
   if (access === 'anyone') return [...anyone, ...own];
-  return [...anyone, ...KEYED, ...(access === 'log' ? [] : (['insufficient_scope'] as const)), ...own];
+  return [
+    ...anyone,
+    ...KEYED,
+    ...(access === 'log' || access === 'any_key' ? [] : (['insufficient_scope'] as const)),
+    ...own,
+  ];
 }
 
 /** One response for each status, with the codes that this operation can answer with that status. */

@@ -219,6 +219,33 @@ const JOB_OPERATIONS = {
   },
 } satisfies Record<string, Operation>;
 
+const KEY_OPERATIONS = {
+  rotateKey: {
+    method: 'post',
+    path: '/keys/rotate',
+    summary: 'Replace the API key of this request by a new one',
+    description:
+      'The new key has the same client, scopes, binding and end. The old key ends after the overlap; until then, a repeat with it gets the same answer.',
+    access: 'any_key',
+    isLimited: true,
+    requestBody: { ...jsonBody('RotateKey'), required: false },
+    answers: { 200: json('RotatedKey', 'The new key.', CACHE_CONTROL) },
+    failures: [
+      'invalid_parameter',
+      'unknown_parameter',
+      'duplicate_parameter',
+      'malformed_json',
+      'body_timeout',
+      'body_too_large',
+      'unsupported_media_type',
+      'key_not_rotatable',
+      'rate_limit_exceeded',
+      'too_many_requests',
+      'queue_full',
+    ],
+  },
+} satisfies Record<string, Operation>;
+
 const LOG_OPERATIONS = {
   createTimestamp: {
     method: 'post',
@@ -279,6 +306,7 @@ const LOG_OPERATIONS = {
 export const OPERATIONS = {
   ...JOB_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
+  ...KEY_OPERATIONS,
   ...LOG_OPERATIONS,
   ...aboutItself('/errors'),
 } satisfies Record<string, Operation>;

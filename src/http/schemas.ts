@@ -9,6 +9,7 @@ import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } 
 import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
 import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
+import { SCOPES } from '../store/store.ts';
 import { ERROR_CODES, ERROR_TYPES } from './errorKinds.ts';
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
 
@@ -136,6 +137,25 @@ const bulkRefused = z.object({
 });
 export type BulkRefused = z.infer<typeof bulkRefused>;
 
+/** For how long the old key stays valid: long enough to ask again when the answer was lost. */
+export const KEY_OVERLAP_SECONDS = { min: 60, max: 30 * 86_400, default: 86_400 };
+
+const rotatedKey = z.object({
+  api_key: z.string().describe('The new key. Until `replaced_expires_at`, a repeat shows it again.'),
+  id: z.string().regex(/^key_[0-9a-f]{16}$/),
+  client: z.string(),
+  organization: z.string(),
+  scopes: z.array(z.enum(SCOPES)),
+  'x5t#S256': z
+    .string()
+    .exactOptional()
+    .describe('The client certificate that the key is bound to (RFC 8705, section 3.1), as for the old key.'),
+  expires_at: time.exactOptional().describe('When the old key would have ended without the rotation.'),
+  replaces: z.string().describe('The id of the old key.'),
+  replaced_expires_at: time.describe('Until then, the old key is valid as well.'),
+});
+export type RotatedKey = z.infer<typeof rotatedKey>;
+
 /** The forms that have a body. */
 const { CreateByQuery: _, ...forms } = CREATE_FORMS;
 
@@ -149,6 +169,15 @@ export const SCHEMAS = {
   Error: error,
   ErrorEnvelope: errorEnvelope,
   ...forms,
+  RotatedKey: rotatedKey,
+  RotateKey: z.strictObject({
+    overlap_seconds: z
+      .int()
+      .min(KEY_OVERLAP_SECONDS.min)
+      .max(KEY_OVERLAP_SECONDS.max)
+      .default(KEY_OVERLAP_SECONDS.default)
+      .describe('Seconds for which the old key stays valid. A repeat does not change them.'),
+  }),
   BatchAnswer: z
     .union([bulkAccepted, bulkRefused])
     .describe('Answers come in the order in which lines are done, not in the order of the request.'),

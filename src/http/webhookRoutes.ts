@@ -25,7 +25,7 @@ import {
   presentTally,
 } from '../webhook/presentEndpoint.ts';
 import { newSecret } from '../webhook/signature.ts';
-import { readJson } from './json.ts';
+import { readJson, readOptionalJson } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
@@ -210,17 +210,13 @@ async function readBody(ctx: RequestContext, { bodyTimeoutMs }: WebhooksOptions)
   return body;
 }
 
-/** Reads the members of a body that the caller can leave out. */
 async function readOptionalBody(
   ctx: RequestContext,
-  options: WebhooksOptions,
+  { bodyTimeoutMs }: WebhooksOptions,
 ): Promise<Record<string, unknown>> {
-  const { headers } = ctx.req;
-  const isThere = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-  const body = isThere ? await readBody(ctx, options) : {};
-  if (typeof body === 'object' && body !== null && !Array.isArray(body))
-    return body as Record<string, unknown>;
-  throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
+  const body = await readOptionalJson(ctx, bodyTimeoutMs);
+  await callerOf(ctx).confirm();
+  return body;
 }
 
 function readOverlapMs(value: unknown): number {

@@ -1,4 +1,4 @@
-import { hash, randomInt } from 'node:crypto';
+import { hash, hkdfSync, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -14,6 +14,22 @@ export function newApiKey(environment: string): string {
   return withChecksum(prefixOf(environment) + secret);
 }
 
+/**
+ * The key that takes the place of another: the same key whenever it is asked for. Without the salt, which is random and stays in the
+ * store, the old key does not tell it.
+ */
+export function successorApiKey(apiKey: string, salt: Uint8Array, environment: string): string {
+  const bytes = new Uint8Array(
+    hkdfSync('sha256', apiKey, salt, 'pdfseal successor of an API key', 4 * SECRET_LENGTH),
+  );
+  // Only bytes below a multiple of the alphabet's length: so all digits are equally likely. Too few of them never happen.
+  const digits = Array.from(
+    bytes.filter((byte) => byte < 4 * ALPHABET.length),
+    (byte) => ALPHABET[byte % ALPHABET.length],
+  );
+  return withChecksum(prefixOf(environment) + digits.slice(0, SECRET_LENGTH).join(''));
+}
+
 /** Whether the text has the form of a key of this environment, checksum included. The key may still be unknown. */
 export function isApiKey(text: string, environment: string): boolean {
   const prefix = prefixOf(environment);
@@ -26,6 +42,11 @@ export function isApiKey(text: string, environment: string): boolean {
 /** What the store keeps of a key: the lower-case hex SHA-256 of the whole key. Keys are random, so no salt is needed. */
 export function hashApiKey(apiKey: string): string {
   return hash('sha256', apiKey, 'hex');
+}
+
+/** By what the store knows a client certificate that stands for a client. No API key has this form. */
+export function hashCertificateName(name: string): string {
+  return hash('sha256', `certificate ${name}`, 'hex');
 }
 
 function prefixOf(environment: string): string {

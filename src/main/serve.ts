@@ -187,6 +187,7 @@ export async function serve(config: Config): Promise<void> {
   };
   const onAttempt = (attempt: FetchAttempt) => metrics.fetched(attempt);
   const sources = await openFetching(config, { store, sealer, document, logger, onAttempt, onFatal }, parts);
+  const tls = openTlsOf(config, logger, parts);
   const app = createApp({
     store,
     sealer,
@@ -198,6 +199,7 @@ export async function serve(config: Config): Promise<void> {
     },
     publicUrl: config.http.publicUrl,
     organizations: () => live.current.organizations,
+    tls,
     limits,
     connectionsMax: config.http.connectionsMax,
     connectionsPerAddressMax: config.http.connectionsPerAddressMax,
@@ -218,7 +220,6 @@ export async function serve(config: Config): Promise<void> {
     onRequest: (request) => metrics.request(request),
     onUnlogged: () => metrics.unlogged(),
   });
-  const tls = openTlsOf(config, logger, parts);
   const common = { clock: systemClock, logger, onFatal };
   const canary = adopt(
     new Canary({
