@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
 import { openCopies } from '../../src/copy/copies.ts';
 import { type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
-import { type AppParts, createApp } from '../../src/http/app.ts';
+import { type App, type AppParts, createApp } from '../../src/http/app.ts';
 import { type HttpServer, listen, type ServerOptions } from '../../src/http/server.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
@@ -53,6 +53,7 @@ export interface TestApp {
   partitions: Signing;
   sealer: Sealer;
   fetching: Fetching;
+  app: App;
   server: HttpServer;
   /** With a key of `acme-web` of the organisation `acme`, which may do everything. */
   client: Client;
@@ -187,7 +188,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());
   const log = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { site, store, partitions, sealer, fetching, server, client, log, fatal, documentsDir, issue };
+  return { site, store, partitions, sealer, fetching, app, server, client, log, fatal, documentsDir, issue };
 }
 
 /** A small document that passes for a PDF, different for every `text`; `bytes` long, if that is more than it needs. */

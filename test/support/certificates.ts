@@ -44,6 +44,51 @@ export function issueCertificate(
   return files;
 }
 
+export interface ClientSubject {
+  /** As `openssl req -subj` takes it. Default: `/CN=<name>`. */
+  subject?: string;
+  /** Extensions besides clientAuth, as in a file of openssl. */
+  extensions?: string;
+  /** The string type of the subject: UTF8String, or PrintableString where the characters allow it. */
+  mask?: 'utf8only' | 'default';
+  days?: number;
+}
+
+/** A certificate of that authority for a client; its key is an ECDSA key. */
+export function issueClient(
+  dir: string,
+  name: string,
+  authority: KeyPair,
+  { subject = `/CN=${name}`, extensions = '', mask = 'utf8only', days = 30 }: ClientSubject = {},
+): KeyPair {
+  const files = filesOf(dir, name);
+  const [request, config, extended] = ['csr', 'cnf', 'ext'].map((end) => join(dir, `${name}.${end}`));
+  if (!request || !config || !extended) throw new Error('no file');
+  writeFileSync(config, `[req]\nstring_mask=${mask}\ndistinguished_name=dn\nutf8=yes\nprompt=yes\n[dn]\n`);
+  writeFileSync(extended, `extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n${extensions}\n`);
+  const key = [...NEW_KEY.ecdsa, '-keyout', files.keyFile];
+  run('req', '-config', config, '-utf8', ...key, '-subj', subject, '-out', request);
+  const ca = ['-CA', authority.certificateFile, '-CAkey', authority.keyFile, '-CAcreateserial'];
+  const out = ['-days', String(days), '-extfile', extended, '-out', files.certificateFile];
+  run('x509', '-req', '-in', request, ...ca, ...out);
+  chmodSync(files.keyFile, 0o600);
+  return files;
+}
+
+/** Writes a revocation list of that authority with these certificates on it; valid for that many days. */
+export function revoke(dir: string, file: string, authority: KeyPair, revoked: KeyPair[], days = 30): void {
+  const config = join(dir, 'ca.cnf');
+  const database = join(dir, `index-${revoked.length}-${Date.now()}.txt`);
+  writeFileSync(database, '');
+  writeFileSync(
+    config,
+    `[ca]\ndefault_ca=own\n[own]\ndatabase=${database}\ndefault_md=sha256\ndefault_crl_days=${days}\n`,
+  );
+  const ca = ['-config', config, '-cert', authority.certificateFile, '-keyfile', authority.keyFile];
+  for (const { certificateFile } of revoked) run('ca', ...ca, '-revoke', certificateFile);
+  run('ca', ...ca, '-gencrl', '-out', file);
+}
+
 function filesOf(dir: string, name: string): KeyPair {
   return { certificateFile: join(dir, `${name}.pem`), keyFile: join(dir, `${name}.key`) };
 }

@@ -1,0 +1,378 @@
+/** Client certificates, over real TLS: who they stand for, and who must not get in with them. */
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { Agent, type RequestOptions, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect, type TLSSocket } from 'node:tls';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { listen } from '../../src/http/server.ts';
+import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
+import { sha256Of } from '../../src/net/clientCertificate.ts';
+import { TlsCertificates, type TlsFiles } from '../../src/net/tls.ts';
+import { openTestApp, pdfOf, type TestApp } from '../support/app.ts';
+import {
+  type ClientSubject,
+  issueCertificate,
+  issueClient,
+  type KeyPair,
+  makeAuthority,
+  revoke,
+} from '../support/certificates.ts';
+import { until } from '../support/until.ts';
+
+interface House {
+  app: TestApp;
+  dir: string;
+  authority: KeyPair;
+  tls: TlsCertificates;
+  files: TlsFiles;
+  port: number;
+  /** How far the date that the server believes is ahead. */
+  clock: { aheadMs: number };
+  /** A client certificate of the house's authority. */
+  client(name: string, subject?: ClientSubject): KeyPair;
+  /** Lets a certificate with this name stand for the client. */
+  map(certificateName: string, clientId: string): Promise<void>;
+}
+
+async function openHouse(t: Test, options: Partial<TlsFiles> = {}): Promise<House> {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-certificates-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const authority = makeAuthority(dir, 'clients');
+  const server = issueCertificate(dir, 'server', makeAuthority(dir, 'servers'));
+  const crl = join(dir, 'clients.crl');
+  revoke(dir, crl, authority, []);
+  const files = {
+    ...server,
+    clientCaFile: authority.certificateFile,
+    clientCrlFile: crl,
+    clientCertificateRequired: false,
+    ...options,
+  };
+  const tls = new TlsCertificates(files, pino({ level: 'silent' }), 50);
+  t.teardown(() => tls.close());
+  const clock = { aheadMs: 0 };
+  const view = {
+    peerOf: (socket: Parameters<typeof tls.peerOf>[0]) => tls.peerOf(socket, Date.now() + clock.aheadMs),
+  };
+  const app = await openTestApp(t, { app: { tls: view } });
+  // Beside the server of the test app, which has no TLS.
+  const secured = await listen(app.app, {
+    listen: [{ host: '127.0.0.1', port: 0 }],
+    tls,
+    clearTextBeyondLoopback: false,
+    headerTimeoutMs: 60_000,
+    silenceMsMax: 60_000,
+    logger: pino({ level: 'silent' }),
+  });
+  t.teardown(() => secured.drain(0));
+  return {
+    app,
+    dir,
+    authority,
+    tls,
+    files,
+    port: secured.port,
+    clock,
+    client: (name, subject) => issueClient(dir, name, authority, subject),
+    map: (certificateName, clientId) =>
+      app.store.credentials.put(
+        [
+          {
+            keyHash: hashCertificateName(certificateName),
+            id: `key_${clientId}`,
+            clientId,
+            organization: 'acme',
+            scopes: ['jobs:create', 'jobs:read'],
+            createdAt: Date.now(),
+            certificateName,
+          },
+        ],
+        null,
+      ),
+  };
+}
+
+interface Answer {
+  status: number;
+  code?: string;
+  message: string;
+  text: string;
+}
+
+const secretsOf = (pair?: KeyPair) =>
+  pair === undefined
+    ? {}
+    : { cert: readFileSync(pair.certificateFile, 'utf8'), key: readFileSync(pair.keyFile, 'utf8') };
+
+/** Asks for the list of jobs, on a connection of its own unless there is an agent. */
+async function ask(
+  port: number,
+  pair?: KeyPair,
+  { headers = {}, ...options }: RequestOptions = {},
+): Promise<Answer> {
+  const sent = request({
+    host: '127.0.0.1',
+    port,
+    path: '/v1/jobs?limit=1',
+    rejectUnauthorized: false,
+    agent: false,
+    headers,
+    ...secretsOf(pair),
+    ...options,
+  });
+  sent.end();
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  const text = Buffer.concat(await answer.toArray()).toString();
+  const { error } = JSON.parse(text) as { error?: { code: string; message: string } };
+  return {
+    status: answer.statusCode ?? 0,
+    text,
+    message: error?.message ?? '',
+    ...(error && { code: error.code }),
+  };
+}
+
+const bearer = (apiKey: string) => ({ headers: { Authorization: `Bearer ${apiKey}` } });
+
+t.test('a certificate stands for a client, as a key does', async (t) => {
+  const house = await openHouse(t);
+  const pair = house.client('invoices', { subject: '/O=Acme/CN=invoices' });
+  t.match(await ask(house.port, pair), {
+    status: 401,
+    code: 'authentication_required',
+    message: /stands for no client here. Its names are: "CN=invoices,O=Acme"/,
+  });
+  await house.map('CN=invoices,O=Acme', 'acme-web');
+  const { id } = (await house.app.client.seal(pdfOf('a'), { visibility: 'private' })).json<{ id: string }>();
+  const own = await ask(house.port, pair);
+  t.equal(own.status, 200);
+  t.match(own.text, id, 'it is the same client as its keys');
+  t.match(await ask(house.port), { status: 401, code: 'authentication_required' }, 'without a certificate');
+  t.equal((await ask(house.port, undefined, bearer(await house.app.issue()))).status, 200, 'a key as before');
+
+  const other = await house.app.issue({ clientId: 'other', organization: 'beta' });
+  t.notMatch((await ask(house.port, pair, bearer(other))).text, id, 'a key counts before the certificate');
+  t.equal((await ask(house.port, pair, bearer(`${other}x`))).status, 401, 'and a wrong key is wrong');
+
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  t.equal((await ask(house.port, pair, { agent })).status, 200);
+  const credential = await house.app.store.credentials.get(hashCertificateName('CN=invoices,O=Acme'));
+  if (!credential) throw new Error('no credential');
+  await house.app.store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
+  t.equal(
+    (await ask(house.port, pair, { agent })).status,
+    401,
+    'revoked: at once, on an open connection too',
+  );
+});
+
+t.test('alternative names', async (t) => {
+  const house = await openHouse(t);
+  await house.map('URI:spiffe://acme/invoices', 'uri');
+  await house.map('DNS:invoices.acme.example', 'dns');
+  const pairs: [string, string, number][] = [
+    ['uri', 'subjectAltName=URI:spiffe://acme/invoices', 200],
+    ['dns', 'subjectAltName=DNS:invoices.acme.example', 200],
+    ['case', 'subjectAltName=DNS:Invoices.acme.example', 401],
+    ['below', 'subjectAltName=DNS:x.invoices.acme.example', 401],
+    ['wild', 'subjectAltName=DNS:*.acme.example', 401],
+    ['mail', 'subjectAltName=email:invoices@acme.example', 401],
+    ['forged', 'subjectAltName=@n\n[n]\nURI.1=http://a/\\, URI:spiffe://acme/invoices\\, DNS:b', 401],
+    ['dirname', 'subjectAltName=dirName:d\n[d]\nCN=a\\, DNS:invoices.acme.example\\, b', 401],
+  ];
+  for (const [name, extensions, status] of pairs)
+    t.equal((await ask(house.port, house.client(name, { extensions }))).status, status, name);
+});
+
+t.test('no subject that only looks alike', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices,O=Acme', 'acme-web');
+  const alike = [
+    '/O=Acme/CN=Invoices',
+    '/O=Acme/CN=invoices ',
+    '/O=Acme/CN= invoices',
+    '/O=Acme /CN=invoices',
+    '/CN=invoices/O=Acme',
+    '/O=Acme/CN=invoices/CN=invoices',
+    '/O=Acme/CN=other/CN=invoices',
+    '/C=DE/O=Acme/CN=invoices',
+    '/CN=invoices',
+    '/CN=invoices,O=Acme',
+    '/O=Acme/CN=invoices\\,O=Acme',
+    '/O=Acme\nCN=invoices/CN=x',
+    '/O=Acme/CN=invoices\u200b',
+    '/O=Acme/CN=invo\u0131ces',
+    '/O=Acme/OU=CN=invoices',
+    '/O=Acme+CN=invoices',
+  ];
+  for (const [n, subject] of alike.entries()) {
+    const answer = await ask(house.port, house.client(`alike-${n}`, { subject }));
+    t.match(answer, { status: 401, message: /stands for no client/ }, JSON.stringify(subject));
+  }
+  for (const mask of ['utf8only', 'default'] as const) {
+    const pair = house.client(`type-${mask}`, { subject: '/O=Acme/CN=invoices', mask });
+    t.equal((await ask(house.port, pair)).status, 200, `the same characters in another string type: ${mask}`);
+  }
+});
+
+t.test('a certificate that is not accepted is none', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices', 'acme-web');
+  const stranger = makeAuthority(house.dir, 'strangers');
+  const foreign = issueClient(house.dir, 'foreign', stranger, { subject: '/CN=invoices' });
+  t.match(await ask(house.port, foreign), { status: 401, message: /client certificate is not accepted/ });
+  t.equal((await ask(house.port, foreign, bearer(await house.app.issue()))).status, 200, 'a key goes on');
+  const server = issueClient(house.dir, 'server-only', house.authority, { subject: '/CN=invoices' });
+  t.equal((await ask(house.port, server)).status, 200);
+  const own = makeAuthority(house.dir, 'self');
+  t.equal((await ask(house.port, own)).status, 401, 'signed by itself');
+
+  const pem = readFileSync(server.certificateFile, 'utf8');
+  const claims: Record<string, string> = {
+    'X-Client-Cert': encodeURIComponent(pem),
+    'X-SSL-Client-Cert': encodeURIComponent(pem),
+    'X-SSL-Client-S-DN': 'CN=invoices',
+    'X-Forwarded-Client-Cert': `Hash=${sha256Of(new X509Certificate(pem))};Subject="CN=invoices"`,
+    'Client-Cert': `:${new X509Certificate(pem).raw.toString('base64')}:`,
+  };
+  for (const [name, value] of Object.entries(claims)) {
+    const answer = await ask(house.port, undefined, { headers: { [name]: value } });
+    t.equal(answer.status, 401, `${name} is never believed`);
+  }
+});
+
+t.test('revoked and expired, also on connections that are open', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices', 'acme-web');
+  await house.map('CN=other', 'other');
+  const pair = house.client('invoices');
+  const other = house.client('other');
+  const [agent, agentOfOther] = [pair, other].map(() => new Agent({ keepAlive: true, maxSockets: 1 }));
+  t.teardown(() => [agent, agentOfOther].map((one) => one?.destroy()));
+  t.equal((await ask(house.port, pair, { agent })).status, 200);
+  t.equal((await ask(house.port, other, { agent: agentOfOther })).status, 200);
+
+  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [pair]);
+  await until('the revocation counts', async () => (await ask(house.port, pair, { agent })).status === 401);
+  t.match(await ask(house.port, pair, { agent }), { message: /was revoked by its authority/ });
+  t.match(await ask(house.port, pair), { status: 401, message: /CERT_REVOKED/ }, 'on a new connection');
+  t.equal((await ask(house.port, other, { agent: agentOfOther })).status, 200, 'not that of others');
+  t.equal((await ask(house.port, other)).status, 200);
+
+  house.clock.aheadMs = 31 * 86_400_000;
+  t.match(await ask(house.port, other, { agent: agentOfOther }), {
+    status: 401,
+    message: /has expired/,
+  });
+  house.clock.aheadMs = 0;
+
+  const next = makeAuthority(house.dir, 'next');
+  copyFileSync(next.certificateFile, house.files.clientCaFile ?? '');
+  house.tls.reload();
+  t.match(
+    await ask(house.port, other, { agent: agentOfOther }),
+    { status: 401, message: /no longer trusts/ },
+    'an authority that is gone',
+  );
+});
+
+t.test('a revocation list that is too old refuses certificates', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices', 'acme-web');
+  const pair = house.client('invoices', { days: 90 });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  t.equal((await ask(house.port, pair, { agent })).status, 200);
+  house.clock.aheadMs = 40 * 86_400_000;
+  t.match(await ask(house.port, pair, { agent }), { status: 401, message: /expired/ });
+});
+
+t.test('no session is resumed, and no connection changes its certificate', async (t) => {
+  const house = await openHouse(t);
+  const pair = house.client('invoices');
+  for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
+    const open = async (session?: Buffer): Promise<TLSSocket> => {
+      const socket = connect({
+        port: house.port,
+        host: '127.0.0.1',
+        rejectUnauthorized: false,
+        maxVersion,
+        ...secretsOf(pair),
+        ...(session && { session }),
+      });
+      await once(socket, 'secureConnect');
+      return socket;
+    };
+    const first = await open();
+    let session = first.getSession();
+    first.on('session', (fresh) => {
+      session = fresh;
+    });
+    first.write('GET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n');
+    await once(first, 'data');
+    if (maxVersion === 'TLSv1.2') {
+      const renegotiated = await new Promise<Error | null>((resolve) => {
+        first.once('error', resolve);
+        first.renegotiate({}, resolve);
+      });
+      t.ok(renegotiated, 'renegotiation is refused');
+    }
+    first.destroy();
+    const second = await open(session);
+    t.equal(second.isSessionReused(), false, maxVersion);
+    second.destroy();
+  }
+});
+
+t.test('a key that is bound to a certificate', async (t) => {
+  const house = await openHouse(t);
+  const pair = house.client('invoices');
+  const renewed = house.client('renewed', { subject: '/CN=invoices' });
+  await house.map('CN=invoices', 'acme-web');
+  const boundTo = sha256Of(new X509Certificate(readFileSync(pair.certificateFile)));
+  const key = await house.app.issue({ boundTo });
+  t.equal((await ask(house.port, pair, bearer(key))).status, 200);
+  const refusals: [string, KeyPair | undefined, RegExp][] = [
+    ['without a certificate', undefined, /bound to a client certificate, and the connection presents none/],
+    ['with another of the same subject', renewed, /presents another .*--bind-certificate/],
+  ];
+  for (const [what, other, message] of refusals)
+    t.match(
+      await ask(house.port, other, bearer(key)),
+      { status: 401, code: 'invalid_api_key', message },
+      what,
+    );
+  const clear = await house.app.client.as(key).get('/v1/jobs');
+  t.equal(clear.status, 401, 'without TLS there is no certificate');
+  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [pair]);
+  house.tls.reload();
+  t.match(await ask(house.port, pair, bearer(key)), {
+    status: 401,
+    message: /presents one that is not accepted/,
+  });
+  t.ok(await house.app.store.credentials.get(hashApiKey(key)));
+});
+
+t.test('a certificate is required unless the site says otherwise', async (t) => {
+  const house = await openHouse(t, { clientCertificateRequired: true });
+  const pair = house.client('invoices');
+  const key = await house.app.issue();
+  await t.rejects(ask(house.port, undefined, bearer(key)));
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  t.equal((await ask(house.port, pair, { agent, ...bearer(key) })).status, 200);
+  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [pair]);
+  house.tls.reload();
+  t.match(
+    await ask(house.port, pair, { agent, ...bearer(key) }),
+    { status: 401, message: /was revoked/ },
+    'a revoked one ends the connection, whatever key is sent on it',
+  );
+  t.equal((await house.app.client.as(key).get('/v1/jobs')).status, 200, 'what is not TLS asks for none');
+});
