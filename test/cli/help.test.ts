@@ -87,13 +87,15 @@ t.test('old names of options go on working, and say what they are called now', a
     'pdfseal hsm certify --organization-name',
     'pdfseal init --organization-name',
     'pdfseal keys issue --expires',
+    'pdfseal keys issue --validity',
     'pdfseal keys rotate --expires',
+    'pdfseal keys rotate --validity',
     'pdfseal repair-index --backup-into',
     'pdfseal restore --from',
   ]);
   for (const [path, old, now] of former) {
     const words = path.split(' ').slice(1);
-    const value = old === '--expires' ? '90d' : 'x';
+    const value = ['--expires', '--validity'].includes(old) ? '90d' : 'x';
     const parsed = async (...options: string[]) => {
       const command = commandAt(await programFor(words), words);
       if (command === undefined) throw new Error(path);

@@ -38,14 +38,22 @@ t.test('API keys, in the running daemon', async (t) => {
   });
 
   await t.test('scopes and expiry', async (t) => {
-    const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--validity', '90d');
+    const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--for', '90d');
     t.strictSame(reader.scopes, ['jobs:read', 'admin']);
     t.equal(Date.parse(reader.expires_at) - Date.parse(reader.created_at), 90 * 86_400_000);
     const writer = await issue('--client', 'audit', '--scopes', 'jobs:create');
     t.equal(await statusWith(writer.api_key), 403);
-    const expired = await issue('--client', 'audit', '--validity', '0s');
+    const expired = await issue('--client', 'audit', '--for', '0s');
     t.equal(await statusWith(expired.api_key), 401);
     t.match(await listed(expired.id), { state: 'expired' });
+  });
+
+  await t.test('the former names of --for', async (t) => {
+    for (const former of ['--validity', '--expires']) {
+      const { status, stderr } = await keys('issue', '--client', 'a', '--organization', 'acme', former, '1h');
+      t.equal(status, 0);
+      t.match(stderr, `${former} is now --for; both work`);
+    }
   });
 
   await t.test('revoke: at once, and for good', async (t) => {
@@ -97,7 +105,7 @@ t.test('API keys, in the running daemon', async (t) => {
   );
 
   await t.test('rotate: both keys live for the overlap', async (t) => {
-    const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--validity', '30d');
+    const old = await issue('--client', 'rotating', '--scopes', 'jobs:read', '--for', '30d');
     const next = parse(await keys('rotate', old.id, '--overlap', '1h', '--json'));
     t.match(next, { client: 'rotating', organization: 'acme', scopes: ['jobs:read'], state: 'active' });
     t.equal(Date.parse(next.expires_at) - Date.parse(next.created_at), 30 * 86_400_000, 'issued for as long');

@@ -1,5 +1,6 @@
 /** Where the daemon listens, and with what it proves itself: real TLS, real Unix sockets. */
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import {
   copyFileSync,
   existsSync,
@@ -10,13 +11,15 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 import t, { type Test } from 'tap';
 import { type ApiAnswer, ApiClient, type Reach } from '../../src/cli/client/apiClient.ts';
 import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
-import { issueCertificate, type KeyPair, makeAuthority } from '../support/certificates.ts';
+import { issueCertificate, issueClient, type KeyPair, makeAuthority } from '../support/certificates.ts';
 import { makePdf } from '../support/pdf.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -188,6 +191,69 @@ t.test('client certificates', async (t) => {
     return (await ask(clientOf(reachOf(replaced))).catch(() => undefined))?.status === 200;
   });
   await t.rejects(ask(clientOf(reachOf(good))), refused, 'and the one before no more');
+});
+
+t.test('a certificate in place of an API key, and a key that is bound to one', async (t) => {
+  const { sandbox, url, ca, apiKey } = await openHouse(t, { clientCa: true });
+  edit(sandbox, 'client_ca_file', 'client_certificate_required = false\nclient_ca_file');
+  const own = makeAuthority(sandbox.dir, 'clients');
+  const pair = issueClient(sandbox.dir, 'invoices', own, { subject: '/O=Acme/CN=invoices' });
+  const renewed = issueClient(sandbox.dir, 'renewed', own, { subject: '/O=Acme/CN=invoices' });
+  const keys = (...args: string[]) =>
+    sandbox.pdfseal(['keys', ...args, '--json', '--config', sandbox.configFile]);
+  const statusOf = async (secrets: Reach, headers: Record<string, string> = {}) => {
+    const sent = request(`${url}/v1/jobs`, { ca, agent: false, headers, ...secrets });
+    sent.end();
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    answer.resume();
+    return answer.statusCode;
+  };
+  const [invoices, next] = [pair, renewed].map(({ certificateFile, keyFile }) => ({
+    cert: read(certificateFile),
+    key: read(keyFile),
+  }));
+  if (invoices === undefined || next === undefined) throw new Error('no certificate');
+  const daemon = await sandbox.start();
+  const name = ['--certificate-name', 'CN=invoices,O=Acme', '--client', 'invoices', '--organization', 'acme'];
+  t.equal(await statusOf(invoices), 401);
+  const { id, api_key, certificate_name } = JSON.parse((await keys('issue', ...name)).stdout);
+  t.strictSame([api_key, certificate_name], [undefined, 'CN=invoices,O=Acme'], 'there is no key');
+  t.equal(await statusOf(invoices), 200);
+  t.equal(await statusOf({}), 401);
+  t.equal(await statusOf({}, { Authorization: `Bearer ${apiKey}` }), 200, 'a key as before');
+  t.match(await keys('issue', ...name), { status: 1, stderr: /stands for the client already/ });
+  const other = name.map((word) => (word === 'invoices' ? 'other' : word));
+  t.match(await keys('issue', ...other), { status: 1, stderr: /stood for client invoices/ });
+  t.match(await keys('rotate', id), { status: 1, stderr: /renew the certificate at its authority/ });
+  for (const loose of ['CN=invoices, O=Acme', 'CN = invoices', 'invoices', 'DNS:a b', 'URI:"x"']) {
+    const args = ['--certificate-name', loose, '--client', 'x', '--organization', 'acme'];
+    t.match(await keys('issue', ...args), { status: 64, stderr: /openssl x509/ }, loose);
+  }
+  t.match(await keys('revoke', id), { status: 0 });
+  t.equal(await statusOf(invoices), 401, 'revoked');
+  t.match(await keys('issue', ...name), { status: 0 }, 'and issued again');
+  t.equal(await statusOf(invoices), 200);
+
+  const bound = JSON.parse(
+    (
+      await keys(
+        ...['issue', '--client', 'bound', '--organization', 'acme', '--for', '1h'],
+        ...['--bind-certificate', pair.certificateFile],
+      )
+    ).stdout,
+  );
+  const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+  t.equal(await statusOf(invoices, bearer(bound.api_key)), 200);
+  t.equal(await statusOf(next, bearer(bound.api_key)), 401);
+  t.equal(await statusOf({}, bearer(bound.api_key)), 401);
+  const rotated = JSON.parse(
+    (await keys('rotate', bound.id, '--bind-certificate', renewed.certificateFile)).stdout,
+  );
+  t.equal(await statusOf(next, bearer(rotated.api_key)), 200, 'bound to the renewed certificate');
+  const revoked = await sandbox.pdfseal(['keys', 'revoke', bound.id, '--config', sandbox.configFile]);
+  t.match(revoked.stderr, `${rotated.id}, which replaced it, stays valid`);
+  t.match((await sandbox.pdfseal(['check', '--config', sandbox.configFile])).status, 0);
+  t.equal(await daemon.stop(), 0);
 });
 
 t.test('a Unix socket beside a port', async (t) => {

@@ -1,17 +1,17 @@
-import { randomBytes } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { assert } from '../../base/assert.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { hashApiKey, newApiKey } from '../../job/apikey.ts';
+import { hashApiKey, hashCertificateName, newApiKey } from '../../job/apikey.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { type Credential, SCOPES, type Scope, type Store } from '../../store/store.ts';
-import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
-import { presentEndpoint } from '../../webhook/presentEndpoint.ts';
+import { auditedKey, isLiveAt, issueTo, rotateKey } from '../../store/apiKeys.ts';
+import { type Credential, SCOPES, type Scope } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
-import { auditedKey } from './keyCheck.ts';
+import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
+import { disableUnmanaged } from './unmanagedEndpoints.ts';
 
 interface StoreOptions {
   config: string;
@@ -41,15 +41,27 @@ export function keysCommand(): Command {
           .default(SCOPES_DEFAULT, SCOPES_DEFAULT.join(',')),
       )
       .option(
-        '--validity <duration>',
-        'how long the key is valid, such as 90d (default: until it is revoked)',
+        '--for <duration>',
+        'how long the key is valid, such as 1h or 90d (default: until it is revoked)',
         parseDurationArgument,
+      )
+      .option(
+        '--bind-certificate <file>',
+        'PEM file with the client certificate of the client: the key is refused on a connection without it',
+      )
+      .addOption(
+        new Option(
+          '--certificate-name <name>',
+          'creates no key: client certificates with this name stand for the client. A subject (CN=invoices,O=Example), DNS:<name> or URI:<uri>',
+        )
+          .argParser(parseCertificateName)
+          .conflicts('bindCertificate'),
       )
       .action(issue),
     {
-      formerly: { '--expires': '--validity' },
+      formerly: { '--expires': '--for', '--validity': '--for' },
       examples: [
-        'pdfseal keys issue --config production.toml --client invoices --organization acme --validity 365d',
+        'pdfseal keys issue --config production.toml --client invoices --organization acme --for 365d',
         'pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key',
       ],
     },
@@ -80,13 +92,17 @@ export function keysCommand(): Command {
           .default(DAY_MS, '1d'),
       )
       .option(
-        '--validity <duration>',
+        '--for <duration>',
         'how long the new key is valid (default: as long as the old key was when it was issued)',
         parseDurationArgument,
       )
+      .option(
+        '--bind-certificate <file>',
+        'PEM file with the client certificate to bind the new key to (default: that of the old key, if it is bound)',
+      )
       .action(rotate),
     {
-      formerly: { '--expires': '--validity' },
+      formerly: { '--expires': '--for', '--validity': '--for' },
       examples: [
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',
@@ -112,21 +128,55 @@ interface IssueOptions extends StoreOptions {
   client: string;
   organization: string;
   scopes: Scope[];
-  validity?: number;
+  for?: number;
+  bindCertificate?: string;
+  certificateName?: string;
 }
 
-async function issue({ config, client, organization, scopes, validity, json }: IssueOptions): Promise<void> {
-  await withStore(config, 'write', async (store) => {
-    const known = (await store.credentials.all()).find((one) => one.clientId === client);
-    if (known !== undefined && known.organization !== organization) {
-      throw new OperatorError(
-        `client ${client} belongs to organization ${known.organization}; a client cannot belong to two organizations`,
-      );
-    }
-    const { apiKey, credential } = makeKey(store, { clientId: client, organization, scopes }, validity);
-    await store.credentials.put([credential], actOfProcess('command', 'key.issue', auditedKey(credential)));
-    printNewKey(apiKey, credential, json);
+async function issue({ config: file, json, ...options }: IssueOptions): Promise<void> {
+  const { client: clientId, organization, scopes, for: lifetimeMs, certificateName } = options;
+  await withStore(file, 'write', async (store, config) => {
+    if (certificateName !== undefined) requireClientCa(config);
+    const boundTo =
+      options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
+    const apiKey = newApiKey(store.identity.environment);
+    const at = { createdAt: systemClock(), since: store.serviceTime.now() };
+    const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
+    const holder = { clientId, organization, scopes, ...(boundTo !== undefined && { boundTo }) };
+    const issued = issueTo(holder, at, expiresAt);
+    const credential: Credential =
+      certificateName === undefined
+        ? { keyHash: hashApiKey(apiKey), ...issued }
+        : { keyHash: hashCertificateName(certificateName), ...issued, certificateName };
+    await store.credentials.change((all) => {
+      requireFree(credential, all);
+      const act = actOfProcess('command', 'key.issue', auditedKey(credential));
+      return { credentials: [credential], act };
+    });
+    if (certificateName === undefined) printNewKey(apiKey, credential, json);
+    else if (json) printJson(present(credential));
+    else note(describeIssued(credential));
   });
+}
+
+/** Throws OperatorError when the client is of another organization, or the name of the certificate stood for another client. */
+function requireFree({ clientId, organization, keyHash }: Credential, all: readonly Credential[]): void {
+  const known = all.find((one) => one.clientId === clientId);
+  if (known !== undefined && known.organization !== organization) {
+    throw new OperatorError(
+      `client ${clientId} belongs to organization ${known.organization}; a client cannot belong to two organizations`,
+    );
+  }
+  const former = all.find((one) => one.keyHash === keyHash);
+  if (former === undefined) return;
+  if (former.clientId !== clientId)
+    throw new OperatorError(
+      `a certificate with this name stood for client ${former.clientId} (${former.id}); use a name that never stood for another client`,
+    );
+  if (isLiveAt(former, systemClock()))
+    throw new OperatorError(
+      `a certificate with this name stands for the client already (${former.id}); to change that, revoke it first`,
+    );
 }
 
 async function list({ config, client, json }: StoreOptions & { client?: string }): Promise<void> {
@@ -141,47 +191,75 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
     SCOPES: ({ scopes }) => scopes.join(','),
     STATE: ({ state }) => state,
     CREATED: ({ created_at: at }) => at,
+    CERTIFICATE: ({ certificate_name: name, bound_certificate_sha256: bound }) =>
+      name ?? (bound === undefined ? '' : `bound to ${bound.slice(0, 16)}…`),
     EXPIRES: ({ expires_at: at }) => (at === undefined ? 'never' : forPeople(at)),
   });
 }
 
 interface RotateOptions extends StoreOptions {
   overlap: number;
-  validity?: number;
+  for?: number;
+  bindCertificate?: string;
 }
 
-async function rotate(keyId: string, { config, overlap, validity, json }: RotateOptions): Promise<void> {
-  await withStore(config, 'write', async (store) => {
-    const old = await findKey(store, keyId);
-    const now = systemClock();
-    if (stateOf(old, now) !== 'active')
-      throw new OperatorError(`${keyId} is ${stateOf(old, now)}: issue a new key`);
-    if (old.replacedBy !== undefined)
-      throw new OperatorError(`${keyId} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
-    const lifetimeMs = validity ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
-    const { apiKey, credential } = makeKey(store, old, lifetimeMs);
-    const expiresAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, now + overlap);
-    const replaced = { ...old, expiresAt, replacedBy: credential.id };
-    const object = { ...auditedKey(credential), replaces: keyId, replaced_expires_at: toRfc3339(expiresAt) };
-    await store.credentials.put([credential, replaced], actOfProcess('command', 'key.rotate', object));
-    note(`${keyId} stays valid until ${toRfc3339(expiresAt)}`);
-    printNewKey(apiKey, credential, json);
+async function rotate(
+  keyId: string,
+  { config: file, overlap, json, ...options }: RotateOptions,
+): Promise<void> {
+  await withStore(file, 'write', async (store, config) => {
+    const boundTo =
+      options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
+    const apiKey = newApiKey(store.identity.environment);
+    const rotation = await store.credentials.change((all) => {
+      const old = findKey(all, keyId);
+      const at = { createdAt: systemClock(), since: store.serviceTime.now() };
+      requireRotatable(old, at.createdAt);
+      const lifetimeMs =
+        options.for ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
+      const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
+      const holder = boundTo === undefined ? old : { ...old, boundTo };
+      const made = rotateKey(old, apiKey, { holder, at, expiresAt, overlapMs: overlap });
+      const act = actOfProcess('command', 'key.rotate', made.object);
+      return { ...made, credentials: [made.successor, made.replaced], act };
+    });
+    assert(rotation, 'the decision always writes');
+    note(`${keyId} stays valid until ${toRfc3339(rotation.replaced.expiresAt ?? 0)}`);
+    printNewKey(apiKey, rotation.successor, json);
   });
+}
+
+function requireRotatable(old: Credential, now: number): void {
+  if (old.certificateName !== undefined)
+    throw new OperatorError(
+      `${old.id} is a client certificate, which has no key: renew the certificate at its authority`,
+    );
+  if (stateOf(old, now) !== 'active')
+    throw new OperatorError(`${old.id} is ${stateOf(old, now)}: issue a new key`);
+  if (old.replacedBy !== undefined)
+    throw new OperatorError(`${old.id} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
 }
 
 async function revoke(keyId: string, { config, json }: StoreOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const found = await findKey(store, keyId);
-    const revoked = { ...found, revokedAt: found.revokedAt ?? systemClock() };
-    const act = actOfProcess('command', 'key.revoke', { key: keyId, client: found.clientId });
-    if (found.revokedAt === undefined) await store.credentials.put([revoked], act);
+    const changed = await store.credentials.change((all) => {
+      const { successorSalt, ...one } = findKey(all, keyId);
+      if (one.revokedAt !== undefined) return undefined;
+      const act = actOfProcess('command', 'key.revoke', { key: keyId, client: one.clientId });
+      return { credentials: [{ ...one, revokedAt: systemClock() }], act };
+    });
+    const everyKey = await store.credentials.all();
+    const revoked = changed?.credentials[0] ?? findKey(everyKey, keyId);
     // If we stop here, the same command completes it.
-    const endpoints = await disableUnmanaged(store, found);
+    const endpoints = await disableUnmanaged(store, revoked);
     if (json) {
       printJson({ ...present(revoked), webhook_endpoints: endpoints.map(({ shown }) => shown) });
       return;
     }
-    note(`${keyId} of client ${found.clientId} is revoked`);
+    note(`${keyId} of client ${revoked.clientId} is revoked`);
+    const successor = everyKey.find(({ id }) => id === revoked.replacedBy);
+    if (successor !== undefined && stateOf(successor, systemClock()) === 'active')
+      note(`${successor.id}, which replaced it, stays valid; to end it: pdfseal keys revoke ${successor.id}`);
     for (const { shown, wasDisabled } of endpoints) {
       const what = wasDisabled
         ? `is now disabled: no valid key of the client can manage it; to enable it: pdfseal webhooks enable ${shown.id}`
@@ -193,69 +271,27 @@ async function revoke(keyId: string, { config, json }: StoreOptions): Promise<vo
   });
 }
 
-interface Left {
-  shown: ReturnType<typeof presentEndpoint>;
-  /** By this revocation. */
-  wasDisabled: boolean;
-}
-
-/** Disables the webhook endpoints that no valid key can manage any more. Returns all endpoints of the client. */
-async function disableUnmanaged(store: Store, { clientId, scopes }: Credential): Promise<Left[]> {
-  const now = systemClock();
-  const live = (await store.credentials.all()).filter(
-    (one) => one.clientId === clientId && stateOf(one, now) === 'active',
-  );
-  const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
-  const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
-  const left: Left[] = [];
-  for (const endpoint of await store.webhooks.endpoints.all(clientId)) {
-    const wasDisabled = isUnmanaged && endpoint.disabled === undefined;
-    const act = actOfProcess('command', 'webhook.disable', auditedEndpoint(endpoint));
-    const changed = wasDisabled
-      ? await store.webhooks.endpoints.change(endpoint.id, disabled(now), act)
-      : endpoint;
-    if (changed !== undefined) left.push({ shown: presentEndpoint(changed, now), wasDisabled });
-  }
-  return left;
-}
-
-type Holder = Pick<Credential, 'clientId' | 'organization' | 'scopes'>;
-
-function makeKey(
-  { identity }: Store,
-  { clientId, organization, scopes }: Holder,
-  lifetimeMs: number | undefined,
-): { apiKey: string; credential: Credential } {
-  const apiKey = newApiKey(identity.environment);
-  const createdAt = systemClock();
-  const credential: Credential = {
-    keyHash: hashApiKey(apiKey),
-    id: `key_${randomBytes(8).toString('hex')}`,
-    clientId,
-    organization,
-    scopes,
-    createdAt,
-    ...(lifetimeMs !== undefined && { expiresAt: createdAt + lifetimeMs }),
-  };
-  return { apiKey, credential };
-}
-
 /** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
 function printNewKey(apiKey: string, credential: Credential, json: true | undefined): void {
   if (json) {
     printJson({ api_key: apiKey, ...present(credential) });
     return;
   }
-  const { id, client, organization, scopes, expires_at } = present(credential);
-  const until = expires_at === undefined ? 'valid until revoked' : `valid until ${expires_at}`;
-  note(
-    `${id}: client ${client} of ${organization}, ${scopes.join(', ')}, ${until}. Keep the key: it is not shown again.`,
-  );
+  note(`${describeIssued(credential)} Keep the key: it is not shown again.`);
   print(apiKey);
 }
 
-async function findKey(store: Store, keyId: string): Promise<Credential> {
-  const credential = (await store.credentials.all()).find(({ id }) => id === keyId);
+function describeIssued(credential: Credential): string {
+  const { id, client, organization, scopes, expires_at, certificate_name } = present(credential);
+  const until = expires_at === undefined ? 'valid until revoked' : `valid until ${expires_at}`;
+  const bound = credential.boundTo === undefined ? '' : `, bound to the certificate ${credential.boundTo}`;
+  const named =
+    certificate_name === undefined ? '' : `client certificates named ${certificate_name} stand for `;
+  return `${id}: ${named}client ${client} of ${organization}, ${scopes.join(', ')}, ${until}${bound}.`;
+}
+
+function findKey(all: readonly Credential[], keyId: string): Credential {
+  const credential = all.find(({ id }) => id === keyId);
   if (credential !== undefined) return credential;
   throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
 }
@@ -271,6 +307,8 @@ function present(credential: Credential) {
     client: credential.clientId,
     organization: credential.organization,
     scopes: credential.scopes,
+    ...(credential.certificateName !== undefined && { certificate_name: credential.certificateName }),
+    ...(credential.boundTo !== undefined && { bound_certificate_sha256: credential.boundTo }),
     state: stateOf(credential, systemClock()),
     created_at: toRfc3339(credential.createdAt),
     ...(credential.expiresAt !== undefined && { expires_at: toRfc3339(credential.expiresAt) }),
