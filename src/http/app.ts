@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { Peer } from '../net/clientCertificate.ts';
+import type { TlsPeer } from '../net/clientCertificate.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -56,7 +56,7 @@ export interface AppParts {
   publicUrl: string;
   organizations: AuthOptions['organizations'];
   /** What the TLS of this server says of the client at the other end, at that date. Absent without TLS. */
-  tls?: { peerOf(socket: Socket, nowMs: number): Peer } | undefined;
+  tls?: { peerOf(socket: Socket, nowMs: number): TlsPeer } | undefined;
   limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;

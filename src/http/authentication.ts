@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { hashApiKey, hashCertificateName, isApiKey } from '../job/apikey.ts';
-import type { ClientCertificate, Peer } from '../net/clientCertificate.ts';
+import type { ClientCertificate, TlsPeer } from '../net/clientCertificate.ts';
 import { isLiveAt } from '../store/apiKeys.ts';
 import type { Credential, Scope, Store } from '../store/store.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
@@ -14,7 +14,7 @@ export interface AuthOptions {
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
   /** What TLS says of the client. Absent: there are no client certificates here. No header ever says it. */
-  peerOf?(socket: Socket): Peer;
+  peerOf?(socket: Socket): TlsPeer;
   /** Called for every connection on which a request has a live key. */
   onAccepted?(socket: Socket): void;
 }
@@ -52,7 +52,7 @@ function allows(held: readonly Scope[], wanted: Scope): boolean {
 
 /** A request with the header Authorization is judged by its key, whatever certificate the connection has. */
 async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<Credential> {
-  const peer: Peer = options.peerOf?.(ctx.req.socket) ?? { isRequired: false };
+  const peer: TlsPeer = options.peerOf?.(ctx.req.socket) ?? { isRequired: false };
   if (peer.isRequired && peer.certificate === undefined) throw refusedPeer(ctx, peer);
   if (ctx.req.headers.authorization === undefined) return ofCertificate(ctx, peer, options);
   const credential = await liveOf(hashApiKey(apiKeyOf(ctx, options.environment)), options);
@@ -63,7 +63,7 @@ async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<C
 }
 
 /** The first name of the certificate that stands for a client counts: the subject before the alternative names. */
-async function ofCertificate(ctx: RequestContext, peer: Peer, options: AuthOptions): Promise<Credential> {
+async function ofCertificate(ctx: RequestContext, peer: TlsPeer, options: AuthOptions): Promise<Credential> {
   const { certificate } = peer;
   if (certificate === undefined) throw refusedPeer(ctx, peer);
   for (const name of certificate.names) {
@@ -116,7 +116,7 @@ function unauthenticated(ctx: RequestContext, message: string): ServiceError {
 }
 
 /** No certificate that counts, and no key or a site that requires a certificate. The connection cannot get better, so it ends. */
-function refusedPeer(ctx: RequestContext, { isRequired, fault }: Peer): ServiceError {
+function refusedPeer(ctx: RequestContext, { isRequired, fault }: TlsPeer): ServiceError {
   if (fault === undefined) return unauthenticated(ctx, NO_KEY);
   if (isRequired) ctx.set('Connection', 'close');
   const remedy = isRequired ? '' : ', or send an API key';
@@ -126,7 +126,7 @@ function refusedPeer(ctx: RequestContext, { isRequired, fault }: Peer): ServiceE
   );
 }
 
-function refusedUnbound(ctx: RequestContext, { certificate, fault }: Peer): ServiceError {
+function refusedUnbound(ctx: RequestContext, { certificate, fault }: TlsPeer): ServiceError {
   ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
   const found =
     certificate !== undefined

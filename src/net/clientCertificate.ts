@@ -14,7 +14,7 @@ export interface ClientCertificate {
 }
 
 /** What a connection shows about the client. */
-export interface Peer {
+export interface TlsPeer {
   /** Whether no request is answered without an accepted certificate. */
   isRequired: boolean;
   certificate?: ClientCertificate;
@@ -43,11 +43,11 @@ const CHAIN_MAX = 10;
 const presented = new WeakMap<TLSSocket, Presented | null>();
 
 /** What the connection shows at this moment: a certificate can expire or be revoked while its connection is open. */
-export function peerOf(
+export function certificateOf(
   socket: TLSSocket,
   trust: ClientTrust,
   nowMs: number,
-): Pick<Peer, 'certificate' | 'fault'> {
+): Pick<TlsPeer, 'certificate' | 'fault'> {
   let known = presented.get(socket);
   if (known === undefined) {
     known = readPresented(socket);

@@ -8,7 +8,7 @@ import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
-import { type ClientTrust, type Peer, peerOf } from './clientCertificate.ts';
+import { type ClientTrust, certificateOf, type TlsPeer } from './clientCertificate.ts';
 
 export interface TlsFiles {
   /** PEM: the server's certificate, then its issuers. */
@@ -118,9 +118,9 @@ export class TlsCertificates {
   }
 
   /** What a connection shows about its client, by the files as they are now. A Unix socket shows nothing. */
-  peerOf(socket: Socket, nowMs: number): Peer {
+  peerOf(socket: Socket, nowMs: number): TlsPeer {
     if (!(socket instanceof TLSSocket)) return { isRequired: false };
-    return { isRequired: this.#isRequired, ...peerOf(socket, this.#trust, nowMs) };
+    return { isRequired: this.#isRequired, ...certificateOf(socket, this.#trust, nowMs) };
   }
 
   /** The certificates in use, the server's first. */
