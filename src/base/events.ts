@@ -51,6 +51,10 @@ export const EVENTS = {
   hash_calibrated: '4a8e2faf2df1428e8a149f9a895e6a52',
   hash_trouble: '5e6b89cefc7b47709f1711c2836a4b0c',
   requests_not_logged: 'd76e815c2e3a433d91a4ed9fc53c9731',
+  egress_ended: '7bd1b23839bd46e99a7fc41738e95718',
+  egress_unreachable: '4777450bbe1844c486eed6a0298d1868',
+  egress_back: '0e2780c72bd5446d9527d8bb598db6aa',
+  egress_refused: 'ba524b6df3fb4576bfc6d0fe72539d31',
   lines_lost: '069b0a5b48a04077beca7d549cf00d4c',
 } as const;
 

@@ -13,7 +13,12 @@ export interface HttpClientOptions {
   ca?: string | readonly string[] | undefined;
   /** How many idle connections to keep for each target; default 0. */
   idleConnectionsMax?: number;
+  /** Names the Unix socket of a server on this machine, to which all requests go. */
+  socketPath?: () => Promise<string>;
 }
+
+/** What sends requests: {@link HttpClient}, or the daemon's end of the egress process. */
+export type HttpExchange = Pick<HttpClient, 'exchange' | 'close'>;
 
 export interface HttpRequest {
   method: 'GET' | 'HEAD' | 'POST';
@@ -45,6 +50,8 @@ export function readAuthorities({ caFile, publicCas }: TrustedAuthorities): read
 
 /** Longest head of an answer, all header fields together; bytes. */
 const HEAD_BYTES_MAX = 16 * 1024;
+/** The same from a server on this machine: it can hold the head of another server's answer, encoded. */
+const LOCAL_HEAD_BYTES_MAX = 256 * 1024;
 /** How long an idle connection stays open. */
 const IDLE_MS_MAX = 30_000;
 const REDIRECTS = [301, 302, 303, 307, 308];
@@ -55,12 +62,14 @@ const REDIRECTS = [301, 302, 303, 307, 308];
  */
 export class HttpClient {
   readonly #policy: HttpClientOptions['policy'];
+  readonly #socketPath: HttpClientOptions['socketPath'];
   readonly #http: HttpAgent;
   readonly #https: HttpsAgent;
   readonly #underWay = new Set<AbortController>();
 
-  constructor({ policy, ca, idleConnectionsMax = 0 }: HttpClientOptions) {
+  constructor({ policy, ca, idleConnectionsMax = 0, socketPath }: HttpClientOptions) {
     this.#policy = policy;
+    this.#socketPath = socketPath;
     const keeping = {
       keepAlive: idleConnectionsMax > 0,
       maxFreeSockets: idleConnectionsMax,
@@ -139,9 +148,11 @@ export class HttpClient {
 
   async #askOnce({ method, url, headers, body }: HttpRequest, end: AbortSignal): Promise<IncomingMessage> {
     end.throwIfAborted();
+    const socketPath = this.#socketPath && (await Promise.race([this.#socketPath(), aborted(end)]));
     const [send, agent] = url.protocol === 'https:' ? [requestHttps, this.#https] : [requestHttp, this.#http];
     const request = send(url, {
       ...this.#policy?.guard(url),
+      ...(socketPath !== undefined && { socketPath }),
       agent,
       method,
       headers: {
@@ -149,7 +160,7 @@ export class HttpClient {
         ...headers,
         ...(body && { 'Content-Length': String(body.length) }),
       },
-      maxHeaderSize: HEAD_BYTES_MAX,
+      maxHeaderSize: socketPath === undefined ? HEAD_BYTES_MAX : LOCAL_HEAD_BYTES_MAX,
     });
     end.addEventListener('abort', () => request.destroy(end.reason));
     request.end(body);
@@ -164,6 +175,11 @@ export class HttpClient {
 }
 
 class StaleConnection extends Error {}
+
+/** Rejects with the reason of the signal, when that aborts. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+}
 
 /** The target of a redirect; undefined for any other answer. The policy must check the target again. */
 function redirectOf({ statusCode = 0, headers: { location } }: IncomingMessage, from: URL): URL | undefined {

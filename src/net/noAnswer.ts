@@ -1,17 +1,20 @@
 import { TargetRefused } from './policy.ts';
 
 /** Why there is no answer. Safe to show to the client that named the target. */
-export type NoAnswerReason =
-  | 'timeout'
-  | 'not_allowed'
-  | 'name_not_found'
-  | 'connection_refused'
-  | 'connection_reset'
-  | 'tls_failed'
-  | 'invalid_answer'
-  | 'invalid_redirect'
-  | 'closed'
-  | 'unreachable';
+export type NoAnswerReason = (typeof NO_ANSWER_REASONS)[number];
+
+export const NO_ANSWER_REASONS = [
+  'timeout',
+  'not_allowed',
+  'name_not_found',
+  'connection_refused',
+  'connection_reset',
+  'tls_failed',
+  'invalid_answer',
+  'invalid_redirect',
+  'closed',
+  'unreachable',
+] as const;
 
 /** A request without a valid HTTP answer in time. The message is for logs and administrators. */
 export class NoAnswer extends Error {

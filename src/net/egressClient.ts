@@ -1,0 +1,137 @@
+/**
+ * The daemon's end of the egress process, and what both ends say. It is HTTP/1.1 over a Unix socket, one connection for each request:
+ * `POST /<purpose>` with the request to be sent in {@link REQUEST_HEADER} and its body as the body. The answer holds in
+ * {@link ANSWER_HEADER} either the head of the server's answer, whose body is then streamed, or why there is none.
+ */
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { HttpClient, type HttpExchange, type HttpRequest } from './httpClient.ts';
+import { NO_ANSWER_REASONS, NoAnswer } from './noAnswer.ts';
+
+export const REQUEST_HEADER = 'pdfseal-request';
+export const ANSWER_HEADER = 'pdfseal-answer';
+
+/** Longer than any that the configuration allows. */
+const TIMEOUT_MS_MAX = 600_000;
+const URL_CHARS_MAX = 16_384;
+const HEADER_CHARS_MAX = 4096;
+const MESSAGE_CHARS_MAX = 1000;
+const REDIRECTS_MAX = 5;
+/** How much later than the daemon the egress process gives up, so that the daemon says why. */
+const SLACK_MS = 1000;
+
+const requestSchema = z.strictObject({
+  method: z.enum(['GET', 'HEAD', 'POST']),
+  url: z
+    .string()
+    .max(URL_CHARS_MAX)
+    .refine((text) => URL.canParse(text)),
+  headers: z.record(z.string(), z.string().max(HEADER_CHARS_MAX)),
+  timeoutMs: z.number().min(0).max(TIMEOUT_MS_MAX),
+  timed: z.enum(['head', 'answer']),
+  redirectsMax: z.int().min(1).max(REDIRECTS_MAX).optional(),
+});
+
+/** A request as the daemon asks the egress process to send it. */
+export type EgressRequest = z.infer<typeof requestSchema>;
+
+const answerSchema = z.union([
+  z.strictObject({
+    statusCode: z.int().min(0).max(999),
+    headers: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+    headersDistinct: z.record(z.string(), z.array(z.string())),
+  }),
+  z.strictObject({ reason: z.enum(NO_ANSWER_REASONS), message: z.string().max(MESSAGE_CHARS_MAX) }),
+]);
+
+type EgressAnswer = z.infer<typeof answerSchema>;
+
+/** For a header: Base64 of JSON, which is ASCII whatever a server has sent. */
+function encode(value: EgressRequest | EgressAnswer): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
+
+/** Undefined for what does not fit the schema, and for what is no JSON. */
+function decode<T>(schema: z.ZodType<T>, text: string | string[] | undefined): T | undefined {
+  try {
+    return schema.parse(JSON.parse(Buffer.from(String(text), 'base64url').toString()));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined for a request that the daemon never makes. */
+export function parseEgressRequest({ headers }: IncomingMessage): EgressRequest | undefined {
+  return decode(requestSchema, headers[REQUEST_HEADER]);
+}
+
+export function encodeHeadOf({ statusCode = 0, headers, headersDistinct }: IncomingMessage): string {
+  return encode({ statusCode, headers, headersDistinct } as EgressAnswer);
+}
+
+export function encodeFailure({ reason, message }: NoAnswer): string {
+  return encode({ reason, message: message.slice(0, MESSAGE_CHARS_MAX) });
+}
+
+/** Sends requests of one purpose by way of the egress process. Without it, a request fails as one whose server is not there. */
+export class EgressClient implements HttpExchange {
+  readonly #purpose: string;
+  readonly #client: HttpClient;
+  readonly #noticed: (trouble?: NoAnswer) => void;
+
+  /** `noticed` is told, for each request, whether the egress process answered or what the trouble is. */
+  constructor(
+    purpose: string,
+    socketPath: () => Promise<string>,
+    noticed: (trouble?: NoAnswer) => void = () => {},
+  ) {
+    this.#purpose = purpose;
+    this.#client = new HttpClient({ socketPath });
+    this.#noticed = noticed;
+  }
+
+  /** As {@link HttpClient.exchange}; this end measures the time-out too. */
+  async exchange<T>(request: HttpRequest, read: (answer: IncomingMessage) => Promise<T>): Promise<T> {
+    const { url, method, headers = {}, body = new Uint8Array(), signal, ...bounds } = request;
+    const { timeoutMs, timed = 'answer', redirectsMax } = bounds;
+    const asked = {
+      ...{ method, url: url.href, headers, timeoutMs: timeoutMs + SLACK_MS, timed },
+      ...(redirectsMax !== undefined && { redirectsMax }),
+    };
+    const toEgress = {
+      method: 'POST',
+      url: new URL(`http://egress/${this.#purpose}`),
+      headers: { [REQUEST_HEADER]: encode(asked) },
+      ...{ body, timeoutMs, timed },
+      ...(signal && { signal }),
+    } as const;
+    let isAnswered = false;
+    try {
+      return await this.#client.exchange(toEgress, (answer) => {
+        isAnswered = true;
+        this.#noticed();
+        return read(unpack(answer));
+      });
+    } catch (error) {
+      if (isAnswered || !(error instanceof NoAnswer) || ['timeout', 'closed'].includes(error.reason))
+        throw error;
+      const trouble = new NoAnswer('unreachable', `the egress process does not answer: ${error.message}`, {
+        cause: error,
+      });
+      this.#noticed(trouble);
+      throw trouble;
+    }
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}
+
+/** The server's answer, from that of the egress process. Throws NoAnswer. */
+function unpack(answer: IncomingMessage): IncomingMessage {
+  const packed = decode(answerSchema, answer.headers[ANSWER_HEADER]);
+  if (packed === undefined) throw new NoAnswer('unreachable', 'the egress process answers something else');
+  if ('reason' in packed) throw new NoAnswer(packed.reason, packed.message);
+  return Object.assign(answer, packed);
+}
