@@ -34,6 +34,11 @@ export function notifySocket(): string | undefined {
   return process.env.NOTIFY_SOCKET || undefined;
 }
 
+/** The Unix socket of the egress process, where it is a unit of its own; undefined where the daemon starts it. */
+export function egressSocket(): string | undefined {
+  return process.env.PDFSEALD_EGRESS_SOCKET || undefined;
+}
+
 /** How long this process may be silent before the service manager ends it, in milliseconds (sd_watchdog_enabled(3)). */
 export function watchdogMs(): number | undefined {
   const { WATCHDOG_USEC, WATCHDOG_PID } = process.env;

@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { HttpClient, type HttpExchange, type HttpRequest } from './httpClient.ts';
 import { NO_ANSWER_REASONS, NoAnswer } from './noAnswer.ts';
+import { readBody } from './response.ts';
 
 export const REQUEST_HEADER = 'pdfseal-request';
 export const ANSWER_HEADER = 'pdfseal-answer';
@@ -44,6 +45,11 @@ const answerSchema = z.union([
   z.strictObject({ reason: z.enum(NO_ANSWER_REASONS), message: z.string().max(MESSAGE_CHARS_MAX) }),
 ]);
 
+const aboutSchema = z.strictObject({ version: z.string().max(100), configSha256: z.string().max(64) });
+
+/** Which program an egress process is, and the SHA-256 of its configuration file, in hexadecimal. */
+export type EgressAbout = z.infer<typeof aboutSchema>;
+
 type EgressAnswer = z.infer<typeof answerSchema>;
 
 /** For a header: Base64 of JSON, which is ASCII whatever a server has sent. */
@@ -71,6 +77,20 @@ export function encodeHeadOf({ statusCode = 0, headers, headersDistinct }: Incom
 
 export function encodeFailure({ reason, message }: NoAnswer): string {
   return encode({ reason, message: message.slice(0, MESSAGE_CHARS_MAX) });
+}
+
+const ABOUT_BYTES_MAX = 1000;
+const ABOUT_MS_MAX = 10_000;
+
+/** Asks the egress process about itself. Throws NoAnswer. */
+export async function askAboutEgress(socketPath: () => Promise<string>): Promise<EgressAbout> {
+  const request = { method: 'GET', url: new URL('http://egress/'), timeoutMs: ABOUT_MS_MAX } as const;
+  const body = await new HttpClient({ socketPath }).exchange(request, (answer) =>
+    readBody(answer, ABOUT_BYTES_MAX),
+  );
+  const about = decode(aboutSchema, body.toString('base64url'));
+  if (about === undefined) throw new NoAnswer('invalid_answer', 'the egress process answers something else');
+  return about;
 }
 
 /** Sends requests of one purpose by way of the egress process. Without it, a request fails as one whose server is not there. */

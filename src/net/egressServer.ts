@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { ListenAddress } from './address.ts';
 import {
   ANSWER_HEADER,
+  type EgressAbout,
   type EgressRequest,
   encodeFailure,
   encodeHeadOf,
@@ -33,10 +34,10 @@ export type Destinations = ReadonlyMap<string, Destination>;
 
 export interface EgressServerOptions {
   listen: ListenAddress | InheritedSocket;
-  /** By purpose. Read again each time. */
-  destinations(): Destinations;
-  /** Reads the configuration again, and says in JSON what holds now. */
-  readAgain(): object;
+  /** By purpose. */
+  destinations: Destinations;
+  /** What it is, as `GET /` tells the daemon. */
+  about: EgressAbout;
   logger: Logger;
 }
 
@@ -74,7 +75,7 @@ export async function openEgressServer(options: EgressServerOptions): Promise<{ 
     connectionsCheckingInterval: 1_000,
   });
   server.setTimeout(SILENCE_MS_MAX);
-  const shares = [...options.destinations().values()].map(({ requestsMax }) => requestsMax);
+  const shares = [...options.destinations.values()].map(({ requestsMax }) => requestsMax);
   server.maxConnections = shares.reduce((sum, share) => sum + share, SPARE_CONNECTIONS);
   const relay = new Relay(options);
   server.on('request', (req, res) => void relay.answer(req, res));
@@ -102,14 +103,14 @@ class Relay {
   /** Never rejects. */
   async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (req.url === '/') {
-      res.end(JSON.stringify(this.#options.readAgain()));
+      res.end(JSON.stringify(this.#options.about));
       return;
     }
     const purpose = req.url?.slice(1) ?? '';
     const underWay = this.#underWay.get(purpose) ?? 0;
     this.#underWay.set(purpose, underWay + 1);
     try {
-      const destination = this.#options.destinations().get(purpose);
+      const destination = this.#options.destinations.get(purpose);
       if (destination === undefined) throw new NotPermitted('nothing is configured for this purpose');
       if (underWay >= destination.requestsMax)
         throw new NoAnswer('unreachable', `${underWay} requests of this purpose are under way already`);

@@ -9,6 +9,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import {
   ANSWER_HEADER,
+  askAboutEgress,
   EgressClient,
   type EgressRequest,
   REQUEST_HEADER,
@@ -57,11 +58,11 @@ async function openEgress(t: Test, more: Record<string, Partial<Destination>> = 
   const destinations = new Map(
     Object.entries(defaults).map(([name, one]) => [name, { ...one, ...more[name] }]),
   );
-  const readAgain = () => ({ version: 'of today' });
+  const about = { version: '1', configSha256: 'ab' };
   const server = await openEgressServer({
     listen: { path: socket },
-    destinations: () => destinations,
-    readAgain,
+    destinations,
+    about,
     logger,
   });
   t.teardown(() => server.close());
@@ -308,6 +309,7 @@ t.test('what is no request of a daemon is refused, and one that never ends is cu
     ],
   ];
   for (const value of bad) t.match(await reasonOf(value), /no valid one/, JSON.stringify(value).slice(0, 80));
+  t.strictSame(await askAboutEgress(async () => egress.socket), { version: '1', configSha256: 'ab' });
   const slow = connect(egress.socket);
   slow.write('POST /source HTTP/1.1\r\nHost: egress\r\n');
   const ended = once(slow.resume(), 'close');

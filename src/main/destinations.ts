@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+import type { Config } from '../config/config.ts';
+import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
+import type { Destination, Destinations } from '../net/egressServer.ts';
+import { HttpClient, readAuthorities } from '../net/httpClient.ts';
+import { TargetPolicy } from '../net/policy.ts';
+import { submissionUrl } from '../watch/witnessClient.ts';
+
+/** The daemon fetches documents, and beside that probes up to 256; and some requests are being closed. */
+const SOURCE_REQUESTS_SPARE = 256 + 16;
+/** Deliveries that are being closed. */
+const WEBHOOK_REQUESTS_SPARE = 16;
+/** Requests for time-stamps and cosignatures follow one another, but for a few that overlap. */
+const AUTHORITY_REQUESTS_MAX = 32;
+const WITNESS_REQUESTS_MAX = 16;
+const WEBHOOK_CONNECTIONS_IDLE = 4;
+
+/** The purpose under which the daemon asks the external authority of that name. */
+export function authorityPurpose(name: string): string {
+  return `authority:${name}`;
+}
+
+/** Whether the configuration names anything to talk to. */
+export function talksOutwards({ sources, webhooks, timestamp, witness }: Config): boolean {
+  const isAsked = timestamp.authorities.some((name) => name in timestamp.remotes);
+  return sources.allow.length + webhooks.allow.length > 0 || isAsked || witness.policy !== undefined;
+}
+
+/**
+ * All that the configuration permits the daemon to have sent. Authorities and witnesses are asked at their configured URLs alone.
+ * Documents can be fetched from what `sources.allow` lists, and events posted to what `webhooks.allow` lists: with a wildcard there,
+ * to any public address. Throws OperatorError, or the error of the file system.
+ */
+export function destinationsOf(config: Config): Destinations {
+  const { sources, webhooks, timestamp } = config;
+  const authorities = Object.entries(timestamp.remotes).filter(([name]) =>
+    timestamp.authorities.includes(name),
+  );
+  return new Map<string, Destination>([
+    [
+      'source',
+      {
+        client: new HttpClient({ policy: new TargetPolicy(sources.allow), ca: readAuthorities(sources) }),
+        methods: ['GET', 'HEAD'],
+        headers: ['accept-encoding', 'want-repr-digest'],
+        redirectsMax: 3,
+        requestsMax: sources.concurrentMax + SOURCE_REQUESTS_SPARE,
+      },
+    ],
+    [
+      'webhook',
+      {
+        client: new HttpClient({
+          policy: new TargetPolicy(webhooks.allow),
+          ca: readAuthorities(webhooks),
+          idleConnectionsMax: WEBHOOK_CONNECTIONS_IDLE,
+        }),
+        methods: ['POST'],
+        headers: ['content-type', 'webhook-id', 'webhook-timestamp', 'webhook-signature'],
+        redirectsMax: 0,
+        requestsMax: webhooks.inFlightMax + WEBHOOK_REQUESTS_SPARE,
+      },
+    ],
+    ...authorities.map(([name, { url, tlsCaFile }]): [string, Destination] => [
+      authorityPurpose(name),
+      {
+        client: new HttpClient({
+          ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
+          idleConnectionsMax: 1,
+        }),
+        urls: new Set([new URL(url).href]),
+        methods: ['POST'],
+        headers: ['content-type'],
+        redirectsMax: 0,
+        requestsMax: AUTHORITY_REQUESTS_MAX,
+      },
+    ]),
+    ...witnessesOf(config),
+  ]);
+}
+
+function witnessesOf({ witness, log }: Config): [string, Destination][] {
+  if (witness.policy === undefined) return [];
+  const { witnesses } = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
+  const urls = witnesses.flatMap(({ url }) => (url === undefined ? [] : [submissionUrl(url).href]));
+  return [
+    [
+      'witness',
+      {
+        client: new HttpClient({ ca: readAuthorities(witness), idleConnectionsMax: 1 }),
+        urls: new Set(urls),
+        methods: ['POST'],
+        headers: ['content-type'],
+        redirectsMax: 0,
+        requestsMax: 2 * urls.length + WITNESS_REQUESTS_MAX,
+      },
+    ],
+  ];
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env -S node --disable-sigusr1
+/**
+ * The egress process: sends for the daemon what goes to other machines, as far as its own configuration file permits.
+ *
+ * What a hostile daemon can do with it, and nothing more: fetch from the targets of `sources.allow`, with any path; post any bytes to
+ * the targets of `webhooks.allow`, since clients register their endpoints at the daemon; post any bytes to the exact URLs of the
+ * configured authorities and witnesses. It can choose no address, as each connection looks up the name and checks the address itself;
+ * no certificate authority; no header that directs a request elsewhere; and it cannot take one purpose's share for another.
+ */
+import '../base/inspector.ts';
+import { existsSync, readFileSync, rmdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
+import { credentialsDirectory, inheritedSockets } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import { createLogger, refuseStart } from '../base/logger.ts';
+import { packageVersion } from '../base/package.ts';
+import { type Config, loadConfig, parseConfig } from '../config/config.ts';
+import { openEgressServer } from '../net/egressServer.ts';
+import { destinationsOf } from './destinations.ts';
+
+const USAGE = 'usage: egress --config FILE [--listen SOCKET]\n';
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { config: { type: 'string' }, listen: { type: 'string' }, help: { type: 'boolean' } },
+  });
+  if (values.help) return void process.stdout.write(USAGE);
+  const listen = inheritedSockets()[0] ?? (values.listen === undefined ? undefined : { path: values.listen });
+  if (values.config === undefined || listen === undefined) throw new OperatorError(USAGE);
+  const isChild = process.send !== undefined;
+  const stopped = endOf(isChild);
+  const config = readConfig(values.config);
+  const logger = createLogger(config.logging.level).child({ process: 'egress' });
+  const destinations = destinationsOf(config);
+  const about = { version: packageVersion(), configSha256: config.sha256 };
+  const server = await openEgressServer({ listen, destinations, about, logger });
+  // Of a child, the daemon tells.
+  const say = isChild ? 'debug' : 'info';
+  logger[say]({ event: 'started', purposes: [...destinations.keys()] }, 'the egress process answers');
+  process.send?.('listening');
+  await stopped;
+  await server.close();
+  if (values.listen !== undefined) removeFolderOf(values.listen);
+  logger[say]({ event: 'stopped' }, 'the egress process has stopped');
+  process.exit();
+}
+
+/** As a child of the daemon, it ends with the daemon, however that ends; signals from a terminal go to the whole group. */
+function endOf(isChild: boolean): Promise<unknown> {
+  if (!isChild) return stopSignal();
+  for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
+  return new Promise((resolve) => {
+    process.once('disconnect', resolve);
+    process.once('SIGTERM', resolve);
+  });
+}
+
+/** The daemon made it for the socket alone. */
+function removeFolderOf(socket: string): void {
+  try {
+    rmdirSync(dirname(socket));
+  } catch {
+    // Something else is in it, or the daemon has removed it.
+  }
+}
+
+/** As a unit of its own, it may read the copy that systemd hands it; relative paths begin at the file itself. Throws OperatorError. */
+function readConfig(file: string): Config {
+  const folder = credentialsDirectory();
+  const copy = folder === undefined ? file : join(folder, 'config');
+  return existsSync(copy)
+    ? parseConfig(readFileSync(copy, 'utf8'), file)
+    : loadConfig(file, { files: 'unused' });
+}
+
+main().catch((error: unknown) => {
+  const isMendable = error instanceof OperatorError || isUsageError(error);
+  refuseStart(`pdfseal-egress: ${isMendable ? (error as Error).message : inspectError(error)}`);
+  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
+});

@@ -1,0 +1,150 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
+import { siblingModule } from '../base/package.ts';
+import { askAboutEgress, EgressClient } from '../net/egressClient.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
+import { NoAnswer, toNoAnswer } from '../net/noAnswer.ts';
+
+const PROGRAM = fileURLToPath(siblingModule('egress', import.meta.url));
+/** It inherits nothing else: the daemon's environment may hold credentials. */
+const ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
+const PAUSE_MS_MIN = 100;
+const PAUSE_MS_MAX = 30_000;
+/** One that lived so long is started again without a pause. */
+const HEALTHY_MS = 60_000;
+const CLOSE_MS_MAX = 3_000;
+
+export interface EgressOptions {
+  /** The file that the egress process reads; it is told nothing else. */
+  configFile: string;
+  /** Where the egress process is a unit of its own. Absent: it is started as a child once it is needed. */
+  socket: string | undefined;
+  logger: Logger;
+}
+
+/** For status and metrics. */
+export interface EgressStatus {
+  mode: 'unit' | 'child';
+  /** Whether the last request was answered; undefined before the first. */
+  isAnswering?: boolean;
+  /** What is wrong where it is not. */
+  trouble?: string;
+  /** How many times a child was started again. */
+  restarts: number;
+}
+
+/** The egress process, as the daemon has it: clients for each purpose, and in child mode the process itself. */
+export class Egress {
+  readonly #options: EgressOptions;
+  #child: ChildProcess | undefined;
+  #listening: Promise<string> | undefined;
+  #status: Omit<EgressStatus, 'mode'> = { restarts: 0 };
+  #pauseMs = PAUSE_MS_MIN;
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: EgressOptions) {
+    this.#options = options;
+  }
+
+  get status(): EgressStatus {
+    return { mode: this.#options.socket === undefined ? 'child' : 'unit', ...this.#status };
+  }
+
+  /** Sends the requests of one purpose: see `destinations.ts`. */
+  to(purpose: string): HttpExchange {
+    return new EgressClient(
+      purpose,
+      () => this.start(),
+      (trouble) => this.#noticed(trouble),
+    );
+  }
+
+  /** Starts the child, unless it is there or a unit. Resolves to the socket once it listens, also after failed starts. Never rejects. */
+  start(): Promise<string> {
+    const { socket } = this.#options;
+    if (socket !== undefined) return Promise.resolve(socket);
+    this.#listening ??= new Promise((resolve) => this.#spawn(resolve));
+    return this.#listening;
+  }
+
+  /** Warns in the log if a unit has read another configuration than the daemon, as after a restart of the daemon alone. Never rejects. */
+  async compare(configSha256: string): Promise<void> {
+    const { socket, logger } = this.#options;
+    if (socket === undefined) return;
+    const about = await askAboutEgress(async () => socket).catch((error: unknown) => toNoAnswer(error));
+    if (about instanceof NoAnswer) this.#noticed(about);
+    else if (about.configSha256 !== configSha256)
+      logger.warn('the egress process has read another configuration: restart its unit');
+  }
+
+  /** Ends the child. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    const child = this.#child;
+    if (child === undefined) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    const timer = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS_MAX);
+    child.kill('SIGTERM');
+    await ended;
+    clearTimeout(timer);
+  }
+
+  #spawn(listening: (socket: string) => void): void {
+    if (this.#isClosed) return;
+    const startedAt = performance.now();
+    // In a folder of its own, which nobody else can enter. The child removes both when it ends in order.
+    const socket = join(mkdtempSync(join(tmpdir(), 'pdfseald-egress-')), 'socket');
+    const child = fork(PROGRAM, ['--config', this.#options.configFile, '--listen', socket], {
+      env: ENVIRONMENT,
+      execArgv: ['--disable-sigusr1'],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    this.#child = child;
+    child.once('message', () => listening(socket));
+    child.once('error', (err) => this.#options.logger.error({ err }, 'the egress process does not start'));
+    child.once('close', (status, signal) => {
+      this.#child = undefined;
+      rmSync(dirname(socket), { recursive: true, force: true });
+      if (this.#isClosed) return;
+      if (performance.now() - startedAt > HEALTHY_MS) this.#pauseMs = PAUSE_MS_MIN;
+      const fields = { event: 'egress_ended', how: signal ?? status, retry_ms: this.#pauseMs };
+      this.#options.logger.error(fields, 'the egress process ended and is started again');
+      this.#startAgain(listening);
+    });
+  }
+
+  /** Requests wait for the new child within their own time-outs. */
+  #startAgain(waiting: (socket: string) => void): void {
+    this.#status.restarts += 1;
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#listening = promise;
+    this.#timer = setTimeout(() => {
+      this.#spawn((socket) => {
+        resolve(socket);
+        // Of those that waited while no child came to listen.
+        waiting(socket);
+      });
+    }, this.#pauseMs);
+    this.#pauseMs = Math.min(this.#pauseMs * 2, PAUSE_MS_MAX);
+  }
+
+  #noticed(trouble?: NoAnswer): void {
+    const wasAnswering = this.#status.isAnswering;
+    const { restarts } = this.#status;
+    if (trouble === undefined) {
+      this.#status = { restarts, isAnswering: true };
+      if (wasAnswering === false)
+        this.#options.logger.info({ event: 'egress_back' }, 'the egress process answers again');
+      return;
+    }
+    this.#status = { restarts, isAnswering: false, trouble: trouble.message };
+    if (wasAnswering === false || this.#isClosed) return;
+    this.#options.logger.error({ event: 'egress_unreachable', reason: trouble.message }, trouble.message);
+  }
+}
