@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
-import { inheritedSockets } from '../base/env.ts';
+import { egressSocket, inheritedSockets } from '../base/env.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
@@ -11,8 +11,6 @@ import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
-import { readAuthorities } from '../net/httpClient.ts';
-import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
@@ -23,6 +21,19 @@ import { openTrustedClock, type TrustedClock } from '../tsa/trustedClock.ts';
 import { startExpiryWarnings } from '../watch/expiryWarnings.ts';
 import { openWitnessing, type Witnessing, type WitnessingOptions } from '../watch/witnessing.ts';
 import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
+import { authorityPurpose, talksOutwards } from './destinations.ts';
+import { Egress } from './egressProcess.ts';
+
+/** What sends to other machines. As a child of this process it is started at once where the configuration names some, else when it is needed. */
+export function openEgress(config: Config, logger: Logger, parts: AsyncDisposableStack): Egress {
+  const egress = new Egress({ configFile: config.file, socket: egressSocket(), logger });
+  parts.defer(() => egress.close());
+  if (talksOutwards(config)) {
+    void egress.start();
+    void egress.compare(config.sha256);
+  }
+  return egress;
+}
 
 /** Without time-stamps, the system clock is trusted as it is. */
 export async function openClockOf(
@@ -45,8 +56,7 @@ export async function openClockOf(
 
 export async function openTimestampingOf(
   config: Config,
-  clock: TrustedClock,
-  logger: Logger,
+  { clock, egress, logger }: { clock: TrustedClock; egress: Egress; logger: Logger },
   parts: AsyncDisposableStack,
 ): Promise<Timestamping | undefined> {
   const { timestamp, certificatesDir, kms } = config;
@@ -57,6 +67,7 @@ export async function openTimestampingOf(
   parts.defer(startExpiryWarnings({ sources: certificatesInUse(config), clock: systemClock, logger }));
   const options = {
     ...timestamp,
+    clientOf: (name: string) => egress.to(authorityPurpose(name)),
     clock,
     certificatesDir,
     sessions: kms.sessions,
@@ -98,20 +109,24 @@ export async function openCopiesOf(
   return copies;
 }
 
+/** Of a part that talks to other machines. */
+interface Outwards {
+  egress: Egress;
+}
+
 export async function openFetching(
   config: Config,
-  shared: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'>,
+  {
+    egress,
+    ...shared
+  }: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'> & Outwards,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
-  const { allow, answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
+  const { answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
   const fetching = new Fetching({
     ...shared,
     ...limits,
-    source: new SourceClient({
-      policy: new TargetPolicy(allow),
-      answerTimeoutMs,
-      ca: readAuthorities(config.sources),
-    }),
+    source: new SourceClient(egress.to('source'), answerTimeoutMs),
     patience: { idleTimeoutMs: config.http.bodyIdleTimeoutMs, bytesPerSecondMin },
   });
   parts.defer(() => fetching.close());
@@ -122,26 +137,26 @@ export async function openFetching(
 /** Undefined where no witness is asked. It begins to ask when it is started. */
 export async function openWitnessingOf(
   { witness, log }: Config,
-  shared: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'>,
+  { egress, ...shared }: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'> & Outwards,
   parts: AsyncDisposableStack,
 ): Promise<Witnessing | undefined> {
   if (witness.policy === undefined) return undefined;
   // The check of the configuration has read it.
   const policy = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
   const { intervalMs } = witness;
-  const ca = readAuthorities(witness);
-  const options = { ...shared, policy, intervalMs, ca, clock: systemClock };
+  const client = egress.to('witness');
+  const options = { ...shared, policy, intervalMs, client, clock: systemClock };
   return parts.adopt(await openWitnessing(options), (open) => open.close());
 }
 
 export function openDeliverer(
   { webhooks, environment, http: { publicUrl } }: Config,
-  shared: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'>,
+  { egress, ...shared }: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'> & Outwards,
 ): Deliverer {
   const deliverer = new Deliverer({
     ...webhooks,
     ...shared,
-    ca: readAuthorities(webhooks),
+    client: egress.to('webhook'),
     present: (record, endedAt) => presentEvent(record, endedAt, { environment, publicUrl }),
     clock: systemClock,
   });

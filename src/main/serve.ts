@@ -38,6 +38,7 @@ import {
   openClockOf,
   openCopiesOf,
   openDeliverer,
+  openEgress,
   openFetching,
   openScannerOf,
   openServer,
@@ -67,6 +68,7 @@ export async function serve(config: Config): Promise<void> {
   const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
     parts.adopt(part, (open) => open.close());
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  const egress = openEgress(config, logger, parts);
   const diskSpace = new DiskSpace({
     path: config.storeDir,
     freeBytesMin: config.storage.freeBytesMin,
@@ -132,8 +134,8 @@ export async function serve(config: Config): Promise<void> {
   // Not awaited, as the record of the start below.
   completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
   const keys = () => signing.epochs.list.flatMap((epoch) => epoch.keys);
-  const witnessing = await openWitnessingOf(config, { store, keys, logger, onFatal }, parts);
-  const timestamping = await openTimestampingOf(config, clock, logger, parts);
+  const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
+  const timestamping = await openTimestampingOf(config, { clock, egress, logger }, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const { engine, calibration } = chooseEngine(config.hash.engine, logger);
   const pool = adopt(
@@ -178,7 +180,7 @@ export async function serve(config: Config): Promise<void> {
   const copies = await openCopiesOf(config, store, parts);
   const documentRetentionMs = config.retention.documentMs;
   parts.defer(startSweeping({ store, copies, documentRetentionMs, time, logger, onFatal }));
-  const webhooks = adopt(openDeliverer(config, { store, date: time.date, logger, onFatal }));
+  const webhooks = adopt(openDeliverer(config, { egress, store, date: time.date, logger, onFatal }));
   const document = {
     pool,
     documentBytesMax: config.limits.documentBytesMax,
@@ -186,7 +188,11 @@ export async function serve(config: Config): Promise<void> {
     ...(config.complianceMode && { copies }),
   };
   const onAttempt = (attempt: FetchAttempt) => metrics.fetched(attempt);
-  const sources = await openFetching(config, { store, sealer, document, logger, onAttempt, onFatal }, parts);
+  const sources = await openFetching(
+    config,
+    { egress, store, sealer, document, logger, onAttempt, onFatal },
+    parts,
+  );
   const tls = openTlsOf(config, logger, parts);
   const app = createApp({
     store,

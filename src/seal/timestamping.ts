@@ -5,7 +5,7 @@ import { toBase64 } from '../base/bytes.ts';
 import { openPartitions, type PartitionOptions } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
-import { readAuthorities } from '../net/httpClient.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import type { BatchTimestamp } from '../store/store.ts';
 import { type BuiltInAuthority, openAuthority, type UnitStatus } from '../tsa/builtInAuthority.ts';
 import { readInstalled } from '../tsa/installed.ts';
@@ -21,7 +21,6 @@ export interface RemoteOptions {
   timeoutMs: number;
   /** PEM files. */
   rootsFile: string;
-  tlsCaFile?: string;
   policy?: string;
 }
 
@@ -29,6 +28,8 @@ export interface TimestampingOptions {
   /** Names in the order of preference: `built-in`, or one of `remotes`. */
   authorities: readonly string[];
   remotes: Readonly<Record<string, RemoteOptions>>;
+  /** What reaches the authority of that name. */
+  clientOf(name: string): HttpExchange;
   /** The keys of the built-in authority, and where their certificates are installed. */
   keys: readonly PartitionOptions[];
   certificatesDir: string;
@@ -116,7 +117,7 @@ export async function openTimestamping(
     if (name === BUILT_IN) return builtIn ? [builtIn] : [];
     const remote = options.remotes[name];
     if (remote === undefined) return [];
-    const authority = openRemote(name, remote);
+    const authority = openRemote(name, remote, options.clientOf(name));
     adopt(() => authority.close());
     return [authority];
   });
@@ -148,7 +149,8 @@ async function openBuiltIn(
 
 function openRemote(
   name: string,
-  { url, timeoutMs, rootsFile, tlsCaFile, policy }: RemoteOptions,
+  { url, timeoutMs, rootsFile, policy }: RemoteOptions,
+  client: HttpExchange,
 ): RemoteAuthority {
   const roots = readCertificates(readFileSync(rootsFile), rootsFile);
   return new RemoteAuthority({
@@ -157,6 +159,6 @@ function openRemote(
     timeoutMs,
     roots,
     ...(policy !== undefined && { policy }),
-    ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
+    client,
   });
 }

@@ -1,17 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { HttpClient, type HttpRequest } from '../net/httpClient.ts';
+import type { HttpExchange, HttpRequest } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
-import type { TargetPolicy } from '../net/policy.ts';
 import { representationSha256 } from './digest.ts';
 import { badAnswer, unanswered, unfetchable, unfetchableNow } from './fetchFailure.ts';
-
-export interface SourceOptions {
-  policy: Pick<TargetPolicy, 'guard'>;
-  /** Time-out for the connection and the head of the answer, all redirects included. */
-  answerTimeoutMs: number;
-  /** PEM of the only certificate authorities to trust; default: those of Node.js. */
-  ca?: string | readonly string[] | undefined;
-}
 
 /** What the headers state of a document. */
 export interface Probe {
@@ -30,16 +21,17 @@ const HEADERS = {
 };
 
 /**
- * Fetches documents from the URLs that clients name. It connects only to targets that the policy allows, at every
- * redirect, and keeps no connection. All failures are ServiceErrors; those that can pass have `retryAfterSeconds`.
+ * Fetches documents from the URLs that clients name. Its client connects only to targets that the policy allows, at
+ * every redirect. All failures are ServiceErrors; those that can pass have `retryAfterSeconds`.
  */
 export class SourceClient {
   readonly #answerTimeoutMs: number;
-  readonly #client: HttpClient;
+  readonly #client: HttpExchange;
 
-  constructor({ policy, answerTimeoutMs, ca }: SourceOptions) {
+  /** `answerTimeoutMs`: for the connection and the head of the answer, all redirects included. */
+  constructor(client: HttpExchange, answerTimeoutMs: number) {
     this.#answerTimeoutMs = answerTimeoutMs;
-    this.#client = new HttpClient({ policy, ca });
+    this.#client = client;
   }
 
   /** Sends HEAD. The result is empty for a source that answers GET only. */

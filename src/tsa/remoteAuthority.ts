@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Certificate } from '../asn1/certificate.ts';
-import { HttpClient } from '../net/httpClient.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import { readBody } from '../net/response.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
@@ -17,8 +17,8 @@ export interface RemoteAuthorityOptions {
   intermediates?: readonly Uint8Array[];
   /** Dotted object identifier of the policy to ask for. */
   policy?: string;
-  /** PEM of the certificate authorities to trust for TLS. Default: the authorities that come with Node.js. */
-  ca?: string | readonly string[] | undefined;
+  /** Reaches the URL. It is closed with the authority. */
+  client: HttpExchange;
 }
 
 /** Longest response that the client reads: a token of 64 KiB and its wrapping. */
@@ -32,16 +32,16 @@ export class RemoteAuthority {
   readonly policy: string | undefined;
   readonly #url: URL;
   readonly #timeoutMs: number;
-  readonly #client: HttpClient;
+  readonly #client: HttpExchange;
 
-  constructor({ name, url, timeoutMs, roots, intermediates = [], policy, ca }: RemoteAuthorityOptions) {
+  constructor({ name, url, timeoutMs, roots, intermediates = [], policy, client }: RemoteAuthorityOptions) {
     this.name = name;
     this.roots = roots;
     this.intermediates = intermediates;
     this.policy = policy;
     this.#url = url;
     this.#timeoutMs = timeoutMs;
-    this.#client = new HttpClient({ ca, idleConnectionsMax: 1 });
+    this.#client = client;
   }
 
   /** Sends the query (DER) and returns the body of the response. Throws TimestampUnavailable `authority_unreachable`. */

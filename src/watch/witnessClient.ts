@@ -8,7 +8,7 @@ import { consistencyProof, verifyConsistency } from '../log/proof.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import { loadEdge, rootOf } from '../log/tree.ts';
 import type { PolicyWitness } from '../log/witnessPolicy.ts';
-import { HttpClient } from '../net/httpClient.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import { toNoAnswer } from '../net/noAnswer.ts';
 import { readBody } from '../net/response.ts';
 import { withoutFinalSlashes } from '../net/url.ts';
@@ -46,16 +46,14 @@ const TIMEOUT_MS = 10_000;
 /** Before a request is repeated that got no good answer. */
 const PAUSES_MS = [10, 250];
 const TRIES_MAX = 3;
-const IDLE_CONNECTIONS_MAX = 1;
 
 /** Asks witnesses to cosign (C2SP tlog-witness, "add-checkpoint"). Follows no redirects: only the URL of the policy is asked. */
 export class WitnessClient {
-  readonly #client: HttpClient;
+  readonly #client: HttpExchange;
   #isClosed = false;
 
-  /** `ca`: PEM of the only certificate authorities to trust; undefined: those of Node.js. */
-  constructor(ca: readonly string[] | undefined) {
-    this.#client = new HttpClient({ ca, idleConnectionsMax: IDLE_CONNECTIONS_MAX });
+  constructor(client: HttpExchange) {
+    this.#client = client;
   }
 
   /** Asks at most three times. `heldSize`: of the tree that the witness is thought to hold. */
@@ -89,7 +87,7 @@ export class WitnessClient {
   async #ask(prefix: URL, body: string): Promise<Answer> {
     const request = {
       method: 'POST',
-      url: new URL(`${withoutFinalSlashes(prefix.href)}/add-checkpoint`),
+      url: submissionUrl(prefix),
       headers: { 'Content-Type': 'text/plain; charset=utf-8' },
       body: Buffer.from(body),
       timeoutMs: TIMEOUT_MS,
@@ -104,6 +102,11 @@ export class WitnessClient {
       return { kind: 'none', message: `${reason}: ${message}` };
     }
   }
+}
+
+/** Where the witness with this URL takes checkpoints (C2SP tlog-witness). */
+export function submissionUrl(prefix: URL): URL {
+  return new URL(`${withoutFinalSlashes(prefix.href)}/add-checkpoint`);
 }
 
 type Answer = WitnessAnswer | { kind: 'none'; message: string };

@@ -9,6 +9,7 @@ import { type NoteSignature, parseNote } from '../log/note.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
 import { Carrying } from './carrying.ts';
@@ -24,8 +25,8 @@ export interface WitnessingOptions {
   keys(): readonly LogKey[];
   /** From the end of one round to the next, milliseconds. */
   intervalMs: number;
-  /** PEM of the only certificate authorities to trust for TLS; undefined: those of Node.js. */
-  ca: readonly string[] | undefined;
+  /** Reaches the witnesses. It is closed with this. */
+  client: HttpExchange;
   clock: Clock;
   logger: Logger;
   /** Told when the store can no longer be read or written: the process must end. */
@@ -84,7 +85,7 @@ export class Witnessing implements Cosigners {
   /** Use {@link openWitnessing}. */
   constructor(options: WitnessingOptions, memory: WitnessMemory) {
     this.#options = options;
-    this.#client = new WitnessClient(options.ca);
+    this.#client = new WitnessClient(options.client);
     this.#memory = memory;
     this.#members = memory.witnesses.map((known) => {
       return { known, answered: Promise.resolve(), spared: 0, from: 0 };

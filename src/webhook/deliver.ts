@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { JobRecord } from '../job/job.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
-import { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhookStore.ts';
 import { EndpointQueue, type QueueLimits } from './endpointQueue.ts';
@@ -14,10 +14,8 @@ import { signatureHeaders } from './signature.ts';
 
 export interface DelivererOptions extends QueueLimits, Waits {
   store: Pick<Store, 'jobs' | 'webhooks' | 'serviceTime'>;
-  /** The targets that are allowed: see `net/policy.ts`. */
-  allow: readonly string[];
-  /** PEM of the certificate authorities to trust for TLS, instead of the well-known ones. */
-  ca?: string | readonly string[] | undefined;
+  /** Reaches the targets that are allowed. It is closed with the deliverer. */
+  client: HttpExchange;
   /** The time-out of one attempt. */
   timeoutMs: number;
   /** The longest pause between attempts at a failing endpoint while deliveries are due. */
@@ -78,8 +76,7 @@ export class Deliverer {
 
   constructor(options: DelivererOptions) {
     this.#options = options;
-    const { allow, timeoutMs, ca } = options;
-    this.#poster = new Poster({ policy: new TargetPolicy(allow), timeoutMs, ca });
+    this.#poster = new Poster(options.client, options.timeoutMs);
   }
 
   /** Begins to deliver. Called once. */

@@ -1,15 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { HttpClient } from '../net/httpClient.ts';
-import type { TargetPolicy } from '../net/policy.ts';
+import type { HttpExchange } from '../net/httpClient.ts';
 import { discardBody } from '../net/response.ts';
-
-export interface PosterOptions {
-  policy: TargetPolicy;
-  /** For connecting, sending and the head of the answer together. */
-  timeoutMs: number;
-  /** PEM of the only certificate authorities to trust; default: Node's own. */
-  ca?: string | readonly string[] | undefined;
-}
 
 export interface Answer {
   status: number;
@@ -20,16 +11,16 @@ export interface Answer {
 /** The body of an answer means nothing to us. This much of it is read and discarded, to keep the connection. */
 const BODY_BYTES_MAX = 64 * 1024;
 const BODY_MS_MAX = 1000;
-const IDLE_CONNECTIONS_MAX = 4;
 
-/** Posts to targets that clients name, over kept connections. Follows no redirects. */
+/** Posts to targets that clients name. Follows no redirects. */
 export class Poster {
   readonly #timeoutMs: number;
-  readonly #client: HttpClient;
+  readonly #client: HttpExchange;
 
-  constructor({ policy, timeoutMs, ca }: PosterOptions) {
+  /** `timeoutMs`: for connecting, sending and the head of the answer together. */
+  constructor(client: HttpExchange, timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
-    this.#client = new HttpClient({ policy, ca, idleConnectionsMax: IDLE_CONNECTIONS_MAX });
+    this.#client = client;
   }
 
   /** Throws NoAnswer within the time-out. Reads only the status and Retry-After of an answer. */

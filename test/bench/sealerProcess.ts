@@ -6,6 +6,8 @@ import { newJobId } from '../../src/job/id.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { inspectKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
+import { TargetPolicy } from '../../src/net/policy.ts';
 import { openSealer } from '../../src/seal/sealer.ts';
 import { openSigning } from '../../src/seal/signing.ts';
 import { Timestamping } from '../../src/seal/timestamping.ts';
@@ -113,7 +115,7 @@ async function openWebhooks(url: string): Promise<Deliverer> {
   }
   const deliverer = new Deliverer({
     store,
-    allow: ['127.0.0.0/8'],
+    client: new HttpClient({ policy: new TargetPolicy(['127.0.0.0/8']), idleConnectionsMax: 4 }),
     inFlightMax: 32,
     perEndpointMax: 4,
     timeoutMs: 15_000,

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { initKey, useKey } from '../../src/kms/keyOperations.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
 import { openSealer } from '../../src/seal/sealer.ts';
@@ -63,6 +64,7 @@ async function makeHouse(t: Test) {
       {
         authorities: ['built-in'],
         remotes: {},
+        clientOf: () => new HttpClient({ idleConnectionsMax: 1 }),
         keys: [token],
         certificatesDir,
         policy: POLICY,

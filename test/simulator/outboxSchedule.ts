@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { HttpClient } from '../../src/net/httpClient.ts';
 import { NoAnswer } from '../../src/net/noAnswer.ts';
 import type { Delivery, WebhookEndpoint } from '../../src/store/webhookStore.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
@@ -112,7 +113,7 @@ export class OutboxSchedule {
     this.#cutOff = new AbortController();
     this.#deliverer = new Deliverer({
       store: this.#outbox.open(),
-      allow: [],
+      client: new HttpClient({}),
       timeoutMs: 10_000,
       retryDelaysMs: RETRY_DELAYS_MS,
       ...LIMITS,

@@ -5,9 +5,10 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
+import { HttpClient, type HttpClientOptions } from '../../src/net/httpClient.ts';
 import { IncomingBody } from '../../src/net/incomingBody.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
-import { SourceClient, type SourceOptions } from '../../src/source/sourceClient.ts';
+import { SourceClient } from '../../src/source/sourceClient.ts';
 import { pdfOf } from '../support/app.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
 import { NEVER } from '../support/partitions.ts';
@@ -24,9 +25,18 @@ import {
 const DOCUMENT = pdfOf('a hosted document', 2000);
 const LOOPBACK = ['127.0.0.0/8', '::1'];
 
-function clientOf(options: Partial<SourceOptions> & { allow?: string[] } = {}): SourceClient {
-  const { allow = LOOPBACK, ...more } = options;
-  return new SourceClient({ policy: new TargetPolicy(allow), answerTimeoutMs: 60_000, ...more });
+interface Options extends HttpClientOptions {
+  allow?: string[];
+  answerTimeoutMs?: number;
+}
+
+function clientOf({
+  allow = LOOPBACK,
+  answerTimeoutMs = 60_000,
+  policy = new TargetPolicy(allow),
+  ...more
+}: Options = {}): SourceClient {
+  return new SourceClient(new HttpClient({ policy, ...more }), answerTimeoutMs);
 }
 
 function read(client: SourceClient, url: string, signal = NEVER): Promise<Buffer> {
@@ -250,7 +260,7 @@ t.test('what is connected to is what was checked, also where answers to look-ups
     );
   }) as unknown as typeof lookup;
   const policy = new TargetPolicy(['127.0.0.2'], resolve);
-  const client = new SourceClient({ policy, answerTimeoutMs: 60_000 });
+  const client = clientOf({ policy });
   const url = `http://files.example.com:${inside.port}/`;
 
   answers.push(['127.0.0.2'], ['127.0.0.1']);

@@ -12,12 +12,13 @@ import { type HttpServer, listen, type ServerOptions } from '../../src/http/serv
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import type { Scanner } from '../../src/scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../../src/seal/fetching.ts';
 import { openSealer, type Sealer, type SealerOptions } from '../../src/seal/sealer.ts';
 import type { Signing, SigningOptions } from '../../src/seal/signing.ts';
-import { SourceClient, type SourceOptions } from '../../src/source/sourceClient.ts';
+import { SourceClient } from '../../src/source/sourceClient.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Credential, Store } from '../../src/store/store.ts';
 import { Client } from './client.ts';
@@ -38,7 +39,7 @@ export interface TestOptions {
   partitions?: Partial<SigningOptions>;
   pool?: Partial<HashPoolOptions>;
   scanner?: Scanner;
-  sources?: Partial<FetchingOptions> & Partial<SourceOptions> & { allow?: string[] };
+  sources?: Partial<FetchingOptions> & { allow?: string[]; answerTimeoutMs?: number };
   documentBytesMax?: number;
   /** Compliance mode: copies without metadata are made. */
   compliance?: boolean;
@@ -117,11 +118,12 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;
   const document = { pool, documentBytesMax, scanner, ...(options.compliance && { copies }) };
   const idleTimeoutMs = options.bodyIdleTimeoutMs ?? 60_000;
-  const { allow = [], policy = new TargetPolicy(allow), ...sources } = options.sources ?? {};
+  const { allow = [], answerTimeoutMs = 60_000, ...sources } = options.sources ?? {};
+  const policy = new TargetPolicy(allow);
   const fetching = new Fetching({
     store,
     sealer,
-    source: new SourceClient({ policy, answerTimeoutMs: 60_000, ...sources }),
+    source: new SourceClient(new HttpClient({ policy }), answerTimeoutMs),
     document,
     patience: { idleTimeoutMs },
     concurrentMax: 4,

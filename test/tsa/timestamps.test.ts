@@ -12,6 +12,7 @@ import { encodeQuery, parseQuery } from '../../src/asn1/timestampQuery.ts';
 import { encodeGranted, encodeRejection } from '../../src/asn1/timestampResponse.ts';
 import { sha512 } from '../../src/base/crypto.ts';
 import { ACCURACY_MAX_MS } from '../../src/manifest/stamping.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
 import { readCertificates } from '../../src/tsa/pki.ts';
 import { RemoteAuthority, type RemoteAuthorityOptions } from '../../src/tsa/remoteAuthority.ts';
 import type { TimestampAuthority } from '../../src/tsa/stamp.ts';
@@ -37,9 +38,13 @@ async function serve(t: Test, listener: RequestListener): Promise<URL> {
 
 function remote(
   t: Test,
-  options: Partial<RemoteAuthorityOptions> & { url: URL; roots: readonly Certificate[] },
+  {
+    ca,
+    ...options
+  }: Partial<RemoteAuthorityOptions> & { url: URL; roots: readonly Certificate[]; ca?: string },
 ) {
-  const authority = new RemoteAuthority({ name: 'remote', timeoutMs: 60_000, ...options });
+  const client = new HttpClient({ ca, idleConnectionsMax: 1 });
+  const authority = new RemoteAuthority({ name: 'remote', timeoutMs: 60_000, client, ...options });
   t.teardown(() => authority.close());
   return authority;
 }

@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { appendLeaves, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import type { WitnessState } from '../../src/store/witnessStore.ts';
 import { openWitnessing, type Witnessing, type WitnessingOptions } from '../../src/watch/witnessing.ts';
@@ -86,7 +87,7 @@ export async function openOn(
     store: log.store,
     keys: () => log.keys,
     intervalMs: 5,
-    ca: undefined,
+    client: new HttpClient({ idleConnectionsMax: 1 }),
     clock: () => Date.now(),
     logger,
     onFatal: (error) => t.fail(String(error)),

@@ -7,7 +7,7 @@ import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
 import { openSource } from '../support/sources.ts';
 import { until } from '../support/until.ts';
-import { openDeliveryRig } from './deliverer.ts';
+import { clientOf, openDeliveryRig } from './deliverer.ts';
 
 const ALL = { limit: 1000 };
 
@@ -171,7 +171,7 @@ t.test('TLS: a trusted certificate of that name, or nothing is sent', async (t) 
   ];
   const rig = await openDeliveryRig(t, { retryDelaysMs: [] });
   for (const [tls, ca, isDelivered] of cases) {
-    await rig.restart({ ca });
+    await rig.restart({ client: clientOf(ca) });
     const receiver = await Receiver.open(t, OK, tls);
     const endpoint = await rig.endpoint(receiver);
     await rig.seal(endpoint, 1);

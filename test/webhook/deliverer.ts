@@ -4,6 +4,8 @@ import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
 import type { Job } from '../../src/job/job.ts';
+import { HttpClient } from '../../src/net/httpClient.ts';
+import { TargetPolicy } from '../../src/net/policy.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
@@ -25,6 +27,11 @@ export interface DeliveryRig {
   restart(options?: Partial<DelivererOptions>): Promise<void>;
 }
 
+/** Reaches this machine. `ca`: PEM of the only certificate authority to trust. */
+export function clientOf(ca?: string): HttpClient {
+  return new HttpClient({ policy: new TargetPolicy(['127.0.0.0/8']), ca, idleConnectionsMax: 4 });
+}
+
 export async function openDeliveryRig(
   t: Test,
   options: Partial<DelivererOptions> & { backlogMax?: number } = {},
@@ -36,7 +43,7 @@ export async function openDeliveryRig(
   const open = (more: Partial<DelivererOptions> = {}) => {
     const deliverer = new Deliverer({
       store,
-      allow: ['127.0.0.0/8'],
+      client: clientOf(),
       inFlightMax: 16,
       perEndpointMax: 4,
       timeoutMs: 60_000,
