@@ -1,7 +1,7 @@
 /** Client certificates, over real TLS: who they stand for, and who must not get in with them. */
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, sign, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { Agent, type RequestOptions, request } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,8 @@ import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { bitString, parseDer, sequence } from '../../src/asn1/der.ts';
+import { encodePem } from '../../src/asn1/pem.ts';
 import { listen } from '../../src/http/server.ts';
 import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
@@ -190,6 +192,21 @@ t.test('alternative names', async (t) => {
     t.equal((await ask(house.port, house.client(name, { extensions }))).status, status, name);
 });
 
+/** Puts a NUL in the place of the question mark of a subject, and has the certificate signed again. */
+function withOtherName(pair: KeyPair, authority: KeyPair): KeyPair {
+  const { raw } = new X509Certificate(readFileSync(pair.certificateFile));
+  const [tbs, algorithm] = parseDer(raw).elements ?? [];
+  if (tbs === undefined || algorithm === undefined) throw new Error('no certificate');
+  const changed = Buffer.from(tbs.der);
+  changed[changed.indexOf('invoices?x') + 'invoices'.length] = 0;
+  const signature = sign('sha256', changed, createPrivateKey(readFileSync(authority.keyFile)));
+  writeFileSync(
+    pair.certificateFile,
+    encodePem('CERTIFICATE', sequence(changed, algorithm.der, bitString(signature))),
+  );
+  return pair;
+}
+
 t.test('no subject that only looks alike', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices,O=Acme', 'acme-web');
@@ -215,6 +232,12 @@ t.test('no subject that only looks alike', async (t) => {
     const answer = await ask(house.port, house.client(`alike-${n}`, { subject }));
     t.match(answer, { status: 401, message: /stands for no client/ }, JSON.stringify(subject));
   }
+  const cut = withOtherName(house.client('cut', { subject: '/O=Acme/CN=invoices?x' }), house.authority);
+  t.match(
+    await ask(house.port, cut),
+    { status: 401, message: /CN=invoices\\+00x,O=Acme/ },
+    'a NUL ends no name',
+  );
   for (const mask of ['utf8only', 'default'] as const) {
     const pair = house.client(`type-${mask}`, { subject: '/O=Acme/CN=invoices', mask });
     t.equal((await ask(house.port, pair)).status, 200, `the same characters in another string type: ${mask}`);

@@ -194,7 +194,7 @@ t.test('client certificates', async (t) => {
 });
 
 t.test('a certificate in place of an API key, and a key that is bound to one', async (t) => {
-  const { sandbox, url, ca, apiKey } = await openHouse(t, { clientCa: true });
+  const { sandbox, authority, url, ca, apiKey } = await openHouse(t, { clientCa: true });
   edit(sandbox, 'client_ca_file', 'client_certificate_required = false\nclient_ca_file');
   const own = makeAuthority(sandbox.dir, 'clients');
   const pair = issueClient(sandbox.dir, 'invoices', own, { subject: '/O=Acme/CN=invoices' });
@@ -220,6 +220,13 @@ t.test('a certificate in place of an API key, and a key that is bound to one', a
   t.strictSame([api_key, certificate_name], [undefined, 'CN=invoices,O=Acme'], 'there is no key');
   t.equal(await statusOf(invoices), 200);
   t.equal(await statusOf({}), 401);
+  const document = join(sandbox.dir, 'a.pdf');
+  writeFileSync(document, await makePdf('a'));
+  const submitted = await sandbox.pdfseal([
+    ...['submit', document, '--url', url, '--visibility', 'private', '--tls-ca', authority.certificateFile],
+    ...['--tls-certificate', pair.certificateFile, '--tls-key', pair.keyFile],
+  ]);
+  t.equal(submitted.status, 0, submitted.stderr);
   t.equal(await statusOf({}, { Authorization: `Bearer ${apiKey}` }), 200, 'a key as before');
   t.match(await keys('issue', ...name), { status: 1, stderr: /stands for the client already/ });
   const other = name.map((word) => (word === 'invoices' ? 'other' : word));

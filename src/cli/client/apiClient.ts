@@ -57,11 +57,11 @@ export interface Reach {
 /** Sends requests to one pdfseald with one API key. Follows no redirects, so that the key never reaches another server. */
 export class ApiClient {
   readonly #base: URL;
-  readonly #apiKey: string;
+  readonly #apiKey: string | undefined;
   readonly #reach: Reach;
 
   /** `url`: http or https, with or without `/v1`. */
-  constructor(url: URL, apiKey: string, reach: Reach = {}) {
+  constructor(url: URL, apiKey: string | undefined, reach: Reach = {}) {
     const base = new URL(url);
     base.pathname = `${withoutFinalSlashes(base.pathname).replace(/\/v1$/, '')}/v1`;
     this.#base = base;
@@ -99,7 +99,7 @@ export class ApiClient {
       signal,
       timeout: SILENCE_MS_MAX,
       headers: {
-        Authorization: `Bearer ${this.#apiKey}`,
+        ...(this.#apiKey !== undefined && { Authorization: `Bearer ${this.#apiKey}` }),
         Accept: save === undefined ? 'application/json' : '*/*',
         ...headers,
         ...(body && { 'Content-Type': body.contentType, 'Content-Length': body.bytes }),

@@ -106,7 +106,7 @@ async function follow({
 }: MonitorOptions): Promise<Followed> {
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
-  const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach.keyFile), reachOf(reach)));
+  const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach), reachOf(reach)));
   const note = (await log.fetch('checkpoint')).toString('utf8');
   const now = signedCheckpoint(note, trust.logs);
   if (typeof now === 'string')

@@ -23,7 +23,10 @@ const FILE_BYTES_MAX = 16 << 20;
 export function reaching(command: Command): Command {
   return command
     .requiredOption('--url <url>', 'URL of pdfseald, such as https://seal.example.com', parseUrl)
-    .option('--key-file <file>', 'file with the API key (default: the environment variable PDFSEAL_API_KEY)')
+    .option(
+      '--key-file <file>',
+      'file with the API key (default: the environment variable PDFSEAL_API_KEY; with --tls-certificate, none is needed if the certificate stands for the client)',
+    )
     .option(
       '--tls-ca <file>',
       'PEM file with the authorities of the server certificate (default: those of Node.js)',
@@ -59,11 +62,12 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
   return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
 }
 
-/** Never from the command line: every user of the machine can read that. */
-export function readApiKey(keyFile: string | undefined): string {
+/** Never from the command line: every user of the machine can read that. Undefined where a client certificate is all there is. */
+export function readApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
   const apiKey =
     keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
   if (apiKey === undefined) {
+    if (tlsCertificate !== undefined) return undefined;
     throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
   }
   // The error about an invalid header value would show the key.

@@ -118,7 +118,7 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
     urls === undefined ? findDocuments(documents) : hostedDocuments(urls, documents, options.checksum ?? []);
   const isFolder = works.some(({ found }) => found) || works.length === 0;
   const submitter = new Submitter({
-    client: new ApiClient(options.url, readApiKey(options.keyFile), reachOf(options)),
+    client: new ApiClient(options.url, readApiKey(options), reachOf(options)),
     fields: fieldsOf(options),
     patienceMs,
     idempotencyKey: options.idempotencyKey,
