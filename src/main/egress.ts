@@ -1,4 +1,3 @@
-#!/usr/bin/env -S node --disable-sigusr1
 /**
  * The egress process: sends for the daemon what goes to other machines, as far as its own configuration file permits.
  *
