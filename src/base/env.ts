@@ -45,6 +45,11 @@ export function watchdogMs(): number | undefined {
   return isForUs(WATCHDOG_PID) && WATCHDOG_USEC ? Number(WATCHDOG_USEC) / 1000 : undefined;
 }
 
+/** Socket of the unit that searches documents for metadata; undefined if this process is to start that itself. */
+export function stripperSocket(): string | undefined {
+  return process.env.PDFSEALD_STRIPPER_SOCKET || undefined;
+}
+
 /** Device and inode of the stream that leads to the journal (systemd.exec(5)); undefined if there is none. */
 export function journalStream(): string | undefined {
   return process.env.JOURNAL_STREAM || undefined;

@@ -20,6 +20,8 @@ export interface CopiesOptions {
   freeBytesMin: number;
   /** How many documents are stripped at the same time; at least two. */
   workers: number;
+  /** Socket of the strippers' unit; default: they are children of this process. */
+  stripperSocket?: string | undefined;
   /** Longest time to strip a small document, milliseconds; default: half a minute. */
   stripMsMax?: number;
 }
@@ -27,8 +29,6 @@ export interface CopiesOptions {
 const PROBE = '1 0 obj<</Type/Metadata>>stream\nXMP\nendstream endobj';
 const PROBED = `1 0 obj <<>>${' '.repeat(34)}endobj`;
 const READ_BYTES = 256 * 1024;
-/** Memory limit of a worker. A hostile document that exceeds it ends the worker. Ordinary documents need a tenth. */
-const HEAP_MB_MAX = 512;
 
 /** At least two, so that one client cannot occupy all. */
 const WORKERS_MIN = 2;
@@ -101,11 +101,10 @@ export class Copies {
       // The default blocks a worker's event loop between tasks.
       atomics: 'disabled',
       recordTiming: false,
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
     });
   }
 
-  /** Strips a document with a known result, so that a broken worker fails here and not with a client's document. */
+  /** Strips a document with a known result, so that a broken stripper fails here and not with a client's document. */
   async probe(): Promise<void> {
     const spool = this.spool();
     await spool.update(Buffer.from(PROBE));
@@ -114,7 +113,7 @@ export class Copies {
     let stripped = '';
     for await (const chunk of readCiphered(file)) stripped += chunk;
     await this.remove(file.name);
-    assert(stripped === PROBED, 'the strip workers give the known result');
+    assert(stripped === PROBED, 'the strippers give the known result');
   }
 
   /** Complete documents that are not yet removed. */
@@ -138,7 +137,9 @@ export class Copies {
     const name = newName();
     const targetPath = join(this.#options.path, name);
     await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
-    const result = await this.#inTurn({ source, targetPath }, owner);
+    const { stripperSocket: socket } = this.#options;
+    const task = { source, targetPath, clientId: owner.clientId, socket };
+    const result = await this.#inTurn(task, owner);
     if (result.kind === 'refused') throw notStrippable(result.why);
     if (result.kind === 'full') throw storageFull();
     if (result.kind === 'copied') await rm(source.path, { force: true });

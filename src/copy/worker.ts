@@ -2,9 +2,10 @@ import { closeSync, constants, fsyncSync, openSync, readSync, rmSync, writeSync 
 import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
 import type { ByteSource } from '../pdf/window.ts';
-import { applyEdits, findXmp } from '../pdf/xmp.ts';
+import { applyEdits } from '../pdf/xmp.ts';
 import { Keystream, newKey } from './cipher.ts';
 import { isStorageFull } from './storage.ts';
+import { StripperLost, StripperProcess } from './stripperProcess.ts';
 
 /** A {@link CipheredFile}, as a message carries it. */
 export interface TaskFile {
@@ -14,6 +15,10 @@ export interface TaskFile {
 }
 
 export interface StripTask {
+  /** Whose document it is: a stripper that a document took over looks into documents of no other client. */
+  clientId: string;
+  /** Socket of the strippers' unit; without one, strippers are children. */
+  socket: string | undefined;
   source: TaskFile;
   /** File for the copy, if one is needed. It must not exist. */
   targetPath: string;
@@ -27,13 +32,20 @@ export type StripResult =
 
 const CHUNK_BYTES = 1 << 20;
 
-/** The function that a Piscina worker runs: makes a copy of a document without XMP, and searches the copy again. */
-export async function strip({ source, targetPath }: StripTask): Promise<StripResult> {
+/** The stripper of this thread, and the client whose documents it has seen. */
+let stripper: { process: StripperProcess; clientId: string } | undefined;
+
+/**
+ * The function that a Piscina worker runs: makes a copy of a document without XMP, and has the copy searched again. It reads and writes the
+ * encrypted files; a stripper looks into the document.
+ */
+export async function strip({ source, targetPath, ...by }: StripTask): Promise<StripResult> {
+  const search = (document: ByteSource) => searched(document, by);
   try {
-    const edits = await reading(source, findXmp);
+    const edits = await reading(source, search);
     if (edits.length === 0) return { kind: 'nothing' };
     const key = await reading(source, (document) => copy(document, edits, targetPath));
-    const left = await reading({ ...source, path: targetPath, key }, findXmp);
+    const left = await reading({ ...source, path: targetPath, key }, search);
     if (left.length > 0) throw new NotStrippable('its copy would still have XMP');
     return { kind: 'copied', key };
   } catch (error) {
@@ -42,6 +54,29 @@ export async function strip({ source, targetPath }: StripTask): Promise<StripRes
     if (isStorageFull(error)) return { kind: 'full' };
     throw error;
   }
+}
+
+/** A stripper can be lost for reasons of its own, a restart of its unit for one; two that this document loses are the document's doing. */
+async function searched(document: ByteSource, by: Pick<StripTask, 'clientId' | 'socket'>): Promise<Edit[]> {
+  for (let lost = 0; lost < 2; lost += 1) {
+    try {
+      return await stripperFor(by).search(document);
+    } catch (error) {
+      if (error instanceof NotStrippable) throw error;
+      stripper?.process.kill();
+      stripper = undefined;
+      if (!(error instanceof StripperLost)) throw error;
+    }
+  }
+  throw new NotStrippable('the search for metadata fails, or needs too much memory');
+}
+
+function stripperFor({ clientId, socket }: Pick<StripTask, 'clientId' | 'socket'>): StripperProcess {
+  if (stripper?.clientId !== clientId) {
+    stripper?.process.kill();
+    stripper = { process: new StripperProcess(socket), clientId };
+  }
+  return stripper.process;
 }
 
 async function reading<T>(

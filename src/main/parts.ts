@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
-import { egressSocket, inheritedSockets } from '../base/env.ts';
+import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
@@ -103,7 +103,12 @@ export async function openCopiesOf(
 ): Promise<Copies> {
   const known = new Set<string>();
   for await (const { copy } of store.copies.all()) known.add(copy.file);
-  const options = { path: documentsDir, freeBytesMin: 2 * storage.freeBytesMin, workers: hash.workers };
+  const options = {
+    path: documentsDir,
+    freeBytesMin: 2 * storage.freeBytesMin,
+    workers: hash.workers,
+    stripperSocket: stripperSocket(),
+  };
   const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
   if (complianceMode) await copies.probe();
   return copies;

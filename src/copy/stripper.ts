@@ -1,0 +1,75 @@
+/**
+ * The program that searches documents for XMP, in a process without network, files or keys of its own: a companion. It is given bytes, and
+ * answers with edits. A document can make it hang, crash or run out of memory; whoever started it then ends it.
+ */
+import { Worker } from 'node:worker_threads';
+import { siblingModule } from '../base/package.ts';
+import { NotStrippable } from '../pdf/notStrippable.ts';
+import type { ByteSource } from '../pdf/window.ts';
+import { findXmp } from '../pdf/xmp.ts';
+import { EDITS_MAX, EDITS_PER_MESSAGE, READ_BYTES_MAX, type StripperMessage } from './stripperMessages.ts';
+
+/** Pieces of the document that are kept: the sweep reads on, and looks back. */
+const PIECES_MAX = 8;
+
+/** Where the thread puts the bytes; the first number of `arrived` is 1 when they are there. */
+const bytes = new SharedArrayBuffer(READ_BYTES_MAX);
+const arrived = new Int32Array(new SharedArrayBuffer(4));
+const thread = new Worker(siblingModule('stripperThread', import.meta.url), {
+  workerData: { bytes, arrived },
+});
+thread.on('message', (documentBytes: number) => {
+  answer(documentBytes).catch((error: Error) => {
+    process.stderr.write(`${error.stack}\n`);
+    process.exit(1);
+  });
+});
+
+async function answer(documentBytes: number): Promise<void> {
+  try {
+    const edits = await findXmp(openSource(documentBytes));
+    if (edits.length > EDITS_MAX) throw new NotStrippable('it has more XMP than any document needs');
+    for (let at = 0; at < edits.length; at += EDITS_PER_MESSAGE) {
+      const some = edits.slice(at, at + EDITS_PER_MESSAGE);
+      say({ edits: some.map(({ start, end, text }) => [start, end, text]) });
+    }
+    say({ refused: null });
+  } catch (error) {
+    if (!(error instanceof NotStrippable)) throw error;
+    say({ refused: error.message });
+  }
+}
+
+function say(message: StripperMessage): void {
+  thread.postMessage(message);
+}
+
+/** The document, read piece by piece. The search is synchronous, so this thread sleeps until a piece is here. */
+function openSource(documentBytes: number): ByteSource {
+  const pieces: { start: number; data: Buffer }[] = [];
+  const pieceAt = (position: number) => {
+    const known = pieces.find(({ start, data }) => position >= start && position < start + data.length);
+    if (known !== undefined) return known;
+    const length = Math.min(READ_BYTES_MAX, documentBytes - position);
+    Atomics.store(arrived, 0, 0);
+    say({ read: [position, length] });
+    Atomics.wait(arrived, 0, 0);
+    const piece = { start: position, data: Buffer.from(new Uint8Array(bytes, 0, length)) };
+    pieces.unshift(piece);
+    pieces.length = Math.min(pieces.length, PIECES_MAX);
+    return piece;
+  };
+  const read = (position: number, length: number) => {
+    const end = Math.min(position + length, documentBytes);
+    const parts: Buffer[] = [];
+    for (let at = position; at < end; ) {
+      const { start, data } = pieceAt(at);
+      const part = data.subarray(at - start, end - start);
+      parts.push(part);
+      at += part.length;
+    }
+    const [only, ...others] = parts;
+    return only !== undefined && others.length === 0 ? only : Buffer.concat(parts);
+  };
+  return { bytes: documentBytes, read };
+}
