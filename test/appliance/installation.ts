@@ -92,6 +92,11 @@ export class Installation {
     return count;
   }
 
+  /** Throws if systemd finds more of the unit exposed, in tenths. */
+  exposesAtMost(unit: string, tenths: number): void {
+    this.machine.must(`systemd-analyze security --no-pager --threshold=${tenths} ${unit}.service`);
+  }
+
   show(environment: Environment, property: string): string {
     return this.machine.must(`systemctl show --value --property=${property} pdfseald@${environment}`);
   }
