@@ -1,0 +1,105 @@
+import { fromBase64 } from '../base/bytes.ts';
+import { parseProof, verifyConsistency } from '../log/proof.ts';
+import { SignerFailure } from './signerFailure.ts';
+
+/** A tree of the log, as a checkpoint states it. */
+export interface Tree {
+  size: number;
+  /** Base64. */
+  root: string;
+}
+
+/** Proof that a tree contains another one, which a signer may hold. */
+export interface Step {
+  from: Tree;
+  /** RFC 9162, section 2.1.4.1; one hash each, Base64. */
+  proof: string[];
+  /** The log has committed to that tree: no batch on its way, which may yet be given up. */
+  isCommitted?: true;
+}
+
+/** What a signer remembers of what a key of the log has signed. */
+export interface SignedTrees {
+  /** Each contains the one before; the last is the newest that was signed. None before the first signature. */
+  trees: readonly Tree[];
+  /** How many more trees may be given up for others. */
+  credit: number;
+  /** When that was counted; milliseconds since the Unix epoch. */
+  countedAt: number;
+}
+
+/** More than outages of a time-stamp authority take; few enough that a daemon which forks is seen. */
+export const CREDIT_MAX = 64;
+const CREDIT_INTERVAL_MS = 10_000;
+
+export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, countedAt: 0 };
+
+/**
+ * The rule of a signer: what it remembers once it signs `next`, and the trees that this gives up. Throws SignerFailure if it must not sign.
+ *
+ * - A tree that it holds may be signed again.
+ * - Any other must be larger than a tree that it holds, and contain it. Of the trees that it signed after that one, none will ever be continued: they
+ *   were batches that could not be sealed, for want of a time-stamp for example. So it holds one line of trees, never two branches.
+ * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes back
+ *   beyond that.
+ * - Trees given up are counted: {@link CREDIT_MAX}, and one more every ten seconds. This bounds what a daemon in wrong hands can have signed
+ *   beside the log: trees that no other tree will ever contain.
+ * - It believes what the first step leads from, which must be committed: or it might hold nothing but trees that are given up.
+ */
+export function follow(
+  held: SignedTrees,
+  next: Tree,
+  step: Step,
+  { depth, now }: { depth: number; now: number },
+): { held: SignedTrees; abandoned: readonly Tree[] } {
+  if (held.trees.some((tree) => isSameTree(tree, next))) return { held, abandoned: [] };
+  const trees = held.trees.length === 0 && step.isCommitted ? [step.from] : held.trees;
+  const at = trees.findIndex((tree) => isSameTree(tree, step.from));
+  if (at < 0) throw new TreeUnknown(trees);
+  if (!contains(next, step)) {
+    const why = `a tree of ${next.size} leaves is not proven to contain that of ${step.from.size} leaves that was signed before`;
+    throw new SignerFailure('tree_inconsistent', why);
+  }
+  const abandoned = trees.slice(at + 1);
+  return {
+    held: {
+      trees: [...trees.slice(0, at + 1), next].slice(-(depth + 1)),
+      ...(abandoned.length === 0
+        ? { credit: held.credit, countedAt: held.countedAt }
+        : spend(held, abandoned.length, now)),
+    },
+    abandoned,
+  };
+}
+
+/** The refusal that says from which trees a step may lead. */
+export class TreeUnknown extends SignerFailure {
+  readonly trees: readonly Tree[];
+
+  constructor(trees: readonly Tree[]) {
+    const sizes = trees.map(({ size }) => size).join(', ') || 'no';
+    super('tree_unknown', `the log contains none of the trees that this key signed last, of ${sizes} leaves`);
+    this.trees = trees;
+  }
+}
+
+function isSameTree(one: Tree, other: Tree): boolean {
+  return one.size === other.size && one.root === other.root;
+}
+
+function contains(next: Tree, { from, proof: lines }: Step): boolean {
+  const proof = parseProof(lines);
+  const [oldRoot, newRoot] = [fromBase64(from.root), fromBase64(next.root)];
+  if (proof === undefined || oldRoot === undefined || newRoot === undefined) return false;
+  return next.size > from.size && verifyConsistency(from.size, next.size, proof, oldRoot, newRoot);
+}
+
+/** A clock that was set back earns nothing. */
+function spend({ credit, countedAt }: SignedTrees, trees: number, now: number): Omit<SignedTrees, 'trees'> {
+  const earned = Math.floor(Math.max(0, now - countedAt) / CREDIT_INTERVAL_MS);
+  const total = Math.min(CREDIT_MAX, credit + earned);
+  if (total < trees)
+    throw new SignerFailure('trees_abandoned', 'too many trees were signed and given up in a short time');
+  const isFull = total === CREDIT_MAX || now < countedAt;
+  return { credit: total - trees, countedAt: isFull ? now : countedAt + earned * CREDIT_INTERVAL_MS };
+}

@@ -1,0 +1,102 @@
+import { type FileHandle, open, rename } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { fromUtf8 } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
+import { syncFolder } from '../base/folders.ts';
+import { NOTHING_SIGNED, type SignedTrees } from './signedTrees.ts';
+import { SignerFailure } from './signerFailure.ts';
+
+/** A write that a power cut tears spoils one of them, and the other holds what was on disk before. */
+const SLOTS = 2;
+/** Room for the trees of 64 batches on their way. */
+const SLOT_BYTES = 8192;
+
+/** A line of JSON, and its SHA-256. */
+interface Slot {
+  turn: number;
+  held: SignedTrees;
+}
+
+/**
+ * What a signer remembers, on disk: two slots that are written in turn, each with its checksum. If we stop between the write and the signature,
+ * the signer remembers a tree that it never signed, as one that was given up.
+ */
+export class TreeFile {
+  readonly #file: FileHandle;
+  #turn: number;
+  #held: SignedTrees;
+  /** The end of the queue of writes. */
+  #written: Promise<void> = Promise.resolve();
+
+  private constructor(file: FileHandle, { turn, held }: Slot) {
+    this.#file = file;
+    this.#turn = turn;
+    this.#held = held;
+  }
+
+  /** Makes the file where it is missing. Throws SignerFailure `tree_file_damaged`, or the error of the file system. */
+  static async open(path: string): Promise<TreeFile> {
+    const file = await open(path, 'r+').catch(async (error) => {
+      if (error.code !== 'ENOENT') throw error;
+      await make(path);
+      return open(path, 'r+');
+    });
+    const bytes = await file.readFile();
+    const slots = Array.from({ length: SLOTS }, (_, n) =>
+      parseSlot(bytes.subarray(n * SLOT_BYTES, (n + 1) * SLOT_BYTES)),
+    ).filter((slot) => slot !== undefined);
+    const [newest] = slots.toSorted((one, other) => other.turn - one.turn);
+    if (newest !== undefined && bytes.length === SLOTS * SLOT_BYTES) return new TreeFile(file, newest);
+    await file.close();
+    throw new SignerFailure('tree_file_damaged', `${path} is not whole`);
+  }
+
+  get held(): SignedTrees {
+    return this.#held;
+  }
+
+  /** It is held at once. Resolves when it is on disk, and rejects with the error of the file system. */
+  write(held: SignedTrees): Promise<void> {
+    this.#held = held;
+    this.#turn += 1;
+    const turn = this.#turn;
+    this.#written = this.#written.then(() => this.#put({ turn, held }));
+    return this.#written;
+  }
+
+  async #put(slot: Slot): Promise<void> {
+    await this.#file.write(encodeSlot(slot), 0, SLOT_BYTES, (slot.turn % SLOTS) * SLOT_BYTES);
+    await this.#file.datasync();
+  }
+}
+
+async function make(path: string): Promise<void> {
+  const draft = await open(`${path}.new`, 'w', 0o600);
+  try {
+    const slot = encodeSlot({ turn: 0, held: NOTHING_SIGNED });
+    await draft.write(Buffer.concat([slot, slot]));
+    await draft.sync();
+  } finally {
+    await draft.close();
+  }
+  await rename(`${path}.new`, path);
+  await syncFolder(dirname(path));
+}
+
+function encodeSlot(slot: Slot): Buffer {
+  const line = JSON.stringify(slot);
+  const text = `${line}\n${checksum(line)}\n`;
+  const bytes = Buffer.alloc(SLOT_BYTES, ' ');
+  bytes.write(text);
+  return bytes;
+}
+
+/** Undefined if it was never written, or not whole. */
+function parseSlot(bytes: Buffer): Slot | undefined {
+  const [line = '', sum] = bytes.toString('utf8').split('\n');
+  return sum === checksum(line) ? (JSON.parse(line) as Slot) : undefined;
+}
+
+function checksum(line: string): string {
+  return Buffer.from(sha256(fromUtf8(line))).toString('hex');
+}
