@@ -29,6 +29,16 @@ export function sudoUser(): string | undefined {
   return process.env.SUDO_USER || undefined;
 }
 
+/** Folder that systemd makes for what this unit keeps (`StateDirectory=`); undefined outside of one. */
+export function stateDirectory(): string | undefined {
+  return process.env.STATE_DIRECTORY || undefined;
+}
+
+/** Folder with the sockets of this environment's signers that are units; undefined without such units. */
+export function signersFolder(): string | undefined {
+  return process.env.PDFSEALD_SIGNERS || undefined;
+}
+
 /** The socket on which the service manager expects notifications (sd_notify(3)). */
 export function notifySocket(): string | undefined {
   return process.env.NOTIFY_SOCKET || undefined;

@@ -9,7 +9,7 @@ import { systemReason } from '../base/systemReason.ts';
 import { formatAddress } from '../net/address.ts';
 import { consistent } from './consistency.ts';
 import { makePathsAbsolute, renameFormerKeys } from './document.ts';
-import { checkFiles, credentialFile } from './fileChecks.ts';
+import { checkFiles, credentialFile, signerSocket } from './fileChecks.ts';
 import { type ConfigTables, configSchema } from './schema.ts';
 import { fault } from './toml.ts';
 
@@ -130,6 +130,8 @@ function toConfig(text: string, file: string) {
     trustFile: join(stateDir, 'trust.json'),
     /** The certificates of the built-in authority's keys. */
     certificatesDir: join(stateDir, 'certificates'),
+    /** What the signers that are children of the daemon remember. */
+    signersDir: join(stateDir, 'signers'),
     /** Where copies of documents are. */
     documentsDir: join(stateDir, 'documents'),
     http: {
@@ -196,9 +198,14 @@ function toPartition({ pinFile, pinCredential, ...token }: TimestampToken, place
 }
 
 function secretOf(file: string | undefined, credential: string | undefined, place: Place) {
+  const signer = credential === undefined ? undefined : signerSocket(credential);
   return {
     pinFile: secretFile(file, credential, place.environment),
-    ...(credential !== undefined && { pinSource: describeCredential(credential, place) }),
+    ...(signer !== undefined && { signer }),
+    ...(credential !== undefined && {
+      pinCredential: credential,
+      pinSource: describeCredential(credential, place),
+    }),
   };
 }
 

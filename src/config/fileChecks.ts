@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { credentialsDirectory } from '../base/env.ts';
+import { credentialsDirectory, signersFolder } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { meetsQuorum } from '../log/quorum.ts';
@@ -72,7 +72,10 @@ function namedFiles({ document, environment }: Config): NamedFile[] {
   return leavesOf(document).flatMap(({ path, schema, found }) => {
     const { file: named } = noteOf(schema);
     if (named === undefined || typeof found !== 'string') return [];
-    return [{ ...named, path, file: named.isCredential ? credentialFile(found, environment) : found }];
+    if (!named.isCredential) return [{ ...named, path, file: found }];
+    return signerSocket(found) === undefined
+      ? [{ ...named, path, file: credentialFile(found, environment) }]
+      : [];
   });
 }
 
@@ -100,6 +103,16 @@ function sparedPins({ kms, timestamp }: Config, faults: readonly Fault[]): Fault
 /** Where systemd puts a credential: for this process, or else for the daemon's unit while it runs, readable to root. */
 export function credentialFile(name: string, environment: string): string {
   return join(credentialsDirectory() ?? `/run/credentials/pdfseald@${environment}.service`, name);
+}
+
+/** The socket of the unit that holds the credential in the place of this process; undefined where this process does, or nobody. */
+export function signerSocket(credential: string): string | undefined {
+  const [folder, own] = [signersFolder(), credentialsDirectory()];
+  const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
+  if (folder === undefined || name === undefined) return undefined;
+  if (own !== undefined && existsSync(join(own, credential))) return undefined;
+  const socket = join(folder, `${name}.sock`);
+  return existsSync(socket) ? socket : undefined;
 }
 
 const CERTIFICATE =

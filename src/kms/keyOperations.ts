@@ -1,10 +1,11 @@
+import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { type HeldKey, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
 import type { PartitionOptions } from './partitions.ts';
 import { logInOnce } from './pinAttempts.ts';
 import { probeMessage } from './probe.ts';
-import type { KeyProtection, TokenAccess } from './protocol.ts';
+import { type KeyProtection, type TokenAccess, tokenName } from './protocol.ts';
 import { describeFailure, SignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
@@ -85,9 +86,16 @@ async function withSigner<Result>(
   access: TokenAccess,
   use: (signer: SignerProcess) => Promise<Result>,
 ): Promise<Result> {
-  const signer = new SignerProcess(options, options.region, 1, () => {});
+  const signer = new SignerProcess(
+    options,
+    { name: options.region, duties: { anything: true }, sessions: 1 },
+    () => {},
+  );
   try {
-    await signer.ask({ kind: 'connect', token: options, access, sessions: 1 }, START_TIMEOUT_MS);
+    await signer.ask(
+      { kind: 'connect', token: tokenName(options), keyLabel: options.keyLabel, access, sessions: 1 },
+      START_TIMEOUT_MS,
+    );
     await logInOnce(options, () => signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS));
     return await use(signer);
   } catch (cause) {
@@ -106,7 +114,8 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
   const key = { region, keyLabel, ...found };
   const verify = verifierOf(key);
   const sign = async (message: Uint8Array) => {
-    const signature = await signer.ask({ kind: 'sign', message }, START_TIMEOUT_MS);
+    const answer = await signer.ask({ kind: 'signBytes', message: toBase64(message) }, START_TIMEOUT_MS);
+    const signature = Buffer.from(answer.signature, 'base64');
     if (verify(message, signature)) return signature;
     throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
   };

@@ -3,13 +3,14 @@ import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { type HeldKey, type KeyAlgorithm, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
-import { logInOnce } from './pinAttempts.ts';
+import { carryOut, type Order } from './order.ts';
+import { logInOnce, secretOf } from './pinAttempts.ts';
 import { pinFileChange } from './pinFile.ts';
-import { probeMessage } from './probe.ts';
-import type { OpenedSessions, TokenOptions } from './protocol.ts';
+import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
 import { SessionQueue } from './sessionQueue.ts';
 import {
   isPinRefusal,
+  isRefusal,
   logState,
   type PartitionState,
   SignerFailure,
@@ -21,6 +22,8 @@ import { SignerProcess } from './signerProcess.ts';
 export interface PartitionSettings {
   /** Signatures that may be under way at the same time, if the token allows so many sessions. */
   sessions: number;
+  /** What a signer may sign that is a child of this process. */
+  duties: Duties;
   /** From the moment when a message has a session. */
   signTimeoutMs: number;
   /** Each step of a start: loading the module and finding the token, logging in, finding the key. */
@@ -61,6 +64,9 @@ export interface PartitionObserver {
 /** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
+
+/** Another start is no remedy for a signer that refuses what the log asks of it; time may be. */
+const REFUSED_PAUSE_MS = 10_000;
 
 /** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
@@ -153,9 +159,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
     };
   }
 
-  /** A verified signature over `message`, or undefined if this partition cannot give one. Never rejects. */
-  async sign(message: Uint8Array): Promise<Uint8Array | undefined> {
-    const signature = await this.#queue.take(() => this.#signNow(message));
+  /** A verified signature, or undefined if this partition cannot give one. Never rejects. */
+  async sign(order: Order): Promise<Uint8Array | undefined> {
+    const signature = await this.#queue.take(() => this.#signNow((signer) => this.#carryOut(signer, order)));
     if (signature !== undefined) {
       this.#signatures += 1;
       this.#backoffMs = BACKOFF_MS_MIN;
@@ -210,7 +216,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   /** One child from its start to its end. Resolves, when the process is gone, to what ended it. */
   async #serve(): Promise<SignerFailure> {
-    const signer = new SignerProcess(this.#token, this.key.region, this.#settings.sessions, (output) => {
+    const { sessions, duties } = this.#settings;
+    const signer = new SignerProcess(this.#token, { name: this.key.region, duties, sessions }, (output) => {
       this.#logger.warn({ output }, 'signer output');
     });
     this.#signer = signer;
@@ -252,7 +259,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const timeoutMs = this.#stepTimeoutMs();
     const sessions = this.#refusedTogether === undefined ? this.#settings.sessions : 1;
     const opened = await signer.ask(
-      { kind: 'connect', token: this.#token, access: 'read', sessions },
+      {
+        kind: 'connect',
+        token: tokenName(this.#token),
+        keyLabel: this.#token.keyLabel,
+        access: 'read',
+        sessions,
+      },
       timeoutMs,
     );
     this.#noteSessions(
@@ -268,9 +281,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
     }
     const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
     // At the same time, so that each session proves itself.
-    const probes = Array.from({ length: opened.sessions }, probeMessage);
+    const probes = Array.from({ length: opened.sessions }, () => this.#probe(signer, signTimeoutMs));
     try {
-      await Promise.all(probes.map((probe) => this.#signVerified(signer, probe, signTimeoutMs)));
+      await Promise.all(probes);
     } catch (error) {
       // A device may open sessions in which it cannot sign at the same time. If it cannot in one either, that was not the reason.
       this.#refusedTogether = opened.sessions > 1 ? toSignerFailure(error).code : undefined;
@@ -288,8 +301,17 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#logger.warn(fields, 'HSM partition has fewer sessions than kms.sessions');
   }
 
-  async #signVerified(signer: SignerProcess, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    const signature = await signer.ask({ kind: 'sign', message }, timeoutMs);
+  async #carryOut(signer: SignerProcess, order: Order): Promise<Uint8Array> {
+    return this.#proven(order.message, await carryOut(order, signer, this.#settings.signTimeoutMs));
+  }
+
+  async #probe(signer: SignerProcess, timeoutMs: number): Promise<Uint8Array> {
+    const { message, signature } = await signer.ask({ kind: 'signProbe' }, timeoutMs);
+    return this.#proven(Buffer.from(message, 'base64'), signature);
+  }
+
+  #proven(message: Uint8Array, base64: string): Uint8Array {
+    const signature = Buffer.from(base64, 'base64');
     if (!this.#verify(message, signature)) {
       throw new SignerFailure('signature_invalid', 'the token gave a signature that does not verify');
     }
@@ -297,16 +319,16 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return signature;
   }
 
-  async #signNow(message: Uint8Array): Promise<Uint8Array | undefined> {
+  async #signNow(use: (signer: SignerProcess) => Promise<Uint8Array>): Promise<Uint8Array | undefined> {
     const signer = this.#signer;
     if (signer === undefined || !this.ready) return undefined;
     try {
       const askedAtMs = performance.now();
-      const signature = await this.#signVerified(signer, message, this.#settings.signTimeoutMs);
+      const signature = await use(signer);
       this.#observer.signed(performance.now() - askedAtMs);
       return signature;
     } catch (error) {
-      // One failure condemns the child: a token that vanished and came back serves only those who start afresh.
+      // One failure condemns the signer: a token that vanished and came back serves only those who start afresh.
       const failure = toSignerFailure(error);
       signer.kill(failure);
       // Unless it has been replaced already: then the failure is out of date.
@@ -319,13 +341,15 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #probeIfIdle(): Promise<void> {
     const idleMs = performance.now() - this.#lastUseAtMs;
     if (!this.ready || idleMs < this.#settings.probeIntervalMs) return;
-    await this.#queue.take(() => this.#signNow(probeMessage()));
+    const { signTimeoutMs } = this.#settings;
+    await this.#queue.take(() => this.#signNow((signer) => this.#probe(signer, signTimeoutMs)));
   }
 
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
     if (isPinRefusal(failure.code))
-      return pinFileChange(this.#token.pinFile, failure.pinFileVersion, this.#closing.signal);
+      return pinFileChange(secretOf(this.#token), failure.pinFileVersion, this.#closing.signal);
+    if (isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
     const spentMs = performance.now() - this.#startedAtMs;
     await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));
     this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);

@@ -1,11 +1,11 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
-import { assert } from '../base/assert.ts';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
-import { checkpointMessage, lineSignature } from '../log/signedCheckpoint.ts';
+import { lineSignature } from '../log/signedCheckpoint.ts';
 import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
+import { checkpointOrder, type Growth, type Order } from './order.ts';
 import { Partition, type PartitionSettings, type PartitionStatus } from './partition.ts';
 import type { TokenOptions } from './protocol.ts';
 import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts';
@@ -30,12 +30,12 @@ export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgor
   /** Whether it is healthy, as far as is known without asking it. */
   readonly ready: boolean;
   /** A verified signature, or undefined if the partition cannot give one. Never rejects. */
-  sign(message: Uint8Array): Promise<Uint8Array | undefined>;
+  sign(order: Order): Promise<Uint8Array | undefined>;
 }
 
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
-  extends Pick<PartitionSettings, 'sessions' | 'signTimeoutMs'>,
-    Partial<Omit<PartitionSettings, 'sessions' | 'signTimeoutMs'>> {
+  extends Pick<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>,
+    Partial<Omit<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>> {
   partitions: PartitionOptions[];
   /** Each partition must present the key of its region and key label. */
   keys: HeldKey<Algorithm>[];
@@ -84,12 +84,13 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
 
 /** The running partitions that hold one of the keys, and new ones for the other keys. */
 function startMembers<Algorithm extends KeyAlgorithm>(
-  { partitions, keys, sessions, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
+  { partitions, keys, sessions, duties, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
   running: readonly Partition<HeldKey<Algorithm>>[],
   changes: EventEmitter,
 ): Partition<HeldKey<Algorithm>>[] {
   const settings = {
     sessions,
+    duties,
     signTimeoutMs,
     startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
     probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
@@ -127,12 +128,13 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
    * slowest, and never slower than twice `signTimeoutMs`. Keys that state a time say that it was made at `at`, milliseconds since the Unix
    * epoch. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
-  async sign(text: string, at: number): Promise<PartitionSignature<Algorithm>[]> {
+  async sign(text: string, at: number, growth?: Growth): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
     const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
-    await this.#collect(text, at, signatures);
+    const checkpoint = { text, time: Math.floor(at / 1000), growth };
+    await this.#collect(checkpoint, signatures);
     // One partition may have returned while another was lost: enough were healthy at all times, so the request need not fail.
-    if (!this.#suffice(signatures)) await this.#collect(text, at, signatures);
+    if (!this.#suffice(signatures)) await this.#collect(checkpoint, signatures);
     if (!this.#suffice(signatures)) throw belowQuorum();
     return this.#members.flatMap(({ key }) => {
       const signature = signatures.get(key);
@@ -145,17 +147,17 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 
   /** Asks every partition that is healthy now and has not signed yet. */
-  async #collect(text: string, at: number, signatures: Map<HeldKey<Algorithm>, Uint8Array>): Promise<void> {
-    const time = Math.floor(at / 1000);
+  async #collect(
+    { text, time, growth }: { text: string; time: number; growth: Growth | undefined },
+    signatures: Map<HeldKey<Algorithm>, Uint8Array>,
+  ): Promise<void> {
     const asked = this.#members.filter((member) => member.ready && !signatures.has(member.key));
     await Promise.all(
       asked.map(async (member) => {
         const algorithm: KeyAlgorithm = member.key.algorithm;
-        assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
-        const message = checkpointMessage(algorithm, text, time);
-        assert(message !== undefined, 'what is to be signed is no checkpoint');
-        const signature = await member.sign(message);
-        if (signature !== undefined) signatures.set(member.key, lineSignature(algorithm, time, signature));
+        const signature = await member.sign(checkpointOrder(algorithm, text, time, growth));
+        if (signature !== undefined)
+          signatures.set(member.key, lineSignature(algorithm as SignatureAlgorithm, time, signature));
       }),
     );
   }

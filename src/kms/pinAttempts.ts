@@ -16,7 +16,7 @@ const turns = new Map<string, Promise<unknown>>();
  * Logs in, after all earlier log-ins to the same token. Throws what `logIn` throws; throws SignerFailure `pin_refused` without calling it
  * while the PIN file is the one that the token refused.
  */
-export function logInOnce(token: TokenOptions, logIn: () => Promise<undefined>): Promise<undefined> {
+export function logInOnce(token: TokenOptions, logIn: () => Promise<null>): Promise<null> {
   const name = nameOf(token);
   const turn = (turns.get(name) ?? Promise.resolve()).then(() => attempt(name, token, logIn));
   turns.set(
@@ -26,13 +26,9 @@ export function logInOnce(token: TokenOptions, logIn: () => Promise<undefined>):
   return turn;
 }
 
-async function attempt(
-  name: string,
-  token: TokenOptions,
-  logIn: () => Promise<undefined>,
-): Promise<undefined> {
+async function attempt(name: string, token: TokenOptions, logIn: () => Promise<null>): Promise<null> {
   const version = refused.get(name);
-  if (version !== undefined && version === (await pinFileVersion(token.pinFile))) {
+  if (version !== undefined && version === (await pinFileVersion(secretOf(token)))) {
     const detail = `the PIN in ${token.pinSource ?? token.pinFile} was refused already, and is not tried again`;
     throw new SignerFailure('pin_refused', detail, version);
   }
@@ -40,13 +36,19 @@ async function attempt(
     return await logIn();
   } catch (error) {
     const failure = toSignerFailure(error);
-    if (isPinRefusal(failure.code) && failure.pinFileVersion !== undefined) {
-      refused.set(name, failure.pinFileVersion);
-    }
-    throw failure;
+    if (!isPinRefusal(failure.code)) throw failure;
+    const tried = token.signer === undefined ? failure.pinFileVersion : await pinFileVersion(token.signer);
+    if (tried !== undefined) refused.set(name, tried);
+    throw new SignerFailure(failure.code, failure.detail, tried);
   }
 }
 
-function nameOf({ module, tokenLabel, tokenSerial, pinFile, environment }: TokenOptions): string {
-  return JSON.stringify([module, tokenLabel, tokenSerial, pinFile, environment]);
+/** What changes when the PIN does: its file, or where a unit has it, the socket of the unit, which is restarted then. */
+export function secretOf({ signer, pinFile }: TokenOptions): string {
+  return signer ?? pinFile;
+}
+
+function nameOf(token: TokenOptions): string {
+  const { module, tokenLabel, tokenSerial, environment } = token;
+  return JSON.stringify([module, tokenLabel, tokenSerial, secretOf(token), environment]);
 }

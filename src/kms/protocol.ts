@@ -1,4 +1,5 @@
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
+import type { Step, Tree } from './signedTrees.ts';
 
 /** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
 export interface TokenOptions {
@@ -11,9 +12,13 @@ export interface TokenOptions {
   keyLabel: string;
   /** File with the user PIN, or with the software key, and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
+  /** The systemd credential that `pinFile` is. */
+  pinCredential?: string;
   /** Where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
   pinSource?: string;
-  /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The child gets nothing else from ours. */
+  /** Socket of the unit that signs with this token. Absent: the signer is a child of whoever needs it. */
+  signer?: string;
+  /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The signer gets nothing else from ours. */
   environment?: Record<string, string>;
 }
 
@@ -27,13 +32,50 @@ export interface KeyProtection {
 
 export type TokenAccess = 'read' | 'write';
 
+/** What names a token to a signer, which knows by itself where the PIN is. */
+export type TokenName = Omit<TokenOptions, 'keyLabel' | 'pinFile' | 'pinCredential' | 'pinSource' | 'signer'>;
+
+/** Leaves out what is not part of the name. */
+export function tokenName({
+  module,
+  libraryParameters,
+  tokenLabel,
+  tokenSerial,
+  environment,
+}: TokenName): TokenName {
+  return {
+    ...(module !== undefined && { module }),
+    ...(libraryParameters !== undefined && { libraryParameters }),
+    ...(tokenLabel !== undefined && { tokenLabel }),
+    ...(tokenSerial !== undefined && { tokenSerial }),
+    ...(environment !== undefined && { environment }),
+  };
+}
+
+/** What a signer may do, from whoever started it: its unit, or the daemon or command that it is a child of. */
+export interface Charter {
+  /** The only tokens that it opens. */
+  tokens: readonly TokenOptions[];
+  duties: Duties;
+}
+
+/** Each absent duty is a refusal. */
+export interface Duties {
+  /** Signs the next checkpoint of the log, and keeps what it has signed in a folder. */
+  log?: { origin: string; folder: string; sessions: number };
+  /** Signs TSTInfo of this policy and accuracy, with the present time. */
+  timestamps?: { policy: string; accuracyMs: number };
+  /** Whatever it is asked, makes and destroys keys: for commands, and for a witness, which judges by itself what it signs. */
+  anything?: true;
+}
+
 /**
- * What the parent may ask of a signer, in this order. No request carries the PIN: the child reads it from `token.pinFile`.
+ * What a signer may be asked, in this order, each as one message of JSON. No request carries a PIN, or where it is.
  * Logging in is a step of its own because it must not be repeated lightly.
  */
 export type SignerRequest =
   /** Loads the module, finds the token and opens so many sessions, or as many as the token allows. */
-  | { kind: 'connect'; token: TokenOptions; access: TokenAccess; sessions: number }
+  | { kind: 'connect'; token: TokenName; keyLabel: string; access: TokenAccess; sessions: number }
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
@@ -41,10 +83,20 @@ export type SignerRequest =
   | { kind: 'inspectKey' }
   /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
-  /** At most as many at the same time as there are sessions; answered in the order in which they end. */
-  | { kind: 'sign'; message: Uint8Array }
+  | SigningRequest
   /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };
+
+/** At most as many at the same time as there are sessions; answered in the order in which they end. Bytes are in Base64. */
+export type SigningRequest =
+  /** Any bytes. */
+  | { kind: 'signBytes'; message: string }
+  /** A message that the signer makes, to show that it can sign. */
+  | { kind: 'signProbe' }
+  /** The text of a checkpoint; see {@link checkpointMessage} for the time, Unix, seconds. */
+  | { kind: 'signCheckpoint'; text: string; time: number; step?: Step }
+  /** The signed attributes of a token with this TSTInfo, in DER, and the certificate of the key. */
+  | { kind: 'signToken'; content: string; certificate: string };
 
 /** The sessions of a child: at least one. */
 export interface OpenedSessions {
@@ -55,16 +107,37 @@ export interface OpenedSessions {
 
 export interface SignerAnswers {
   connect: OpenedSessions;
-  logIn: undefined;
+  logIn: null;
   findKey: TokenPublicKey;
   generateKey: TokenPublicKey;
   inspectKey: KeyProtection;
-  destroyKey: undefined;
-  /** Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
-  sign: Uint8Array;
-  close: undefined;
+  destroyKey: null;
+  signBytes: Signature;
+  signProbe: Signature & { message: string };
+  signCheckpoint: Signature;
+  signToken: Signature;
+  close: null;
 }
+
+/** Base64 of: Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
+export interface Signature {
+  signature: string;
+}
+
+/** A request on the wire. The signer ends itself if it takes longer. */
+export type SignerCall = SignerRequest & { id: number; timeoutMs: number };
 
 export type SignerReply =
   | { id: number; answer: SignerAnswers[keyof SignerAnswers] }
-  | { id: number; failure: { code: string; detail: string; pinFileVersion?: string | undefined } };
+  | { id: number; failure: Failure };
+
+export interface Failure {
+  code: string;
+  detail: string;
+  pinFileVersion?: string | undefined;
+  /** With `tree_unknown`: the trees from which a step may lead. */
+  trees?: readonly Tree[];
+}
+
+/** Longest message in either direction, bytes: a certificate is the longest part of one. */
+export const MESSAGE_BYTES_MAX = 64 * 1024;

@@ -1,19 +1,46 @@
 /**
- * The program of a partition's child process: one PKCS#11 module, one token, one key; or a software key. A vendor's module may hang, leak or
- * crash here; the parent then kills this process and starts another. Signatures in several sessions are answered as they end;
- * every other PKCS#11 call blocks.
+ * The program of a signer: one PKCS#11 module, one token, one key; or a software key. A vendor's module may hang, leak or crash here: this process then
+ * ends, by its own lifeline or by the hand of whoever started it, and another is started. Signatures in several sessions are answered as they end;
+ * every other PKCS#11 call blocks. Whoever is at the other end of the stream may be hostile: see duties.ts for what it can have signed.
  */
-import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { isDeepStrictEqual } from 'node:util';
+import { Lifeline, openStream, readCharter } from '../base/companionProgram.ts';
+import { encodeFrame, readFrames } from '../base/frames.ts';
+import { KeyDuties } from './duties.ts';
+import { KEY_ALGORITHMS } from './keyAlgorithm.ts';
 import { asPkcs11Error, numberOf } from './module.ts';
-import type { SignerAnswers, SignerReply, SignerRequest } from './protocol.ts';
+import {
+  type Charter,
+  type Failure,
+  MESSAGE_BYTES_MAX,
+  type Signature,
+  type SignerAnswers,
+  type SignerCall,
+  type SignerReply,
+  type SignerRequest,
+  type SigningRequest,
+  type TokenOptions,
+  tokenName,
+} from './protocol.ts';
+import { TreeUnknown } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
 import { HsmToken } from './token.ts';
 import type { TokenKey } from './tokenKey.ts';
 
+/** Longer than any request is given. */
+const TIMEOUT_MS_MAX = 300_000;
+/** Whoever asks notices first that an answer is late, and says so. */
+const GRACE_MS = 500;
+const SESSIONS_MAX = 64;
+
+const charter = readCharter() as Charter;
+const lifeline = new Lifeline();
+const stream = openStream();
+
 let token: HsmToken | SoftwareToken | undefined;
 let key: TokenKey | SoftwareKey | undefined;
+let duties: KeyDuties | undefined;
 /** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
 const signing = new Set<Promise<unknown>>();
 
@@ -24,36 +51,58 @@ async function answer(request: SignerRequest): Promise<SignerAnswers[keyof Signe
       return token.opened;
     case 'logIn':
       opened(token).logIn();
-      return undefined;
+      return null;
     case 'findKey':
-      key = opened(token).findKey();
-      return key.publicKey;
+      return use(opened(token).findKey());
     case 'generateKey':
-      key = opened(token).generateKey(request.algorithm);
-      return key.publicKey;
+      return use(administered(token).generateKey(request.algorithm));
     case 'inspectKey':
       return opened(key).inspect();
     case 'destroyKey':
-      opened(token).destroyKey();
-      return undefined;
-    case 'sign':
-      return opened(key).sign(request.message);
+      administered(token).destroyKey();
+      return null;
     case 'close':
       await Promise.all(signing);
       token?.close();
-      return undefined;
+      return null;
+    default:
+      return sign(request);
   }
 }
 
+async function use(found: TokenKey | SoftwareKey): Promise<typeof found.publicKey> {
+  duties = await KeyDuties.of(charter.duties, found.publicKey);
+  key = found;
+  return key.publicKey;
+}
+
+/** The record and the signature at the same time; the answer after both. */
+async function sign(request: SigningRequest): Promise<Signature & { message?: string }> {
+  const { message, recorded } = opened(duties).assign(request);
+  const [signature] = await Promise.all([opened(key).sign(message), recorded]);
+  const answered = { signature: Buffer.from(signature).toString('base64') };
+  return request.kind === 'signProbe'
+    ? { ...answered, message: Buffer.from(message).toString('base64') }
+    : answered;
+}
+
 function openToken({
-  token,
+  token: name,
+  keyLabel,
   access,
   sessions,
 }: Extract<SignerRequest, { kind: 'connect' }>): HsmToken | SoftwareToken {
-  const { module } = token;
-  return module === undefined
-    ? new SoftwareToken(token, sessions)
-    : HsmToken.open(module, token, access, sessions);
+  if (token !== undefined) throw new SignerFailure('signer_error', 'the token is open already');
+  const known = charter.tokens.find((one) => isDeepStrictEqual(tokenName(one), tokenName(name)));
+  if (known === undefined)
+    throw new SignerFailure('token_not_allowed', 'the signer has no such token in its configuration');
+  if (access !== 'read') administered(charter);
+  for (const [variable, value] of Object.entries(known.environment ?? {})) process.env[variable] = value;
+  const options: TokenOptions = { ...known, keyLabel: String(keyLabel) };
+  const wanted = Math.min(Math.max(1, Math.trunc(Number(sessions)) || 1), SESSIONS_MAX);
+  return options.module === undefined
+    ? new SoftwareToken(options, wanted)
+    : HsmToken.open(options.module, options, access === 'write' ? 'write' : 'read', wanted);
 }
 
 function opened<T>(thing: T | undefined): T {
@@ -62,23 +111,33 @@ function opened<T>(thing: T | undefined): T {
   return thing;
 }
 
+/** What only a signer without limits does. */
+function administered<T>(thing: T | undefined): T {
+  if (!charter.duties.anything)
+    throw new SignerFailure('signing_refused', 'this signer makes and destroys no keys');
+  return opened(thing);
+}
+
 /** Never rejects. */
-async function replyTo(id: number, request: SignerRequest): Promise<SignerReply> {
+async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<SignerReply> {
   try {
-    return { id, answer: await answer(request) };
+    return {
+      id,
+      answer: await lifeline.within(Math.min(timeoutMs, TIMEOUT_MS_MAX) + GRACE_MS, () => answer(request)),
+    };
   } catch (error) {
     return { id, failure: describe(error) };
   }
 }
 
 /** Never rejects. */
-async function serve({ id, ...request }: SignerRequest & { id: number }): Promise<void> {
-  const replied = replyTo(id, request);
-  if (request.kind === 'sign') signing.add(replied);
+async function serve(call: SignerCall): Promise<void> {
+  const replied = replyTo(call);
+  if (call.kind.startsWith('sign')) signing.add(replied);
   const reply = await replied;
   signing.delete(replied);
-  process.send?.(reply, () => {
-    if (request.kind === 'close') process.exit(0);
+  stream.write(encodeFrame(reply), () => {
+    if (call.kind === 'close') process.exit(0);
   });
 }
 
@@ -88,7 +147,8 @@ async function leave(): Promise<void> {
   process.exit(0);
 }
 
-function describe(error: unknown): { code: string; detail: string; pinFileVersion?: string | undefined } {
+function describe(error: unknown): Failure {
+  if (error instanceof TreeUnknown) return { code: error.code, detail: error.detail, trees: error.trees };
   if (error instanceof SignerFailure) {
     return { code: error.code, detail: error.detail, pinFileVersion: error.pinFileVersion };
   }
@@ -99,10 +159,47 @@ function describe(error: unknown): { code: string; detail: string; pinFileVersio
   return { code: 'signer_error', detail: String(error) };
 }
 
-// The parent decides when this process ends; Ctrl-C and systemd signal the whole group, while the parent still drains.
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Whether the members that every step relies on are of their types. */
+function isCall(message: unknown): message is SignerCall {
+  if (!isObject(message) || typeof message.kind !== 'string') return false;
+  if (!Number.isSafeInteger(message.id) || !(Number(message.timeoutMs) > 0)) return false;
+  switch (message.kind) {
+    case 'connect':
+      return isObject(message.token);
+    case 'generateKey':
+      return KEY_ALGORITHMS.some((known) => known === message.algorithm);
+    case 'signBytes':
+      return typeof message.message === 'string';
+    case 'signCheckpoint':
+      return typeof message.text === 'string' && Number.isSafeInteger(message.time) && isStep(message.step);
+    case 'signToken':
+      return typeof message.content === 'string' && typeof message.certificate === 'string';
+    default:
+      return ['logIn', 'findKey', 'inspectKey', 'destroyKey', 'signProbe', 'close'].includes(message.kind);
+  }
+}
+
+function isStep(step: unknown): boolean {
+  if (step === undefined) return true;
+  if (!isObject(step) || !isObject(step.from) || !Array.isArray(step.proof)) return false;
+  const { size, root } = step.from;
+  return (
+    Number.isSafeInteger(size) &&
+    typeof root === 'string' &&
+    step.proof.every((line) => typeof line === 'string')
+  );
+}
+
+// Whoever started this process decides when it ends; Ctrl-C and systemd signal the whole group, while the daemon still drains.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
-new Worker(new URL(`./lifeline${extname(import.meta.url)}`, import.meta.url)).unref();
-
-process.on('disconnect', () => void leave());
-process.on('message', (request: SignerRequest & { id: number }) => void serve(request));
+stream.on('close', () => void leave());
+stream.on('end', () => void leave());
+readFrames(stream, MESSAGE_BYTES_MAX, (message) => {
+  if (isCall(message)) void serve(message);
+  else stream.destroy(new Error('a request that is none'));
+});

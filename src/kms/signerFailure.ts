@@ -54,6 +54,19 @@ export function isPinRefusal(code: string): boolean {
   return PIN_REFUSALS.has(code);
 }
 
+/** The signer will not sign what the log asks of it: another history than it has signed, or too many that were given up. */
+export function isRefusal(code: string): boolean {
+  return REFUSALS.has(code);
+}
+
+const REFUSALS = new Set([
+  'tree_unknown',
+  'tree_inconsistent',
+  'trees_abandoned',
+  'signing_refused',
+  'time_refused',
+]);
+
 /** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */
 export function isPinTrouble({ code }: SignerFailure): boolean {
   return isPinRefusal(code) || /^(pin|key)_file_/.test(code) || code === 'CKR_USER_PIN_NOT_INITIALIZED';
@@ -65,6 +78,9 @@ export function stateAfter(failure: SignerFailure): PartitionState {
   if (failure.code === 'key_not_found' || failure.code === 'key_ambiguous') return 'key_lost';
   return 'unavailable';
 }
+
+const FORKED =
+  'the store may be an older copy, or of another log: restore the newest backup. If the log is to go on as it is, accept that with `pdfseal last-checkpoint --accept-rollback`';
 
 /** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
 const REMEDIES: Record<string, string> = {
@@ -81,6 +97,12 @@ const REMEDIES: Record<string, string> = {
   key_in_file:
     'make a software key with `pdfseal hsm make-software-key`; to destroy one, remove its file and its copies',
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
+  tree_unknown: FORKED,
+  tree_inconsistent: FORKED,
+  tree_file_damaged:
+    'restore the file from the newest backup of the signer, or have the signer begin anew: see "Signers" in docs/recovery.md',
+  tree_file_unusable: 'give the signer its folder, writable to its user and to nobody else',
+  token_not_allowed: 'the unit of the signer has another configuration: restart it',
   pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',
   pin_file_exposed: 'take access from others: chmod o= on the PIN file',
   pin_file_invalid: 'it must hold the PIN and nothing else',

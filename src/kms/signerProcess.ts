@@ -1,8 +1,17 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
-import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { SignerAnswers, SignerReply, SignerRequest, TokenOptions } from './protocol.ts';
+import { Companion } from '../base/companion.ts';
+import { encodeFrame, readFrames } from '../base/frames.ts';
+import {
+  type Charter,
+  type Duties,
+  MESSAGE_BYTES_MAX,
+  type SignerAnswers,
+  type SignerReply,
+  type SignerRequest,
+  type TokenOptions,
+} from './protocol.ts';
+import { TreeUnknown } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 
 /** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
@@ -14,74 +23,81 @@ const BASE_ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 /** An orderly logout may take this long before the process is killed. */
 const CLOSE_GRACE_MS = 1000;
 
-/** Longest piece of a module's output that is passed on as one line. */
-const OUTPUT_LINE_CHARS_MAX = 500;
-
 interface Pending {
   resolve(answer: SignerAnswers[keyof SignerAnswers]): void;
   reject(failure: SignerFailure): void;
 }
 
+/** How a signer is started for signatures in so many sessions at the same time; the arguments are for `ps`. */
+export function signerProgram(charter: Charter, args: readonly string[], sessions: number) {
+  const variables = charter.tokens.map(({ environment }) => environment ?? {});
+  return {
+    program: PROGRAM,
+    args,
+    // Or SIGUSR1 would open an inspector in the process that knows the PIN.
+    execArgv: ['--disable-sigusr1'],
+    // Each session that signs keeps a thread of the pool waiting, and the record of what was signed another one.
+    environment: Object.assign(
+      { ...BASE_ENVIRONMENT, UV_THREADPOOL_SIZE: String(sessions + 1) },
+      ...variables,
+    ) as Record<string, string>,
+    charter,
+  };
+}
+
 /**
- * The parent's end of one signer. Every request carries a time-out, and the first one that passes kills the process: a
- * module that hung once is not asked again. A failure the token reported leaves it running; the caller decides.
+ * The daemon's end of one signer: a child, or the unit of its token. Every request carries a time-out, and the first one that passes kills the
+ * signer: a module that hung once is not asked again. A failure the token reported leaves it running; the caller decides.
  */
 export class SignerProcess {
-  /** Resolves, with the first reason, as soon as the process is dead or about to be killed. Never rejects. */
+  /** Resolves, with the first reason, as soon as the signer is gone or about to be killed. Never rejects. */
   readonly lost: Promise<SignerFailure>;
-  /** Resolves when the process no longer exists. Never rejects. */
+  /** Resolves when the process of a child no longer exists, or the connection to a unit is closed. Never rejects. */
   readonly exited: Promise<void>;
 
-  readonly #child: ChildProcess;
+  readonly #companion: Companion;
   readonly #pending = new Map<number, Pending>();
   #nextId = 0;
   #lost = Promise.withResolvers<SignerFailure>();
   #failure: SignerFailure | undefined;
 
-  /** For signatures in so many sessions at the same time. */
-  constructor(token: TokenOptions, region: string, sessions: number, onOutput: (line: string) => void) {
+  /** With the duties of a child; a unit knows its own. */
+  constructor(
+    token: TokenOptions,
+    { name, duties, sessions }: { name: string; duties: Duties; sessions: number },
+    onOutput: (line: string) => void,
+  ) {
     this.lost = this.#lost.promise;
-    // The arguments are for `ps`. The fifth descriptor is the lifeline (lifeline.ts).
-    this.#child = fork(PROGRAM, [region, token.keyLabel], {
-      // Each session that signs keeps a thread of the pool waiting.
-      env: { ...BASE_ENVIRONMENT, UV_THREADPOOL_SIZE: String(sessions), ...token.environment },
-      // Or SIGUSR1 would open an inspector in the process that knows the PIN.
-      execArgv: ['--disable-sigusr1'],
-      serialization: 'advanced',
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc', 'pipe'],
-    });
-    this.exited = new Promise((resolve) => {
-      this.#child.once('exit', (code, signal) => {
-        this.#lose(new SignerFailure('signer_died', `the signer ended with ${signal ?? `status ${code}`}`));
-        resolve();
-      });
-      this.#child.once('error', (error) => {
-        this.kill(new SignerFailure('signer_died', error.message));
-        if (this.#child.pid === undefined) resolve();
-      });
-    });
-    this.#child.on('message', (reply: SignerReply) => this.#settle(reply));
-    for (const output of [this.#child.stdout, this.#child.stderr]) splitOutput(output, onOutput);
+    const program = signerProgram({ tokens: [token], duties }, [name, token.keyLabel], sessions);
+    this.#companion =
+      token.signer === undefined ? Companion.start({ ...program, onOutput }) : Companion.reach(token.signer);
+    this.exited = this.#companion.gone.then((reason) =>
+      this.#lose(new SignerFailure('signer_died', `the signer is gone: ${reason}`)),
+    );
+    readFrames(this.#companion.stream, MESSAGE_BYTES_MAX, (message) => this.#settle(message as SignerReply));
+    this.#companion.stream.once('close', () =>
+      this.kill(new SignerFailure('signer_died', 'the signer ended')),
+    );
   }
 
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#companion.pid;
   }
 
-  /** Ends the process at once; what is pending fails with `reason`. */
+  /** Ends the signer at once; what is pending fails with `reason`. */
   kill(reason: SignerFailure): void {
     this.#lose(reason);
-    this.#child.kill('SIGKILL');
+    this.#companion.kill();
   }
 
-  /** Logs out and ends the process, by force if that takes more than a second. Resolves when it is gone. */
+  /** Logs out and ends the signer, by force if that takes more than a second. Resolves when it is gone. */
   async close(): Promise<void> {
     await this.ask({ kind: 'close' }, CLOSE_GRACE_MS).catch(() => {});
     this.kill(new SignerFailure('signer_closed', 'the partition was closed'));
     await this.exited;
   }
 
-  /** The answer of the signer. Rejects with SignerFailure; without an answer in time the process is killed. */
+  /** The answer of the signer. Rejects with SignerFailure; without an answer in time the signer is killed. */
   ask<Kind extends SignerRequest['kind']>(
     request: Extract<SignerRequest, { kind: Kind }>,
     timeoutMs: number,
@@ -93,9 +109,7 @@ export class SignerProcess {
     const timer = setTimeout(() => {
       this.kill(new SignerFailure('timed_out', `no answer to "${request.kind}" within ${timeoutMs} ms`));
     }, timeoutMs);
-    this.#child.send({ id, ...request }, (error) => {
-      if (error) this.kill(new SignerFailure('signer_died', error.message));
-    });
+    this.#companion.stream.write(encodeFrame({ ...request, id, timeoutMs }));
     return promise.finally(() => clearTimeout(timer));
   }
 
@@ -103,8 +117,10 @@ export class SignerProcess {
     const pending = this.#pending.get(reply.id);
     this.#pending.delete(reply.id);
     if ('failure' in reply) {
-      const { code, detail, pinFileVersion } = reply.failure;
-      pending?.reject(new SignerFailure(code, detail, pinFileVersion));
+      const { code, detail, pinFileVersion, trees } = reply.failure;
+      pending?.reject(
+        trees === undefined ? new SignerFailure(code, detail, pinFileVersion) : new TreeUnknown(trees),
+      );
     } else {
       pending?.resolve(reply.answer);
     }
@@ -116,13 +132,4 @@ export class SignerProcess {
     for (const { reject } of this.#pending.values()) reject(this.#failure);
     this.#pending.clear();
   }
-}
-
-/** Passes on the output of a module, bounded per line and by the buffer of the pipe. */
-function splitOutput(output: Readable | null, onOutput: (line: string) => void): void {
-  output?.setEncoding('utf8').on('data', (text: string) => {
-    for (const line of text.split('\n')) {
-      if (line.trim() !== '') onOutput(line.slice(0, OUTPUT_LINE_CHARS_MAX));
-    }
-  });
 }

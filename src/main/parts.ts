@@ -1,5 +1,5 @@
 /** Opens the parts of the daemon that take more than their options from the configuration. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import { systemClock } from '../base/clock.ts';
@@ -10,6 +10,7 @@ import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import type { Duties } from '../kms/protocol.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { TlsCertificates } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
@@ -52,6 +53,12 @@ export async function openClockOf(
   });
   parts.defer(() => opened.close());
   return opened;
+}
+
+/** What a signer of the log may do that is a child of this process. */
+export function logDuties({ log, kms, signersDir }: Config): Duties {
+  mkdirSync(signersDir, { recursive: true, mode: 0o700 });
+  return { log: { origin: log.origin, folder: signersDir, sessions: kms.sessions } };
 }
 
 export async function openTimestampingOf(

@@ -35,6 +35,7 @@ import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
 import {
+  logDuties,
   openClockOf,
   openCopiesOf,
   openDeliverer,
@@ -121,6 +122,7 @@ export async function serve(config: Config): Promise<void> {
     await openSigning({
       store: { log: store.log, epochs: epochSeal },
       partitions: config.kms.partitions,
+      duties: logDuties(config),
       sessions: config.kms.sessions,
       signTimeoutMs: config.kms.signTimeoutMs,
       clock: time.date,

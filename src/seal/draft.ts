@@ -1,9 +1,12 @@
 import { assert, BrokenInvariant } from '../base/assert.ts';
-import { bytesEqual } from '../base/bytes.ts';
+import { bytesEqual, toBase64 } from '../base/bytes.ts';
 import type { ReceivedJob } from '../job/job.ts';
+import type { Growth } from '../kms/order.ts';
 import type { PartitionSignature } from '../kms/partitions.ts';
+import type { Step } from '../kms/signedTrees.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { encodeNote, parseNote } from '../log/note.ts';
+import { consistencyProof } from '../log/proof.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
 import { type ClassicalAlgorithm, isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
@@ -16,6 +19,8 @@ export interface Draft {
   firstLeaf: number;
   leaves: SealedLeaf[];
   tiles: Tile[];
+  /** The tree's right edge before these leaves. */
+  base: Edge;
   /** The tree's right edge after these leaves. */
   edge: Edge;
   /** Milliseconds since the epoch. */
@@ -51,7 +56,28 @@ export function draftBatch(
     treeSize: grown.edge.size,
     root: rootOf(grown.edge),
   };
-  return { firstLeaf: edge.size, leaves, ...grown, sealedAt, text: encodeCheckpoint(checkpoint) };
+  const text = encodeCheckpoint(checkpoint);
+  return { firstLeaf: edge.size, leaves, base: edge, ...grown, sealedAt, text };
+}
+
+/** What shows a signer that the log only grew from what is committed. `readTile` has the tiles of this draft, and of those before it. */
+export function growthOf({ base, edge }: Draft, committed: Edge, readTile: ReadTile): Growth {
+  const stepFrom = async (from: Edge): Promise<Step> => ({
+    from: { size: from.size, root: toBase64(rootOf(from)) },
+    proof: (await consistencyProof(from.size, edge.size, readTile)).map(toBase64),
+  });
+  let step: Promise<Step> | undefined;
+  return {
+    step: () => (step ??= stepFrom(base)),
+    stepFrom: async (trees) => {
+      if (trees.length === 0) return { ...(await stepFrom(committed)), isCommitted: true };
+      for (const { size, root } of trees.filter((tree) => tree.size <= base.size).toReversed()) {
+        const from = await loadEdge(size, readTile);
+        if (toBase64(rootOf(from)) === root) return stepFrom(from);
+      }
+      return undefined;
+    },
+  };
 }
 
 /** The checkpoint as a signed note (C2SP signed-note), one line per signature, each under the log's origin as its name. */

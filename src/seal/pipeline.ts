@@ -4,12 +4,13 @@ import { assert } from '../base/assert.ts';
 import { type Clock, stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
 import type { Sealed } from '../job/job.ts';
+import type { Growth } from '../kms/order.ts';
 import type { Term } from '../log/epochs.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
 import type { Cosigners } from './cosigners.ts';
-import { batchOf, type Draft, draftBatch, signCheckpoint } from './draft.ts';
+import { batchOf, type Draft, draftBatch, growthOf, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
 import { forkAlarm, obstacleOf, unstampable, unwitnessed } from './obstacle.ts';
 import type { Pending, Sealable } from './pending.ts';
@@ -133,9 +134,10 @@ export class Pipeline {
       sealedAt,
     );
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
+    const growth = growthOf(draft, this.#edge, this.#tilesWith(draft));
     const ahead = this.#flights.at(-1)?.landed;
     const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
-    this.#send(flight, () => this.#evidence(flight), ahead);
+    this.#send(flight, () => this.#evidence(flight, growth), ahead);
   }
 
   /** Takes up the batch that was announced when the daemon ended: it is the first, and has its evidence. Throws BrokenInvariant. */
@@ -254,14 +256,19 @@ export class Pipeline {
       if (!(await store.log.announce({ ...batch, epochsRevision: term.revision, jobIds }))) return false;
     }
     // If we stop from here on, the batch is taken up at the next start.
-    const tiles = new Map(draft.tiles.map(({ level, index, hashes }) => [`${level}/${index}`, hashes]));
-    const readTile: ReadTile = async (level, index) =>
-      tiles.get(`${level}/${index}`) ?? store.log.tile(level, index);
-    return cosigners.cosign(batch.checkpoint, readTile, this.#cutOff.signal);
+    return cosigners.cosign(batch.checkpoint, this.#tilesWith(draft), this.#cutOff.signal);
+  }
+
+  /** The tiles of the tree that the draft makes, on those of the batches that are on their way now. */
+  #tilesWith(draft: Draft): ReadTile {
+    const { log } = this.#options.store;
+    const changed = [...this.#flights.map((flight) => flight.draft), draft].flatMap(({ tiles }) => tiles);
+    const tiles = new Map(changed.map(({ level, index, hashes }) => [`${level}/${index}`, hashes]));
+    return async (level, index) => tiles.get(`${level}/${index}`) ?? log.tile(level, index);
   }
 
   /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. */
-  async #evidence(flight: Flight): Promise<Evidence | undefined> {
+  async #evidence(flight: Flight, growth: Growth): Promise<Evidence | undefined> {
     const { signing, store, timestamping, cosigners, clock, logger } = this.#options;
     const { draft, term } = flight;
     try {
@@ -269,7 +276,7 @@ export class Pipeline {
       if (this.#options.isForked?.()) throw forkAlarm();
       // By a clock that was set back, no time-stamp is of this epoch yet, and HSMs would sign in vain.
       if (term.epoch.timestamps === 'required' && clock() < term.epoch.from) return await this.#pause(flight);
-      const signatures = await signing.sign(term, draft.text, draft.sealedAt);
+      const signatures = await signing.sign(term, draft.text, draft.sealedAt, growth);
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);

@@ -2,12 +2,18 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { toBase64 } from '../base/bytes.ts';
-import { openPartitions, type PartitionOptions } from '../kms/partitions.ts';
+import { tokenOrder } from '../kms/order.ts';
+import { openPartitions, type PartitionOptions, type PartitionSigner } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import type { BatchTimestamp } from '../store/store.ts';
-import { type BuiltInAuthority, openAuthority, type UnitStatus } from '../tsa/builtInAuthority.ts';
+import {
+  type BuiltInAuthority,
+  openAuthority,
+  type UnitSigner,
+  type UnitStatus,
+} from '../tsa/builtInAuthority.ts';
 import { readInstalled } from '../tsa/installed.ts';
 import { readCertificates } from '../tsa/pki.ts';
 import { RemoteAuthority } from '../tsa/remoteAuthority.ts';
@@ -135,16 +141,29 @@ async function openBuiltIn(
     partitions: [...keys],
     keys: installed.map(({ key }) => key),
     quorum: { needed: 1 },
+    duties: { timestamps: { policy, accuracyMs: clock.accuracyMs } },
     sessions,
     signTimeoutMs,
     logger,
   });
   adopt(() => partitions.close());
   const units = partitions.signers.map((signer, index) => ({
-    signer,
+    signer: unitSigner(signer),
     chain: installed[index]?.chain ?? [],
   }));
   return openAuthority({ units, policy, clock, logger });
+}
+
+/** A partition with a key of the built-in authority, as the authority uses it. */
+export function unitSigner(signer: PartitionSigner<AuthorityAlgorithm>): UnitSigner {
+  return {
+    key: signer.key,
+    get ready() {
+      return signer.ready;
+    },
+    sign: (signedAttributes, content, certificate) =>
+      signer.sign(tokenOrder(signedAttributes, content, certificate)),
+  };
 }
 
 function openRemote(

@@ -20,11 +20,16 @@ import { TimestampUnavailable } from './unavailable.ts';
 /** Longest query that the authority reads. Stock clients send about 100 bytes. */
 export const QUERY_BYTES_MAX = 4096;
 
-/** A key in an HSM. Its signatures are already verified; undefined when the key cannot sign. */
+/** A key in an HSM. */
 export interface UnitSigner {
   readonly key: { algorithm: AuthorityAlgorithm; spki: string };
   readonly ready: boolean;
-  sign(message: Uint8Array): Promise<Uint8Array | undefined>;
+  /** Over the signed attributes of a TSTInfo and a certificate, in DER; already verified. Undefined when the key cannot sign. */
+  sign(
+    signedAttributes: Uint8Array,
+    content: Uint8Array,
+    certificate: Uint8Array,
+  ): Promise<Uint8Array | undefined>;
 }
 
 /** A time-stamping unit: a key and its certificate chain, the root last. */
@@ -144,7 +149,7 @@ export class BuiltInAuthority {
       const [certificate] = chain;
       if (certificate === undefined || !chain.every((each) => isValidAt(each, genTime))) continue;
       const signedAttributes = encodeSignedAttributes(OID.tstInfo, content, certificate);
-      const signature = await signer.sign(signedAttributes);
+      const signature = await signer.sign(signedAttributes, content, certificate.der);
       if (signature === undefined) continue;
       return encodeSignedData({
         contentType: OID.tstInfo,

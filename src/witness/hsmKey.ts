@@ -1,6 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import type { Logger } from 'pino';
 import { readKey } from '../kms/keyOperations.ts';
+import { bytesOrder } from '../kms/order.ts';
 import { openPartitions } from '../kms/partitions.ts';
 import type { TokenOptions } from '../kms/protocol.ts';
 import { cosignerOf } from './keyFile.ts';
@@ -23,13 +24,14 @@ export async function openHsmKey(token: TokenOptions, name: string, logger: Logg
     keys: [key],
     quorum: { needed: 1 },
     sessions: 1,
+    duties: { anything: true },
     signTimeoutMs: SIGN_MS_MAX,
     logger,
   });
   return {
     cosigner,
     sign: async (message) => {
-      const signature = await partitions.signers[0]?.sign(message);
+      const signature = await partitions.signers[0]?.sign(bytesOrder(message));
       if (signature === undefined) throw new Error('the HSM cannot sign at the moment');
       return signature;
     },

@@ -1,16 +1,18 @@
 import { randomFillSync } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
 import { pino } from 'pino';
 import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { inspectKey } from '../../src/kms/keyOperations.ts';
+import { bytesOrder } from '../../src/kms/order.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { HttpClient } from '../../src/net/httpClient.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import { openSealer } from '../../src/seal/sealer.ts';
 import { openSigning } from '../../src/seal/signing.ts';
-import { Timestamping } from '../../src/seal/timestamping.ts';
+import { Timestamping, unitSigner } from '../../src/seal/timestamping.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { openAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse } from '../../src/tsa/pki.ts';
@@ -45,9 +47,11 @@ const store = await openStore({ path: storePath });
 const onFatal = (error: unknown) => {
   throw error;
 };
+mkdirSync(`${storePath}-signers`, { recursive: true });
 const signing = await openSigning({
   store,
   partitions: tokens,
+  duties: { log: { origin: store.identity.logOrigin, folder: `${storePath}-signers`, sessions: 2 } },
   sessions: 2,
   signTimeoutMs: 5000,
   clock: systemClock,
@@ -82,13 +86,17 @@ async function openTimestamps(): Promise<Timestamping> {
     partitions: [stamping],
     keys: [held],
     quorum: { needed: 1 },
+    duties: { anything: true },
     sessions: 2,
     signTimeoutMs: 5000,
     logger,
   });
   const [signer] = partitions.signers;
   if (signer === undefined) throw new Error('nobody signs');
-  const inUse: KeyInUse = { key: held, sign: async (message) => (await signer.sign(message)) ?? fail() };
+  const inUse: KeyInUse = {
+    key: held,
+    sign: async (message) => (await signer.sign(bytesOrder(message))) ?? fail(),
+  };
   const [notBefore, notAfter] = [Date.now() - 60_000, Date.now() + 86_400_000];
   const root = await issueRoot({ subject: { commonName: 'Bench' }, notBefore, notAfter }, inUse);
   const subject = { commonName: 'Bench time' };
@@ -98,7 +106,7 @@ async function openTimestamps(): Promise<Timestamping> {
   );
   const source = { trust: 'system' } as const;
   const clock = await openTrustedClock({ source, accuracyMs: 1000, lastSealedAt: 0, logger });
-  const units = [{ signer, chain: [certificate, root] }];
+  const units = [{ signer: unitSigner(signer), chain: [certificate, root] }];
   const authority = openAuthority({ units, policy: '1.3.6.1.4.1.99999.1.2', clock, logger });
   return new Timestamping(clock, new Timestamps({ authorities: [authority], clock, logger }), authority);
 }

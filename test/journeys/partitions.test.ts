@@ -101,7 +101,7 @@ function failuresOf(daemon: Daemon, { region }: PartitionOptions, since: number)
 
 /** By the newest state the daemon reported of the partition. */
 function isReady({ daemon }: House, { region }: PartitionOptions): boolean {
-  return daemon.log.findLast((entry) => isOf(entry, region))?.state === 'ready';
+  return daemon.log.findLast((entry) => isOf(entry, region) && 'state' in entry)?.state === 'ready';
 }
 
 /** A partition of its own for each fault, starting with another one every time. */

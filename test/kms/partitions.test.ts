@@ -16,6 +16,10 @@ import {
 import { hangModule, takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 
+function checkpointOf(size: number): string {
+  return CHECKPOINT.replace('\n1\n', `\n${size}\n`);
+}
+
 t.test('every partition signs, in the order of the configuration', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open();
@@ -28,11 +32,11 @@ t.test('every partition signs, in the order of the configuration', async (t) => 
     t.ok(verifySignature(item(site.keys, index), MESSAGE, signature), `region-${index}`);
   }
   const many = await Promise.all(
-    Array.from({ length: 20 }, (_, index) => partitions.sign(`message ${index}`, 0)),
+    Array.from({ length: 20 }, (_, index) => partitions.sign(checkpointOf(index), 0)),
   );
   t.ok(
     many.every((each, index) =>
-      each.every((one) => verifySignature(one, Buffer.from(`message ${index}`), one.signature)),
+      each.every((one) => verifySignature(one, Buffer.from(checkpointOf(index)), one.signature)),
     ),
     'concurrent calls are queued',
   );

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { bytesOrder } from '../../src/kms/order.ts';
 import type { PartitionsOptions } from '../../src/kms/partitions.ts';
 import { SessionQueue } from '../../src/kms/sessionQueue.ts';
 import { verifySignature } from '../../src/log/verifierKey.ts';
@@ -35,7 +36,7 @@ for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
     const messages = Array.from({ length: 10 }, (_, index) => Buffer.from(`message ${index}`));
     const signatures = await Promise.all(
       messages.map(async (message, index) => {
-        const signature = await signer.sign(message);
+        const signature = await signer.sign(bytesOrder(message));
         ended.push(index);
         return signature;
       }),
@@ -59,12 +60,15 @@ t.test('a failure of one of two under way ends both, and the child', async (t) =
   const pid = pidOf(partitions);
   setFault(token, { overtaken: 'by a failure' });
   const signer = item(partitions.signers, 0);
-  t.strictSame(await Promise.all([signer.sign(MESSAGE), signer.sign(MESSAGE)]), [undefined, undefined]);
+  t.strictSame(await Promise.all([signer.sign(bytesOrder(MESSAGE)), signer.sign(bytesOrder(MESSAGE))]), [
+    undefined,
+    undefined,
+  ]);
   setFault(token, undefined);
   await until('the child gone', () => !isAlive(pid));
   await allReady(partitions);
   t.match(partitions.status(), [{ lastError: 'CKR_DEVICE_ERROR', restarts: 1, sessions: 2 }]);
-  t.ok(await signer.sign(MESSAGE));
+  t.ok(await signer.sign(bytesOrder(MESSAGE)));
 });
 
 for (const { fault, code, refused } of [
@@ -76,7 +80,7 @@ for (const { fault, code, refused } of [
     const partitions = await open(fault);
     t.equal(partitions.sessions, 1);
     const signer = item(partitions.signers, 0);
-    const many = await Promise.all(Array.from({ length: 5 }, () => signer.sign(MESSAGE)));
+    const many = await Promise.all(Array.from({ length: 5 }, () => signer.sign(bytesOrder(MESSAGE))));
     t.ok(many.every((signature) => signature !== undefined));
     process.kill(pidOf(partitions), 'SIGKILL');
     await until('another child', () => faultsPlayed(token, refused) === 2);
@@ -95,7 +99,7 @@ t.test('a token that cannot sign in several sessions works on with one', async (
   t.match(partitions.status(), [
     { state: 'ready', sessions: 1, sessionsRefused: 'CKR_OPERATION_ACTIVE', restarts: 1 },
   ]);
-  t.ok(await item(partitions.signers, 0).sign(MESSAGE));
+  t.ok(await item(partitions.signers, 0).sign(bytesOrder(MESSAGE)));
 });
 
 t.test('one session is all that is asked for, if configured so', async (t) => {
@@ -105,8 +109,8 @@ t.test('one session is all that is asked for, if configured so', async (t) => {
   t.match(partitions.status(), [{ state: 'ready', sessions: 1, sessionsRefused: undefined }]);
   setFault(token, { signDelayMs: 300 });
   const [first, second] = [
-    item(partitions.signers, 0).sign(MESSAGE),
-    item(partitions.signers, 0).sign(MESSAGE),
+    item(partitions.signers, 0).sign(bytesOrder(MESSAGE)),
+    item(partitions.signers, 0).sign(bytesOrder(MESSAGE)),
   ];
   await partitions.withdraw('region-0', { belowQuorum: true });
   t.ok((await first) && (await second), 'both are signed before the child goes');
@@ -117,7 +121,7 @@ t.test('the time-out counts from when a message has a session', async (t) => {
   const partitions = await open(undefined, { signTimeoutMs: 4000 });
   setFault(token, { signDelayMs: 1500 });
   const signer = item(partitions.signers, 0);
-  const many = await Promise.all(Array.from({ length: 6 }, () => signer.sign(MESSAGE)));
+  const many = await Promise.all(Array.from({ length: 6 }, () => signer.sign(bytesOrder(MESSAGE))));
   t.ok(
     many.every((signature) => signature !== undefined),
     'the last ones wait for longer than that',
@@ -130,9 +134,9 @@ t.test('a withdrawal waits for all that is under way', async (t) => {
   const partitions = await open();
   setFault(token, { overtaken: 'by a signature' });
   const signer = item(partitions.signers, 0);
-  const before = Array.from({ length: 4 }, () => signer.sign(MESSAGE));
+  const before = Array.from({ length: 4 }, () => signer.sign(bytesOrder(MESSAGE)));
   const withdrawal = partitions.withdraw('region-0', { belowQuorum: true });
-  const after = signer.sign(MESSAGE);
+  const after = signer.sign(bytesOrder(MESSAGE));
   await withdrawal;
   t.ok((await Promise.all(before)).every((signature) => signature !== undefined));
   t.equal(await after, undefined, 'what comes later is not signed');
@@ -141,7 +145,7 @@ t.test('a withdrawal waits for all that is under way', async (t) => {
   setFault(token, undefined);
   await partitions.restore('region-0');
   await allReady(partitions);
-  t.ok(await signer.sign(MESSAGE));
+  t.ok(await signer.sign(bytesOrder(MESSAGE)));
 });
 
 t.test('the queue: in order, up to the width, and alone', async (t) => {

@@ -53,6 +53,7 @@ t.test('a software key never passes for one of an HSM, nor for another', async (
       partitions: [...site.tokens, token],
       keys: [...site.keys, key],
       quorum: { needed: 1, postQuantum: 1 },
+      duties: { anything: true },
       sessions: 3,
       signTimeoutMs: 60_000,
       logger: site.logger,

@@ -53,6 +53,7 @@ export async function openDaemon({ store, partitions, ...outside }: Surroundings
       store,
       partitions: partitions.map(({ key }) => ({ ...key, module: '', pinFile: '' })),
       sessions: 2,
+      duties: {},
       signTimeoutMs: 1000,
       clock,
       logger,

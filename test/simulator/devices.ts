@@ -1,7 +1,12 @@
+import assert from 'node:assert';
 import { createHash } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import { once } from 'node:events';
+import { toBase64 } from '../../src/base/bytes.ts';
+import type { Order } from '../../src/kms/order.ts';
 import type { Partition } from '../../src/kms/partition.ts';
+import type { SigningRequest } from '../../src/kms/protocol.ts';
+import { CREDIT_MAX, follow, NOTHING_SIGNED, TreeUnknown } from '../../src/kms/signedTrees.ts';
 import { parseCheckpoint } from '../../src/log/checkpoint.ts';
 import type { ReadTile } from '../../src/log/tiles.ts';
 import { loadEdge, rootOf } from '../../src/log/tree.ts';
@@ -58,6 +63,7 @@ export class PartitionModel extends Device {
   readonly key: LogKey & { partition: string };
   readonly sessions = 2;
   changes: EventEmitter | undefined;
+  #held = NOTHING_SIGNED;
 
   constructor(world: World, key: LogKey & { partition: string }) {
     super(world, `partition ${key.region}`);
@@ -77,12 +83,27 @@ export class PartitionModel extends Device {
     this.changes = undefined;
   }
 
-  async sign(message: Uint8Array): Promise<Uint8Array | undefined> {
+  /** Refuses what the real one does; no schedule is to make it. */
+  async sign({ message, request }: Order): Promise<Uint8Array | undefined> {
+    const asked = await request();
+    await this.#follow(asked).catch(async (error) => {
+      if (!(error instanceof TreeUnknown)) throw error;
+      await this.#follow(await request(error.trees));
+    });
     const ends: End<Uint8Array | undefined>[] = [
       ['signed', () => (this.isUp ? signatureOf(this.key, message) : undefined)],
       ['lost while signing', () => void this.set(false)],
     ];
     return this.world.begin(this.name, 'signature', ends);
+  }
+
+  async #follow(request: SigningRequest | undefined): Promise<void> {
+    assert(request?.kind === 'signCheckpoint' && request.step, `${this.name} holds none of the log's trees`);
+    const { treeSize, root } = parseCheckpoint(request.text) ?? assert.fail('no checkpoint');
+    const limits = { depth: this.sessions, now: 0 };
+    const { held } = follow(this.#held, { size: treeSize, root: toBase64(root) }, request.step, limits);
+    // How many may be given up in what time is not what schedules are for.
+    this.#held = { ...held, credit: CREDIT_MAX };
   }
 
   async close(): Promise<void> {}

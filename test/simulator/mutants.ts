@@ -111,8 +111,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'signs another checkpoint than it keeps': {
     file: 'seal/pipeline.ts',
-    line: 'await signing.sign(term, draft.text, draft.sealedAt);',
-    instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), draft.sealedAt);",
+    line: 'await signing.sign(term, draft.text, draft.sealedAt, growth);',
+    instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), draft.sealedAt, growth);",
   },
   'time-stamps something else': {
     file: 'seal/pipeline.ts',

@@ -6,6 +6,7 @@ import type { Certificate } from '../../src/asn1/certificate.ts';
 import type { AuthorityAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import { initKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type Partitions } from '../../src/kms/partitions.ts';
+import { unitSigner } from '../../src/seal/timestamping.ts';
 import { type BuiltInAuthority, openAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { openTrustedClock, type TrustedClock } from '../../src/tsa/trustedClock.ts';
@@ -44,6 +45,7 @@ export async function openHsmAuthority(
     partitions: [unitToken],
     keys: [key],
     quorum: { needed: 1 },
+    duties: { timestamps: { policy: POLICY, accuracyMs: 1000 } },
     sessions: 2,
     signTimeoutMs,
     logger: SILENT,
@@ -56,7 +58,10 @@ export async function openHsmAuthority(
     logger: SILENT,
   });
   t.teardown(() => clock.close());
-  const units = partitions.signers.map((signer) => ({ signer, chain: [certificate, root] }));
+  const units = partitions.signers.map((signer) => ({
+    signer: unitSigner(signer),
+    chain: [certificate, root],
+  }));
   const authority = openAuthority({ units, policy: POLICY, clock, logger: SILENT });
   return { authority, partitions, clock, root, certificate };
 }

@@ -1,0 +1,144 @@
+import { join } from 'node:path';
+import { parseCertificate } from '../asn1/certificate.ts';
+import { encodeSignedAttributes } from '../asn1/cms.ts';
+import { OID } from '../asn1/oid.ts';
+import { parseTstInfo } from '../asn1/timestampQuery.ts';
+import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
+import { systemClock } from '../base/clock.ts';
+import { sha256 } from '../base/crypto.ts';
+import { OperatorError } from '../base/errors.ts';
+import { acquireLock } from '../base/lock.ts';
+import { systemReason } from '../base/systemReason.ts';
+import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
+import { checkpointMessage } from '../log/signedCheckpoint.ts';
+import type { TokenPublicKey } from './keyAlgorithm.ts';
+import { probeMessage } from './probe.ts';
+import type { Duties, SigningRequest } from './protocol.ts';
+import { follow, type Step } from './signedTrees.ts';
+import { SignerFailure } from './signerFailure.ts';
+import { TreeFile } from './treeFile.ts';
+
+/** How far the time of a token may be from the signer's own clock: it waited for a session, on a busy machine. */
+const STAMP_AGE_MS_MAX = 10_000;
+/** Most trees that are named in one line of the log. */
+const NAMED_MAX = 8;
+
+/** A message to sign, and what must be on disk before its signature leaves. */
+export interface Assignment {
+  message: Uint8Array;
+  recorded: Promise<void>;
+}
+
+/** What one key signs, and what it does not: nothing that reaches the signer over its stream can have it sign anything else. */
+export class KeyDuties {
+  readonly #duties: Duties;
+  readonly #key: TokenPublicKey;
+  readonly #trees: TreeFile | undefined;
+
+  private constructor(duties: Duties, key: TokenPublicKey, trees: TreeFile | undefined) {
+    this.#duties = duties;
+    this.#key = key;
+    this.#trees = trees;
+  }
+
+  /** Reads what the key has signed. Throws SignerFailure: `signer_twice` while another signer has the key. */
+  static async of(duties: Duties, key: TokenPublicKey): Promise<KeyDuties> {
+    if (duties.log === undefined) return new KeyDuties(duties, key, undefined);
+    const { origin, folder } = duties.log;
+    const name = Buffer.from(sha256(fromUtf8(`${origin}\n${key.spki}`))).toString('hex', 0, 16);
+    const path = join(folder, `${name}.trees`);
+    try {
+      // The lock ends with this process.
+      acquireLock(`${path}.lock`, 'a signer with this key');
+      return new KeyDuties(duties, key, await TreeFile.open(path));
+    } catch (error) {
+      if (error instanceof SignerFailure) throw error;
+      if (error instanceof OperatorError) throw new SignerFailure('signer_twice', error.message);
+      throw new SignerFailure('tree_file_unusable', `cannot use ${path} (${systemReason(error)})`);
+    }
+  }
+
+  /** Throws SignerFailure for what the key must not sign. */
+  assign(request: SigningRequest): Assignment {
+    switch (request.kind) {
+      case 'signProbe':
+        return { message: probeMessage(), recorded: NOTHING };
+      case 'signBytes':
+        if (!this.#duties.anything) throw refusal('this signer signs no bytes that it does not understand');
+        return { message: bytesOf(request.message), recorded: NOTHING };
+      case 'signToken':
+        return {
+          message: this.#token(bytesOf(request.content), bytesOf(request.certificate)),
+          recorded: NOTHING,
+        };
+      case 'signCheckpoint':
+        return this.#checkpoint(request);
+    }
+  }
+
+  #checkpoint({ text, time, step }: Extract<SigningRequest, { kind: 'signCheckpoint' }>): Assignment {
+    const { algorithm } = this.#key;
+    const checkpoint = parseCheckpoint(text);
+    const message =
+      algorithm === 'rsa-3072' || checkpoint === undefined || text !== encodeCheckpoint(checkpoint)
+        ? undefined
+        : checkpointMessage(algorithm, text, time);
+    if (checkpoint === undefined || message === undefined)
+      throw refusal('that is no checkpoint this key can sign');
+    const { log, anything } = this.#duties;
+    if (log === undefined) {
+      if (!anything) throw refusal('this signer signs no checkpoints');
+      return { message, recorded: NOTHING };
+    }
+    if (checkpoint.origin !== log.origin) throw refusal(`this signer signs for ${log.origin} only`);
+    if (step === undefined) throw refusal('a checkpoint comes with the proof that the log only grew');
+    return {
+      message,
+      recorded: this.#record(checkpoint.treeSize, toBase64(checkpoint.root), step, log.sessions),
+    };
+  }
+
+  #record(size: number, root: string, step: Step, depth: number): Promise<void> {
+    const file = this.#trees as TreeFile;
+    const { held, abandoned } = follow(file.held, { size, root }, step, { depth, now: systemClock() });
+    if (abandoned.length > 0) {
+      const named = abandoned.slice(0, NAMED_MAX).map((tree) => `${tree.size} leaves ${tree.root}`);
+      process.stderr.write(
+        `signed for a tree of ${size} leaves ${root} after ${step.from.size} leaves; given up are ${named.join(', ')}\n`,
+      );
+    }
+    return held === file.held ? NOTHING : file.write(held);
+  }
+
+  #token(content: Uint8Array, certificate: Uint8Array): Uint8Array {
+    const { timestamps, anything } = this.#duties;
+    if (timestamps === undefined && !anything) throw refusal('this signer signs no time-stamps');
+    try {
+      const { policy, genTime, accuracyMs } = parseTstInfo(content);
+      if (timestamps !== undefined) {
+        if (policy !== timestamps.policy)
+          throw refusal(`this signer stamps under the policy ${timestamps.policy} only`);
+        if (accuracyMs !== timestamps.accuracyMs)
+          throw refusal(`this signer stamps with an accuracy of ${timestamps.accuracyMs} ms only`);
+        if (Math.abs(genTime - systemClock()) > STAMP_AGE_MS_MAX)
+          throw new SignerFailure('time_refused', 'the time of the time-stamp is not that of the clock');
+      }
+      return encodeSignedAttributes(OID.tstInfo, content, parseCertificate(certificate));
+    } catch (error) {
+      if (error instanceof SignerFailure) throw error;
+      throw refusal(`that is no time-stamp (${(error as Error).message})`);
+    }
+  }
+}
+
+const NOTHING = Promise.resolve();
+
+function refusal(detail: string): SignerFailure {
+  return new SignerFailure('signing_refused', detail);
+}
+
+function bytesOf(base64: string): Uint8Array {
+  const bytes = fromBase64(base64);
+  if (bytes === undefined) throw refusal('bytes that are not Base64');
+  return bytes;
+}

@@ -1,0 +1,82 @@
+import { assert } from '../base/assert.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { checkpointMessage } from '../log/signedCheckpoint.ts';
+import type { KeyAlgorithm } from './keyAlgorithm.ts';
+import type { SigningRequest } from './protocol.ts';
+import { type Step, type Tree, TreeUnknown } from './signedTrees.ts';
+import type { SignerProcess } from './signerProcess.ts';
+
+/** What a partition is asked to sign. */
+export interface Order {
+  /** What the signature must verify over. */
+  message: Uint8Array;
+  /**
+   * How the signer is asked, which makes the message itself. `held`: the trees that it signed last, where it refused for want of a step from one of them;
+   * undefined if there is none.
+   */
+  request(held?: readonly Tree[]): Promise<SigningRequest | undefined>;
+}
+
+/** The signature of the signer, Base64. Rejects with SignerFailure. */
+export async function carryOut(
+  { request }: Order,
+  signer: SignerProcess,
+  timeoutMs: number,
+): Promise<string> {
+  const ask = async (held?: readonly Tree[]) => {
+    const asked = await request(held);
+    return asked && signer.ask(asked, timeoutMs);
+  };
+  const answer = await ask().catch(async (error) => {
+    if (!(error instanceof TreeUnknown)) throw error;
+    // It missed batches, or signed others that were given up.
+    return (await ask(error.trees)) ?? Promise.reject(error);
+  });
+  assert(answer !== undefined, 'an order asks for something');
+  return answer.signature;
+}
+
+/** How the tree of a checkpoint grew from those before it. */
+export interface Growth {
+  /** From the tree on which the checkpoint was drafted. */
+  step(): Promise<Step>;
+  /** From the largest of these trees that the log contains, or undefined if it contains none. Of no trees: from what is committed. */
+  stepFrom(trees: readonly Tree[]): Promise<Step | undefined>;
+}
+
+/** The next checkpoint of a log. Keys that state a time say `time`, Unix, seconds. Without its growth, only a signer that signs anything signs it. */
+export function checkpointOrder(algorithm: KeyAlgorithm, text: string, time: number, growth?: Growth): Order {
+  assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
+  const message = checkpointMessage(algorithm, text, time);
+  assert(message !== undefined, 'what is to be signed is no checkpoint');
+  return {
+    message,
+    request: async (held) => {
+      const step = await (held === undefined ? growth?.step() : growth?.stepFrom(held));
+      if (held !== undefined && step === undefined) return undefined;
+      return { kind: 'signCheckpoint', text, time, ...(step && { step }) };
+    },
+  };
+}
+
+/** The signed attributes of a time-stamp token. */
+export function tokenOrder(
+  signedAttributes: Uint8Array,
+  content: Uint8Array,
+  certificate: Uint8Array,
+): Order {
+  return once(signedAttributes, {
+    kind: 'signToken',
+    content: toBase64(content),
+    certificate: toBase64(certificate),
+  });
+}
+
+/** Bytes, for a signer that signs anything. */
+export function bytesOrder(message: Uint8Array): Order {
+  return once(message, { kind: 'signBytes', message: toBase64(message) });
+}
+
+function once(message: Uint8Array, request: SigningRequest): Order {
+  return { message, request: async (held) => (held === undefined ? request : undefined) };
+}

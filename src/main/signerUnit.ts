@@ -1,0 +1,61 @@
+/**
+ * The main process of the unit pdfseal-signer@ENVIRONMENT-NAME: it starts a signer for each connection of the daemon. What those may sign follows from
+ * the configuration and the PIN that the service manager gave this unit, and from nothing that the daemon says.
+ */
+import { join } from 'node:path';
+import { inspectError } from '../base/ending.ts';
+import { credentialsDirectory, stateDirectory } from '../base/env.ts';
+import { OperatorError } from '../base/errors.ts';
+import { keepCompanions } from '../base/keeper.ts';
+import { loadConfig } from '../config/config.ts';
+import type { Charter } from '../kms/protocol.ts';
+import { signerProgram } from '../kms/signerProcess.ts';
+
+/** A key has one connection, and two while it is replaced; a command may come beside those. */
+const SIGNERS_MAX = 64;
+
+function charterOf(name: string, credentials: string, folder: string): Charter {
+  const { log, kms, timestamp } = loadConfig(join(credentials, 'config'), { files: 'unused' });
+  const secret = { pinFile: join(credentials, 'pin'), pinSource: `/etc/pdfseal/signers/${name}/pin` };
+  const credential = `pin_${name.split('/').pop()}`;
+  const isOurs = ({ pinCredential }: { pinCredential?: string }) => pinCredential === credential;
+  const [partitions, authorities] = [kms.partitions.filter(isOurs), timestamp.keys.filter(isOurs)];
+  const tokens = [...partitions, ...authorities].map((token) => ({ ...token, ...secret }));
+  const relative = tokens.find(({ module }) => module?.startsWith(`${credentials}/`));
+  if (tokens.length === 0)
+    throw new OperatorError(
+      `no partition and no time-stamping key in the configuration has the credential "${credential}"`,
+    );
+  if (relative !== undefined) throw new OperatorError('the path of the PKCS#11 module must be absolute');
+  return {
+    tokens,
+    duties: {
+      ...(partitions.length > 0 && { log: { origin: log.origin, folder, sessions: kms.sessions } }),
+      ...(authorities.length > 0 && {
+        timestamps: { policy: timestamp.policy, accuracyMs: timestamp.accuracyMs },
+      }),
+    },
+  };
+}
+
+function main(): void {
+  const [name] = process.argv.slice(2);
+  const [credentials, folder] = [credentialsDirectory(), stateDirectory()];
+  if (name === undefined || credentials === undefined || folder === undefined)
+    throw new OperatorError('this program is run by the unit pdfseal-signer@ENVIRONMENT-NAME');
+  const charter = charterOf(name, credentials, folder);
+  const { sessions } = charter.duties.log ?? { sessions: SIGNERS_MAX };
+  keepCompanions({
+    companion: { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv },
+    companionsMax: SIGNERS_MAX,
+  });
+}
+
+try {
+  main();
+} catch (error) {
+  process.stderr.write(
+    `pdfseal-signer: ${error instanceof OperatorError ? error.message : inspectError(error)}\n`,
+  );
+  process.exit(1);
+}
