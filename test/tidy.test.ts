@@ -27,7 +27,7 @@ const RANKS = [
   ['cli.ts', 'main.ts'],
 ];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 150;
+const ARROWS_MAX = 152;
 
 interface Source {
   path: string;

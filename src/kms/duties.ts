@@ -13,8 +13,8 @@ import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
 import type { TokenPublicKey } from './keyAlgorithm.ts';
 import { probeMessage } from './probe.ts';
-import type { Duties, SigningRequest } from './protocol.ts';
-import { follow, type Step } from './signedTrees.ts';
+import type { Duties, SigningRequest, Step } from './protocol.ts';
+import { follow } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 import { TreeFile } from './treeFile.ts';
 

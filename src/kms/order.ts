@@ -2,8 +2,8 @@ import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
 import type { KeyAlgorithm } from './keyAlgorithm.ts';
-import type { SigningRequest } from './protocol.ts';
-import { type Step, type Tree, TreeUnknown } from './signedTrees.ts';
+import type { SigningRequest, Step, Tree } from './protocol.ts';
+import { TreeUnknown } from './signedTrees.ts';
 import type { SignerProcess } from './signerProcess.ts';
 
 /** What a partition is asked to sign. */

@@ -2,21 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
-import { type HeldKey, type KeyAlgorithm, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
+import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
 import { carryOut, type Order } from './order.ts';
+import { logState, type PartitionState, type PartitionStatus, stateAfter } from './partitionStatus.ts';
 import { logInOnce, secretOf } from './pinAttempts.ts';
 import { pinFileChange } from './pinFile.ts';
 import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
 import { SessionQueue } from './sessionQueue.ts';
-import {
-  isPinRefusal,
-  isRefusal,
-  logState,
-  type PartitionState,
-  SignerFailure,
-  stateAfter,
-  toSignerFailure,
-} from './signerFailure.ts';
+import { isPinRefusal, isRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionSettings {
@@ -30,28 +23,6 @@ export interface PartitionSettings {
   startTimeoutMs: number;
   /** A partition that signed nothing for so long is asked for a probe signature. */
   probeIntervalMs: number;
-}
-
-export interface PartitionStatus {
-  region: string;
-  keyLabel: string;
-  algorithm: KeyAlgorithm;
-  software?: true;
-  state: PartitionState;
-  /** When it came into that state; milliseconds since the epoch. */
-  since: number;
-  /** Code of the newest failure: `CKR_…` or one of ours. */
-  lastError?: string;
-  /** Verified signatures given since the program started, without probes. */
-  signatures: number;
-  /** Children started to replace another. */
-  restarts: number;
-  /** Sessions that the newest child has opened; 0 before the first. */
-  sessions: number;
-  /** By what the token refused more of them, a return value of PKCS#11. */
-  sessionsRefused?: string;
-  /** Process id of the child, while there is one. */
-  pid?: number;
 }
 
 /** Told of every change of a partition; must not throw. */

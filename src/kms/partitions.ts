@@ -6,7 +6,8 @@ import { lineSignature } from '../log/signedCheckpoint.ts';
 import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
 import { checkpointOrder, type Growth, type Order } from './order.ts';
-import { Partition, type PartitionSettings, type PartitionStatus } from './partition.ts';
+import { Partition, type PartitionSettings } from './partition.ts';
+import type { PartitionStatus } from './partitionStatus.ts';
 import type { TokenOptions } from './protocol.ts';
 import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts';
 

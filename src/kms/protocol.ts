@@ -1,5 +1,4 @@
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
-import type { Step, Tree } from './signedTrees.ts';
 
 /** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
 export interface TokenOptions {
@@ -87,6 +86,22 @@ export type SignerRequest =
   /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };
 
+/** A tree of the log, as a checkpoint states it. */
+export interface Tree {
+  size: number;
+  /** Base64. */
+  root: string;
+}
+
+/** Proof that a tree contains another one, which a signer may hold. */
+export interface Step {
+  from: Tree;
+  /** RFC 9162, section 2.1.4.1; one hash each, Base64. */
+  proof: string[];
+  /** The log has committed to that tree: no batch on its way, which may yet be given up. */
+  isCommitted?: true;
+}
+
 /** At most as many at the same time as there are sessions; answered in the order in which they end. Bytes are in Base64. */
 export type SigningRequest =
   /** Any bytes. */
@@ -129,9 +144,9 @@ export type SignerCall = SignerRequest & { id: number; timeoutMs: number };
 
 export type SignerReply =
   | { id: number; answer: SignerAnswers[keyof SignerAnswers] }
-  | { id: number; failure: Failure };
+  | { id: number; failure: ReportedFailure };
 
-export interface Failure {
+export interface ReportedFailure {
   code: string;
   detail: string;
   pinFileVersion?: string | undefined;
@@ -140,4 +155,4 @@ export interface Failure {
 }
 
 /** Longest message in either direction, bytes: a certificate is the longest part of one. */
-export const MESSAGE_BYTES_MAX = 64 * 1024;
+export const SIGNER_MESSAGE_BYTES_MAX = 64 * 1024;

@@ -1,22 +1,7 @@
 import { fromBase64 } from '../base/bytes.ts';
 import { parseProof, verifyConsistency } from '../log/proof.ts';
+import type { Step, Tree } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
-
-/** A tree of the log, as a checkpoint states it. */
-export interface Tree {
-  size: number;
-  /** Base64. */
-  root: string;
-}
-
-/** Proof that a tree contains another one, which a signer may hold. */
-export interface Step {
-  from: Tree;
-  /** RFC 9162, section 2.1.4.1; one hash each, Base64. */
-  proof: string[];
-  /** The log has committed to that tree: no batch on its way, which may yet be given up. */
-  isCommitted?: true;
-}
 
 /** What a signer remembers of what a key of the log has signed. */
 export interface SignedTrees {

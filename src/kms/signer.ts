@@ -11,8 +11,8 @@ import { KEY_ALGORITHMS } from './keyAlgorithm.ts';
 import { asPkcs11Error, numberOf } from './module.ts';
 import {
   type Charter,
-  type Failure,
-  MESSAGE_BYTES_MAX,
+  type ReportedFailure,
+  SIGNER_MESSAGE_BYTES_MAX,
   type Signature,
   type SignerAnswers,
   type SignerCall,
@@ -97,7 +97,6 @@ function openToken({
   if (known === undefined)
     throw new SignerFailure('token_not_allowed', 'the signer has no such token in its configuration');
   if (access !== 'read') administered(charter);
-  for (const [variable, value] of Object.entries(known.environment ?? {})) process.env[variable] = value;
   const options: TokenOptions = { ...known, keyLabel: String(keyLabel) };
   const wanted = Math.min(Math.max(1, Math.trunc(Number(sessions)) || 1), SESSIONS_MAX);
   return options.module === undefined
@@ -147,7 +146,7 @@ async function leave(): Promise<void> {
   process.exit(0);
 }
 
-function describe(error: unknown): Failure {
+function describe(error: unknown): ReportedFailure {
   if (error instanceof TreeUnknown) return { code: error.code, detail: error.detail, trees: error.trees };
   if (error instanceof SignerFailure) {
     return { code: error.code, detail: error.detail, pinFileVersion: error.pinFileVersion };
@@ -199,7 +198,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 
 stream.on('close', () => void leave());
 stream.on('end', () => void leave());
-readFrames(stream, MESSAGE_BYTES_MAX, (message) => {
+readFrames(stream, SIGNER_MESSAGE_BYTES_MAX, (message) => {
   if (isCall(message)) void serve(message);
   else stream.destroy(new Error('a request that is none'));
 });

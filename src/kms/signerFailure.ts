@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import type { TokenOptions } from './protocol.ts';
 
 /**
@@ -24,20 +23,6 @@ export class SignerFailure extends Error {
 export function toSignerFailure(error: unknown): SignerFailure {
   return error instanceof SignerFailure ? error : new SignerFailure('signer_error', String(error));
 }
-
-/**
- * How a partition stands. Only `ready` signs; `withdrawn` was taken out on purpose; `pin_refused` waits for a new PIN file; the
- * others retry by themselves.
- */
-export type PartitionState =
-  | 'starting'
-  | 'ready'
-  | 'unavailable'
-  | 'pin_refused'
-  | 'key_changed'
-  | 'key_lost'
-  | 'withdrawn'
-  | 'closed';
 
 const PIN_REFUSALS = new Set([
   'CKR_PIN_INCORRECT',
@@ -70,13 +55,6 @@ const REFUSALS = new Set([
 /** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */
 export function isPinTrouble({ code }: SignerFailure): boolean {
   return isPinRefusal(code) || /^(pin|key)_file_/.test(code) || code === 'CKR_USER_PIN_NOT_INITIALIZED';
-}
-
-export function stateAfter(failure: SignerFailure): PartitionState {
-  if (isPinRefusal(failure.code)) return 'pin_refused';
-  if (failure.code === 'key_changed') return 'key_changed';
-  if (failure.code === 'key_not_found' || failure.code === 'key_ambiguous') return 'key_lost';
-  return 'unavailable';
 }
 
 const FORKED =
@@ -118,21 +96,6 @@ const PIN_REMEDY =
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
   return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
-}
-
-/** One line for a change of a partition; an alarm where only an administrator can mend it. */
-export function logState(logger: Logger, state: PartitionState, failure?: SignerFailure): void {
-  const remedy = failure && signerRemedy(failure);
-  const record = { state, code: failure?.code, detail: failure?.detail, remedy };
-  if (state === 'ready') logger.info({ event: 'partition_back', state }, 'HSM partition ready');
-  else if (failure === undefined) logger.info({ state }, `HSM partition ${state}`);
-  else if (remedy === undefined && state === 'unavailable')
-    logger.warn({ event: 'partition_lost', ...record }, 'HSM partition unavailable, its signer is replaced');
-  else
-    logger.error(
-      { event: 'partition_useless', ...record },
-      'HSM partition is of no use until somebody mends it',
-    );
 }
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';

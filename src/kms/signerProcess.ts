@@ -5,7 +5,7 @@ import { encodeFrame, readFrames } from '../base/frames.ts';
 import {
   type Charter,
   type Duties,
-  MESSAGE_BYTES_MAX,
+  SIGNER_MESSAGE_BYTES_MAX,
   type SignerAnswers,
   type SignerReply,
   type SignerRequest,
@@ -74,7 +74,9 @@ export class SignerProcess {
     this.exited = this.#companion.gone.then((reason) =>
       this.#lose(new SignerFailure('signer_died', `the signer is gone: ${reason}`)),
     );
-    readFrames(this.#companion.stream, MESSAGE_BYTES_MAX, (message) => this.#settle(message as SignerReply));
+    readFrames(this.#companion.stream, SIGNER_MESSAGE_BYTES_MAX, (message) =>
+      this.#settle(message as SignerReply),
+    );
     this.#companion.stream.once('close', () =>
       this.kill(new SignerFailure('signer_died', 'the signer ended')),
     );

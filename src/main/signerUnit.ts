@@ -26,6 +26,10 @@ function charterOf(name: string, credentials: string, folder: string): Charter {
     throw new OperatorError(
       `no partition and no time-stamping key in the configuration has the credential "${credential}"`,
     );
+  if (new Set(tokens.map(({ environment }) => JSON.stringify(environment))).size > 1)
+    throw new OperatorError(
+      `the keys of the credential "${credential}" need one environment: give each its own PIN file`,
+    );
   if (relative !== undefined) throw new OperatorError('the path of the PKCS#11 module must be absolute');
   return {
     tokens,

@@ -3,7 +3,7 @@ import { bytesEqual, toBase64 } from '../base/bytes.ts';
 import type { ReceivedJob } from '../job/job.ts';
 import type { Growth } from '../kms/order.ts';
 import type { PartitionSignature } from '../kms/partitions.ts';
-import type { Step } from '../kms/signedTrees.ts';
+import type { Step } from '../kms/protocol.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { encodeNote, parseNote } from '../log/note.ts';
 import { consistencyProof } from '../log/proof.ts';

@@ -1,6 +1,6 @@
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { Growth } from '../kms/order.ts';
-import type { PartitionStatus } from '../kms/partition.ts';
+import type { PartitionStatus } from '../kms/partitionStatus.ts';
 import {
   openPartitions,
   type PartitionOptions,

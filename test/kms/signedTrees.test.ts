@@ -1,13 +1,7 @@
 import t from 'tap';
 import { toBase64 } from '../../src/base/bytes.ts';
-import {
-  CREDIT_MAX,
-  follow,
-  NOTHING_SIGNED,
-  type SignedTrees,
-  type Step,
-  type Tree,
-} from '../../src/kms/signedTrees.ts';
+import type { Step, Tree } from '../../src/kms/protocol.ts';
+import { CREDIT_MAX, follow, NOTHING_SIGNED, type SignedTrees } from '../../src/kms/signedTrees.ts';
 import { consistencyProof } from '../../src/log/proof.ts';
 import type { ReadTile } from '../../src/log/tiles.ts';
 import { leafHash, loadEdge, rootOf } from '../../src/log/tree.ts';

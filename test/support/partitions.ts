@@ -10,13 +10,13 @@ import { fileURLToPath } from 'node:url';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { initKey } from '../../src/kms/keyOperations.ts';
+import type { PartitionState } from '../../src/kms/partitionStatus.ts';
 import {
   openPartitions,
   type PartitionOptions,
   type Partitions,
   type PartitionsOptions,
 } from '../../src/kms/partitions.ts';
-import type { PartitionState } from '../../src/kms/signerFailure.ts';
 import type { LogKey, SignatureAlgorithm } from '../../src/log/verifierKey.ts';
 import { openSigning, type Signing, type SigningOptions } from '../../src/seal/signing.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { KEY_ALGORITHMS } from '../../kms/keyAlgorithm.ts';
-import type { PartitionStatus } from '../../kms/partition.ts';
+import type { PartitionStatus } from '../../kms/partitionStatus.ts';
 import type { Partitions } from '../../kms/partitions.ts';
 import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
