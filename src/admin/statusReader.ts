@@ -6,6 +6,7 @@ import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
+import type { EgressStatus } from '../net/egressClient.ts';
 import type { TlsCertificates } from '../net/tls.ts';
 import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
@@ -22,6 +23,7 @@ import type { Drills } from './drills.ts';
 import { canaryPart, presentCanary } from './status/canarySection.ts';
 import { presentCertificates } from './status/certificatesSection.ts';
 import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
+import { presentEgress } from './status/egressSection.ts';
 import { presentLastCheckpoint } from './status/logSection.ts';
 import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
 import { presentQueue, queuePart } from './status/queueSection.ts';
@@ -47,6 +49,7 @@ export interface StatusSources {
   timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
+  egress: { readonly status: EgressStatus } | undefined;
   copies: Pick<Copies, 'usage'>;
   /** How long copies are kept, milliseconds. */
   documentRetentionMs: number;
@@ -84,6 +87,7 @@ export class StatusReader {
     const { store, storeDir, sealer, partitions, timestamping, scanner, witnessing, canary, clock } =
       this.#sources;
     const now = clock();
+    const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
     const head = await store.log.head();
     const status = {
@@ -101,6 +105,7 @@ export class StatusReader {
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(witnessing && { witnesses: presentWitnesses(witnessing) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
+      ...(egress && { egress }),
       sources: presentSources(this.#sources.sources),
       copies: await this.#readCopies(),
       certificates: presentCertificates(this.#sources.certificates, this.#sources.tls, now),

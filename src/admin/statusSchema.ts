@@ -11,6 +11,7 @@ import {
   SOURCE_METRICS,
   sourcesSchema,
 } from './status/documentsSection.ts';
+import { EGRESS_METRICS, egressSchema } from './status/egressSection.ts';
 import {
   AUDIT_METRICS,
   auditSchema,
@@ -56,6 +57,7 @@ const status = z.object({
   partitions: partitionsSchema,
   timestamps: timestampsSchema.exactOptional(),
   scanner: scannerSchema.exactOptional(),
+  egress: egressSchema.exactOptional(),
   sources: sourcesSchema,
   copies: copiesSchema,
   certificates: z.array(certificateSchema),
@@ -113,6 +115,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('partitions', PARTITION_METRICS),
   ...of('timestamps', TIMESTAMP_METRICS),
   ...of('scanner', SCANNER_METRICS),
+  ...of('egress', EGRESS_METRICS),
   ...of('sources', SOURCE_METRICS),
   ...of('copies', COPY_METRICS),
   ...of('hash', HASH_METRICS),

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { siblingModule } from '../base/package.ts';
-import { askAboutEgress, EgressClient } from '../net/egressClient.ts';
+import { askAboutEgress, EgressClient, type EgressStatus } from '../net/egressClient.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer, toNoAnswer } from '../net/noAnswer.ts';
 
@@ -24,17 +24,6 @@ export interface EgressOptions {
   /** Where the egress process is a unit of its own. Absent: it is started as a child once it is needed. */
   socket: string | undefined;
   logger: Logger;
-}
-
-/** For status and metrics. */
-export interface EgressStatus {
-  mode: 'unit' | 'child';
-  /** Whether the last request was answered; undefined before the first. */
-  isAnswering?: boolean;
-  /** What is wrong where it is not. */
-  trouble?: string;
-  /** How many times a child was started again. */
-  restarts: number;
 }
 
 /** The egress process, as the daemon has it: clients for each purpose, and in child mode the process itself. */

@@ -254,6 +254,7 @@ export async function serve(config: Config): Promise<void> {
         timestamping,
         scanner,
         sources,
+        egress,
         copies,
         limits,
         lastCheckpoint,

@@ -52,6 +52,17 @@ export type EgressAbout = z.infer<typeof aboutSchema>;
 
 type EgressAnswer = z.infer<typeof answerSchema>;
 
+/** For status and metrics. */
+export interface EgressStatus {
+  mode: 'unit' | 'child';
+  /** Whether the last request was answered; undefined before the first. */
+  isAnswering?: boolean;
+  /** What is wrong where it is not. */
+  trouble?: string;
+  /** How many times a child was started again. */
+  restarts: number;
+}
+
 /** For a header: Base64 of JSON, which is ASCII whatever a server has sent. */
 function encode(value: EgressRequest | EgressAnswer): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');

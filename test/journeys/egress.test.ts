@@ -115,6 +115,8 @@ t.test('killed during a time-stamp, a fetch and a delivery, the egress process l
   });
 
   t.ok(daemon.log.filter(({ event }) => event === 'egress_ended').length >= 3, 'each end is in the log');
+  const { stdout } = await sandbox.pdfseal(['status', '--config', sandbox.configFile]);
+  t.match(stdout, /egress +answers, a child of the daemon, \d restarts/);
   t.strictSame(await daemon.stop(), 0);
 });
 
@@ -148,6 +150,10 @@ t.test(
     t.equal((await client.seal(pdfOf('told'))).status, 202);
     await until('it says so', () => daemon.log.some(({ event }) => event === 'egress_unreachable'));
     t.strictSame(egressOf(daemon.pid), [], 'there is no way around the unit');
+    const { stdout } = await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]);
+    t.match(stdout, /egress process[^\n]*the egress process does not answer: [^\n]*a unit of its own/);
+    const samples = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
+    t.equal(sampleOf(samples, 'pdfseal_egress_up'), 0);
     t.strictSame(receiver.received, []);
     const program = fileURLToPath(new URL('../../dist/main/egress.js', import.meta.url));
     const args = [

@@ -123,6 +123,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     certificates(status),
     plain('jobs', jobs(status)),
     webhooks(status),
+    ...egress(status),
     plain('log', log(status, now)),
     plain('upkeep', upkeep(status, now)),
     plain('hashing', hashing(status)),
@@ -170,6 +171,18 @@ function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropp
       ? 'no endpoints'
       : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} waiting, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
   return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
+}
+
+/** Nothing until something was sent to another machine. */
+function egress({ egress }: AdminStatus): Row[] {
+  if (egress === undefined) return [];
+  const { mode, answers, trouble, restarts } = egress;
+  const text = [
+    answers ? 'answers' : (trouble ?? 'does not answer yet'),
+    mode === 'unit' ? 'a unit of its own' : 'a child of the daemon',
+    ...(restarts > 0 ? [counted(restarts, 'restart')] : []),
+  ].join(', ');
+  return [{ mark: answers ? 'plain' : 'warning', name: 'egress', text }];
 }
 
 function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, now: number): string {

@@ -78,8 +78,21 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
           );
     }),
     ...(status.witnesses?.members ?? []).map(judgeWitness),
+    ...judgeEgress(status),
     judgeEngine(hash.engine, hash.kernels),
   ];
+}
+
+function judgeEgress({ egress, environment }: AdminStatus): Diagnosis[] {
+  if (egress === undefined) return [];
+  const { mode, answers, trouble = 'it does not answer yet', restarts } = egress;
+  const how = mode === 'unit' ? 'a unit of its own' : `a child of the daemon, ${restarts} restarts`;
+  if (answers) return [good('egress process', `it answers; ${how}`)];
+  const remedy =
+    mode === 'unit'
+      ? `systemctl status pdfseal-egress@${environment} says why; then systemctl restart pdfseal-egress@${environment}.socket`
+      : 'read the log of the daemon: it says why the process ended';
+  return [warning('egress process', `${trouble}; ${how}`, remedy)];
 }
 
 function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {

@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import type { EgressStatus } from '../../net/egressClient.ts';
+import { one, plain, type StatusMetric, WIRE } from './section.ts';
+
+export const egressSchema = z
+  .object({
+    mode: z.enum(['unit', 'child']).describe('Whether it is a unit of its own, or a child of the daemon.'),
+    answers: z.boolean().describe('Whether it answered the newest request.'),
+    trouble: z.string().exactOptional(),
+    restarts: WIRE.count.describe('Of a child.'),
+  })
+  .describe('The process that sends what goes to other machines; absent until it is needed.');
+export type EgressSection = z.infer<typeof egressSchema>;
+
+export function presentEgress({
+  mode,
+  isAnswering,
+  trouble,
+  restarts,
+}: EgressStatus): EgressSection | undefined {
+  if (isAnswering === undefined && restarts === 0) return undefined;
+  return { mode, answers: isAnswering ?? false, ...(trouble !== undefined && { trouble }), restarts };
+}
+
+export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
+  plain(
+    'pdfseal_egress_up',
+    '1 if the egress process answered the newest request; absent until it is needed',
+    (egress) => egress?.answers,
+  ),
+  {
+    name: 'pdfseal_egress_restarts_total',
+    help: 'Egress processes that ended and were started again by the daemon',
+    isTotal: true,
+    samples: (egress) => one(egress?.restarts),
+  },
+];
