@@ -1,9 +1,10 @@
 // Datagrams to the service manager (sd_notify(3)) and its journal (systemd's "Native Journal Protocol"): Node
 // has none over Unix sockets, and a child that sends them would need NotifyAccess=all, which lets every child
-// of the service speak for it.
+// of the service speak for it. And what else Node cannot ask of the kernel for a process.
 #include <fcntl.h>
 #include <node_api.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -193,13 +194,21 @@ napi_value peer(napi_env env, napi_callback_info info) {
   return made ? result : nullptr;
 }
 
+// conceal(): from now on, no other process of the user reads the memory of this one, and no core is written (PR_SET_DUMPABLE,
+// prctl(2)). Throws Error with the system's code.
+napi_value conceal(napi_env env, napi_callback_info) {
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) return nullptr;
+  return fail(env, codeOf(errno), std::strerror(errno));
+}
+
 napi_value open(napi_env env, napi_value exports) {
   const napi_property_descriptor functions[] = {
+      {"conceal", nullptr, conceal, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"send", nullptr, sendAll, nullptr, nullptr, nullptr, napi_default, nullptr},
   };
-  return napi_define_properties(env, exports, 3, functions) == napi_ok ? exports : nullptr;
+  return napi_define_properties(env, exports, 4, functions) == napi_ok ? exports : nullptr;
 }
 
 }  // namespace

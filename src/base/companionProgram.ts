@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { STREAM_FD } from './companion.ts';
+import { openDatagramAddon } from './journal.ts';
 
 /** Standard input: the charter is its first line, and its end is the end of whoever started this process. */
 export const LIFELINE_FD = 0;
@@ -23,11 +24,21 @@ export function readCharter(): unknown {
   return JSON.parse(line.toString('utf8'));
 }
 
-/** The stream to whoever this companion works for. */
+/** The stream to whoever this companion works for. From now on no process of the same user reads the memory of this one. */
 export function openStream(): Socket {
+  conceal();
   const stream = new Socket({ fd: STREAM_FD, readable: true, writable: true });
   stream.on('error', () => stream.destroy());
   return stream;
+}
+
+/** Without the add-on, or where add-ons are forbidden, the permissions of the user are what there is. */
+function conceal(): void {
+  try {
+    openDatagramAddon().conceal();
+  } catch {
+    return;
+  }
 }
 
 /** Ends this process, even if its main thread hangs, once whoever started it is gone, or when it is late. */

@@ -13,6 +13,8 @@ export interface DatagramAddon {
   notify(socket: string, message: string): void;
   /** Sends datagrams in their order and returns how many were sent; throws Error with the system's code if none was. */
   send(socket: string, messages: Buffer[]): number;
+  /** Closes the memory of this process to others of its user (PR_SET_DUMPABLE, prctl(2)). */
+  conceal(): void;
 }
 
 /** Throws if the add-on was not built. */

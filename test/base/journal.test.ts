@@ -155,3 +155,21 @@ t.test('every event is told somewhere, has an id of its own, and is explained', 
   });
   t.strictSame(Object.fromEntries(explained), { ...EVENTS });
 });
+
+t.test('a process that conceals its memory belongs to root in /proc', async (t) => {
+  const script = `
+    import { statSync } from 'node:fs';
+    import { openDatagramAddon } from '${new URL('../../src/base/journal.ts', import.meta.url).href}';
+    const owner = () => statSync('/proc/self/mem').uid;
+    const before = owner();
+    openDatagramAddon().conceal();
+    console.log(before, owner());`;
+  // What root runs belongs to root anyway.
+  const uid = process.getuid?.() || 65534;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    uid,
+    env: {},
+    encoding: 'utf8',
+  });
+  t.equal(stdout, `${uid} 0\n`, stderr);
+});
