@@ -41,6 +41,11 @@ const REFUSED_PAUSE_MS = 10_000;
 
 /** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
+/**
+ * A unit starts a process for each connection, without the compiler of V8, and goes on starting it when the connection is given up: on a busy
+ * machine, hurried starts would pile up and none would ever be done.
+ */
+const UNIT_HANG_MS_MIN = 8_000;
 const HANG_FACTOR = 3;
 /** One start in so many gets the whole time-out: the token may have become slow. */
 const PATIENT_START_EVERY = 50;
@@ -222,7 +227,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #stepTimeoutMs(): number {
     const { startTimeoutMs } = this.#settings;
     if (this.#starts % PATIENT_START_EVERY === 1) return startTimeoutMs;
-    return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, HANG_MS_MIN), startTimeoutMs);
+    const hangMsMin = this.#token.signer === undefined ? HANG_MS_MIN : UNIT_HANG_MS_MIN;
+    return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, hangMsMin), startTimeoutMs);
   }
 
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
