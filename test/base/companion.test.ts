@@ -1,12 +1,8 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, renameSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Companion } from '../../src/base/companion.ts';
 import { encodeFrame, readFrames } from '../../src/base/frames.ts';
+import { startUnit } from '../support/unit.ts';
 import { until } from '../support/until.ts';
 
 const BASE = new URL('../../src/base/', import.meta.url).href;
@@ -103,20 +99,7 @@ t.test('a message arrives whole, in whatever pieces its bytes come', async (t) =
 
 t.test('a keeper gives each connection a companion of its own, up to a number', async (t) => {
   const dir = t.testdir({ 'echo.mjs': ECHO, 'keeper.mjs': KEEPER });
-  // The path of a socket has at most 107 bytes.
-  const folder = mkdtempSync(join(tmpdir(), 'keeper-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const socket = join(folder, 's');
-  const server = createServer().listen(`${socket}-here`);
-  await once(server, 'listening');
-  const keeper = spawn(process.execPath, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs')], {
-    // The service manager passes a socket that listens as descriptor 3.
-    stdio: ['ignore', 'inherit', 'pipe', (server as unknown as { _handle: { fd: number } })._handle.fd],
-  });
-  // Only the keeper is to accept; what closes here would take the name with it.
-  renameSync(`${socket}-here`, socket);
-  server.close();
-  t.teardown(() => keeper.kill('SIGKILL'));
+  const { socket, process: keeper } = await startUnit(t, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs')]);
   const [one, two] = [Companion.reach(socket), Companion.reach(socket)];
   const echoes = await Promise.all([ask(one, 1), ask(two, 2)]);
   t.match(echoes, [
