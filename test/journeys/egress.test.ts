@@ -1,7 +1,7 @@
 /** The egress process is killed while it sends for the daemon, and the daemon while the egress process does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -15,6 +15,7 @@ import { OK, Receiver } from '../support/receiver.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { either, openSource, type SourceHandler, serving, sha256Of } from '../support/sources.ts';
 import { until } from '../support/until.ts';
+import { childrenOf } from './sockets.ts';
 
 const DOCUMENT = pdfOf('a hosted document', 400_000);
 const WEBHOOKS =
@@ -22,13 +23,7 @@ const WEBHOOKS =
 
 /** The egress processes that a process has started. */
 function egressOf(parent: number): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      const found = /^(.*)\) \S (\d+) /s.exec(read(`/proc/${pid}/stat`));
-      return Number(found?.[2]) === parent && /main\/egress\.[jt]s/.test(read(`/proc/${pid}/cmdline`));
-    });
+  return childrenOf(parent).filter((pid) => /main\/egress\.[jt]s/.test(read(`/proc/${pid}/cmdline`)));
 }
 
 /** Empty for a process that is gone. */
