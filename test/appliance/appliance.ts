@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
 import { blocksUnder, pageAt } from '../support/manual.ts';
+import { tryEgress } from './egress.ts';
 import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
 import { tryPrivileges } from './privileges.ts';
 
@@ -54,6 +55,8 @@ t.test('two environments are made, start, and seal', async (t) => {
   const exposures = { 'pdfseald@sandbox': 9, 'pdfseald@production': 3, 'pdfseal-stripper@sandbox': 3 };
   for (const [unit, tenths] of Object.entries(exposures)) site.exposesAtMost(unit, tenths);
 });
+
+t.test('webhooks go by way of the egress process, which may die', (t) => tryEgress(t, site));
 
 t.test('a witness cosigns, starts anew and remembers, and little of it is exposed', async (t) => {
   machine.must('pdfseal-witness keygen --name witness.example/audit --key /etc/pdfseal-witness/audit.key');
