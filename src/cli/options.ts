@@ -158,3 +158,11 @@ export function parseDigestArgument(text: string): string {
   if (/^[0-9A-Fa-f]{64}$/.test(text)) return text.toLowerCase();
   throw new InvalidArgumentError('Expected 64 hexadecimal characters, as sha256sum prints them.');
 }
+
+/** Whoever accepts a rollback has to have seen how far it goes. */
+export function requireSize(accepted: number | true, leaves: number): void {
+  if (accepted === true)
+    throw new OperatorError(`the log has ${leaves} leaves: repeat with --accept-rollback ${leaves}`);
+  if (accepted !== leaves)
+    throw new OperatorError(`the log has ${leaves} leaves, not ${accepted}: nothing was accepted`);
+}

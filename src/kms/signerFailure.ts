@@ -58,7 +58,7 @@ export function isPinTrouble({ code }: SignerFailure): boolean {
 }
 
 const FORKED =
-  'the store may be an older copy, or of another log: restore the newest backup. If the log is to go on as it is, accept that with `pdfseal last-checkpoint --accept-rollback`';
+  'the store may be an older copy, or of another log: restore the newest backup. If the log is to go on as it is, stop the daemon and run `pdfseal hsm reset-signers`';
 
 /** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
 const REMEDIES: Record<string, string> = {

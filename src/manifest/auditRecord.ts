@@ -37,6 +37,7 @@ export const ACTS = [
   'backup.remove',
   'restore',
   'rollback.accept',
+  'signers.reset',
   'witness.accept',
   'witness.request',
   'index.repair',

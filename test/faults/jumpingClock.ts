@@ -14,6 +14,7 @@ const HOURS_MAX = 12;
 export function jumpDate(seed: number): Promise<Outcome> {
   return playRound(seed, async (round) => {
     const date = new FakeTime(round.sandbox.dir);
+    date.reachSigners(round.sandbox.configFile);
     const through = ['env', ...Object.entries(date.env).map(([name, value]) => `${name}=${value}`)];
     await round.daemon.stop();
     await round.start(through);

@@ -17,6 +17,7 @@ t.test('jobs wait for a clock to be trusted, the date jumps by days, and they ar
   const expiring = await sandbox.issueKey('a', 'acme', '--validity', '20h');
   const apiKey = await sandbox.issueKey('a');
   const time = new FakeTime(sandbox.dir);
+  time.reachSigners(sandbox.configFile);
   let daemon = await sandbox.start({ env: time.env });
   const client = await Client.connect(sandbox.url, apiKey);
   const shortLived = await Client.connect(sandbox.url, expiring);

@@ -1,4 +1,4 @@
-import { globSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
@@ -29,6 +29,13 @@ export class FakeTime {
   /** So many hours ahead of the real date from now on. */
   jump(hours: number): void {
     writeFileSync(this.#file, `${hours < 0 ? '' : '+'}${hours * 3600}\n`);
+  }
+
+  /** Lets the signers of a config file see the date that the daemon sees: on one machine, they do. */
+  reachSigners(configFile: string): void {
+    const variables = Object.entries(this.env).map(([name, value]) => `${name} = "${value}", `);
+    const config = readFileSync(configFile, 'utf8');
+    writeFileSync(configFile, config.replaceAll('environment = { ', `environment = { ${variables.join('')}`));
   }
 
   get env(): Record<string, string> {

@@ -17,6 +17,7 @@ import { destroyKeyCommand } from './hsmDestroy.ts';
 import { drillCommand } from './hsmDrill.ts';
 import { configuredKeys, type KeyChoice, pickKey, type WantedKey, withKeyOptions } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
+import { resetSignersCommand } from './hsmResetSigners.ts';
 
 export function hsmCommand(): Command {
   return new Command('hsm')
@@ -32,7 +33,8 @@ export function hsmCommand(): Command {
     .addCommand(installCertificateCommand())
     .addCommand(certifyCommand())
     .addCommand(certificatesCommand())
-    .addCommand(drillCommand());
+    .addCommand(drillCommand())
+    .addCommand(resetSignersCommand());
 }
 
 function initKeyCommand(): Command {

@@ -1,5 +1,4 @@
 import { Command } from 'commander';
-import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import {
@@ -12,7 +11,8 @@ import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
-import { configOption, parseSizeArgument, withStore } from '../options.ts';
+import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
+import { configOption, parseSizeArgument, requireSize, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 
 export function lastCheckpointCommand(): Command {
@@ -110,19 +110,15 @@ async function acceptAlone(config: Config, size: number | true): Promise<Found> 
   }
 }
 
-async function acceptRollback(store: Store, { log }: Config, { doubt, leaves }: Found) {
+async function acceptRollback(store: Store, config: Config, { doubt, leaves }: Found) {
   const act = actOfProcess('command', 'rollback.accept', {
     tree_size: leaves,
     rollback: doubt?.reason ?? null,
   });
-  const suffix = new Date().toISOString().replaceAll(':', '');
-  return onRecord(store.trail, act, () => restartLastCheckpoint(log.lastCheckpointFile, store, suffix));
-}
-
-/** Whoever accepts a rollback has to have seen how far it goes. */
-export function requireSize(accepted: number | true, leaves: number): void {
-  if (accepted === true)
-    throw new OperatorError(`the log has ${leaves} leaves: repeat with --accept-rollback ${leaves}`);
-  if (accepted !== leaves)
-    throw new OperatorError(`the log has ${leaves} leaves, not ${accepted}: nothing was accepted`);
+  const suffix = timeSuffix();
+  return onRecord(store.trail, act, () => {
+    // If we stop after this, the last checkpoint still says that the daemon must not start.
+    forgetSigned(config, suffix);
+    return restartLastCheckpoint(config.log.lastCheckpointFile, store, suffix);
+  });
 }

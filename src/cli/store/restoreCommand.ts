@@ -13,7 +13,8 @@ import { contradiction } from '../../prove/history.ts';
 import { type Doubt, doubtOf, restartLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { explain } from '../help.ts';
-import { configOption, parseSizeArgument, withStoreAt } from '../options.ts';
+import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
+import { configOption, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import {
   asOperatorError,
@@ -26,7 +27,6 @@ import {
   whyNotContinued,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
-import { requireSize } from './lastCheckpointCommand.ts';
 
 export function restoreCommand(): Command {
   return explain(
@@ -101,17 +101,19 @@ async function restore({
       );
     }
     const rollback = isAccepted ? doubt.reason : null;
-    const suffix = new Date().toISOString().replaceAll(':', '');
+    const suffix = timeSuffix();
     const aside = await replaceState(from, config, suffix, {
       from: resolve(from),
       tree_size: made.tree_size,
       rollback,
     });
     const { lastCheckpointFile } = config.log;
-    if (isAccepted)
+    if (isAccepted) {
+      forgetSigned(config, suffix);
       await withStoreAt({ path: config.storeDir, readOnly: true }, (store) =>
         restartLastCheckpoint(lastCheckpointFile, store, suffix),
       );
+    }
     if (json) printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback });
     else {
       if (isAccepted) note(`pdfseal: rolled back: ${rollback}`);
