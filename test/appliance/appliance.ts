@@ -7,6 +7,7 @@ import { blocksUnder, pageAt } from '../support/manual.ts';
 import { tryEgress } from './egress.ts';
 import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
 import { tryPrivileges } from './privileges.ts';
+import { trySigners } from './signers.ts';
 
 const first = bundle('first');
 const second = bundle('second');
@@ -205,6 +206,8 @@ t.test('a disk that fills up to its last byte refuses new work and loses nothing
     systemctl start pdfseald@sandbox`);
   t.ok(site.verifyAll('sandbox') > ids.length);
 });
+
+t.test('a PIN moves to a signer of its own', (t) => trySigners(t, site));
 
 t.test('a reboot brings both back, and every receipt', async () => {
   for (const environment of ENVIRONMENTS) machine.must(`touch /srv/${environment}/stop`);
