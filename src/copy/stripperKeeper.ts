@@ -2,7 +2,7 @@
 import { keepCompanions } from '../base/keeper.ts';
 import { STRIPPER } from './stripperProcess.ts';
 
-/** Each thread of the daemon that makes copies has one connection. */
-const STRIPPERS_MAX = 64;
+/** Each thread of the daemon that makes copies has up to three connections. */
+const CONNECTIONS_MAX = 256;
 
-keepCompanions({ companion: STRIPPER, companionsMax: STRIPPERS_MAX });
+keepCompanions({ companion: STRIPPER, companionsMax: CONNECTIONS_MAX });

@@ -32,8 +32,11 @@ export type StripResult =
 
 const CHUNK_BYTES = 1 << 20;
 
-/** The stripper of this thread, and the client whose documents it has seen. */
-let stripper: { process: StripperProcess; clientId: string } | undefined;
+/** Clients who take turns do not wait for a new stripper each time. */
+const STRIPPERS_MAX = 3;
+
+/** The strippers of this thread by the client whose documents they have seen; the one that was used last is at the end. */
+const strippers = new Map<string, StripperProcess>();
 
 /**
  * The function that a Piscina worker runs: makes a copy of a document without XMP, and has the copy searched again. It reads and writes the
@@ -63,8 +66,7 @@ async function searched(document: ByteSource, by: Pick<StripTask, 'clientId' | '
       return await stripperFor(by).search(document);
     } catch (error) {
       if (error instanceof NotStrippable) throw error;
-      stripper?.process.kill();
-      stripper = undefined;
+      end(by.clientId);
       if (!(error instanceof StripperLost)) throw error;
     }
   }
@@ -72,11 +74,17 @@ async function searched(document: ByteSource, by: Pick<StripTask, 'clientId' | '
 }
 
 function stripperFor({ clientId, socket }: Pick<StripTask, 'clientId' | 'socket'>): StripperProcess {
-  if (stripper?.clientId !== clientId) {
-    stripper?.process.kill();
-    stripper = { process: new StripperProcess(socket), clientId };
-  }
-  return stripper.process;
+  const stripper = strippers.get(clientId) ?? new StripperProcess(socket);
+  strippers.delete(clientId);
+  strippers.set(clientId, stripper);
+  const [longestUnused] = strippers.keys();
+  if (strippers.size > STRIPPERS_MAX && longestUnused !== undefined) end(longestUnused);
+  return stripper;
+}
+
+function end(clientId: string): void {
+  strippers.get(clientId)?.kill();
+  strippers.delete(clientId);
 }
 
 async function reading<T>(

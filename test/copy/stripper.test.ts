@@ -159,9 +159,11 @@ t.test('strippers of this process end with what they are for', async (t) => {
   t.match(children(), /^\d+\n$/, 'and is replaced');
   const before = children();
   await strip('b', DOCUMENT);
-  await until('the client before has none', () => !children().includes(before));
+  t.not(children(), before, 'another client has one of its own');
+  for (const client of ['c', 'd']) await strip(client, DOCUMENT);
+  await until('who was away for long has none', () => !children().includes(before));
   const gone = new AbortController();
-  const stripping = strip('b', LABORIOUS, gone.signal);
+  const stripping = strip('d', LABORIOUS, gone.signal);
   setTimeout(() => gone.abort(new Error('gone')), 200);
   await t.rejects(stripping, { message: 'gone' });
   await copies.close();
