@@ -41,10 +41,7 @@ const REFUSED_PAUSE_MS = 10_000;
 
 /** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
-/**
- * A unit starts a process for each connection, without the compiler of V8, and goes on starting it when the connection is given up: on a busy
- * machine, hurried starts would pile up and none would ever be done.
- */
+/** A unit starts a process for each connection, also if it is given up: hurried starts would pile up on a busy machine, and none end. */
 const UNIT_HANG_MS_MIN = 8_000;
 const HANG_FACTOR = 3;
 /** One start in so many gets the whole time-out: the token may have become slow. */

@@ -125,8 +125,26 @@ async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<Signe
       answer: await lifeline.within(Math.min(timeoutMs, TIMEOUT_MS_MAX) + GRACE_MS, () => answer(request)),
     };
   } catch (error) {
-    return { id, failure: describe(error) };
+    const failure = describe(error);
+    if (REFUSALS.has(failure.code)) tellRefusal(request.kind, failure);
+    return { id, failure };
   }
+}
+
+/** What no daemon asks unless it is in wrong hands, or has a fault. It may not tell; so the signer does. */
+const REFUSALS = new Set([
+  'signing_refused',
+  'token_not_allowed',
+  'time_refused',
+  'tree_inconsistent',
+  'trees_abandoned',
+]);
+/** Of one process: enough to be seen, too few to flood the journal. */
+const REFUSALS_TOLD_MAX = 32;
+let refusalsTold = 0;
+
+function tellRefusal(kind: SignerRequest['kind'], { code, detail }: { code: string; detail: string }): void {
+  if (refusalsTold++ < REFUSALS_TOLD_MAX) process.stderr.write(`refused ${kind} (${code}): ${detail}\n`);
 }
 
 /** Never rejects. */
