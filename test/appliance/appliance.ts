@@ -5,6 +5,7 @@ import t from 'tap';
 import { EVENTS } from '../../src/base/events.ts';
 import { blocksUnder, pageAt } from '../support/manual.ts';
 import { tryEgress } from './egress.ts';
+import { tryHostileDaemon } from './hostile.ts';
 import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './installation.ts';
 import { tryPrivileges } from './privileges.ts';
 import { trySigners } from './signers.ts';
@@ -275,6 +276,8 @@ t.test('the timers are set, and damaged indexes are found by what they start, an
   machine.must('systemctl start pdfseald-check@sandbox pdfseald-backup@sandbox pdfseald@sandbox');
   t.ok(site.verifyAll('sandbox') > 5);
 });
+
+t.test('a daemon in wrong hands gets nothing but its own', (t) => tryHostileDaemon(t, site));
 
 t.test('a purge leaves the evidence, unless it is asked for', async (t) => {
   const purged = machine.run('apt-get purge --yes pdfseald');

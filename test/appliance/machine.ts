@@ -90,6 +90,13 @@ export class Machine {
     return spawn('nsenter', enter(this.#leader() ?? '', line), { stdio: 'ignore' });
   }
 
+  /** Process id of its init, seen from outside. Throws while the machine is down. */
+  get leader(): string {
+    const leader = this.#leader();
+    if (leader === undefined) throw new Error('the machine is down');
+    return leader;
+  }
+
   async reboot(): Promise<void> {
     const before = this.#leader();
     this.run('systemctl reboot');
