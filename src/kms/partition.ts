@@ -32,7 +32,7 @@ export interface PartitionObserver {
   signed(durationMs: number): void;
 }
 
-/** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
+/** Between starts that fail: short enough to sign again within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
 
@@ -315,8 +315,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #probeIfIdle(): Promise<void> {
     const idleMs = performance.now() - this.#lastUseAtMs;
     if (!this.ready || idleMs < this.#settings.probeIntervalMs) return;
-    const { signTimeoutMs } = this.#settings;
-    await this.#queue.take(() => this.#signNow((signer) => this.#probe(signer, signTimeoutMs)));
+    await this.#queue.take(() =>
+      this.#signNow((signer) => this.#probe(signer, this.#settings.signTimeoutMs)),
+    );
   }
 
   async #pause(failure: SignerFailure): Promise<void> {
