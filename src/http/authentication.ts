@@ -4,7 +4,8 @@ import { ServiceError } from '../base/errors.ts';
 import { hashApiKey, hashCertificateName, isApiKey } from '../job/apikey.ts';
 import type { ClientCertificate, TlsPeer } from '../net/clientCertificate.ts';
 import { isLiveAt } from '../store/apiKeys.ts';
-import type { Credential, Scope, Store } from '../store/store.ts';
+import type { Credential, Scope } from '../store/credentialStore.ts';
+import type { Store } from '../store/store.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {

@@ -9,7 +9,7 @@ import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } 
 import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
 import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
-import { SCOPES } from '../store/store.ts';
+import { SCOPES } from '../store/credentialStore.ts';
 import { ERROR_CODES, ERROR_TYPES } from './errorKinds.ts';
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { toRfc3339 } from '../base/clock.ts';
 import { hashApiKey } from '../job/apikey.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
-import type { Credential } from './store.ts';
+import type { Credential } from './credentialStore.ts';
 
 /** For whom a key is, and what it can do. */
 export type Holder = Pick<Credential, 'clientId' | 'organization' | 'scopes' | 'boundTo'>;

@@ -2,6 +2,7 @@ import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
+import type { CredentialStore } from './credentialStore.ts';
 import type { IndexStore, RepairMark } from './indexStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
@@ -148,27 +149,6 @@ export interface EpochStore {
 
   /** Replaces the whole list. Returns false and writes nothing when the epochs were changed since `revision`. */
   change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean>;
-}
-
-/** API keys, by the hash of the key, and client certificates, by the hash of a name. */
-export interface CredentialStore {
-  get(keyHash: string): Promise<Credential | undefined>;
-  all(): Promise<Credential[]>;
-  /** Adds or replaces the credentials with these `keyHash`es, in one transaction. */
-  put(credentials: Credential[], act: Act | null): Promise<void>;
-
-  /**
-   * Like {@link put} of what `decide` makes of all credentials: no act of any process comes between. `decide` can be called several
-   * times; where it returns undefined, nothing is written. Resolves with its last decision.
-   */
-  change<Decision extends CredentialChange>(
-    decide: (all: readonly Credential[]) => Decision | undefined,
-  ): Promise<Decision | undefined>;
-}
-
-export interface CredentialChange {
-  credentials: Credential[];
-  act: Act;
 }
 
 /** What a store was made for; written once by `pdfseal init`. */
@@ -325,33 +305,6 @@ export interface JobPage {
   records: JobRecord[];
   /** Where to go on; absent at the end. A page may hold fewer records than asked for, even none, and still have one. */
   next?: string;
-}
-
-export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin:read', 'admin'] as const;
-export type Scope = (typeof SCOPES)[number];
-
-/** An API key as the store knows it: never the key itself. */
-export interface Credential {
-  /** Lower-case hex SHA-256 of the whole key; of a certificate's name, see `hashCertificateName`. */
-  keyHash: string;
-  /** Public name of the key, `key_…`. */
-  id: string;
-  /** There is no key: a client certificate with this name stands for the client. */
-  certificateName?: string;
-  /** SHA-256 of a client certificate, lower-case hex: the key is refused on a connection without it. */
-  boundTo?: string;
-  clientId: string;
-  organization: string;
-  scopes: Scope[];
-  createdAt: number;
-  /** Service time at that moment; earlier versions kept none. */
-  since?: number;
-  expiresAt?: number;
-  revokedAt?: number;
-  /** The key that takes this one's place after a rotation. */
-  replacedBy?: string;
-  /** Base64 of what makes that key from this one, so that a repeated request for it gets the same answer. */
-  successorSalt?: string;
 }
 
 /** A write whose fate is not known (a failed commit or flush). Nothing may be served or written after it. */

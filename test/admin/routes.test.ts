@@ -8,7 +8,7 @@ import { type AdminParts, createAdminApp } from '../../src/admin/routes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Actor } from '../../src/manifest/auditRecord.ts';
-import type { Credential, Scope } from '../../src/store/store.ts';
+import type { Credential, Scope } from '../../src/store/credentialStore.ts';
 import { ask } from '../support/admin.ts';
 
 const ENVIRONMENT = 'test';

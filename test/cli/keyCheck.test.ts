@@ -2,7 +2,7 @@ import t from 'tap';
 import { apiKeyProblems } from '../../src/cli/store/keyCheck.ts';
 import { type ActObject, encodeAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { auditedKey } from '../../src/store/apiKeys.ts';
-import type { Credential } from '../../src/store/store.ts';
+import type { Credential } from '../../src/store/credentialStore.ts';
 import { sampleCredential } from '../store/samples.ts';
 
 const actor = { via: 'command' } as const;

@@ -2,14 +2,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Content, Job, ReceivedJob } from '../../src/job/job.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
-import type {
-  Credential,
-  IdempotencyEntry,
-  Leaf,
-  SealedBatch,
-  StoreIdentity,
-  Viewer,
-} from '../../src/store/store.ts';
+import type { Credential } from '../../src/store/credentialStore.ts';
+import type { IdempotencyEntry, Leaf, SealedBatch, StoreIdentity, Viewer } from '../../src/store/store.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 
 /** Where the tests' clocks begin. */

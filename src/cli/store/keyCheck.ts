@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ActObject, parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { auditedKey } from '../../store/apiKeys.ts';
-import type { Credential, Store } from '../../store/store.ts';
+import type { Credential } from '../../store/credentialStore.ts';
+import type { Store } from '../../store/store.ts';
 
 /** A key by its records. */
 interface RecordedKey {

@@ -5,7 +5,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { hashApiKey, hashCertificateName, newApiKey } from '../../job/apikey.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { auditedKey, isLiveAt, issueTo, rotateKey } from '../../store/apiKeys.ts';
-import { type Credential, SCOPES, type Scope } from '../../store/store.ts';
+import { type Credential, SCOPES, type Scope } from '../../store/credentialStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';

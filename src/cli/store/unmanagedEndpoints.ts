@@ -1,7 +1,8 @@
 import { systemClock } from '../../base/clock.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { isLiveAt } from '../../store/apiKeys.ts';
-import type { Credential, Store } from '../../store/store.ts';
+import type { Credential } from '../../store/credentialStore.ts';
+import type { Store } from '../../store/store.ts';
 import { auditedEndpoint, disabled } from '../../webhook/endpoints.ts';
 import { presentEndpoint } from '../../webhook/presentEndpoint.ts';
 

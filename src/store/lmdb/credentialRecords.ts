@@ -1,7 +1,7 @@
 import { assert } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import type { Credential, CredentialChange, CredentialStore } from '../store.ts';
+import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
