@@ -22,7 +22,8 @@ export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, coun
 /**
  * The rule of a signer: what it remembers once it signs `next`, and the trees that this gives up. Throws SignerFailure if it must not sign.
  *
- * - A tree that it holds may be signed again.
+ * - A tree that it holds may be signed again. Trees between that and the one that the step leads from are then forgotten: they were no batches
+ *   that this one was drafted on, and would take the place of those that were committed.
  * - Any other must be larger than a tree that it holds, and contain it. Of the trees that it signed after that one, none will ever be continued: they
  *   were batches that could not be sealed, for want of a time-stamp for example. So it holds one line of trees, never two branches.
  * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes back
@@ -37,9 +38,13 @@ export function follow(
   step: Step,
   { depth, now }: { depth: number; now: number },
 ): { held: SignedTrees; abandoned: readonly Tree[] } {
-  if (held.trees.some((tree) => isSameTree(tree, next))) return { held, abandoned: [] };
   const trees = held.trees.length === 0 && step.isCommitted ? [step.from] : held.trees;
   const at = trees.findIndex((tree) => isSameTree(tree, step.from));
+  const again = trees.findIndex((tree) => isSameTree(tree, next));
+  if (again >= 0) {
+    if (at < 0 || at + 1 >= again) return { held, abandoned: [] };
+    return { held: { ...held, trees: [...trees.slice(0, at + 1), ...trees.slice(again)] }, abandoned: [] };
+  }
   if (at < 0) throw new TreeUnknown(trees);
   if (!contains(next, step)) {
     const why = `a tree of ${next.size} leaves is not proven to contain that of ${step.from.size} leaves that was signed before`;

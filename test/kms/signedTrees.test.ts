@@ -27,6 +27,9 @@ t.test('a log that only grows, with as many batches on their way as there may be
   t.strictSame(sizesOf(held), [6, 30, 31], 'two batches that were given up are replaced');
   t.equal(held.credit, CREDIT_MAX - 2);
   t.strictSame(sizesOf(await ask(log, NOTHING_SIGNED, 0, 3)), [0, 3], 'the first batch of a log');
+  const joined = await ask(log, await ask(log, await ask(log, NOTHING_SIGNED, 0, 1), 1, 3), 0, 3);
+  t.strictSame(sizesOf(joined), [0, 3], 'two batches that became one leave nothing between');
+  t.equal(joined.credit, CREDIT_MAX);
 });
 
 t.test('it signs nothing that would be a second history', async (t) => {

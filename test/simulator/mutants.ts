@@ -114,6 +114,16 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'await signing.sign(term, draft.text, draft.sealedAt, growth);',
     instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), draft.sealedAt, growth);",
   },
+  'has a new signer believe a tree that may yet be given up': {
+    file: 'seal/draft.ts',
+    line: 'return { ...(await stepFrom(committed)), isCommitted: true };',
+    instead: 'return { ...(await stepFrom(base)), isCommitted: true };',
+  },
+  'shows a signer no way from what was given up': {
+    file: 'seal/draft.ts',
+    line: 'trees.filter((tree) => tree.size <= base.size).toReversed()',
+    instead: 'trees.slice(-1)',
+  },
   'time-stamps something else': {
     file: 'seal/pipeline.ts',
     line: 'await timestamping.stamp(checkpoint.note,',
