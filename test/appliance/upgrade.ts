@@ -45,6 +45,9 @@ t.test('two environments seal as one user', async (t) => {
   machine.must(
     'systemctl enable --now pdfseald@sandbox.service pdfseald@production.service pdfseald.target pdfseald-backup@sandbox.timer',
   );
+  // What the daemon sent to other machines goes through a process of its own later.
+  machine.must(`mkdir -p /etc/systemd/system/pdfseald@production.service.d
+    printf '[Service]\\nIPAddressAllow=192.0.2.10\\n' >/etc/systemd/system/pdfseald@production.service.d/network.conf`);
   for (const environment of ENVIRONMENTS) await site.load(environment);
   machine.must('systemctl start pdfseald-backup@sandbox');
   for (const environment of ENVIRONMENTS) {
@@ -74,6 +77,9 @@ t.test('the upgrade gives each its own user, and all goes on', async (t) => {
     '',
     'nothing is left of it',
   );
+  t.match(stdout, 'pdfseal-egress@production.service.d/network.conf is made from');
+  const reached = machine.must('systemctl show -P IPAddressAllow pdfseal-egress@production.service');
+  t.match(reached, '192.0.2.10', 'what the daemon could reach');
   t.match(machine.must('id -nG pdfseal-production'), /\bnfast\b/);
   t.match(machine.must('id -nG erp'), /\bpdfseal-api\b/);
   t.notMatch(machine.must('id -nG erp'), /\bpdfseal-admin\b/);
@@ -101,6 +107,14 @@ t.test('no environment reads, signals or traces the other', async (t) => {
     t.not(machine.run(`${site.as(environment)} ls /etc/pdfseal/production.pins`).status, 0);
     t.equal(machine.run(`${site.as(environment)} cat /etc/pdfseal/shared.pem`).status, 0, 'what both need');
   }
+});
+
+t.test('its PIN gets a signer of its own, and the log goes on', async (t) => {
+  machine.must('/usr/lib/pdfseald/separate-signer production local && systemctl restart pdfseald@production');
+  await until('production is active', () => site.show('production', 'ActiveState') === 'active');
+  await site.sealed('production', 3);
+  t.not(machine.run('ls /etc/pdfseal/production.pins/local').status, 0, 'the daemon has the PIN no more');
+  t.match(machine.must('ls /var/lib/pdfseal-signer/production/local'), /\.trees$/m);
 });
 
 t.test('it comes back after a reboot', async (t) => {
