@@ -1,4 +1,6 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { parseCertificate } from '../asn1/certificate.ts';
 import { encodeSignedAttributes } from '../asn1/cms.ts';
 import { OID } from '../asn1/oid.ts';
@@ -13,13 +15,14 @@ import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
 import type { TokenPublicKey } from './keyAlgorithm.ts';
 import { probeMessage } from './probe.ts';
-import type { Duties, SigningRequest, Step } from './protocol.ts';
-import { follow } from './signedTrees.ts';
+import type { Duties, SigningRequest, Step, Tree } from './protocol.ts';
+import { follow, heldAt } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 import { TreeFile } from './treeFile.ts';
 
 /** How far the time of a token may be from the signer's own clock: it waited for a session, on a busy machine. */
 const STAMP_AGE_MS_MAX = 10_000;
+const LOCK_PAUSE_MS = 50;
 /** Most trees that are named in one line of the log. */
 const NAMED_MAX = 8;
 
@@ -33,33 +36,16 @@ export interface Assignment {
 export class KeyDuties {
   readonly #duties: Duties;
   readonly #key: TokenPublicKey;
-  readonly #trees: TreeFile | undefined;
+  /** What was signed, once it is needed. */
+  #trees: Promise<TreeFile> | undefined;
 
-  private constructor(duties: Duties, key: TokenPublicKey, trees: TreeFile | undefined) {
+  constructor(duties: Duties, key: TokenPublicKey) {
     this.#duties = duties;
     this.#key = key;
-    this.#trees = trees;
   }
 
-  /** Reads what the key has signed. Throws SignerFailure: `signer_twice` while another signer has the key. */
-  static async of(duties: Duties, key: TokenPublicKey): Promise<KeyDuties> {
-    if (duties.log === undefined) return new KeyDuties(duties, key, undefined);
-    const { origin, folder } = duties.log;
-    const name = Buffer.from(sha256(fromUtf8(`${origin}\n${key.spki}`))).toString('hex', 0, 16);
-    const path = join(folder, `${name}.trees`);
-    try {
-      // The lock ends with this process.
-      acquireLock(`${path}.lock`, 'a signer with this key');
-      return new KeyDuties(duties, key, await TreeFile.open(path));
-    } catch (error) {
-      if (error instanceof SignerFailure) throw error;
-      if (error instanceof OperatorError) throw new SignerFailure('signer_twice', error.message);
-      throw new SignerFailure('tree_file_unusable', `cannot use ${path} (${systemReason(error)})`);
-    }
-  }
-
-  /** Throws SignerFailure for what the key must not sign. */
-  assign(request: SigningRequest): Assignment {
+  /** Throws SignerFailure for what the key must not sign. `timeoutMs`: how long it may wait for another process to end. */
+  async assign(request: SigningRequest, timeoutMs: number): Promise<Assignment> {
     switch (request.kind) {
       case 'signProbe':
         return { message: probeMessage(), recorded: NOTHING };
@@ -72,11 +58,14 @@ export class KeyDuties {
           recorded: NOTHING,
         };
       case 'signCheckpoint':
-        return this.#checkpoint(request);
+        return this.#checkpoint(request, timeoutMs);
     }
   }
 
-  #checkpoint({ text, time, step }: Extract<SigningRequest, { kind: 'signCheckpoint' }>): Assignment {
+  async #checkpoint(
+    { text, time, step }: Extract<SigningRequest, { kind: 'signCheckpoint' }>,
+    timeoutMs: number,
+  ): Promise<Assignment> {
     const { algorithm } = this.#key;
     const checkpoint = parseCheckpoint(text);
     const message =
@@ -92,22 +81,24 @@ export class KeyDuties {
     }
     if (checkpoint.origin !== log.origin) throw refusal(`this signer signs for ${log.origin} only`);
     if (step === undefined) throw refusal('a checkpoint comes with the proof that the log only grew');
-    return {
-      message,
-      recorded: this.#record(checkpoint.treeSize, toBase64(checkpoint.root), step, log.sessions),
-    };
+    this.#trees ??= openTrees(log, this.#key, timeoutMs);
+    const file = await this.#trees.catch((error) => {
+      this.#trees = undefined;
+      throw error;
+    });
+    const next = { size: checkpoint.treeSize, root: toBase64(checkpoint.root) };
+    return { message, recorded: this.#record(file, next, step, log.sessions) };
   }
 
-  #record(size: number, root: string, step: Step, depth: number): Promise<void> {
-    const file = this.#trees as TreeFile;
-    const { held, abandoned } = follow(file.held, { size, root }, step, { depth, now: systemClock() });
+  #record(file: TreeFile, next: Tree, step: Step, depth: number): Promise<void> {
+    const { held, abandoned } = follow(file.held, next, step, { depth, now: systemClock() });
     if (abandoned.length > 0) {
       const named = abandoned.slice(0, NAMED_MAX).map((tree) => `${tree.size} leaves ${tree.root}`);
       process.stderr.write(
-        `signed for a tree of ${size} leaves ${root} after ${step.from.size} leaves; given up are ${named.join(', ')}\n`,
+        `signed for a tree of ${next.size} leaves ${next.root} after ${step.from.size} leaves; given up are ${named.join(', ')}\n`,
       );
     }
-    return held === file.held ? NOTHING : file.write(held);
+    return isDeepStrictEqual(held, file.held) ? file.written : file.write(held);
   }
 
   #token(content: Uint8Array, certificate: Uint8Array): Uint8Array {
@@ -132,6 +123,45 @@ export class KeyDuties {
 }
 
 const NOTHING = Promise.resolve();
+
+/**
+ * What was signed, for this process alone. The keys of a unit, which serve one epoch after the other, have one line of trees: or a key of the next
+ * epoch could be led along a fork before its time. Throws SignerFailure: `signer_twice` while another process has it.
+ */
+async function openTrees(
+  { origin, folder, isUnit }: NonNullable<Duties['log']>,
+  { spki }: TokenPublicKey,
+  timeoutMs: number,
+): Promise<TreeFile> {
+  const named = isUnit ? origin : `${origin}\n${spki}`;
+  const name = Buffer.from(sha256(fromUtf8(named))).toString('hex', 0, 16);
+  const path = join(folder, `${name}.trees`);
+  const giveUpAt = performance.now() + timeoutMs / 2;
+  for (;;) {
+    try {
+      // The lock ends with this process.
+      acquireLock(`${path}.lock`, 'a signer with these keys');
+      break;
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw unusable(path, error);
+      // At the beginning of an epoch, the signer of the former key is about to end.
+      if (performance.now() > giveUpAt) throw new SignerFailure('signer_twice', error.message);
+      await sleep(LOCK_PAUSE_MS);
+    }
+  }
+  try {
+    const file = await TreeFile.open(path);
+    const held = heldAt(file.held, systemClock());
+    if (held !== file.held) await file.write(held);
+    return file;
+  } catch (error) {
+    throw error instanceof SignerFailure ? error : unusable(path, error);
+  }
+}
+
+function unusable(path: string, error: unknown): SignerFailure {
+  return new SignerFailure('tree_file_unusable', `cannot use ${path} (${systemReason(error)})`);
+}
 
 function refusal(detail: string): SignerFailure {
   return new SignerFailure('signing_refused', detail);

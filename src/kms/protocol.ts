@@ -60,8 +60,8 @@ export interface Charter {
 
 /** Each absent duty is a refusal. */
 export interface Duties {
-  /** Signs the next checkpoint of the log, and keeps what it has signed in a folder. */
-  log?: { origin: string; folder: string; sessions: number };
+  /** Signs the next checkpoint of the log, and keeps what it has signed in a folder. Of a unit, all keys are of one partition. */
+  log?: { origin: string; folder: string; sessions: number; isUnit: boolean };
   /** Signs TSTInfo of this policy and accuracy, with the present time. */
   timestamps?: { policy: string; accuracyMs: number };
   /** Whatever it is asked, makes and destroys keys: for commands, and for a witness, which judges by itself what it signs. */

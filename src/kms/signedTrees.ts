@@ -7,29 +7,28 @@ import { SignerFailure } from './signerFailure.ts';
 export interface SignedTrees {
   /** Each contains the one before; the last is the newest that was signed. None before the first signature. */
   trees: readonly Tree[];
-  /** How many more trees may be given up for others. */
+  /** How many more times trees may be given up for another. */
   credit: number;
   /** When that was counted; milliseconds since the Unix epoch. */
   countedAt: number;
 }
 
-/** More than outages of a time-stamp authority take; few enough that a daemon which forks is seen. */
+/** More than crashes and outages take, since a sealer pauses as long; few enough that a daemon which forks is seen. */
 export const CREDIT_MAX = 64;
-const CREDIT_INTERVAL_MS = 10_000;
+const CREDIT_INTERVAL_MS = 5_000;
 
 export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, countedAt: 0 };
 
 /**
  * The rule of a signer: what it remembers once it signs `next`, and the trees that this gives up. Throws SignerFailure if it must not sign.
  *
- * - A tree that it holds may be signed again. Trees between that and the one that the step leads from are then forgotten: they were no batches
- *   that this one was drafted on, and would take the place of those that were committed.
- * - Any other must be larger than a tree that it holds, and contain it. Of the trees that it signed after that one, none will ever be continued: they
+ * - Any tree must be larger than a tree that it holds, and contain it. Of the trees that it signed after that one, none will ever be continued: they
  *   were batches that could not be sealed, for want of a time-stamp for example. So it holds one line of trees, never two branches.
+ * - A tree that it holds may be signed again. What is between it and the tree that the step leads from is given up: batches that were joined.
  * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes back
  *   beyond that.
- * - Trees given up are counted: {@link CREDIT_MAX}, and one more every ten seconds. This bounds what a daemon in wrong hands can have signed
- *   beside the log: trees that no other tree will ever contain.
+ * - How often it gives up trees is counted: {@link CREDIT_MAX} times, and once more every five seconds. This bounds what a daemon in wrong hands can have
+ *   signed beside the log: trees that no other tree will ever contain.
  * - It believes what the first step leads from, which must be committed: or it might hold nothing but trees that are given up.
  */
 export function follow(
@@ -41,25 +40,16 @@ export function follow(
   const trees = held.trees.length === 0 && step.isCommitted ? [step.from] : held.trees;
   const at = trees.findIndex((tree) => isSameTree(tree, step.from));
   const again = trees.findIndex((tree) => isSameTree(tree, next));
-  if (again >= 0) {
-    if (at < 0 || at + 1 >= again) return { held, abandoned: [] };
-    return { held: { ...held, trees: [...trees.slice(0, at + 1), ...trees.slice(again)] }, abandoned: [] };
-  }
+  if (again >= 0 && at < 0) return { held, abandoned: [] };
   if (at < 0) throw new TreeUnknown(trees);
-  if (!contains(next, step)) {
+  if (again < 0 && !contains(next, step)) {
     const why = `a tree of ${next.size} leaves is not proven to contain that of ${step.from.size} leaves that was signed before`;
     throw new SignerFailure('tree_inconsistent', why);
   }
-  const abandoned = trees.slice(at + 1);
-  return {
-    held: {
-      trees: [...trees.slice(0, at + 1), next].slice(-(depth + 1)),
-      ...(abandoned.length === 0
-        ? { credit: held.credit, countedAt: held.countedAt }
-        : spend(held, abandoned.length, now)),
-    },
-    abandoned,
-  };
+  const kept = again < 0 ? [next] : trees.slice(Math.max(again, at + 1));
+  const abandoned = trees.slice(at + 1, again < 0 ? undefined : Math.max(again, at + 1));
+  const line = [...trees.slice(0, at + 1), ...kept].slice(-(depth + 1));
+  return { held: { ...(abandoned.length === 0 ? held : spend(held, now)), trees: line }, abandoned };
 }
 
 /** The refusal that says from which trees a step may lead. */
@@ -84,12 +74,17 @@ function contains(next: Tree, { from, proof: lines }: Step): boolean {
   return next.size > from.size && verifyConsistency(from.size, next.size, proof, oldRoot, newRoot);
 }
 
-/** A clock that was set back earns nothing. */
-function spend({ credit, countedAt }: SignedTrees, trees: number, now: number): Omit<SignedTrees, 'trees'> {
-  const earned = Math.floor(Math.max(0, now - countedAt) / CREDIT_INTERVAL_MS);
+/** What is held at a start: by a clock that was set back since, it would earn nothing for as long. */
+export function heldAt(held: SignedTrees, now: number): SignedTrees {
+  return held.countedAt > now ? { ...held, countedAt: now } : held;
+}
+
+function spend(held: SignedTrees, now: number): SignedTrees {
+  const { credit, countedAt } = heldAt(held, now);
+  const earned = Math.floor((now - countedAt) / CREDIT_INTERVAL_MS);
   const total = Math.min(CREDIT_MAX, credit + earned);
-  if (total < trees)
-    throw new SignerFailure('trees_abandoned', 'too many trees were signed and given up in a short time');
-  const isFull = total === CREDIT_MAX || now < countedAt;
-  return { credit: total - trees, countedAt: isFull ? now : countedAt + earned * CREDIT_INTERVAL_MS };
+  if (total === 0)
+    throw new SignerFailure('trees_abandoned', 'trees were signed and given up too often in a short time');
+  const isFull = total === CREDIT_MAX;
+  return { ...held, credit: total - 1, countedAt: isFull ? now : countedAt + earned * CREDIT_INTERVAL_MS };
 }

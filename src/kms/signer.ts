@@ -44,7 +44,10 @@ let duties: KeyDuties | undefined;
 /** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
 const signing = new Set<Promise<unknown>>();
 
-async function answer(request: SignerRequest): Promise<SignerAnswers[keyof SignerAnswers]> {
+async function answer(
+  request: SignerRequest,
+  timeoutMs: number,
+): Promise<SignerAnswers[keyof SignerAnswers]> {
   switch (request.kind) {
     case 'connect':
       token = openToken(request);
@@ -66,19 +69,19 @@ async function answer(request: SignerRequest): Promise<SignerAnswers[keyof Signe
       token?.close();
       return null;
     default:
-      return sign(request);
+      return sign(request, timeoutMs);
   }
 }
 
-async function use(found: TokenKey | SoftwareKey): Promise<typeof found.publicKey> {
-  duties = await KeyDuties.of(charter.duties, found.publicKey);
+function use(found: TokenKey | SoftwareKey): typeof found.publicKey {
+  duties = new KeyDuties(charter.duties, found.publicKey);
   key = found;
   return key.publicKey;
 }
 
 /** The record and the signature at the same time; the answer after both. */
-async function sign(request: SigningRequest): Promise<Signature & { message?: string }> {
-  const { message, recorded } = opened(duties).assign(request);
+async function sign(request: SigningRequest, timeoutMs: number): Promise<Signature & { message?: string }> {
+  const { message, recorded } = await opened(duties).assign(request, timeoutMs);
   const [signature] = await Promise.all([opened(key).sign(message), recorded]);
   const answered = { signature: Buffer.from(signature).toString('base64') };
   return request.kind === 'signProbe'
@@ -122,7 +125,9 @@ async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<Signe
   try {
     return {
       id,
-      answer: await lifeline.within(Math.min(timeoutMs, TIMEOUT_MS_MAX) + GRACE_MS, () => answer(request)),
+      answer: await lifeline.within(Math.min(timeoutMs, TIMEOUT_MS_MAX) + GRACE_MS, () =>
+        answer(request, timeoutMs),
+      ),
     };
   } catch (error) {
     const failure = describe(error);

@@ -50,6 +50,8 @@ const REFUSALS = new Set([
   'trees_abandoned',
   'signing_refused',
   'time_refused',
+  'tree_file_damaged',
+  'tree_file_unusable',
 ]);
 
 /** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */

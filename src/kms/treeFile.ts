@@ -55,12 +55,19 @@ export class TreeFile {
     return this.#held;
   }
 
+  /** Resolves when all that is held is on disk. Rejects as {@link write} does. */
+  get written(): Promise<void> {
+    return this.#written;
+  }
+
   /** It is held at once. Resolves when it is on disk, and rejects with the error of the file system. */
   write(held: SignedTrees): Promise<void> {
     this.#held = held;
     this.#turn += 1;
     const turn = this.#turn;
     this.#written = this.#written.then(() => this.#put({ turn, held }));
+    // Whoever has it signed waits for it too.
+    this.#written.catch(() => {});
     return this.#written;
   }
 

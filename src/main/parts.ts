@@ -58,7 +58,7 @@ export async function openClockOf(
 /** What a signer of the log may do that is a child of this process. */
 export function logDuties({ log, kms, signersDir }: Config): Duties {
   mkdirSync(signersDir, { recursive: true, mode: 0o700 });
-  return { log: { origin: log.origin, folder: signersDir, sessions: kms.sessions } };
+  return { log: { origin: log.origin, folder: signersDir, sessions: kms.sessions, isUnit: false } };
 }
 
 export async function openTimestampingOf(

@@ -30,11 +30,17 @@ function charterOf(name: string, credentials: string, folder: string): Charter {
     throw new OperatorError(
       `the keys of the credential "${credential}" need one environment: give each its own PIN file`,
     );
+  if (partitions.length > 1)
+    throw new OperatorError(
+      `${partitions.length} partitions of the log have the credential "${credential}": give each its own PIN file`,
+    );
   if (relative !== undefined) throw new OperatorError('the path of the PKCS#11 module must be absolute');
   return {
     tokens,
     duties: {
-      ...(partitions.length > 0 && { log: { origin: log.origin, folder, sessions: kms.sessions } }),
+      ...(partitions.length > 0 && {
+        log: { origin: log.origin, folder, sessions: kms.sessions, isUnit: true },
+      }),
       ...(authorities.length > 0 && {
         timestamps: { policy: timestamp.policy, accuracyMs: timestamp.accuracyMs },
       }),

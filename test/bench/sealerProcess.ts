@@ -51,7 +51,9 @@ mkdirSync(`${storePath}-signers`, { recursive: true });
 const signing = await openSigning({
   store,
   partitions: tokens,
-  duties: { log: { origin: store.identity.logOrigin, folder: `${storePath}-signers`, sessions: 2 } },
+  duties: {
+    log: { origin: store.identity.logOrigin, folder: `${storePath}-signers`, sessions: 2, isUnit: false },
+  },
   sessions: 2,
   signTimeoutMs: 5000,
   clock: systemClock,

@@ -9,6 +9,7 @@ import { fromBase64, toBase64 } from '../../src/base/bytes.ts';
 import { Companion } from '../../src/base/companion.ts';
 import { encodeFrame, readFrames } from '../../src/base/frames.ts';
 import { verifierOf } from '../../src/kms/keyAlgorithm.ts';
+import { initKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { type SignerReply, type SignerRequest, type Step, tokenName } from '../../src/kms/protocol.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
@@ -38,6 +39,7 @@ async function makeSite(t: Test): Promise<Site> {
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const names = { label: 'vault', region: 'eu-west', keyLabel: 'log' };
   const { token, key } = await makeTokenWithKey(dir, names, 'ecdsa-p256');
+  await initKey({ ...token, keyLabel: 'next' }, 'ecdsa-p256');
   const [credentials, state] = [t.testdir({ credentials: {}, state: {} }), join(t.testdirName, 'state')].map(
     (folder, n) => (n === 0 ? join(folder, 'credentials') : folder),
   ) as [string, string];
@@ -93,7 +95,7 @@ class Hostile {
     const { promise, resolve, reject } = Promise.withResolvers<SignerReply>();
     this.#waiting.set(id, resolve);
     this.companion.gone.then((reason) => reject(new Error(reason)));
-    this.companion.stream.write(encodeFrame({ ...request, id, timeoutMs: 60_000 }));
+    this.companion.stream.write(encodeFrame({ timeoutMs: 60_000, ...request, id }));
     const reply = await promise;
     return 'failure' in reply ? reply.failure.code : reply.answer;
   }
@@ -115,10 +117,10 @@ class Hostile {
     return this.ask({ kind: 'signCheckpoint', text, time: 0, step, ...changed });
   }
 
-  async open(): Promise<void> {
-    await this.connect();
+  async open(keyLabel = 'log'): Promise<void> {
+    await this.connect({ keyLabel });
     await this.ask({ kind: 'logIn' });
-    await until('the key is free', async () => typeof (await this.ask({ kind: 'findKey' })) === 'object');
+    await this.ask({ kind: 'findKey' });
   }
 }
 
@@ -211,12 +213,17 @@ t.test('what it has signed survives its end, and one process at a time has the k
   ] as const)
     t.ok(isSigned(await daemon.sign(log, from, to)));
   const second = new Hostile(unit, site.token);
-  await second.connect();
-  await second.ask({ kind: 'logIn' });
-  t.equal(await second.ask({ kind: 'findKey' }), 'signer_twice');
+  await second.open();
+  const impatient = { timeoutMs: 10_000 };
+  t.equal(await second.sign(log, 35, 36, impatient), 'signer_twice');
   second.companion.kill();
+  t.equal((await daemon.ask({ kind: 'close' })) ?? 'closed', 'closed');
+  const other = new Hostile(unit, { ...site.token, keyLabel: 'next' });
+  await other.open('next');
+  t.equal(await other.sign(fork, 0, 40), 'tree_unknown', 'nor does the key of the next epoch sign a fork');
+  t.equal(await other.sign(fork, 30, 40), 'tree_unknown');
   unit.process.kill('SIGKILL');
-  await daemon.companion.gone;
+  await other.companion.gone;
   const after = new Hostile(await site.start(), site.token);
   await after.open();
   t.equal(await after.sign(fork, 30, 36), 'tree_unknown');
