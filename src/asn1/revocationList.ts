@@ -6,6 +6,8 @@ import { describeName, readName } from './distinguishedName.ts';
 export interface RevocationList {
   /** The name of the issuer, for people. */
   issuer: string;
+  /** The same in DER, as {@link issuedAs} begins with it. */
+  issuerHex: string;
   /** From when to when the list is valid, milliseconds since the epoch. A list without `nextUpdate` is valid for ever. */
   thisUpdate: number;
   nextUpdate: number | undefined;
@@ -26,6 +28,7 @@ export function parseRevocationList(der: Uint8Array): RevocationList {
   const serialOf = (entry: (typeof entries)[number]) => contentOf(new Fields(entry).take(TAG.integer));
   return {
     issuer: describeName(readName(issuer)),
+    issuerHex: toHex(issuer.der),
     thisUpdate,
     nextUpdate: next && readTime(next),
     revoked: new Set(entries.map((entry) => nameAndSerial(issuer.der, serialOf(entry)))),

@@ -75,12 +75,18 @@ function whyUntrusted(
     if (nowMs > one.validToDate.getTime()) return 'has expired, or an issuer of it has';
     if (nowMs < one.validFromDate.getTime()) return 'is not valid yet';
   }
-  // The handshake fails closed as well once a list is too old.
-  if (lists.some(({ nextUpdate }) => nextUpdate !== undefined && nowMs > nextUpdate))
-    return 'cannot be checked: the revocation list of this server has expired';
   if (lists.length === 0) return undefined;
-  const isRevoked = counted.some(({ raw }) => lists.some(({ revoked }) => revoked.has(issuedAs(raw))));
-  return isRevoked ? 'was revoked by its authority' : undefined;
+  // As the handshake does: each link needs a list of its issuer, and one that is not too old.
+  for (const { raw } of counted) {
+    const name = issuedAs(raw);
+    const ofIssuer = lists.filter(({ issuerHex }) => name.startsWith(`${issuerHex} `));
+    if (ofIssuer.some(({ revoked }) => revoked.has(name))) return 'was revoked by its authority';
+    if (ofIssuer.length === 0)
+      return 'cannot be checked: this server has no revocation list of its issuer, or of an issuer above';
+    if (ofIssuer.every(({ nextUpdate }) => nextUpdate !== undefined && nowMs > nextUpdate))
+      return 'cannot be checked: the revocation list of this server has expired';
+  }
+  return undefined;
 }
 
 function readPresented(socket: TLSSocket): Presented | null {

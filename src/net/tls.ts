@@ -2,6 +2,7 @@ import { constants, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
 import type { Socket } from 'node:net';
 import { createSecureContext, type Server, TLSSocket, type TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { parseRevocationList, type RevocationList } from '../asn1/revocationList.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
@@ -57,7 +58,19 @@ const CIPHERS = [
   ]),
 ].join(':');
 
-type Secrets = Pick<TlsOptions, 'cert' | 'key' | 'ca' | 'crl'>;
+/** The server's own certificate. */
+interface ServerPair {
+  secrets: Pick<TlsOptions, 'cert' | 'key'>;
+  /** The server's certificate, then the others in the file. */
+  chain: readonly [X509Certificate, ...X509Certificate[]];
+}
+
+/** What decides about client certificates. */
+interface ClientSide {
+  secrets: Pick<TlsOptions, 'ca' | 'crl'>;
+  authorities: readonly X509Certificate[];
+  trust: ClientTrust;
+}
 
 /**
  * The server's certificates, and the authorities for client certificates. The files are read again when they change
@@ -69,22 +82,16 @@ export class TlsCertificates {
   readonly #servers: Server[] = [];
   readonly #watched: string[];
   readonly #daily: NodeJS.Timeout;
-  #secrets: Secrets;
-  #certificate: X509Certificate;
-  #all: TlsCertificate[];
-  #trust: ClientTrust;
+  #pair: ServerPair;
+  #clients: ClientSide;
   #settling: NodeJS.Timeout | undefined;
 
   /** Throws OperatorError when a file cannot be used. */
   constructor(files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
     this.#files = files;
     this.#logger = logger;
-    ({
-      secrets: this.#secrets,
-      chain: [this.#certificate],
-      all: this.#all,
-      trust: this.#trust,
-    } = readTls(files));
+    this.#pair = readPair(files);
+    this.#clients = readClientSide(files);
     const { certificateFile, keyFile, clientCaFile, clientCrlFile } = files;
     this.#watched = [certificateFile, keyFile, clientCaFile, clientCrlFile].filter(
       (file) => file !== undefined,
@@ -94,6 +101,8 @@ export class TlsCertificates {
     }
     this.#daily = setInterval(() => this.#warn(), DAY_MS).unref();
     this.#tell('TLS certificate in use');
+    this.#tellClients();
+    this.#warn();
   }
 
   /** Options for a new server. */
@@ -101,7 +110,8 @@ export class TlsCertificates {
     const asksClients = this.#files.clientCaFile !== undefined;
     const { SSL_OP_NO_TICKET, SSL_OP_NO_RENEGOTIATION } = constants;
     return {
-      ...this.#secrets,
+      ...this.#pair.secrets,
+      ...this.#clients.secrets,
       // A ticket carries the identity of the client past a revocation; without tickets and a session store, every connection has a
       // handshake of its own. And a connection keeps the identity of its first handshake.
       ...(asksClients && { secureOptions: SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION }),
@@ -120,12 +130,12 @@ export class TlsCertificates {
   /** What a connection shows about its client, by the files as they are now. A Unix socket shows nothing. */
   peerOf(socket: Socket, nowMs: number): TlsPeer {
     if (!(socket instanceof TLSSocket)) return { isRequired: false };
-    return { isRequired: this.#isRequired, ...certificateOf(socket, this.#trust, nowMs) };
+    return { isRequired: this.#isRequired, ...certificateOf(socket, this.#clients.trust, nowMs) };
   }
 
   /** The certificates in use, the server's first. */
   get certificates(): readonly TlsCertificate[] {
-    return this.#all;
+    return present(this.#pair, this.#clients);
   }
 
   /** Applies every later reload to the server. */
@@ -133,28 +143,31 @@ export class TlsCertificates {
     this.#servers.push(server);
   }
 
-  /** Reads the files again. When they cannot be used, the old ones stay in use, and the log says why. */
+  /**
+   * Reads the files again. When they cannot be used, the old ones stay in use, and the log says why. A fault of the server's own files
+   * does not delay a revocation, and the other way round.
+   */
   reload(): void {
+    const [former, formerClients] = [this.#pair, this.#clients];
+    this.#attempt('the new TLS certificate cannot be used: the previous one stays in use', () => {
+      this.#pair = readPair(this.#files);
+    });
+    this.#attempt('the new client authorities or lists cannot be used: the previous ones stay in use', () => {
+      this.#clients = readClientSide(this.#files);
+    });
+    for (const server of this.#servers) server.setSecureContext(this.options);
+    if (this.#pair.chain[0].fingerprint256 !== former.chain[0].fingerprint256)
+      this.#tell('new TLS certificate in use');
+    if (!isDeepStrictEqual(this.#clients.secrets, formerClients.secrets)) this.#tellClients();
+    this.#warn();
+  }
+
+  #attempt(refusal: string, read: () => void): void {
     try {
-      const {
-        secrets,
-        chain: [certificate],
-        all,
-        trust,
-      } = readTls(this.#files);
-      for (const server of this.#servers) server.setSecureContext({ ...this.options, ...secrets });
-      this.#secrets = secrets;
-      this.#trust = trust;
-      const isNew = certificate.fingerprint256 !== this.#certificate.fingerprint256;
-      this.#certificate = certificate;
-      this.#all = all;
-      if (isNew) this.#tell('new TLS certificate in use');
+      read();
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      this.#logger.error(
-        { event: 'tls_certificate_refused', reason: error.message },
-        'the new TLS certificate cannot be used: the previous one stays in use',
-      );
+      this.#logger.error({ event: 'tls_certificate_refused', reason: error.message }, refusal);
     }
   }
 
@@ -170,16 +183,27 @@ export class TlsCertificates {
   }
 
   #tell(message: string): void {
-    const { subject, validToDate, fingerprint256 } = this.#certificate;
+    const { subject, validToDate, fingerprint256 } = this.#pair.chain[0];
     const not_after = validToDate.toISOString();
     const fields = { event: 'tls_certificate_new', subject, not_after, fingerprint_sha256: fingerprint256 };
     this.#logger.info(fields, message);
-    this.#warn();
+  }
+
+  #tellClients(): void {
+    const { authorities, trust } = this.#clients;
+    if (authorities.length === 0) return;
+    const lists = trust.lists.map(({ issuer, thisUpdate, nextUpdate }) => ({
+      issuer,
+      this_update: toRfc3339(thisUpdate),
+      ...(nextUpdate !== undefined && { next_update: toRfc3339(nextUpdate) }),
+    }));
+    const fields = { authorities: authorities.map(nameOf), lists };
+    this.#logger.info(fields, 'client authorities and revocation lists in use');
   }
 
   #warn(): void {
     const now = systemClock();
-    for (const certificate of this.#all) {
+    for (const certificate of this.certificates) {
       const urgency = urgencyOf(certificate, now);
       if (urgency === 'none') continue;
       const { role, subject, notAfter } = certificate;
@@ -189,7 +213,7 @@ export class TlsCertificates {
       const message = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
       this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
     }
-    for (const { issuer, nextUpdate } of this.#trust.lists) {
+    for (const { issuer, nextUpdate } of this.#clients.trust.lists) {
       if (nextUpdate === undefined || nextUpdate - now > LIST_ENDS_SOON_MS) continue;
       const fields = { event: 'tls_certificate_ends', role: 'client-crl', subject: issuer };
       this.#logger.error({ ...fields, not_after: toRfc3339(nextUpdate) }, LIST_ENDS_SOON);
@@ -198,38 +222,47 @@ export class TlsCertificates {
 }
 
 /** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
-export function readTls({ certificateFile, keyFile, clientCaFile, clientCrlFile }: TlsFiles): {
-  secrets: Secrets;
-  /** The server's certificate, then the others in the file. */
-  chain: readonly [X509Certificate, ...X509Certificate[]];
-  all: TlsCertificate[];
-  trust: ClientTrust;
-} {
+export function readTls(files: TlsFiles): Pick<ServerPair, 'chain'> & { all: TlsCertificate[] } {
+  const pair = readPair(files);
+  return { chain: pair.chain, all: present(pair, readClientSide(files)) };
+}
+
+function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
   const cert = readText(certificateFile);
   const chain = parseCertificates(certificateFile, cert);
   const key = readText(keyFile);
   if ((statSync(keyFile).mode & 0o007) !== 0) {
     throw new OperatorError(`http.tls: others than owner and group can use ${keyFile}: run chmod o= on it`);
   }
-  const ca = clientCaFile === undefined ? undefined : readText(clientCaFile);
-  const clientCas = clientCaFile === undefined ? [] : parseCertificates(clientCaFile, ca ?? '');
-  const crl = clientCrlFile === undefined ? undefined : readText(clientCrlFile);
-  const lists = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile, crl ?? '');
+  const secrets = { cert, key };
   try {
-    const secrets = { cert, key, ...(ca !== undefined && { ca }), ...(crl !== undefined && { crl }) };
     createSecureContext(secrets);
-    const all = [
-      ...chain.map((one, n) => present(n === 0 ? 'server' : 'issuer', one)),
-      ...clientCas.map((clientCa) => present('client-ca', clientCa)),
-    ];
-    const authorities = new Set(clientCas.map(({ fingerprint256 }) => fingerprint256));
-    return { secrets, chain, all, trust: { authorities, lists } };
   } catch (cause) {
     throw new OperatorError(
       `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key must be that of the first certificate`,
       { cause },
     );
   }
+  return { secrets, chain };
+}
+
+function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
+  if (clientCaFile === undefined)
+    return { secrets: {}, authorities: [], trust: { authorities: new Set(), lists: [] } };
+  const ca = readText(clientCaFile);
+  const authorities = parseCertificates(clientCaFile, ca);
+  const found = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile);
+  // Of a text with several lists, Node would take the first only.
+  const secrets = { ca, ...(found.length > 0 && { crl: found.map(({ pem }) => pem) }) };
+  try {
+    createSecureContext(secrets);
+  } catch (cause) {
+    const files = clientCrlFile === undefined ? clientCaFile : `${clientCaFile} or ${clientCrlFile}`;
+    throw new OperatorError(`http.tls: ${files} cannot be used (${(cause as Error).message})`, { cause });
+  }
+  const fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
+  const lists = found.map(({ list }) => list);
+  return { secrets, authorities, trust: { authorities: fingerprints, lists } };
 }
 
 function readText(file: string): string {
@@ -240,14 +273,21 @@ function readText(file: string): string {
   }
 }
 
-function present(role: TlsCertificate['role'], certificate: X509Certificate): TlsCertificate {
-  const { subject, validFromDate, validToDate } = certificate;
-  return {
+function present({ chain }: ServerPair, { authorities }: ClientSide): TlsCertificate[] {
+  const presentOne = (role: TlsCertificate['role'], certificate: X509Certificate) => ({
     role,
-    subject: subject.split('\n').reverse().join(', '),
-    notBefore: validFromDate.getTime(),
-    notAfter: validToDate.getTime(),
-  };
+    subject: nameOf(certificate),
+    notBefore: certificate.validFromDate.getTime(),
+    notAfter: certificate.validToDate.getTime(),
+  });
+  return [
+    ...chain.map((one, n) => presentOne(n === 0 ? 'server' : 'issuer', one)),
+    ...authorities.map((one) => presentOne('client-ca', one)),
+  ];
+}
+
+function nameOf({ subject }: X509Certificate): string {
+  return subject.split('\n').reverse().join(', ');
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -264,13 +304,15 @@ function parseCertificates(file: string, pem: string): [X509Certificate, ...X509
 
 const LIST = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]+)-----END X509 CRL-----/g;
 
-function parseRevocationLists(file: string, pem: string): RevocationList[] {
+function parseRevocationLists(file: string): { pem: string; list: RevocationList }[] {
   try {
-    const lists = Array.from(pem.matchAll(LIST), ([, base64 = '']) =>
-      parseRevocationList(Buffer.from(base64, 'base64')),
-    );
+    const lists = Array.from(readText(file).matchAll(LIST), ([pem, base64 = '']) => ({
+      pem,
+      list: parseRevocationList(Buffer.from(base64, 'base64')),
+    }));
     if (lists.length > 0) return lists;
   } catch (cause) {
+    if (cause instanceof OperatorError) throw cause;
     throw new OperatorError(`http.tls: ${file} has a revocation list that cannot be read`, { cause });
   }
   throw new OperatorError(`http.tls: ${file} has no revocation list in PEM (BEGIN X509 CRL)`);

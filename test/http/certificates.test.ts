@@ -1,7 +1,15 @@
 /** Client certificates, over real TLS: who they stand for, and who must not get in with them. */
 import { createPrivateKey, sign, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { Agent, type RequestOptions, request } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -11,11 +19,13 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { bitString, parseDer, sequence } from '../../src/asn1/der.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { requireKey } from '../../src/http/authentication.ts';
+import { callerOf, type RequestContext } from '../../src/http/requestContext.ts';
 import { listen } from '../../src/http/server.ts';
 import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { TlsCertificates, type TlsFiles } from '../../src/net/tls.ts';
-import { openTestApp, pdfOf, type TestApp } from '../support/app.ts';
+import { ENVIRONMENT, openTestApp, pdfOf, type TestApp } from '../support/app.ts';
 import {
   type ClientSubject,
   issueCertificate,
@@ -26,11 +36,20 @@ import {
 } from '../support/certificates.ts';
 import { until } from '../support/until.ts';
 
+interface LogLine {
+  event?: string;
+  msg: string;
+  reason?: string;
+  [field: string]: unknown;
+}
+
 interface House {
   app: TestApp;
   dir: string;
   authority: KeyPair;
   tls: TlsCertificates;
+  /** What the certificates have logged. */
+  log: LogLine[];
   files: TlsFiles;
   port: number;
   /** How far the date that the server believes is ahead. */
@@ -41,13 +60,23 @@ interface House {
   map(certificateName: string, clientId: string): Promise<void>;
 }
 
-async function openHouse(t: Test, options: Partial<TlsFiles> = {}): Promise<House> {
+async function openHouse(
+  t: Test,
+  { below, ...options }: Partial<TlsFiles> & { below?: string } = {},
+): Promise<House> {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-certificates-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
-  const authority = makeAuthority(dir, 'clients');
+  const root = below === undefined ? undefined : makeAuthority(dir, below);
+  const authority = makeAuthority(dir, 'clients', root);
   const server = issueCertificate(dir, 'server', makeAuthority(dir, 'servers'));
   const crl = join(dir, 'clients.crl');
   revoke(dir, crl, authority, []);
+  if (root !== undefined) {
+    appendFileSync(authority.certificateFile, readFileSync(root.certificateFile));
+    const own = join(dir, 'root.crl');
+    revoke(dir, own, root, []);
+    appendFileSync(crl, readFileSync(own));
+  }
   const files = {
     ...server,
     clientCaFile: authority.certificateFile,
@@ -55,7 +84,9 @@ async function openHouse(t: Test, options: Partial<TlsFiles> = {}): Promise<Hous
     clientCertificateRequired: false,
     ...options,
   };
-  const tls = new TlsCertificates(files, pino({ level: 'silent' }), 50);
+  const log: LogLine[] = [];
+  const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) });
+  const tls = new TlsCertificates(files, logger, 50);
   t.teardown(() => tls.close());
   const clock = { aheadMs: 0 };
   const view = {
@@ -77,6 +108,7 @@ async function openHouse(t: Test, options: Partial<TlsFiles> = {}): Promise<Hous
     dir,
     authority,
     tls,
+    log,
     files,
     port: secured.port,
     clock,
@@ -101,6 +133,7 @@ async function openHouse(t: Test, options: Partial<TlsFiles> = {}): Promise<Hous
 
 interface Answer {
   status: number;
+  headers: IncomingMessage['headers'];
   code?: string;
   message: string;
   text: string;
@@ -133,6 +166,7 @@ async function ask(
   const { error } = JSON.parse(text) as { error?: { code: string; message: string } };
   return {
     status: answer.statusCode ?? 0,
+    headers: answer.headers,
     text,
     message: error?.message ?? '',
     ...(error && { code: error.code }),
@@ -172,6 +206,36 @@ t.test('a certificate stands for a client, as a key does', async (t) => {
     401,
     'revoked: at once, on an open connection too',
   );
+  await house.map('DNS:invoices', 'other');
+  const both = house.client('both', {
+    subject: '/O=Acme/CN=invoices',
+    extensions: 'subjectAltName=DNS:invoices',
+  });
+  t.match(
+    await ask(house.port, both),
+    { status: 401, message: /stands for no client/ },
+    'it does not become another',
+  );
+});
+
+t.test('a request ends as the client that it began as', async (t) => {
+  const house = await openHouse(t);
+  await house.map('DNS:invoices', 'other');
+  const certificate = { names: ['CN=invoices', 'DNS:invoices'], sha256: '' };
+  const pass = requireKey({
+    store: house.app.store,
+    environment: ENVIRONMENT,
+    organizations: () => ({}),
+    clock: Date.now,
+    peerOf: () => ({ isRequired: false, certificate }),
+  });
+  const ctx = { req: { headers: {}, socket: {} }, state: {}, set: () => {} } as unknown as RequestContext;
+  await pass(ctx, async () => {
+    t.equal(callerOf(ctx).viewer.clientId, 'other');
+    await callerOf(ctx).confirm();
+    await house.map('CN=invoices', 'acme-web');
+    await t.rejects(callerOf(ctx).confirm(), { code: 'authentication_required', message: /has changed/ });
+  });
 });
 
 t.test('alternative names', async (t) => {
@@ -249,7 +313,11 @@ t.test('a certificate that is not accepted is none', async (t) => {
   await house.map('CN=invoices', 'acme-web');
   const stranger = makeAuthority(house.dir, 'strangers');
   const foreign = issueClient(house.dir, 'foreign', stranger, { subject: '/CN=invoices' });
-  t.match(await ask(house.port, foreign), { status: 401, message: /client certificate is not accepted/ });
+  t.match(await ask(house.port, foreign), {
+    status: 401,
+    message: /client certificate is not accepted/,
+    headers: { connection: 'close' },
+  });
   t.equal((await ask(house.port, foreign, bearer(await house.app.issue()))).status, 200, 'a key goes on');
   const server = issueClient(house.dir, 'server-only', house.authority, { subject: '/CN=invoices' });
   t.equal((await ask(house.port, server)).status, 200);
@@ -282,8 +350,12 @@ t.test('revoked and expired, also on connections that are open', async (t) => {
   t.equal((await ask(house.port, other, { agent: agentOfOther })).status, 200);
 
   revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [pair]);
-  await until('the revocation counts', async () => (await ask(house.port, pair, { agent })).status === 401);
-  t.match(await ask(house.port, pair, { agent }), { message: /was revoked by its authority/ });
+  let refused: Answer | undefined;
+  await until('the revocation counts', async () => {
+    refused = await ask(house.port, pair, { agent });
+    return refused.status === 401;
+  });
+  t.match(refused, { message: /was revoked by its authority/, headers: { connection: 'close' } });
   t.match(await ask(house.port, pair), { status: 401, message: /CERT_REVOKED/ }, 'on a new connection');
   t.equal((await ask(house.port, other, { agent: agentOfOther })).status, 200, 'not that of others');
   t.equal((await ask(house.port, other)).status, 200);
@@ -294,6 +366,7 @@ t.test('revoked and expired, also on connections that are open', async (t) => {
     message: /has expired/,
   });
   house.clock.aheadMs = 0;
+  t.equal((await ask(house.port, other, { agent: agentOfOther })).status, 200);
 
   const next = makeAuthority(house.dir, 'next');
   copyFileSync(next.certificateFile, house.files.clientCaFile ?? '');
@@ -314,6 +387,58 @@ t.test('a revocation list that is too old refuses certificates', async (t) => {
   t.equal((await ask(house.port, pair, { agent })).status, 200);
   house.clock.aheadMs = 40 * 86_400_000;
   t.match(await ask(house.port, pair, { agent }), { status: 401, message: /expired/ });
+});
+
+t.test('an authority below another: each has its list', async (t) => {
+  const house = await openHouse(t, { below: 'root' });
+  await house.map('CN=invoices', 'acme-web');
+  const pair = house.client('invoices');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  t.equal((await ask(house.port, pair)).status, 200);
+  t.equal((await ask(house.port, pair, { agent })).status, 200);
+  t.match(
+    house.log.find(({ msg }) => msg.startsWith('client authorities')),
+    { authorities: ['CN=clients', 'CN=root'], lists: [{ issuer: 'CN=clients' }, { issuer: 'CN=root' }] },
+  );
+  const crl = house.files.clientCrlFile ?? '';
+  copyFileSync(join(house.dir, 'root.crl'), crl);
+  house.tls.reload();
+  const lacksList = { status: 401, message: /no revocation list of its issuer/ };
+  t.match(await ask(house.port, pair, { agent }), lacksList, 'on an open connection as on a new one');
+  t.match(await ask(house.port, pair), { status: 401, message: /UNABLE_TO_GET_CRL/ });
+});
+
+t.test('a fault of one part of the files does not hold up the other', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices', 'acme-web');
+  const pair = house.client('invoices');
+  const crl = house.files.clientCrlFile ?? '';
+  chmodSync(house.files.keyFile, 0o604);
+  revoke(house.dir, crl, house.authority, [pair]);
+  house.tls.reload();
+  t.match(await ask(house.port, pair), { status: 401, message: /CERT_REVOKED/ });
+  const refused = () => house.log.filter(({ event }) => event === 'tls_certificate_refused').at(-1);
+  t.match(refused(), { msg: /new TLS certificate cannot be used/, reason: /others than owner/ });
+
+  writeFileSync(crl, 'no list');
+  const renewed = issueCertificate(house.dir, 'renewed', house.authority);
+  copyFileSync(renewed.certificateFile, house.files.certificateFile);
+  copyFileSync(renewed.keyFile, house.files.keyFile);
+  chmodSync(house.files.keyFile, 0o600);
+  house.tls.reload();
+  t.match(refused(), { msg: /client authorities or lists cannot be used/, reason: /no revocation list/ });
+  t.equal(house.tls.certificates[0]?.subject, 'CN=renewed');
+  t.equal((await ask(house.port, pair)).status, 401, 'revoked as before');
+});
+
+t.test('a list that ends soon is told when it is put there', async (t) => {
+  const house = await openHouse(t);
+  const ends = () => house.log.filter(({ event }) => event === 'tls_certificate_ends');
+  const before = ends().length;
+  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [], 1);
+  house.tls.reload();
+  t.match(ends().slice(before), [{ role: 'client-crl', subject: 'CN=clients' }]);
 });
 
 t.test('no session is resumed, and no connection changes its certificate', async (t) => {

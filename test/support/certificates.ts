@@ -13,11 +13,13 @@ const NEW_KEY = {
   rsa: ['-newkey', 'rsa:2048', '-nodes'],
 };
 
-/** A certificate authority of its own. */
-export function makeAuthority(dir: string, name: string): KeyPair {
+/** A certificate authority of its own, or below another. */
+export function makeAuthority(dir: string, name: string, above?: KeyPair): KeyPair {
   const files = filesOf(dir, name);
   const subject = ['-subj', `/CN=${name}`, '-days', '30', '-addext', 'basicConstraints=critical,CA:TRUE'];
-  run('req', '-x509', ...NEW_KEY.ecdsa, ...subject, '-keyout', files.keyFile, '-out', files.certificateFile);
+  const issuer = above === undefined ? [] : ['-CA', above.certificateFile, '-CAkey', above.keyFile];
+  const out = ['-keyout', files.keyFile, '-out', files.certificateFile];
+  run('req', '-x509', ...issuer, ...NEW_KEY.ecdsa, ...subject, ...out);
   return files;
 }
 
