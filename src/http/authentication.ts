@@ -32,7 +32,9 @@ const SERVICE_TIME_SLACK_MS = 120_000;
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
     const credential = await requireLive(ctx, options);
-    const confirm = async () => void (await requireLive(ctx, options));
+    const confirm = async () => {
+      if ((await requireLive(ctx, options)).id !== credential.id) throw unauthenticated(ctx, CHANGED);
+    };
     options.onAccepted?.(ctx.req.socket);
     ctx.state.caller = { ...callerOf(credential, options), confirm };
     if (scope && !allows(credential.scopes, scope)) {
@@ -63,13 +65,18 @@ async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<C
   return credential;
 }
 
-/** The first name of the certificate that stands for a client counts: the subject before the alternative names. */
+/**
+ * The first name of the certificate that stands for a client counts: the subject before the alternative names. After a revoked name,
+ * none does: a certificate does not become another client by losing one.
+ */
 async function ofCertificate(ctx: RequestContext, peer: TlsPeer, options: AuthOptions): Promise<Credential> {
   const { certificate } = peer;
   if (certificate === undefined) throw refusedPeer(ctx, peer);
   for (const name of certificate.names) {
-    const credential = await liveOf(hashCertificateName(name), options);
+    const keyHash = hashCertificateName(name);
+    const credential = await liveOf(keyHash, options);
     if (credential !== undefined) return credential;
+    if ((await options.store.credentials.get(keyHash))?.revokedAt !== undefined) break;
   }
   throw unauthenticated(
     ctx,
@@ -85,12 +92,13 @@ function describeNames({ names }: ClientCertificate): string {
 async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<Credential | undefined> {
   const credential = await store.credentials.get(keyHash);
   if (credential === undefined || !isLiveAt(credential, clock())) return undefined;
-  const { since, createdAt, expiresAt } = credential;
+  const { since, createdAt, expiresAt, serviceEnd } = credential;
   // A clock that was set back makes no key live longer while the service runs.
   const hasServed =
-    since !== undefined &&
-    expiresAt !== undefined &&
-    store.serviceTime.since(since) > expiresAt - createdAt + SERVICE_TIME_SLACK_MS;
+    (serviceEnd !== undefined && store.serviceTime.now() > serviceEnd + SERVICE_TIME_SLACK_MS) ||
+    (since !== undefined &&
+      expiresAt !== undefined &&
+      store.serviceTime.since(since) > expiresAt - createdAt + SERVICE_TIME_SLACK_MS);
   return hasServed ? undefined : credential;
 }
 
@@ -109,6 +117,7 @@ function bearerToken(ctx: RequestContext): string {
   throw unauthenticated(ctx, NO_KEY);
 }
 
+const CHANGED = 'The client of this connection has changed since the request began. Send the request again.';
 const NO_KEY = 'This operation needs an API key, in the header Authorization: Bearer <API key>.';
 
 function unauthenticated(ctx: RequestContext, message: string): ServiceError {
@@ -119,7 +128,7 @@ function unauthenticated(ctx: RequestContext, message: string): ServiceError {
 /** No certificate that counts, and no key or a site that requires a certificate. The connection cannot get better, so it ends. */
 function refusedPeer(ctx: RequestContext, { isRequired, fault }: TlsPeer): ServiceError {
   if (fault === undefined) return unauthenticated(ctx, NO_KEY);
-  if (isRequired) ctx.set('Connection', 'close');
+  ctx.set('Connection', 'close');
   const remedy = isRequired ? '' : ', or send an API key';
   return unauthenticated(
     ctx,

@@ -40,7 +40,10 @@ export interface Rotation {
   object: ActObject;
 }
 
-/** `apiKey` is the new key. The successor has the holder's rights; the old key ends `overlapMs` after this moment, or as it would have. */
+/**
+ * `apiKey` is the new key. The successor has the holder's rights; the old key ends `overlapMs` after this moment, or as it would have.
+ * Dates alone do not end it: whoever checks the key can have a date that is behind the one that made the rotation.
+ */
 export function rotateKey(
   old: Credential,
   apiKey: string,
@@ -54,7 +57,14 @@ export function rotateKey(
     replaces: old.id,
     replaced_expires_at: toRfc3339(expiresAt),
   };
-  return { successor, replaced: { ...old, expiresAt, replacedBy: successor.id }, object };
+  const replaced = {
+    ...old,
+    expiresAt,
+    replacedBy: successor.id,
+    serviceEnd: at.since + overlapMs,
+    ...(overlapMs === 0 && { revokedAt: at.createdAt }),
+  };
+  return { successor, replaced, object };
 }
 
 /** What the audit trail says of an API key. */
@@ -72,7 +82,7 @@ export function auditedKey(credential: Credential): ActObject {
   };
 }
 
-/** Whether the credential is neither revoked nor expired at that date. */
+/** Whether the credential is neither revoked nor expired at that date. A revocation counts at any date: clocks differ. */
 export function isLiveAt({ expiresAt, revokedAt }: Credential, now: number): boolean {
-  return (expiresAt === undefined || now < expiresAt) && (revokedAt === undefined || now < revokedAt);
+  return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
 }

@@ -44,6 +44,8 @@ export interface Credential {
   revokedAt?: number;
   /** The key that takes this one's place after a rotation. */
   replacedBy?: string;
+  /** Service time at which the rotation ends this key, whatever the date is. Rotations by earlier versions kept none. */
+  serviceEnd?: number;
   /** Base64 of what makes that key from this one, so that a repeated request for it gets the same answer. */
   successorSalt?: string;
 }

@@ -43,7 +43,7 @@ t.test('who may pass', async (t) => {
     ['expired', `Bearer ${await issue({ expiresAt: Date.now() - 1 })}`, refused],
     ['not expired yet', `Bearer ${await issue({ expiresAt: Date.now() + 60_000 })}`, passed],
     ['revoked', `Bearer ${await issue({ revokedAt: Date.now() - 1 })}`, refused],
-    ['revoked from later on', `Bearer ${await issue({ revokedAt: Date.now() + 60_000 })}`, passed],
+    ['revoked by a clock ahead', `Bearer ${await issue({ revokedAt: Date.now() + 60_000 })}`, refused],
     [
       'without the scope',
       `Bearer ${await issue({ scopes: ['jobs:create', 'admin'] })}`,

@@ -6,7 +6,7 @@ import { hashApiKey, isApiKey, successorApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
-import { auditedKey } from '../../src/store/apiKeys.ts';
+import { auditedKey, isLiveAt, rotateKey } from '../../src/store/apiKeys.ts';
 import { ENVIRONMENT, openTestApp, type TestApp } from '../support/app.ts';
 
 const HOUR_MS = 3_600_000;
@@ -160,6 +160,27 @@ t.test('a key ends although the clock was set back', async (t) => {
   t.ok(await isLive(app, short), 'a command can be a minute behind');
   monotonic += 2 * 60_000;
   t.notOk(await isLive(app, short), 'the date says that it is valid, service time says that it has ended');
+});
+
+t.test('a replaced key ends although the date stands', async (t) => {
+  let monotonic = 0;
+  const app = await openTestApp(t, { monotonicMs: () => monotonic });
+  const old = await issue(app);
+  t.equal((await rotate(app, old, { overlap_seconds: 3600 })).status, 200);
+  monotonic += HOUR_MS + 60_000;
+  t.ok(await isLive(app, old));
+  monotonic += 2 * 60_000;
+  t.notOk(await isLive(app, old));
+});
+
+t.test('an overlap of nothing ends the old key at any date', async (t) => {
+  const app = await openTestApp(t);
+  const old = await app.store.credentials.get(hashApiKey(await issue(app)));
+  if (!old) throw new Error('no credential');
+  const at = { createdAt: Date.now() + HOUR_MS, since: app.store.serviceTime.now() };
+  const apiKey = `seal_${ENVIRONMENT}_${'b'.repeat(36)}`;
+  const { replaced } = rotateKey(old, apiKey, { at, expiresAt: undefined, overlapMs: 0 });
+  t.notOk(isLiveAt(replaced, Date.now()), 'the clock of the command is ahead of that of the daemon');
 });
 
 t.test('the old key alone does not tell the new one', async (t) => {

@@ -224,7 +224,8 @@ async function rotate(
       return { ...made, credentials: [made.successor, made.replaced], act };
     });
     assert(rotation, 'the decision always writes');
-    note(`${keyId} stays valid until ${toRfc3339(rotation.replaced.expiresAt ?? 0)}`);
+    const { expiresAt = 0 } = rotation.replaced;
+    note(overlap === 0 ? `${keyId} has ended` : `${keyId} stays valid until ${toRfc3339(expiresAt)}`);
     printNewKey(apiKey, rotation.successor, json);
   });
 }
