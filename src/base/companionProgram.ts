@@ -32,12 +32,12 @@ export function openStream(): Socket {
   return stream;
 }
 
-/** Without the add-on, or where add-ons are forbidden, the permissions of the user are what there is. */
-function conceal(): void {
+/** Closes the memory of this process to others of its user. Without the add-on, the permissions of the user are what there is. */
+export function conceal(): void {
   try {
     openDatagramAddon().conceal();
-  } catch {
-    return;
+  } catch (error) {
+    process.stderr.write(`other processes of this user can read the memory of this one: ${error}\n`);
   }
 }
 

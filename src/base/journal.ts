@@ -17,10 +17,14 @@ export interface DatagramAddon {
   conceal(): void;
 }
 
+/** In a checkout as in an installation. */
+export const DATAGRAM_ADDON = fileURLToPath(
+  new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url),
+);
+
 /** Throws if the add-on was not built. */
 export function openDatagramAddon(): DatagramAddon {
-  const addon = new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url);
-  return createRequire(import.meta.url)(fileURLToPath(addon)) as DatagramAddon;
+  return createRequire(import.meta.url)(DATAGRAM_ADDON) as DatagramAddon;
 }
 
 export const JOURNAL_SOCKET = '/run/systemd/journal/socket';

@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import type { CompanionProgram } from './companion.ts';
 import { STREAM_FD, startChild } from './companion.ts';
+import { conceal } from './companionProgram.ts';
 
 export interface KeeperOptions {
   /** What to start for a connection. */
@@ -14,6 +15,7 @@ export interface KeeperOptions {
  * of its own, as its descriptor 3. It reads nothing of what they say. A companion ends with its connection, and all of them with this process.
  */
 export function keepCompanions({ companion: { charter, ...program }, companionsMax }: KeeperOptions): void {
+  conceal();
   let companions = 0;
   const server = createServer({ pauseOnConnect: true }, (socket: Socket) => {
     socket.on('error', () => socket.destroy());

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Companion, type CompanionProgram } from '../base/companion.ts';
 import { readFrames } from '../base/frames.ts';
+import { DATAGRAM_ADDON } from '../base/journal.ts';
 import { siblingModule } from '../base/package.ts';
 import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
@@ -18,7 +19,7 @@ import {
 /** Memory limit of a stripper. A hostile document that exceeds it ends the stripper. Ordinary documents need a tenth. */
 const HEAP_MB_MAX = 512;
 
-/** How a stripper is started: it reads the compiled sources, and no other file; it writes none, and starts no program. */
+/** How a stripper is started: it reads the compiled sources and the add-on that conceals its memory, and no other file; it writes none, and starts no program. */
 export const STRIPPER: Omit<CompanionProgram, 'onOutput'> = {
   program: fileURLToPath(siblingModule('stripper', import.meta.url)),
   args: [],
@@ -27,6 +28,8 @@ export const STRIPPER: Omit<CompanionProgram, 'onOutput'> = {
     `--max-old-space-size=${HEAP_MB_MAX}`,
     '--permission',
     `--allow-fs-read=${fileURLToPath(new URL('..', import.meta.url))}`,
+    `--allow-fs-read=${DATAGRAM_ADDON}`,
+    '--allow-addons',
     '--allow-worker',
     '--disable-warning=SecurityWarning',
   ],

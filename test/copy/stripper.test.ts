@@ -1,6 +1,6 @@
 /** A stripper may be taken over by a document. What it can do then is to be refused. */
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { encodeFrame } from '../../src/base/frames.ts';
 import { type CopiesOptions, openCopies, readCiphered } from '../../src/copy/copies.ts';
+import { STRIPPER } from '../../src/copy/stripperProcess.ts';
 import { LABORIOUS, metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { until } from '../support/until.ts';
 
@@ -168,4 +169,18 @@ t.test('strippers of this process end with what they are for', async (t) => {
   await t.rejects(stripping, { message: 'gone' });
   await copies.close();
   await until('none is left', () => children() === '');
+});
+
+t.test('a stripper closes its memory to other processes of its user', async (t) => {
+  // What root runs belongs to root anyway.
+  const uid = process.getuid?.() || 65534;
+  const { program, execArgv, environment } = STRIPPER;
+  const stripper = spawn(process.execPath, [...execArgv, program], {
+    uid,
+    env: environment,
+    stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
+  });
+  t.teardown(() => stripper.kill('SIGKILL'));
+  await until('it belongs to root', () => statSync(`/proc/${stripper.pid}/mem`).uid === 0);
+  t.equal(stripper.exitCode, null, 'and goes on');
 });
