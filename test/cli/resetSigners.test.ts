@@ -56,13 +56,20 @@ t.test(
     const wrong = await pdfseal('hsm', 'reset-signers', '1000', ...reason);
     t.match(wrong, { status: 1, stderr: /leaves, not 1000: nothing was accepted/ });
     const [, size = ''] = /has (\d+) leaves/.exec(wrong.stderr) ?? [];
-    t.match(await pdfseal('hsm', 'reset-signers', size, ...reason), { status: 0, stdout: 'begin anew' });
+    const reset = await pdfseal('hsm', 'reset-signers', size, ...reason);
+    t.match(reset, { status: 0, stdout: 'begin anew' });
+    // pdfseal-run resets units at this line, and at no other success.
+    const onRecord = /^the reason is on the audit trail: the log goes on with \d+ leaves$/;
+    t.match(reset.stdout.trimEnd().split('\n').at(-1), onRecord);
+    const again = await pdfseal('hsm', 'reset-signers', size, ...reason, '--json');
+    t.match(again.stdout, /^\{"leaves":\d+,"kept":null\}\n$/);
+    t.notMatch((await pdfseal('hsm', 'reset-signers', '--help')).stdout, /the log goes on|"kept"/);
     t.equal(readdirSync(state).filter((name) => name.startsWith('signers.')).length, 1, 'nothing is lost');
     daemon = await sandbox.start();
     t.equal((await seal('other')).phase, 'completed');
     await daemon.stop();
     const trail = (await pdfseal('audit', 'list', '--json')).stdout.trimEnd().split('\n');
-    const reset = trail.map((line) => JSON.parse(line)).find(({ act }) => act === 'signers.reset');
-    t.match(reset, { object: { tree_size: Number(size), reason: 'the machine was set back to a snapshot' } });
+    const act = trail.map((line) => JSON.parse(line)).find(({ act }) => act === 'signers.reset');
+    t.match(act, { object: { tree_size: Number(size), reason: 'the machine was set back to a snapshot' } });
   },
 );

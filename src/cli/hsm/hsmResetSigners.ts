@@ -16,7 +16,7 @@ export function resetSignersCommand(): Command {
           'that does not contain them: the store can be an older copy, and a log that grows from an older copy contradicts receipts.\n\n' +
           'First restore the newest backup, if you have one. If not, you take the responsibility that the log, as it is now, is the one to ' +
           'continue. The command sets aside what the signers remember, and records the reason on the audit trail. The daemon must not ' +
-          'run. Signers that are units of their own are reset with it where you run the command by pdfseal-run.',
+          'run. Signers that are units of their own are reset only where you run the command by pdfseal-run.',
       )
       .argument('<leaves>', 'the number of leaves that the log has now', parseSizeArgument)
       .requiredOption('--reason <text>', 'why the log went back, for the audit trail')
@@ -44,10 +44,12 @@ async function resetSigners(
       return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
     });
     if (json) printJson({ leaves: size, kept: aside ?? null });
-    else
-      print(
-        `the signers begin anew with ${size} leaves${aside === undefined ? '' : `; what they remembered is kept: ${aside}`}`,
-      );
+    else {
+      if (aside !== undefined)
+        print(`the signers that the daemon starts begin anew; what they remembered is kept: ${aside}`);
+      // pdfseal-run resets signers that are units of their own if this is the last line.
+      print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
+    }
   } finally {
     lock.release();
   }
