@@ -49,11 +49,13 @@ function charterOf(name: string, credentials: string, folder: string): Charter {
 }
 
 function main(): void {
-  const [name] = process.argv.slice(2);
+  const [name, check] = process.argv.slice(2);
   const [credentials, folder] = [credentialsDirectory(), stateDirectory()];
   if (name === undefined || credentials === undefined || folder === undefined)
     throw new OperatorError('this program is run by the unit pdfseal-signer@ENVIRONMENT-NAME');
   const charter = charterOf(name, credentials, folder);
+  // Whether this PIN can have a signer, before separate-signer moves it.
+  if (check === '--check') return;
   const { sessions } = charter.duties.log ?? { sessions: SIGNERS_MAX };
   keepCompanions({
     companion: { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv },
