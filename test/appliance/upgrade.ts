@@ -110,7 +110,10 @@ t.test('no environment reads, signals or traces the other', async (t) => {
 });
 
 t.test('its PIN gets a signer of its own, and the log goes on', async (t) => {
-  machine.must('/usr/lib/pdfseald/separate-signer production local && systemctl restart pdfseald@production');
+  const told = machine.must('/usr/lib/pdfseald/separate-signer production local');
+  t.match(told, /^! .*production-softhsm\.conf/m, 'what root has to do');
+  machine.must('chgrp pdfsign-production-local /etc/pdfseal/production-softhsm.conf');
+  machine.must('systemctl restart pdfseald@production');
   await until('production is active', () => site.show('production', 'ActiveState') === 'active');
   await site.sealed('production', 3);
   t.not(machine.run('ls /etc/pdfseal/production.pins/local').status, 0, 'the daemon has the PIN no more');

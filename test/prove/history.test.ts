@@ -35,7 +35,8 @@ function copyTo(name: string): string {
 
 function putBack(copy: string): void {
   rmSync(state, { recursive: true });
-  // The newest one would not let a daemon continue the copy.
+  // The newest one would not let a daemon continue the copy, nor would its signers.
+  rmSync(join(sandbox.dir, 'state', 'signers'), { recursive: true });
   cpSync(`${copy}.last`, lastCheckpoint);
   cpSync(copy, state, { recursive: true });
 }
