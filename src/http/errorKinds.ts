@@ -184,7 +184,7 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     status: 409,
     title: 'This API key cannot be rotated',
     remedy:
-      'The message says why: the key was replaced already, the client has too many valid keys, or the request has a certificate and no key.',
+      'The message says why: the key was replaced already or is less than an hour old, the client has too many valid keys, or the request has a certificate and no key.',
   },
   partition_not_ready: {
     status: 409,

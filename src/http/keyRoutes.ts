@@ -8,7 +8,7 @@ import type { Credential } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import { apiKeyOf } from './authentication.ts';
 import { readOptionalJson } from './json.ts';
-import { actOfCaller, callerOf, JSON_TYPE, type Middleware } from './requestContext.ts';
+import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import { KEY_OVERLAP_SECONDS, type RotatedKey } from './schemas.ts';
 
 export interface KeyRouteOptions {
@@ -19,38 +19,27 @@ export interface KeyRouteOptions {
 
 /** A client that rotates keys faster than they end has a fault. */
 const LIVE_KEYS_MAX = 32;
+const HOUR_MS = 3_600_000;
+/** In service time: how old a key of a rotation is before its own. Each leaves a record on the audit trail, for good. */
+const AGE_MS_MIN = HOUR_MS;
+/** In service time: how long after its end a replaced key is still listed. */
+const LISTED_MS = 7 * 24 * HOUR_MS;
 
 /**
  * `POST /v1/keys/rotate`: a new key in place of the one that the request has. Until the old key ends, a repeat gets the same answer: so
  * no answer can be lost. The new key ends when the old one would have: only an administrator makes access last longer.
  */
 export function rotateOwnKey(options: KeyRouteOptions): Middleware {
-  const { store, clock } = options;
-  const { environment } = store.identity;
+  const { store } = options;
   return async (ctx) => {
     if (ctx.req.headers.authorization === undefined)
       throw notRotatable('A client certificate has no API key to rotate: renew it at its authority.');
-    const apiKey = apiKeyOf(ctx, environment);
+    const apiKey = apiKeyOf(ctx, store.identity.environment);
     const overlapMs = readOverlapMs(await readOptionalJson(ctx, options.bodyTimeoutMs));
     await callerOf(ctx).confirm();
-    await store.credentials.change((all) => {
-      const old = all.find(({ keyHash }) => keyHash === hashApiKey(apiKey));
-      if (old === undefined || !isLiveAt(old, clock()) || old.replacedBy !== undefined) return undefined;
-      if (liveKeysOf(old.clientId, all, clock()) >= LIVE_KEYS_MAX)
-        throw notRotatable(
-          `The client has ${LIVE_KEYS_MAX} valid API keys. Rotate again when one of them has ended.`,
-        );
-      const salt = randomBytes(32);
-      const at = { createdAt: clock(), since: store.serviceTime.now() };
-      const made = rotateKey(old, successorApiKey(apiKey, salt, environment), {
-        at,
-        expiresAt: old.expiresAt,
-        overlapMs,
-      });
-      const replaced = { ...made.replaced, successorSalt: salt.toString('base64') };
-      const act: Act = actOfCaller(callerOf(ctx), 'key.rotate', made.object);
-      return { credentials: [made.successor, replaced, ...withoutSalts(old, all)], act };
-    });
+    // A change reads all keys: a repeat, and a rotation that is refused, need only this one.
+    const known = await store.credentials.get(hashApiKey(apiKey));
+    if (known?.replacedBy === undefined) await replace(ctx, apiKey, known, overlapMs, options);
     ctx.status = 200;
     ctx.type = JSON_TYPE;
     ctx.set('Cache-Control', 'no-store');
@@ -58,12 +47,44 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
   };
 }
 
+async function replace(
+  ctx: RequestContext,
+  apiKey: string,
+  known: Credential | undefined,
+  overlapMs: number,
+  { store, clock }: KeyRouteOptions,
+): Promise<void> {
+  const { environment } = store.identity;
+  if (known?.replaces !== undefined && store.serviceTime.since(known.since) < AGE_MS_MIN)
+    throw notRotatable('This API key came from a rotation less than an hour ago. Rotate it later.');
+  await store.credentials.change((all) => {
+    const old = all.find(({ keyHash }) => keyHash === hashApiKey(apiKey));
+    if (old === undefined || !isLiveAt(old, clock()) || old.replacedBy !== undefined) return undefined;
+    if (liveKeysOf(old.clientId, all, clock()) >= LIVE_KEYS_MAX)
+      throw notRotatable(
+        `The client has ${LIVE_KEYS_MAX} valid API keys. Rotate again when one of them has ended.`,
+      );
+    const salt = randomBytes(32);
+    const at = { createdAt: clock(), since: store.serviceTime.now() };
+    const made = rotateKey(old, successorApiKey(apiKey, salt, environment), {
+      at,
+      expiresAt: old.expiresAt,
+      overlapMs,
+    });
+    const replaced = { ...made.replaced, successorSalt: salt.toString('base64') };
+    const successor = { ...made.successor, replaces: old.id };
+    const { forgotten, repointed } = withoutEnded(old.clientId, all, store.serviceTime.now());
+    const act: Act = actOfCaller(callerOf(ctx), 'key.rotate', made.object);
+    return { credentials: [successor, replaced, ...withoutSalts(old, all), ...repointed], forgotten, act };
+  });
+}
+
 /** The same for the first request and its repeats. */
 async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Promise<RotatedKey> {
   const old = await store.credentials.get(hashApiKey(apiKey));
   if (old?.successorSalt === undefined || old.expiresAt === undefined)
     throw notRotatable(
-      `This API key was already replaced by ${old?.replacedBy ?? 'another'}. Use that key; if you do not have it, ask the administrator.`,
+      `This API key was already replaced by ${old?.replacedBy ?? 'another'}. Use the key that replaced it last; if you do not have it, ask the administrator.`,
     );
   const salt = Buffer.from(old.successorSalt, 'base64');
   const next = successorApiKey(apiKey, salt, store.identity.environment);
@@ -89,6 +110,34 @@ function withoutSalts({ id }: Credential, all: readonly Credential[]): Credentia
   return all
     .filter(({ replacedBy, successorSalt }) => replacedBy === id && successorSalt !== undefined)
     .map(({ successorSalt, ...rest }) => rest);
+}
+
+/**
+ * The keys that rotations made and that ended long ago: without this, rotations would fill the store. Keys before them then name the next
+ * one that is kept, so that the way from a key to its successors stays whole.
+ */
+function withoutEnded(
+  client: string,
+  all: readonly Credential[],
+  now: number,
+): { forgotten: Credential[]; repointed: Credential[] } {
+  const forgotten = all.filter(
+    ({ clientId, replaces, replacedBy, serviceEnd, revokedAt }) =>
+      clientId === client &&
+      replaces !== undefined &&
+      replacedBy !== undefined &&
+      revokedAt === undefined &&
+      serviceEnd !== undefined &&
+      now > serviceEnd + LISTED_MS,
+  );
+  const nextOf = new Map(forgotten.map(({ id, replacedBy }) => [id, replacedBy]));
+  const repointed = all.flatMap((one) => {
+    let { replacedBy } = one;
+    if (nextOf.has(one.id) || replacedBy === undefined || !nextOf.has(replacedBy)) return [];
+    for (; replacedBy !== undefined && nextOf.has(replacedBy); ) replacedBy = nextOf.get(replacedBy);
+    return replacedBy === undefined ? [] : [{ ...one, replacedBy }];
+  });
+  return { forgotten, repointed };
 }
 
 function liveKeysOf(client: string, all: readonly Credential[], now: number): number {

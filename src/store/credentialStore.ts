@@ -18,6 +18,8 @@ export interface CredentialStore {
 
 export interface CredentialChange {
   credentials: Credential[];
+  /** Removed by the same change. */
+  forgotten?: Credential[];
   act: Act;
 }
 
@@ -44,6 +46,8 @@ export interface Credential {
   revokedAt?: number;
   /** The key that takes this one's place after a rotation. */
   replacedBy?: string;
+  /** The key that its own client replaced by this one: the API made it. */
+  replaces?: string;
   /** Service time at which the rotation ends this key, whatever the date is. Rotations by earlier versions kept none. */
   serviceEnd?: number;
   /** Base64 of what makes that key from this one, so that a repeated request for it gets the same answer. */

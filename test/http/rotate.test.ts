@@ -49,7 +49,8 @@ async function rotate(app: TestApp, key: string, body?: unknown) {
 const isLive = async (app: TestApp, key: string) => (await app.client.as(key).get('/v1/jobs')).status === 200;
 
 t.test('rotation', async (t) => {
-  const app = await openTestApp(t);
+  let monotonic = 0;
+  const app = await openTestApp(t, { monotonicMs: () => monotonic });
   const old = await issue(app, { scopes: ['jobs:read'] });
   const first = await rotate(app, old, { overlap_seconds: 3600 });
   t.equal(first.status, 200);
@@ -65,6 +66,11 @@ t.test('rotation', async (t) => {
   const all = await Promise.all(Array.from({ length: 8 }, () => rotate(app, old)));
   t.strictSame(new Set(all.map(({ body }) => body.api_key)), new Set([first.body.api_key]));
 
+  t.match(await rotate(app, first.body.api_key), {
+    status: 409,
+    body: { error: { code: 'key_not_rotatable', message: /less than an hour ago/ } },
+  });
+  monotonic += HOUR_MS;
   const second = await rotate(app, first.body.api_key);
   t.equal(second.status, 200);
   t.match((await rotate(app, old)).body.error, { code: 'key_not_rotatable', message: /already replaced/ });
@@ -132,9 +138,15 @@ t.test('refusals', async (t) => {
 });
 
 t.test('a client has a bounded number of keys, and of requests', async (t) => {
-  const app = await openTestApp(t);
-  let { body } = await rotate(app, await app.issue({ clientId: 'busy' }));
-  for (let n = 0; n < 30; n++) ({ body } = await rotate(app, body.api_key));
+  let monotonic = 0;
+  const app = await openTestApp(t, { monotonicMs: () => monotonic });
+  const overlap = { overlap_seconds: 2_592_000 };
+  let { body } = await rotate(app, await app.issue({ clientId: 'busy' }), overlap);
+  for (let n = 0; n < 30; n++) {
+    monotonic += HOUR_MS;
+    ({ body } = await rotate(app, body.api_key, overlap));
+  }
+  monotonic += HOUR_MS;
   t.match(await rotate(app, body.api_key), {
     status: 409,
     body: { error: { message: /has 32 valid API keys/ } },
@@ -146,6 +158,35 @@ t.test('a client has a bounded number of keys, and of requests', async (t) => {
   const key = await limited.issue();
   for (let n = 0; n < 3; n++) statuses.push((await rotate(limited, key)).status);
   t.strictSame(statuses, [200, 200, 429]);
+});
+
+t.test('a repeat reads one key, and ended keys are forgotten', async (t) => {
+  let monotonic = 0;
+  const app = await openTestApp(t, { monotonicMs: () => monotonic });
+  const { credentials } = app.store;
+  const old = await app.issue({ clientId: 'busy' });
+  const { body: first } = await rotate(app, old, { overlap_seconds: 60 });
+  const changes = t.capture(credentials, 'change', credentials.change);
+  t.equal((await rotate(app, old)).body.api_key, first.api_key);
+  t.equal((await rotate(app, first.api_key)).status, 409);
+  t.strictSame(changes(), [], 'no look at all keys');
+  let body: Rotated = first;
+  for (let n = 0; n < 3; n++) {
+    monotonic += 8 * 24 * HOUR_MS;
+    ({ body } = await rotate(app, body.api_key, { overlap_seconds: 60 }));
+  }
+  t.strictSame(
+    (await credentials.all())
+      .filter(({ clientId }) => clientId === 'busy')
+      .map(({ id, replacedBy }) => [id, replacedBy])
+      .toSorted(),
+    [
+      [`key_${old.slice(-6)}`, body.replaces],
+      [body.replaces, body.id],
+      [body.id, undefined],
+    ].toSorted(),
+    'the key of the administrator stays, and names the oldest that is left',
+  );
 });
 
 t.test('a key ends although the clock was set back', async (t) => {

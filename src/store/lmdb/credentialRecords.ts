@@ -24,7 +24,10 @@ export class CredentialRecords implements CredentialStore {
     this.#databases.root.resetReadTxn();
     const key = credentialKey(keyHash);
     const bytes = key && this.#databases.credentials.getBinary(key);
-    if (!bytes) return undefined;
+    if (!bytes) {
+      this.#read.delete(keyHash);
+      return undefined;
+    }
     const known = this.#read.get(keyHash);
     if (known !== undefined && bytesEqual(known.bytes, bytes)) return known.credential;
     const credential = parseRecord<Credential>(bytes);
@@ -46,7 +49,10 @@ export class CredentialRecords implements CredentialStore {
     let decision: Decision | undefined;
     await this.#trail.decide(() => {
       decision = decide(this.#all());
-      return decision && { act: decision.act, write: { changes: this.#changes(decision.credentials) } };
+      if (decision === undefined) return undefined;
+      const { act, credentials, forgotten = [] } = decision;
+      const removals = this.#changes(forgotten).map(({ database, key }) => ({ database, key }));
+      return { act, write: { changes: [...this.#changes(credentials), ...removals] } };
     });
     return decision;
   }
