@@ -237,8 +237,10 @@ t.test('an upgrade copies the stores, keeps the configuration, and goes one way 
 
 t.test('a backup is restored; the nightly check finds nothing', async (t) => {
   machine.must('systemctl start pdfseald-backup@production pdfseald-check@production');
+  // The newest backup has all that the last-checkpoint file can know.
   machine.must(
-    'systemctl stop pdfseald@production.service pdfseald@production.socket && rm -r /var/lib/pdfseal/production/store',
+    `systemctl stop pdfseald@production.service pdfseald@production.socket
+      systemctl start pdfseald-backup@production && rm -r /var/lib/pdfseal/production/store`,
   );
   machine.must(
     'pdfseal-run production restore --input /var/backups/pdfseal/production/$(ls /var/backups/pdfseal/production | tail -n 1)',
