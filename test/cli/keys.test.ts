@@ -33,7 +33,7 @@ t.test('API keys, in the running daemon', async (t) => {
     t.notMatch((await keys('list', '--json')).stdout, stdout.trim());
     t.match(
       (await keys('list')).stdout,
-      /^KEY .*\nkey_[0-9a-f]{16} +invoices +acme +jobs:create,jobs:read +active .*never\n$/,
+      /^KEY .*\nkey_[0-9a-f]{16} +invoices +acme +jobs:create,jobs:read +active .*never *\n$/,
     );
   });
 
@@ -66,6 +66,26 @@ t.test('API keys, in the running daemon', async (t) => {
     t.equal((await keys('revoke', id)).status, 0, 'again is no error');
     t.strictSame(await listed(id), before, 'and does not move the time');
     t.match(await keys('rotate', id), { status: 1, stderr: /is revoked: issue a new key/ });
+  });
+
+  await t.test('revoke: every key that replaced it is named, or ended too', async (t) => {
+    const first = await issue('--client', 'stolen');
+    const second = parse(await keys('rotate', first.id, '--overlap', '0s', '--json'));
+    const third = parse(await keys('rotate', second.id, '--json'));
+    t.match(await listed(first.id), { replaced_by: second.id });
+    t.equal(await statusWith(first.api_key), 401, 'without an overlap, it ends at once');
+    t.match((await keys('list')).stdout, /REPLACED BY/);
+    const named = await keys('revoke', first.id);
+    t.match(named.stderr, `${second.id}, which replaced it, stays valid`);
+    t.match(named.stderr, `${third.id}, which replaced it, stays valid`);
+    t.match(named.stderr, `pdfseal keys revoke ${first.id} --with-successors`);
+    await keys('revoke', second.id);
+    t.match(parse(await keys('revoke', first.id, '--json')), { active_successors: [third.id] });
+    t.match(parse(await keys('revoke', first.id, '--with-successors', '--json')), {
+      revoked_successors: [third.id],
+      active_successors: [],
+    });
+    t.equal(await statusWith(third.api_key), 401);
   });
 
   await t.test(

@@ -11,7 +11,7 @@ import { configOption, parseDurationArgument, parseNameArgument, withStore } fro
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
-import { disableUnmanaged } from './unmanagedEndpoints.ts';
+import { findKey, presentKey, revokeKey, stateOf } from './revokeKeys.ts';
 
 interface StoreOptions {
   config: string;
@@ -118,8 +118,14 @@ export function keysCommand(): Command {
       )
       .argument('<key_id>', 'id of the key (key_…)')
       .addOption(configOption())
-      .action(revoke),
-    { examples: ['pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml'] },
+      .option('--with-successors', 'ends also every key that rotations put in its place')
+      .action(revokeKey),
+    {
+      examples: [
+        'pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml',
+        'pdfseal keys revoke key_0a1b2c3d4e5f6071 --config production.toml --with-successors   (the key was stolen)',
+      ],
+    },
   );
   return command;
 }
@@ -154,7 +160,7 @@ async function issue({ config: file, json, ...options }: IssueOptions): Promise<
       return { credentials: [credential], act };
     });
     if (certificateName === undefined) printNewKey(apiKey, credential, json);
-    else if (json) printJson(present(credential));
+    else if (json) printJson(presentKey(credential));
     else note(describeIssued(credential));
   });
 }
@@ -184,7 +190,7 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
   const wanted = credentials
     .filter(({ clientId }) => client === undefined || clientId === client)
     .sort((a, b) => a.createdAt - b.createdAt);
-  printRows(wanted.map(present), json, {
+  printRows(wanted.map(presentKey), json, {
     KEY: ({ id }) => id,
     CLIENT: ({ client }) => client,
     ORGANIZATION: ({ organization }) => organization,
@@ -194,6 +200,7 @@ async function list({ config, client, json }: StoreOptions & { client?: string }
     CERTIFICATE: ({ certificate_name: name, bound_certificate_sha256: bound }) =>
       name ?? (bound === undefined ? '' : `bound to ${bound.slice(0, 16)}…`),
     EXPIRES: ({ expires_at: at }) => (at === undefined ? 'never' : forPeople(at)),
+    'REPLACED BY': ({ replaced_by: successor = '' }) => successor,
   });
 }
 
@@ -241,41 +248,10 @@ function requireRotatable(old: Credential, now: number): void {
     throw new OperatorError(`${old.id} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
 }
 
-async function revoke(keyId: string, { config, json }: StoreOptions): Promise<void> {
-  await withStore(config, 'write', async (store) => {
-    const changed = await store.credentials.change((all) => {
-      const { successorSalt, ...one } = findKey(all, keyId);
-      if (one.revokedAt !== undefined) return undefined;
-      const act = actOfProcess('command', 'key.revoke', { key: keyId, client: one.clientId });
-      return { credentials: [{ ...one, revokedAt: systemClock() }], act };
-    });
-    const everyKey = await store.credentials.all();
-    const revoked = changed?.credentials[0] ?? findKey(everyKey, keyId);
-    // If we stop here, the same command completes it.
-    const endpoints = await disableUnmanaged(store, revoked);
-    if (json) {
-      printJson({ ...present(revoked), webhook_endpoints: endpoints.map(({ shown }) => shown) });
-      return;
-    }
-    note(`${keyId} of client ${revoked.clientId} is revoked`);
-    const successor = everyKey.find(({ id }) => id === revoked.replacedBy);
-    if (successor !== undefined && stateOf(successor, systemClock()) === 'active')
-      note(`${successor.id}, which replaced it, stays valid; to end it: pdfseal keys revoke ${successor.id}`);
-    for (const { shown, wasDisabled } of endpoints) {
-      const what = wasDisabled
-        ? `is now disabled: no valid key of the client can manage it; to enable it: pdfseal webhooks enable ${shown.id}`
-        : shown.status === 'enabled'
-          ? `still receives messages; to stop them: pdfseal webhooks disable ${shown.id}`
-          : 'was already disabled';
-      note(`webhook endpoint ${shown.id} (${shown.url}) ${what}`);
-    }
-  });
-}
-
 /** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
 function printNewKey(apiKey: string, credential: Credential, json: true | undefined): void {
   if (json) {
-    printJson({ api_key: apiKey, ...present(credential) });
+    printJson({ api_key: apiKey, ...presentKey(credential) });
     return;
   }
   note(`${describeIssued(credential)} Keep the key: it is not shown again.`);
@@ -283,39 +259,12 @@ function printNewKey(apiKey: string, credential: Credential, json: true | undefi
 }
 
 function describeIssued(credential: Credential): string {
-  const { id, client, organization, scopes, expires_at, certificate_name } = present(credential);
+  const { id, client, organization, scopes, expires_at, certificate_name } = presentKey(credential);
   const until = expires_at === undefined ? 'valid until revoked' : `valid until ${expires_at}`;
   const bound = credential.boundTo === undefined ? '' : `, bound to the certificate ${credential.boundTo}`;
   const named =
     certificate_name === undefined ? '' : `client certificates named ${certificate_name} stand for `;
   return `${id}: ${named}client ${client} of ${organization}, ${scopes.join(', ')}, ${until}${bound}.`;
-}
-
-function findKey(all: readonly Credential[], keyId: string): Credential {
-  const credential = all.find(({ id }) => id === keyId);
-  if (credential !== undefined) return credential;
-  throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
-}
-
-function stateOf({ revokedAt, expiresAt }: Credential, now: number): 'active' | 'revoked' | 'expired' {
-  if (revokedAt !== undefined) return 'revoked';
-  return expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
-}
-
-function present(credential: Credential) {
-  return {
-    id: credential.id,
-    client: credential.clientId,
-    organization: credential.organization,
-    scopes: credential.scopes,
-    ...(credential.certificateName !== undefined && { certificate_name: credential.certificateName }),
-    ...(credential.boundTo !== undefined && { bound_certificate_sha256: credential.boundTo }),
-    state: stateOf(credential, systemClock()),
-    created_at: toRfc3339(credential.createdAt),
-    ...(credential.expiresAt !== undefined && { expires_at: toRfc3339(credential.expiresAt) }),
-    ...(credential.revokedAt !== undefined && { revoked_at: toRfc3339(credential.revokedAt) }),
-    ...(credential.replacedBy !== undefined && { replaced_by: credential.replacedBy }),
-  };
 }
 
 function parseScopes(text: string): Scope[] {
