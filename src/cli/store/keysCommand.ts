@@ -11,7 +11,7 @@ import { configOption, parseDurationArgument, parseNameArgument, withStore } fro
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
-import { findKey, presentKey, revokeKey, stateOf } from './revokeKeys.ts';
+import { findApiKey, presentKey, revokeKey, stateOf } from './revokeKeys.ts';
 
 interface StoreOptions {
   config: string;
@@ -219,7 +219,7 @@ async function rotate(
       options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
     const apiKey = newApiKey(store.identity.environment);
     const rotation = await store.credentials.change((all) => {
-      const old = findKey(all, keyId);
+      const old = findApiKey(all, keyId);
       const at = { createdAt: systemClock(), since: store.serviceTime.now() };
       requireRotatable(old, at.createdAt);
       const lifetimeMs =

@@ -55,12 +55,12 @@ export async function revokeKey(
 /** Ends the key if it is not revoked yet. Returns it as it is then. */
 async function revokeOne({ credentials }: Pick<Store, 'credentials'>, keyId: string): Promise<Credential> {
   const changed = await credentials.change((all) => {
-    const { successorSalt, ...one } = findKey(all, keyId);
+    const { successorSalt, ...one } = findApiKey(all, keyId);
     if (one.revokedAt !== undefined) return undefined;
     const act = actOfProcess('command', 'key.revoke', { key: keyId, client: one.clientId });
     return { credentials: [{ ...one, revokedAt: systemClock() }], act };
   });
-  return changed?.credentials[0] ?? findKey(await credentials.all(), keyId);
+  return changed?.credentials[0] ?? findApiKey(await credentials.all(), keyId);
 }
 
 /** The keys that rotations put in the place of this one, one after the other, and that are valid still. */
@@ -80,7 +80,7 @@ async function activeSuccessors(
 }
 
 /** Throws OperatorError. */
-export function findKey(all: readonly Credential[], keyId: string): Credential {
+export function findApiKey(all: readonly Credential[], keyId: string): Credential {
   const credential = all.find(({ id }) => id === keyId);
   if (credential !== undefined) return credential;
   throw new OperatorError(`there is no key ${keyId}; see \`pdfseal keys list\``, { code: 'not_found' });
