@@ -1,13 +1,13 @@
 /** The egress process is killed while it sends for the daemon, and the daemon while the egress process does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
-import { makeAuthority } from '../support/certificates.ts';
+import { preferAcme } from '../support/certificates.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { ENVIRONMENT } from '../support/daemon.ts';
 import { hostilityOf, openHostile } from '../support/hostile.ts';
@@ -63,9 +63,7 @@ t.test('killed during a time-stamp, a fetch and a delivery, the egress process l
     tail: `[timestamp.remotes.acme]\nurl = "http://${authority.host}/"\nroots_file = "roots.pem"\ntimeout = "1m"\n`,
   });
   t.teardown(() => sandbox.close());
-  copyFileSync(makeAuthority(sandbox.dir, 'acme').certificateFile, join(sandbox.dir, 'roots.pem'));
-  const config = readFileSync(sandbox.configFile, 'utf8');
-  writeFileSync(sandbox.configFile, config.replace('["built-in"]', '["acme", "built-in"]'));
+  preferAcme(sandbox);
   await sandbox.init();
   const daemon = await sandbox.start();
   const scopes = ['--scopes', 'jobs:create,jobs:read,webhooks:manage'];

@@ -1,12 +1,11 @@
 /** What strangers do who are asked by a real daemon: sources, a time-stamp authority, webhook targets. */
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
 import { pdfOf } from '../support/app.ts';
-import { makeAuthority } from '../support/certificates.ts';
+import { preferAcme } from '../support/certificates.ts';
 import { type Answer, Client, type JobBody } from '../support/client.ts';
 import { HOSTILITIES, hostilityOf, openHostile } from '../support/hostile.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -33,9 +32,7 @@ t.test('one client’s hostile sources hold up neither others nor a stop', async
     tail: `[timestamp.remotes.acme]\nurl = "http://${authority.host}/"\nroots_file = "roots.pem"\ntimeout = "1m"\n`,
   });
   t.teardown(() => sandbox.close());
-  copyFileSync(makeAuthority(sandbox.dir, 'acme').certificateFile, join(sandbox.dir, 'roots.pem'));
-  const config = readFileSync(sandbox.configFile, 'utf8');
-  writeFileSync(sandbox.configFile, config.replace('["built-in"]', '["acme", "built-in"]'));
+  preferAcme(sandbox);
   await sandbox.init();
   const daemon = await sandbox.start();
   const greedy = await Client.connect(

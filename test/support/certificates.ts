@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** PEM files. */
@@ -105,4 +105,11 @@ export function openssl(...args: string[]): { status: number | null; output: str
   const { status, stdout, stderr, error } = spawnSync('openssl', args, { encoding: 'utf8', timeout: 30_000 });
   if (error) throw error;
   return { status, output: stdout + stderr };
+}
+
+/** Puts the external authority "acme" of the config file before the built-in one, with a root in `roots.pem` that no token will need. */
+export function preferAcme({ dir, configFile }: { dir: string; configFile: string }): void {
+  copyFileSync(makeAuthority(dir, 'acme').certificateFile, join(dir, 'roots.pem'));
+  const config = readFileSync(configFile, 'utf8');
+  writeFileSync(configFile, config.replace('["built-in"]', '["acme", "built-in"]'));
 }
