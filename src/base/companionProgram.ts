@@ -12,7 +12,7 @@ const CHARTER_BYTES_MAX = 1 << 20;
 const CHUNK_BYTES = 1 << 16;
 const NS_PER_MS = 1_000_000n;
 
-/** What this companion may do and whom for, from whoever started it. Call it once, before {@link openLifeline}. */
+/** What this companion may do and whom for, from whoever started it. Call it once, before the {@link Lifeline} is there. */
 export function readCharter(): unknown {
   let line = Buffer.alloc(0);
   const chunk = Buffer.alloc(CHUNK_BYTES);
