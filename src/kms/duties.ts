@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { parseCertificate } from '../asn1/certificate.ts';
 import { encodeSignedAttributes } from '../asn1/cms.ts';
 import { OID } from '../asn1/oid.ts';
@@ -9,7 +8,7 @@ import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
-import { acquireLock } from '../base/lock.ts';
+import { acquireLock, type DaemonLock } from '../base/lock.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
@@ -98,7 +97,7 @@ export class KeyDuties {
         `signed for a tree of ${next.size} leaves ${next.root} after ${step.from.size} leaves; given up are ${named.join(', ')}\n`,
       );
     }
-    return isDeepStrictEqual(held, file.held) ? file.written : file.write(held);
+    return held === file.held ? file.written : file.write(held);
   }
 
   #token(content: Uint8Array, certificate: Uint8Array): Uint8Array {
@@ -136,26 +135,29 @@ async function openTrees(
   const named = isUnit ? origin : `${origin}\n${spki}`;
   const name = Buffer.from(sha256(fromUtf8(named))).toString('hex', 0, 16);
   const path = join(folder, `${name}.trees`);
-  const giveUpAt = performance.now() + timeoutMs / 2;
-  for (;;) {
-    try {
-      // The lock ends with this process.
-      acquireLock(`${path}.lock`, 'a signer with these keys');
-      break;
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw unusable(path, error);
-      // At the beginning of an epoch, the signer of the former key is about to end.
-      if (performance.now() > giveUpAt) throw new SignerFailure('signer_twice', error.message);
-      await sleep(LOCK_PAUSE_MS);
-    }
-  }
+  const lock = await lockWithin(`${path}.lock`, timeoutMs / 2);
   try {
     const file = await TreeFile.open(path);
     const held = heldAt(file.held, systemClock());
     if (held !== file.held) await file.write(held);
     return file;
   } catch (error) {
+    lock.release();
     throw error instanceof SignerFailure ? error : unusable(path, error);
+  }
+}
+
+/** Of the keys of a unit; it ends with this process. At the beginning of an epoch, the signer of the former key is about to end. */
+async function lockWithin(path: string, timeoutMs: number): Promise<DaemonLock> {
+  const giveUpAt = performance.now() + timeoutMs;
+  for (;;) {
+    try {
+      return acquireLock(path, 'a signer with these keys');
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw unusable(path, error);
+      if (performance.now() > giveUpAt) throw new SignerFailure('signer_twice', error.message);
+      await sleep(LOCK_PAUSE_MS);
+    }
   }
 }
 

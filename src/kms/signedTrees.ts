@@ -39,15 +39,15 @@ export function follow(
 ): { held: SignedTrees; abandoned: readonly Tree[] } {
   const trees = held.trees.length === 0 && step.isCommitted ? [step.from] : held.trees;
   const at = trees.findIndex((tree) => isSameTree(tree, step.from));
-  const again = trees.findIndex((tree) => isSameTree(tree, next));
-  if (again >= 0 && at < 0) return { held, abandoned: [] };
+  const again = held.trees.findIndex((tree) => isSameTree(tree, next));
+  if (again >= 0 && (at < 0 || again <= at + 1)) return { held, abandoned: [] };
   if (at < 0) throw new TreeUnknown(trees);
   if (again < 0 && !contains(next, step)) {
     const why = `a tree of ${next.size} leaves is not proven to contain that of ${step.from.size} leaves that was signed before`;
     throw new SignerFailure('tree_inconsistent', why);
   }
-  const kept = again < 0 ? [next] : trees.slice(Math.max(again, at + 1));
-  const abandoned = trees.slice(at + 1, again < 0 ? undefined : Math.max(again, at + 1));
+  const [abandoned, kept] =
+    again < 0 ? [trees.slice(at + 1), [next]] : [trees.slice(at + 1, again), trees.slice(again)];
   const line = [...trees.slice(0, at + 1), ...kept].slice(-(depth + 1));
   return { held: { ...(abandoned.length === 0 ? held : spend(held, now)), trees: line }, abandoned };
 }

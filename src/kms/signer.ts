@@ -23,7 +23,7 @@ import {
   tokenName,
 } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
-import { SignerFailure } from './signerFailure.ts';
+import { isRefusal, SignerFailure } from './signerFailure.ts';
 import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
 import { HsmToken } from './token.ts';
 import type { TokenKey } from './tokenKey.ts';
@@ -131,19 +131,12 @@ async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<Signe
     };
   } catch (error) {
     const failure = describe(error);
-    if (REFUSALS.has(failure.code)) tellRefusal(request.kind, failure);
+    // A daemon in wrong hands tells nobody. That it asks for a step from another tree is part of the conversation.
+    if (isRefusal(failure.code) && !(error instanceof TreeUnknown)) tellRefusal(request.kind, failure);
     return { id, failure };
   }
 }
 
-/** What no daemon asks unless it is in wrong hands, or has a fault. It may not tell; so the signer does. */
-const REFUSALS = new Set([
-  'signing_refused',
-  'token_not_allowed',
-  'time_refused',
-  'tree_inconsistent',
-  'trees_abandoned',
-]);
 /** Of one process: enough to be seen, too few to flood the journal. */
 const REFUSALS_TOLD_MAX = 32;
 let refusalsTold = 0;

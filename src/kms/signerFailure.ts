@@ -50,6 +50,7 @@ const REFUSALS = new Set([
   'trees_abandoned',
   'signing_refused',
   'time_refused',
+  'token_not_allowed',
   'tree_file_damaged',
   'tree_file_unusable',
 ]);
@@ -79,8 +80,7 @@ const REMEDIES: Record<string, string> = {
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
   tree_unknown: FORKED,
   tree_inconsistent: FORKED,
-  tree_file_damaged:
-    'restore the file from the newest backup of the signer, or have the signer begin anew: see "Signers" in docs/recovery.md',
+  tree_file_damaged: 'have the signers begin anew: stop the daemon and run `pdfseal hsm reset-signers`',
   tree_file_unusable: 'give the signer its folder, writable to its user and to nobody else',
   token_not_allowed: 'the unit of the signer has another configuration: restart it',
   pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',

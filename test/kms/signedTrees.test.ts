@@ -26,6 +26,11 @@ t.test('a log that only grows, with as many batches on their way as there may be
   held = await ask(log, await ask(log, held, 6, 30), 30, 31);
   t.strictSame(sizesOf(held), [6, 30, 31], 'two batches that were given up are replaced');
   t.equal(held.credit, CREDIT_MAX - 1, 'at once');
+  await t.rejects(
+    ask(log, NOTHING_SIGNED, 3, 3),
+    { code: 'tree_inconsistent' },
+    'nothing is signed unremembered',
+  );
   t.strictSame(sizesOf(await ask(log, NOTHING_SIGNED, 0, 3)), [0, 3], 'the first batch of a log');
   const joined = await ask(log, await ask(log, await ask(log, NOTHING_SIGNED, 0, 1), 1, 3), 0, 3);
   t.strictSame(sizesOf(joined), [0, 3], 'two batches that became one leave nothing between');

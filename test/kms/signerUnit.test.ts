@@ -267,3 +267,18 @@ t.test('a partition whose signer is a unit signs, and again when the unit was ki
   unit.process.kill('SIGKILL');
   await until('it is lost', () => statesOf(partitions)[0] === 'unavailable');
 });
+
+t.test('what it has signed is not guessed: a damaged record is named, each time', async (t) => {
+  const site = await makeSite(t);
+  const unit = await site.start();
+  const daemon = new Hostile(unit, site.token);
+  await daemon.open();
+  t.ok(isSigned(await daemon.sign(log, 1, 2)));
+  const [name = ''] = readdirSync(site.state).filter((each) => each.endsWith('.trees'));
+  unit.process.kill('SIGKILL');
+  await daemon.companion.gone;
+  writeFileSync(join(site.state, name), 'half');
+  const after = new Hostile(await site.start(), site.token);
+  await after.open();
+  for (let n = 0; n < 2; n++) t.equal(await after.sign(log, 2, 3), 'tree_file_damaged');
+});
