@@ -41,6 +41,7 @@ export const ACTS = [
   'witness.accept',
   'witness.request',
   'index.repair',
+  'renewal.run',
   'trust.export',
 ] as const;
 export type ActName = (typeof ACTS)[number];

@@ -4,6 +4,7 @@ import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
 import type { CredentialStore } from './credentialStore.ts';
 import type { IndexStore, RepairMark } from './indexStore.ts';
+import type { RenewalStore } from './renewalStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhookStore.ts';
@@ -17,7 +18,7 @@ import type { WitnessStore } from './witnessStore.ts';
  *   nothing behind; if the store cannot know that, it throws {@link UnknownOutcome} from then on and the process must end.
  * - Values are returned as they were given, strings code unit for code unit.
  *
- * One process writes jobs and batches. Credentials, epochs, webhook endpoints and audit records may be written by another process at any
+ * One process writes jobs and batches. Credentials, epochs, webhook endpoints, renewals and audit records may be written by another process at any
  * time, and the next read sees them. Such a change is recorded in the audit trail as the act it is, in the same transaction; `null`
  * stands for a change that is nobody's act.
  */
@@ -31,6 +32,7 @@ export interface Store {
   readonly webhooks: WebhookStore;
   readonly trail: TrailStore;
   readonly witnessing: WitnessStore;
+  readonly renewals: RenewalStore;
   /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
   readonly indexes: IndexStore;

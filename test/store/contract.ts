@@ -20,6 +20,7 @@ import {
 } from '../../src/store/store.ts';
 import { fc } from '../support/seed.ts';
 import { quotas } from './quotaContract.ts';
+import { renewals } from './renewalContract.ts';
 import {
   billing,
   collected,
@@ -69,6 +70,7 @@ export function storeContract(t: Test, makeStore: MakeStore): void {
     webhooks,
     serviceTime,
     witnessing,
+    renewals,
   ]) {
     t.test(suite.name, async (t) => suite(t, makeStore));
   }

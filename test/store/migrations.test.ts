@@ -1,10 +1,11 @@
 /** The way from one layout to the next, on layouts that are only here: there has been one so far. */
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import type { RenewalDraft } from '../../src/store/renewalStore.ts';
 import { dump } from '../support/wholeStore.ts';
 import { Child } from './child.ts';
 import { LAYOUTS } from './migrated.ts';
@@ -87,4 +88,23 @@ t.test('what cannot be copied is not migrated', async (t) => {
     readdirSync(dir).filter((name) => name.startsWith('large')),
     ['large'],
   );
+});
+
+t.test('a store of version 0.1.0, which knows no renewals, is opened as it is', async (t) => {
+  const archive = fileURLToPath(new URL('../vectors/installations/0.1.0.tar.gz', import.meta.url));
+  execFileSync('tar', ['-xzf', archive, '-C', dir, './state/store']);
+  const path = join(dir, 'state/store');
+  const before = await dump(path);
+  const draft: RenewalDraft = { number: 1, digest: 'sha512', from: 0, to: 0, path: [] };
+  const reader = await openStore({ path, readOnly: true });
+  t.strictSame([await reader.renewals.runs(), await reader.renewals.draft()], [[], undefined]);
+  await t.rejects(reader.renewals.keepDraft(draft));
+  await reader.close();
+  t.same(await dump(path), before, 'whoever only looks changes nothing');
+  const writer = await openStore({ path });
+  await writer.renewals.keepDraft(draft);
+  await writer.close();
+  const after = await openStore({ path, readOnly: true });
+  t.strictSame(await after.renewals.draft(), draft);
+  await after.close();
 });

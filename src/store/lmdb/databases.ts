@@ -50,9 +50,27 @@ const NAMES = [
   'outbox', // endpoint, due at, message → what is to be sent
   'deadLetters', // endpoint, died at, message → what was given up
   'tallies', // endpoint → what became of what was sent
+  'renewals', // run → RenewalRun; run, row → its tiles; never changed; and the draft of the next run, and a survey
 ] as const;
 
 export type DatabaseName = (typeof NAMES)[number];
+
+/** Databases that stores of earlier versions do not have. Whoever opens such a store for reading only finds them empty. */
+const LATER: readonly DatabaseName[] = ['renewals'];
+
+const READ_ONLY = new Error('the store is open for reading only');
+
+const EMPTY: Database = {
+  getBinary: () => undefined,
+  doesExist: () => false,
+  getRange: () => [],
+  getKeys: () => [],
+  getKeysCount: () => 0,
+  getStats: () => ({ entryCount: 0 }),
+  put: () => Promise.reject(READ_ONLY),
+  remove: () => Promise.reject(READ_ONLY),
+  ifNoExists: () => Promise.reject(READ_ONLY),
+};
 
 /** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
 export type Databases = Readonly<Record<DatabaseName, Database>> & {
@@ -75,8 +93,9 @@ export function openDatabases(path: string, { readOnly }: { readOnly: boolean })
     // Commits puts together what belongs together; lmdb-js must not add to a transaction by itself.
     eventTurnBatching: false,
   });
-  const open1 = (name: string): Database => {
+  const open1 = (name: DatabaseName): Database => {
     const database = root.openDB<Buffer, Uint8Array>({ name, keyEncoding: 'binary', encoding: 'binary' });
+    if (database === undefined && readOnly && LATER.includes(name)) return EMPTY;
     if (database === undefined) throw new Error(`database ${name} is missing`);
     return database as unknown as Database;
   };

@@ -12,6 +12,7 @@ import { JobRecords } from './jobRecords.ts';
 import { LogRecords } from './logRecords.ts';
 import { Outbox } from './outbox.ts';
 import { QuotaCounts } from './quotaCounts.ts';
+import { RenewalRecords } from './renewalRecords.ts';
 import { LmdbServiceTime, type ServiceTimeOptions } from './serviceTimeRecord.ts';
 import { TrailRecords } from './trailRecords.ts';
 import { LmdbWitnessing } from './witnessRecord.ts';
@@ -51,6 +52,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     webhooks: { endpoints, outbox },
     trail,
     witnessing: new LmdbWitnessing(databases, commits),
+    renewals: new RenewalRecords(databases, commits, trail),
     serviceTime,
     indexes: new IndexRepair(databases, commits, identity, clock),
     close: async () => {

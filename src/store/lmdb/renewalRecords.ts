@@ -1,0 +1,126 @@
+import { assert } from '../../base/assert.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import {
+  isSameRun,
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalStore,
+  type RenewalSurvey,
+  type RenewalTile,
+  renewedUntil,
+} from '../renewalStore.ts';
+import type { Change, Commits } from './commits.ts';
+import type { Databases } from './databases.ts';
+import { counterKey } from './keyLayout.ts';
+import { logSize } from './logRecords.ts';
+import { encodeRecord, parseRecord } from './records.ts';
+import type { TrailRecords } from './trailRecords.ts';
+
+const RUNS = Buffer.from('run');
+const ROWS = Buffer.from('row');
+const DRAFT_KEY = Buffer.from('draft');
+const SURVEY_KEY = Buffer.from('survey');
+
+/** Renewals in the embedded store. */
+export class RenewalRecords implements RenewalStore {
+  readonly #databases: Databases;
+  readonly #commits: Commits;
+  readonly #trail: TrailRecords;
+
+  constructor(databases: Databases, commits: Commits, trail: TrailRecords) {
+    this.#databases = databases;
+    this.#commits = commits;
+    this.#trail = trail;
+  }
+
+  async runs(): Promise<RenewalRun[]> {
+    this.#databases.root.resetReadTxn(); // another process commits them
+    const range = { start: RUNS, end: runKey(Number.MAX_SAFE_INTEGER) };
+    return Array.from(this.#databases.renewals.getRange(range), ({ value }, n) =>
+      parseRecord<RenewalRun>(value, `renewal ${n + 1}`),
+    );
+  }
+
+  async row(run: number, row: number): Promise<RenewalTile[] | undefined> {
+    return this.#read<RenewalTile[]>(rowKey(run, row), `row ${row} of renewal ${run}`);
+  }
+
+  async draft(): Promise<RenewalDraft | undefined> {
+    return this.#read<RenewalDraft>(DRAFT_KEY, 'the draft of a renewal');
+  }
+
+  async keepDraft(draft: RenewalDraft): Promise<void> {
+    const { renewals: database } = this.#databases;
+    const former = await this.draft();
+    const rows = Array.from(
+      database.getKeys({ start: rowKey(draft.number, 0), end: rowKey(draft.number + 1, 0) }),
+    );
+    const isKept = former !== undefined && isSameRun(former, draft);
+    const removed: Change[] = isKept ? [] : rows.map((key) => ({ database, key: Buffer.from(key) }));
+    await this.#write([...removed, { database, key: DRAFT_KEY, value: encodeRecord(draft) }]);
+  }
+
+  async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {
+    const draft = await this.draft();
+    assert(draft?.number === run, `renewal ${run} is not drafted`);
+    assert(row === 0 || (await this.row(run, row - 1)), `renewal ${run} has no row ${row - 1}`);
+    const key = rowKey(run, row);
+    const { renewals: database } = this.#databases;
+    const changes = [{ database, key, value: encodeRecord(tiles) }];
+    const isFree = await this.#commits.write({ changes, unless: [{ database, key }] });
+    assert(isFree, `renewal ${run} has row ${row} already`);
+  }
+
+  async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
+    const { renewals: database } = this.#databases;
+    const runs = await this.runs();
+    if (run.number <= runs.length) return false;
+    assert(run.number === runs.length + 1, `renewal ${run.number} follows renewal ${runs.length}`);
+    const draft = await this.draft();
+    assert(draft && isSameRun(draft, run), `renewal ${run.number} is not what was drafted`);
+    assert(run.from === renewedUntil(runs, run.digest), `renewal ${run.number} leaves out batches`);
+    assert(
+      run.to >= (runs.at(-1)?.to ?? 0) && run.to <= logSize(this.#databases),
+      'a renewal ends with the log',
+    );
+    assert(run.path.length === runs.length, `renewal ${run.number} has no path`);
+    assert(run.tokens.length > 0, `renewal ${run.number} has no time-stamp`);
+    const rows = database.getKeysCount({ start: rowKey(run.number, 0), end: rowKey(run.number + 1, 0) });
+    assert(rows === run.rows.length, `renewal ${run.number} has ${rows} rows, not ${run.rows.length}`);
+    const key = runKey(run.number);
+    return this.#trail.write(act, {
+      unless: [{ database, key }],
+      changes: [
+        { database, key, value: encodeRecord(run) },
+        { database, key: DRAFT_KEY },
+        { database, key: SURVEY_KEY },
+      ],
+    });
+  }
+
+  async survey(): Promise<RenewalSurvey | undefined> {
+    return this.#read<RenewalSurvey>(SURVEY_KEY, 'the survey of time-stamps');
+  }
+
+  async keepSurvey(survey: RenewalSurvey): Promise<void> {
+    const { renewals: database } = this.#databases;
+    await this.#write([{ database, key: SURVEY_KEY, value: encodeRecord(survey) }]);
+  }
+
+  #read<T>(key: Uint8Array, what: string): T | undefined {
+    const bytes = this.#databases.renewals.getBinary(key);
+    return bytes && parseRecord<T>(bytes, what);
+  }
+
+  async #write(changes: Change[]): Promise<void> {
+    await this.#commits.write({ changes });
+  }
+}
+
+function runKey(run: number): Buffer {
+  return Buffer.concat([RUNS, counterKey(run)]);
+}
+
+function rowKey(run: number, row: number): Buffer {
+  return Buffer.concat([ROWS, counterKey(run), counterKey(row)]);
+}

@@ -1,0 +1,111 @@
+import type { DigestName } from '../base/crypto.ts';
+import type { Act } from '../manifest/auditRecord.ts';
+
+/**
+ * Renewals of time-stamps (RFC 4998, section 5). Runs are appended, never replaced or removed. One process drafts a run at a time, beside the
+ * daemon. `test/store/renewalContract.ts` is the executable form of this contract.
+ */
+export interface RenewalStore {
+  /** Every committed run by any process, oldest first. */
+  runs(): Promise<RenewalRun[]>;
+
+  /** A row of a run, or of the draft: at most {@link TREE_WIDTH} tiles. Undefined where there is none. */
+  row(run: number, row: number): Promise<RenewalTile[] | undefined>;
+
+  draft(): Promise<RenewalDraft | undefined>;
+
+  /** Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. */
+  keepDraft(draft: RenewalDraft): Promise<void>;
+
+  /** Adds the next row to the draft. Throws BrokenInvariant where no draft of that run has that place free. */
+  addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void>;
+
+  /**
+   * One transaction: the run, and the record of the act; draft and survey are removed. Returns false and writes nothing when a run of that
+   * number exists. Throws BrokenInvariant for a run that does not follow the newest one and its own draft.
+   */
+  commit(run: RenewalRun, act: Act | null): Promise<boolean>;
+
+  survey(): Promise<RenewalSurvey | undefined>;
+
+  keepSurvey(survey: RenewalSurvey): Promise<void>;
+}
+
+/** A tile covers so many batches, and a row so many tiles, except the last. */
+export const TREE_WIDTH = 256;
+
+/** What decides every hash of a run. */
+export interface RenewalScope {
+  /** From 1, without gaps. */
+  number: number;
+  digest: DigestName;
+  /** Batches from leaf index `from` to tree size `to` have a leaf of their own in the tree of the run. */
+  from: number;
+  to: number;
+  /** For each earlier run the index of the token with which evidence records go on. */
+  path: number[];
+}
+
+/** A run that is being drafted. */
+export interface RenewalDraft extends RenewalScope {
+  /** The nonce (hex) of a query that somebody carries to an authority. */
+  nonce?: string;
+}
+
+/** A committed run: a hash tree, and time-stamps over its root. */
+export interface RenewalRun extends RenewalScope {
+  rows: RenewalTile[];
+  /** Each over the root of the run's tree; one for each authority. */
+  tokens: RenewalToken[];
+}
+
+/** Token and certificates as of a batch. */
+export interface RenewalToken {
+  /** Name of the authority in the configuration. */
+  authority: string;
+  token: string;
+  certificates: string[];
+}
+
+/** A part of a run's tree. */
+export interface RenewalTile {
+  /** The first leaf, in the log, of its first batch. */
+  first: number;
+  /** Its root hash, Base64. */
+  root: string;
+}
+
+/**
+ * How long the time-stamps hold that no run has renewed. It is a hint: it is always made again from the log. It was made under the
+ * configuration of its time.
+ */
+export interface RenewalSurvey {
+  /** The batches that were looked at. */
+  from: number;
+  to: number;
+  groups: SurveyGroup[];
+}
+
+/** Batches whose time-stamps are made alike. */
+export interface SurveyGroup {
+  /** The digest of the imprint, and the signature algorithms from the token to the root; empty where batches have no time-stamp. */
+  digest: DigestName;
+  signatures: string[];
+  /** The earliest end of their certificates, milliseconds since the epoch; null where there is none, or none that is trusted. */
+  notAfter: number | null;
+  /** Leaf index where the batch with that end begins. */
+  leaf: number;
+  batches: number;
+}
+
+/** Whether rows that were drafted for one serve the other. */
+export function isSameRun(a: RenewalScope, b: RenewalScope): boolean {
+  const of = ({ number, digest, from, to, path }: RenewalScope) => [number, digest, from, to, ...path].join();
+  return of(a) === of(b);
+}
+
+/** Where the leaves of the next run begin: after those that earlier runs cover, unless the digest changes. */
+export function renewedUntil(runs: readonly RenewalScope[], digest: DigestName): number {
+  const last = runs.at(-1);
+  return last?.digest === digest ? last.to : 0;
+}

@@ -1,0 +1,148 @@
+import type { Test } from 'tap';
+import { BrokenInvariant } from '../../src/base/assert.ts';
+import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
+import type {
+  RenewalDraft,
+  RenewalRun,
+  RenewalScope,
+  RenewalSurvey,
+  RenewalTile,
+} from '../../src/store/renewalStore.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { MakeStore } from './contract.ts';
+import { START_MS, sampleBatch, sampleJobs } from './samples.ts';
+
+/** The part of the contract that `src/store/renewalStore.ts` states. */
+export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
+  const act = (run: number) => actOfProcess('command', 'renewal.run', { run });
+  const first: RenewalScope = { number: 1, digest: 'sha512', from: 0, to: 3, path: [] };
+  const tile = (leaf: number): RenewalTile => ({
+    first: leaf,
+    root: Buffer.alloc(64, leaf).toString('base64'),
+  });
+  const runOf = (scope: RenewalScope, rows: RenewalTile[]): RenewalRun => ({
+    ...scope,
+    rows,
+    tokens: [{ authority: 'built-in', token: `token-${scope.number}`, certificates: ['ca'] }],
+  });
+  const withLog = async (store: Store) => {
+    for (const [firstLeaf, leaves] of [
+      [0, 1],
+      [1, 2],
+      [3, 2],
+    ] as const) {
+      const jobs = sampleJobs(leaves);
+      for (const job of jobs) await store.jobs.accept(job);
+      await store.log.commit(sampleBatch(firstLeaf, jobs));
+    }
+  };
+  const commit = async (store: Store, scope: RenewalScope, tiles = [tile(scope.from)]) => {
+    await store.renewals.keepDraft(scope);
+    await store.renewals.addRow(scope.number, 0, tiles);
+    return store.renewals.commit(runOf(scope, [tile(scope.from)]), act(scope.number));
+  };
+
+  t.test('there is nothing at first', async (t) => {
+    const { store } = await makeStore(t);
+    t.strictSame(await store.renewals.runs(), []);
+    t.strictSame(
+      [await store.renewals.draft(), await store.renewals.survey(), await store.renewals.row(1, 0)],
+      [undefined, undefined, undefined],
+    );
+  });
+
+  t.test('a draft keeps its rows until another run is drafted', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    await withLog(store);
+    const draft: RenewalDraft = { ...first, nonce: '0102' };
+    await t.rejects(store.renewals.addRow(1, 0, [tile(0)]), BrokenInvariant, 'no draft');
+    await store.renewals.keepDraft(first);
+    await t.rejects(store.renewals.addRow(1, 1, [tile(1)]), BrokenInvariant, 'rows have no gaps');
+    await store.renewals.addRow(1, 0, [tile(0), tile(1)]);
+    await t.rejects(store.renewals.addRow(1, 0, [tile(0)]), BrokenInvariant, 'a row is written once');
+    await t.rejects(store.renewals.addRow(2, 0, [tile(0)]), BrokenInvariant, 'of another run');
+    await store.renewals.keepDraft(draft);
+    const opened = await reopen();
+    t.strictSame(await opened.renewals.draft(), draft);
+    t.strictSame(await opened.renewals.row(1, 0), [tile(0), tile(1)], 'a nonce changes no hash');
+    for (const other of [{ to: 1 }, { digest: 'sha384' }] as const) {
+      await opened.renewals.keepDraft({ ...first, ...other });
+      t.equal(await opened.renewals.row(1, 0), undefined);
+      await opened.renewals.addRow(1, 0, [tile(0)]);
+    }
+    t.strictSame(await opened.renewals.runs(), []);
+  });
+
+  t.test('runs follow one another, each with the record of its act', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    await withLog(store);
+    await store.renewals.keepSurvey(survey);
+    t.equal(await commit(store, first), true);
+    const runs = [runOf(first, [tile(0)])];
+    t.strictSame(await store.renewals.runs(), runs);
+    t.strictSame([await store.renewals.draft(), await store.renewals.survey()], [undefined, undefined]);
+    t.match(parseAuditRecord((await store.trail.entry(1))?.text ?? ''), {
+      act: 'renewal.run',
+      object: { run: 1 },
+    });
+    t.equal(await store.renewals.commit(runOf(first, [tile(1)]), act(1)), false, 'a run is never replaced');
+    const second: RenewalScope = { number: 2, digest: 'sha512', from: 3, to: 5, path: [0] };
+    const third: RenewalScope = { number: 3, digest: 'sha384', from: 0, to: 5, path: [0, 0] };
+    const opened = await reopen();
+    t.equal(await commit(opened, second), true);
+    t.equal(await commit(opened, third, [tile(0), tile(3)]), true);
+    t.strictSame(await opened.renewals.runs(), [...runs, runOf(second, [tile(3)]), runOf(third, [tile(0)])]);
+    t.strictSame(await opened.renewals.row(3, 0), [tile(0), tile(3)]);
+    t.strictSame(await opened.renewals.row(1, 0), [tile(0)]);
+    t.equal(await opened.trail.newest(), 3);
+  });
+
+  t.test('a run that does not follow from what was drafted is refused', async (t) => {
+    const { store } = await makeStore(t);
+    await withLog(store);
+    t.equal(await commit(store, first), true);
+    const good: RenewalScope = { number: 2, digest: 'sha512', from: 3, to: 5, path: [0] };
+    for (const wrong of [
+      { number: 3 },
+      { from: 0 },
+      { to: 6 },
+      { to: 2 },
+      { path: [] },
+      { digest: 'sha384' as const },
+    ])
+      await t.rejects(commit(store, { ...good, ...wrong }), BrokenInvariant, JSON.stringify(wrong));
+    await store.renewals.keepDraft(good);
+    await t.rejects(
+      store.renewals.commit(runOf(good, [tile(3)]), act(2)),
+      BrokenInvariant,
+      'a row is missing',
+    );
+    await t.rejects(
+      store.renewals.commit({ ...runOf(good, []), tokens: [] }, act(2)),
+      BrokenInvariant,
+      'no token',
+    );
+    await t.rejects(
+      store.renewals.commit(runOf({ ...good, to: 4 }, []), act(2)),
+      BrokenInvariant,
+      'not the draft',
+    );
+    t.equal((await store.renewals.runs()).length, 1);
+    t.equal(await store.trail.newest(), 1);
+    t.equal(await store.renewals.commit(runOf(good, []), act(2)), true, 'nothing was sealed since');
+  });
+
+  const survey: RenewalSurvey = {
+    from: 0,
+    to: 5,
+    groups: [{ digest: 'sha512', signatures: ['ecdsa-sha256'], notAfter: START_MS, leaf: 3, batches: 3 }],
+  };
+
+  t.test('a survey is kept until the next one', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    await store.renewals.keepSurvey({ ...survey, groups: [] });
+    await store.renewals.keepSurvey(survey);
+    t.strictSame(await (await reopen()).renewals.survey(), survey);
+  });
+}
