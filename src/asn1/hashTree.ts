@@ -1,0 +1,70 @@
+import { bytesEqual, compareBytes, concatBytes } from '../base/bytes.ts';
+import { type DigestName, digestOf } from '../base/crypto.ts';
+import { DIGEST_BYTES } from './signatureAlgorithm.ts';
+
+// The hash tree of evidence records (RFC 4998, section 4.2): no prefix tells a leaf from a node, unlike in the log.
+// Trees that are made here are binary; trees of others may have nodes with any number of children.
+
+/** The hash of a node: the hash of its children, one after the other in ascending binary order. */
+function parentOf(digest: DigestName, children: readonly Uint8Array[]): Uint8Array {
+  return digestOf(digest, concatBytes(children.toSorted(compareBytes)));
+}
+
+/** The root of a binary tree over at least one leaf. The last node of an odd level moves up as it is. */
+export function treeRoot(digest: DigestName, leaves: readonly Uint8Array[]): Uint8Array {
+  let level = leaves;
+  while (level.length > 1) level = levelAbove(digest, level);
+  const [root] = level;
+  if (root === undefined) throw new RangeError('a hash tree without leaves');
+  return root;
+}
+
+/** The siblings from the leaf with that index up to the root; none for a tree of one leaf. */
+export function treePath(digest: DigestName, leaves: readonly Uint8Array[], index: number): Uint8Array[] {
+  if (leaves[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
+  const path: Uint8Array[] = [];
+  let at = index;
+  for (let level = leaves; level.length > 1; level = levelAbove(digest, level)) {
+    const sibling = level[at ^ 1];
+    if (sibling !== undefined) path.push(sibling);
+    at >>= 1;
+  }
+  return path;
+}
+
+function levelAbove(digest: DigestName, level: readonly Uint8Array[]): Uint8Array[] {
+  const above: Uint8Array[] = [];
+  for (let at = 0; at < level.length; at += 2) {
+    const pair = level.slice(at, at + 2);
+    above.push(pair.length === 2 ? parentOf(digest, pair) : (pair[0] as Uint8Array));
+  }
+  return above;
+}
+
+/**
+ * The reduced hash tree of a leaf with these siblings, from the leaf up: its first list has the leaf too. undefined
+ * without siblings: the leaf is the root, and an archive time-stamp needs no tree.
+ */
+export function reducedTree(leaf: Uint8Array, siblings: readonly Uint8Array[]): Uint8Array[][] | undefined {
+  const [first, ...rest] = siblings;
+  if (first === undefined) return undefined;
+  return [[leaf, first].sort(compareBytes), ...rest.map((sibling) => [sibling])];
+}
+
+/**
+ * The root that the reduced hash tree of a stranger gives the leaf (RFC 4998, section 4.3, steps 2 and 3). undefined
+ * when its first list does not have the leaf, when a list is empty, or when a hash is not of this hash function. A leaf
+ * alone in the first list is its own node: so do other programs, and so says RFC 6283, section 3.2.1.
+ */
+export function rootOfReducedTree(
+  digest: DigestName,
+  reduced: readonly (readonly Uint8Array[])[],
+  leaf: Uint8Array,
+): Uint8Array | undefined {
+  const isHash = ({ length }: Uint8Array) => length === DIGEST_BYTES[digest];
+  if (!reduced.every((list) => list.length > 0 && list.every(isHash))) return undefined;
+  const [first = [], ...rest] = reduced;
+  if (!first.some((hash) => bytesEqual(hash, leaf))) return undefined;
+  const start = first.length === 1 ? leaf : parentOf(digest, first);
+  return rest.reduce((node, list) => parentOf(digest, [node, ...list]), start);
+}
