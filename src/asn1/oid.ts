@@ -26,6 +26,8 @@ export const OID = {
   extensionRequest: '1.2.840.113549.1.9.14',
   signingCertificate: '1.2.840.113549.1.9.16.2.12',
   signingCertificateV2: '1.2.840.113549.1.9.16.2.47',
+  // RFC 5126
+  certificateValues: '1.2.840.113549.1.9.16.2.23',
   // RFC 3161
   tstInfo: '1.2.840.113549.1.9.16.1.4',
   // RFC 5280
