@@ -12,6 +12,15 @@ export interface Timing {
   finding: Finding;
   /** The earliest time in a verified token, milliseconds since the Unix epoch; undefined if no token verified. */
   genTime: number | undefined;
+  /** The verified tokens; none unless all tokens verified. */
+  stamps: TrustedStamp[];
+}
+
+/** A verified token, and the trusted authority that vouches for it. */
+export interface TrustedStamp {
+  timestamp: VerifiedTimestamp;
+  /** The authority's name in the trust file. */
+  name: string;
 }
 
 /**
@@ -25,20 +34,20 @@ export function checkTimestamps(
   authorities: readonly TrustedAuthority[],
 ): Timing {
   const { timestamps, certificates } = receipt.evidence;
-  if (timestamps.length === 0) return { finding: checkAbsence(certificates, epoch), genTime: undefined };
+  const without = (finding: Finding): Timing => ({ finding, genTime: undefined, stamps: [] });
+  if (timestamps.length === 0) return without(checkAbsence(certificates, epoch));
   const pool = certificates.map(fromBase64).filter((der) => der !== undefined);
-  if (pool.length < certificates.length) {
-    return { finding: failed('a certificate that is not Base64'), genTime: undefined };
-  }
+  if (pool.length < certificates.length) return without(failed('a certificate that is not Base64'));
   const checked = timestamps.map(({ token }) => checkToken(token, receipt, pool, authorities));
   const findings = checked.map(({ finding }) => finding);
   const fault =
     findings.find(({ outcome }) => outcome === 'failed') ??
     findings.find(({ outcome }) => outcome === 'unknown');
-  if (fault !== undefined) return { finding: fault, genTime: undefined };
+  if (fault !== undefined) return without(fault);
+  const stamps = checked.flatMap(({ stamp }) => stamp ?? []);
   // The earliest time proves the most.
-  const genTime = Math.min(...checked.map(({ genTime = Infinity }) => genTime));
-  return { finding: passed(findings.map(({ detail }) => detail).join('; ')), genTime };
+  const genTime = Math.min(...stamps.map(({ timestamp }) => timestamp.genTime));
+  return { finding: passed(findings.map(({ detail }) => detail).join('; ')), genTime, stamps };
 }
 
 function checkAbsence(certificates: readonly string[], epoch: TrustedEpoch | undefined): Finding {
@@ -53,31 +62,30 @@ function checkToken(
   { sealed_at, evidence }: SharedParts,
   certificates: readonly Uint8Array[],
   authorities: readonly TrustedAuthority[],
-): Timing {
+): { finding: Finding; stamp?: TrustedStamp } {
   const der = fromBase64(token);
-  if (der === undefined) return { finding: failed('a token that is not Base64'), genTime: undefined };
+  if (der === undefined) return { finding: failed('a token that is not Base64') };
   const verdict = verifyTimestampToken({
     token: der,
     messageImprint: checkpointImprint(evidence.checkpoint),
     trustedRoots: authorities.map(({ root }) => root),
     certificates,
   });
-  if (verdict.outcome === 'bad') return { finding: explain(verdict), genTime: undefined };
+  if (verdict.outcome === 'bad') return { finding: explain(verdict) };
   const { timestamp } = verdict;
   if (!bearsOut(timestamp, Date.parse(sealed_at))) {
     const detail = `of ${toRfc3339(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
-    return { finding: failed(detail), genTime: undefined };
+    return { finding: failed(detail) };
   }
   const { genTime, chain } = timestamp;
   const valid = authorities.find((each) => isLast(chain, each.root) && isWithin(each, genTime));
   if (valid === undefined) {
     const detail = `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
-    return { finding: failed(detail), genTime: undefined };
+    return { finding: failed(detail) };
   }
   const fault = accuracyFault(timestamp, valid.accuracyMaxMs);
-  if (fault !== undefined)
-    return { finding: failed(`of ${toRfc3339(genTime)}, which ${fault}`), genTime: undefined };
-  return { finding: passed(describe(timestamp, valid)), genTime };
+  if (fault !== undefined) return { finding: failed(`of ${toRfc3339(genTime)}, which ${fault}`) };
+  return { finding: passed(describe(timestamp, valid)), stamp: { timestamp, name: valid.name } };
 }
 
 function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {

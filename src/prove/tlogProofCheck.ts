@@ -4,6 +4,7 @@ import type { DocumentDigests } from '../job/job.ts';
 import { cosignaturesIn } from '../log/cosignature.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { parseTlogProof } from '../log/tlogProof.ts';
+import type { LogKey } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, satisfiesPolicy } from '../log/witnessPolicy.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
@@ -37,7 +38,7 @@ export function checkTlogProof(
   const epoch = log && epochOf(log, Date.parse(sealedAt));
   const fault = subjectFault(manifest, 'document');
   const { matches, ...compared } = checkDocument(manifest, document);
-  const { quorum, isLater } = checkSigners(opened, log, epoch);
+  const { quorum, signedIn } = findSigners(opened, log, epoch);
   const checks: Check[] = [
     { name: 'proof', ...passed('a C2SP tlog-proof with its manifest') },
     { name: 'document', ...compared },
@@ -53,7 +54,7 @@ export function checkTlogProof(
     { name: 'time-stamp', ...checkAbsence(epoch) },
     {
       name: 'epoch',
-      ...(isLater
+      ...(signedIn !== undefined
         ? unknown(
             `a later epoch signed the checkpoint: the receipt tells whether it was sealed at ${sealedAt}`,
           )
@@ -65,7 +66,8 @@ export function checkTlogProof(
   return { checks, ...(matches && { matches }) };
 }
 
-function readManifest(extra: Uint8Array): ReceivedManifest | undefined {
+/** The manifest in the `extra` of a proof; undefined unless it is one in canonical form. Any bytes are safe. */
+export function readManifest(extra: Uint8Array): ReceivedManifest | undefined {
   try {
     const value = parseUniqueJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(extra));
     const manifest = parseManifest(value);
@@ -77,24 +79,27 @@ function readManifest(extra: Uint8Array): ReceivedManifest | undefined {
 
 /**
  * A later checkpoint contains the leaf too, and the keys of its own epoch signed it. It does not prove that the leaf was there in the epoch
- * of `sealed_at`: who has later keys could date it back. A trust file can be older than the checkpoint.
+ * of `sealed_at`: who has later keys could date it back. A trust file can be older than the checkpoint. `signedIn` is the later epoch.
  */
-function checkSigners(
+export function findSigners(
   opened: Opened | undefined,
   log: TrustedLog | undefined,
   epoch: TrustedEpoch | undefined,
-): { quorum: Finding; isLater?: true } {
+): { quorum: Finding; keys: LogKey[]; signedIn?: TrustedEpoch } {
   const { keys, isForged, ...quorum } = checkQuorum(opened, log, epoch);
-  if (quorum.outcome !== 'failed' || isForged || log === undefined || epoch === undefined) return { quorum };
-  const later = log.epochs
-    .filter(({ notBefore }) => notBefore > epoch.notBefore)
-    .map((each) => checkQuorum(opened, log, each))
-    .find(({ outcome }) => outcome === 'passed');
-  if (later !== undefined) return { quorum: passed(later.detail), isLater: true };
+  if (quorum.outcome !== 'failed' || isForged || log === undefined || epoch === undefined)
+    return { quorum, keys };
+  for (const later of log.epochs.filter(({ notBefore }) => notBefore > epoch.notBefore)) {
+    const { keys, outcome, detail } = checkQuorum(opened, log, later);
+    if (outcome === 'passed') return { quorum: passed(detail), keys, signedIn: later };
+  }
   const isOpen = log.epochs.at(-1)?.notAfter === undefined;
   return keys.length === 0 && isOpen
-    ? { quorum: unknown(`${quorum.detail}. If the trust file is older than the proof, get the newest one`) }
-    : { quorum };
+    ? {
+        quorum: unknown(`${quorum.detail}. If the trust file is older than the proof, get the newest one`),
+        keys,
+      }
+    : { quorum, keys };
 }
 
 function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
