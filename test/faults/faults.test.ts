@@ -6,6 +6,7 @@ import t from 'tap';
 import { random } from '../support/seed.ts';
 import { CALLS, failCall } from './failingCalls.ts';
 import { MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -15,6 +16,11 @@ t.test('a flush of the store fails, or is the last thing that happens', async (t
   const flush = CALLS.find(({ call, file }) => call === 'fdatasync' && file?.endsWith('data.mdb'));
   if (flush === undefined) throw new Error('no flush of the store fails');
   const { ending, against } = await failCall(flush, seed);
+  t.strictSame(against, [], ending);
+});
+
+t.test('killed again and again under load, it keeps every promise', async (t) => {
+  const { ending, against } = await playRound(seed, killing(3));
   t.strictSame(against, [], ending);
 });
 

@@ -127,7 +127,8 @@ async function wordOf(witness: RealWitness, daemons: Daemon[]): Promise<NonNulla
 }
 
 /**
- * Kills the daemon so many times at moments of the seed, and starts it again; administrators work meanwhile. Where there is a witness, the
+ * Kills the daemon so many times at moments of the seed, and starts it again; sometimes it dies before it listens. Administrators work
+ * meanwhile. Where there is a witness, the
  * first kill and some others come when it has cosigned a batch and the daemon has not heard of it; sometimes the witness is killed too.
  */
 export function killing(kills: number): (round: Round) => Promise<string> {
@@ -145,6 +146,12 @@ export function killing(kills: number): (round: Round) => Promise<string> {
         await witness.start();
       }
       await chores;
+      if (round.random() < 0.3) {
+        const starting = round.start().catch(() => {});
+        await sleep(round.random() * 1000);
+        await round.sandbox.kill();
+        await starting;
+      }
       await round.start();
     }
     await round.workload.administer(round.daemon);
