@@ -1,38 +1,38 @@
-import { concatBytes } from '../base/bytes.ts';
+import { bytesEqual, compareBytes, concatBytes } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
 import {
+  type ArchiveTimestamp,
+  digestOfTree,
+  encodeSequence,
+  readArchiveTimestamp,
+  readDigest,
+  UnsupportedRecord,
+} from './archiveTimestamp.ts';
+import type { Certificate } from './certificate.ts';
+import {
   constructed,
-  contentOf,
   contextTag,
   type Element,
   Fields,
   integer,
   MalformedDer,
-  octetString,
   oid,
   parseDer,
   readInteger,
   readOid,
-  retagged,
   sequence,
   setOf,
   TAG,
 } from './der.ts';
+import { rootOfReducedTree } from './hashTree.ts';
 import { OID } from './oid.ts';
-import { digestAlgorithm, readDigestAlgorithm } from './signatureAlgorithm.ts';
-import { parseTimestampToken } from './timestampToken.ts';
-
-/** An ArchiveTimeStamp (RFC 4998, section 4.1). */
-export interface ArchiveTimestamp {
-  /** The hash function of the hash tree; undefined: that of the token's imprint. */
-  digest?: DigestName;
-  /** DER of the attributes, as another implementation wrote them. They prove nothing. */
-  attributes?: Uint8Array;
-  /** undefined: the token is over the leaf itself. */
-  reducedHashTree?: Uint8Array[][];
-  /** DER of the ContentInfo: a TimeStampToken (RFC 3161). */
-  token: Uint8Array;
-}
+import { digestAlgorithm } from './signatureAlgorithm.ts';
+import {
+  parseTimestampToken,
+  type TokenFault,
+  type VerifiedTimestamp,
+  verifyTimestampToken,
+} from './timestampToken.ts';
 
 /** An EvidenceRecord (RFC 4998, section 3.1) over data that is not encrypted. */
 export interface EvidenceRecord {
@@ -44,16 +44,14 @@ export interface EvidenceRecord {
   chains: ArchiveTimestamp[][];
 }
 
-/** A record that may be valid and that this program cannot judge, such as one with another hash function. */
-export class UnsupportedRecord extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'UnsupportedRecord';
-  }
+/** A record as it was read. */
+export interface ParsedEvidenceRecord extends EvidenceRecord {
+  /** DER of each chain. */
+  chainDers: Uint8Array[];
 }
 
 /** Longest accepted record in bytes. A renewal adds a token and a hash tree: 3 to 20 KiB. */
-export const RECORD_BYTES_MAX = 4_194_304;
+const RECORD_BYTES_MAX = 4_194_304;
 /** Most archive time-stamps of a record: more than a renewal each month for 80 years. */
 const TIMESTAMPS_MAX = 1_000;
 /** Most certificates beside the tokens. */
@@ -70,27 +68,11 @@ export function encodeEvidenceRecord({ digests, certificates, chains }: Evidence
   );
 }
 
-/** DER of the archiveTimeStampSequence with these chains: a hash renewal covers its hash (RFC 4998, section 5.2). */
-export function encodeSequence(chains: EvidenceRecord['chains']): Uint8Array {
-  return sequence(...chains.map((chain) => sequence(...chain.map(encodeArchiveTimestamp))));
-}
-
-function encodeArchiveTimestamp(timestamp: ArchiveTimestamp): Uint8Array {
-  const { digest, attributes, reducedHashTree, token } = timestamp;
-  const lists = reducedHashTree?.map((list) => sequence(...list.map(octetString)));
-  return sequence(
-    digest && retagged(contextTag(0), digestAlgorithm(digest)),
-    attributes,
-    lists && constructed(contextTag(2), lists),
-    token,
-  );
-}
-
 /**
  * The leaf of a data object in the hash tree of a renewal that uses `digest` (RFC 4998, section 5.2), by the record that
- * the data object has so far:
- * without a record, the hash of the data object; where the last chain uses the same hash function, the hash of the last
- * token (time-stamp renewal); else the hash of both hashes, of the data object and of all chains (hash renewal).
+ * the data object has so far. No record: the hash of the data object. The last chain uses the same hash function: the
+ * hash of the last token (time-stamp renewal). Else the hash of both hashes, of the data object and of all chains (hash
+ * renewal).
  */
 export function renewalLeaf(
   record: Pick<EvidenceRecord, 'chains'> | undefined,
@@ -100,19 +82,12 @@ export function renewalLeaf(
   const last = record?.chains.at(-1)?.at(-1);
   if (record === undefined || last === undefined) return digestOf(digest, data);
   if (digestOfTree(last) === digest) return digestOf(digest, last.token);
-  const chains = digestOf(digest, encodeSequence(record.chains));
-  return digestOf(digest, concatBytes([digestOf(digest, data), chains]));
+  return digestOf(digest, concatBytes(renewedPair(digest, data, encodeSequence(record.chains))));
 }
 
-/** The hash function of an archive time-stamp; undefined when it is not supported. Throws MalformedDer. */
-export function digestOfTree({ digest, token }: ArchiveTimestamp): DigestName | undefined {
-  return digest ?? parseTimestampToken(token).info.imprint?.algorithm;
-}
-
-/** A record as it was read. */
-export interface ParsedEvidenceRecord extends EvidenceRecord {
-  /** DER of each chain. */
-  chainDers: Uint8Array[];
+/** What a hash renewal covers: the hashes of the data object and of the archiveTimeStampSequence before it. */
+function renewedPair(digest: DigestName, data: Uint8Array, before: Uint8Array): [Uint8Array, Uint8Array] {
+  return [digestOf(digest, data), digestOf(digest, before)];
 }
 
 /**
@@ -143,12 +118,6 @@ export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
   };
 }
 
-function readDigest(element: Element): DigestName {
-  const digest = readDigestAlgorithm(element);
-  if (digest === undefined) throw new UnsupportedRecord('a hash function that is not supported');
-  return digest;
-}
-
 /** The certificates in the attribute id-aa-ets-certValues (RFC 5126, section 6.3.3); other attributes are not needed. */
 function readCryptoInfos(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
@@ -166,25 +135,184 @@ function readCryptoInfos(element: Element | undefined): Uint8Array[] {
   return certificates;
 }
 
-function readArchiveTimestamp(element: Element): ArchiveTimestamp {
-  const fields = new Fields(element);
-  const algorithm = fields.takeIf(contextTag(0));
-  const attributes = fields.takeIf(contextTag(1));
-  const tree = fields.takeIf(contextTag(2));
-  const token = fields.take(TAG.sequence);
-  fields.end();
-  const lists = tree && new Fields(tree, contextTag(2)).rest();
+/** Why an archive time-stamp was made. */
+export type RenewalKind = 'initial' | 'time-stamp renewal' | 'hash renewal';
+
+/**
+ * The fault of an archive time-stamp: that of its token, or `order`: not later than the one before; `digest`: a hash
+ * function that its chain or the record does not have; `authority`: the verifier objects to it; `gap`: no longer valid
+ * when the next one was made; `expired`: the last one, and no longer valid; `future`: later than the verification.
+ */
+export type RecordFault = TokenFault | 'order' | 'digest' | 'authority' | 'gap' | 'expired' | 'future';
+
+/** Neither good nor bad: what the verification needs is missing, or its time is over. */
+const UNDECIDED: readonly RecordFault[] = ['untrusted', 'unsupported', 'expired', 'future'];
+
+interface Refusal {
+  outcome: 'bad' | 'unknown';
+  fault: RecordFault;
+  detail: string;
+}
+
+/** What an archive time-stamp proves, or why it proves nothing. */
+export type RecordLine = { kind: RenewalKind } & (
+  | { outcome: 'good'; digest: DigestName; timestamp: VerifiedTimestamp }
+  | Refusal
+);
+
+/** `lines`: the archive time-stamps, oldest first; `holdsUntil`: when the last one ends, milliseconds since the epoch. */
+export type RecordVerdict =
+  | { outcome: 'good'; lines: RecordLine[]; holdsUntil: number }
+  | (Refusal & { lines: RecordLine[] });
+
+export interface RecordVerification {
+  /** DER, as received. */
+  record: Uint8Array;
+  /** The data object: of a receipt, the signed checkpoint in UTF-8. */
+  data: Uint8Array;
+  /** The roots that the verifier trusts. */
+  trustedRoots: readonly Certificate[];
+  /** DER of certificates that can be part of a token's chain; the record and the token can contain others. */
+  certificates?: readonly Uint8Array[];
+  /** The time of verification, milliseconds since the epoch: the last token must be valid then. */
+  at: number;
+  /** Why the verifier does not rely on a verified token at that time; undefined if it does. */
+  objection?: (timestamp: VerifiedTimestamp, at: number) => string | undefined;
+}
+
+class Refused extends Error {
+  readonly fault: RecordFault;
+
+  constructor(fault: RecordFault, detail: string) {
+    super(detail);
+    this.name = 'Refused';
+    this.fault = fault;
+  }
+}
+
+/**
+ * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain covers the data object and all chains before it, each
+ * other archive time-stamp covers the token before it, and each token was valid when the next one was made, the last one
+ * at the time of verification. Works offline and does not check revocation. Never throws, whatever the record is.
+ */
+export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
+  let lines: RecordLine[];
+  try {
+    lines = verifyLines(input);
+  } catch (error) {
+    return { ...refusalOf(error), lines: [] };
+  }
+  const [refused] = ['bad', 'unknown'].flatMap((one) => lines.filter(({ outcome }) => outcome === one));
+  if (refused !== undefined && refused.outcome !== 'good') {
+    const { outcome, fault } = refused;
+    const detail = `archive time-stamp ${lines.indexOf(refused) + 1} of ${lines.length} ${refused.detail}`;
+    return { outcome, fault, detail, lines };
+  }
+  const last = lines.at(-1);
   return {
-    ...(algorithm && { digest: readDigest(parseDer(retagged(TAG.sequence, algorithm.der))) }),
-    ...(attributes && { attributes: attributes.der }),
-    ...(lists && { reducedHashTree: lists.map(readPartialHashTree) }),
-    token: token.der,
+    outcome: 'good',
+    lines,
+    holdsUntil: last?.outcome === 'good' ? last.timestamp.notAfter : -Infinity,
   };
 }
 
-function readPartialHashTree(list: Element): Uint8Array[] {
-  const hashes = new Fields(list).rest();
-  if (hashes.some(({ tag }) => tag !== TAG.octetString))
-    throw new MalformedDer('a hash that is not an OCTET STRING');
-  return hashes.map(contentOf);
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refused) {
+    const outcome = UNDECIDED.includes(error.fault) ? 'unknown' : 'bad';
+    return { outcome, fault: error.fault, detail: error.message };
+  }
+  if (error instanceof UnsupportedRecord)
+    return { outcome: 'unknown', fault: 'unsupported', detail: error.message };
+  const detail = error instanceof MalformedDer ? error.message : `cannot be read: ${String(error)}`;
+  return { outcome: 'bad', fault: 'malformed', detail };
+}
+
+/** An archive time-stamp, and what must be true of it. */
+interface Link {
+  kind: RenewalKind;
+  archived: ArchiveTimestamp;
+  /** The hash function of its chain. */
+  digest: DigestName;
+  /** What it must cover, for people, and the leaf: one of these. */
+  covered: string;
+  leaves: Uint8Array[];
+}
+
+function verifyLines(input: RecordVerification): RecordLine[] {
+  const record = parseEvidenceRecord(input.record);
+  const links = linksOf(record, input.data);
+  const times = links.map(({ archived }) => parseTimestampToken(archived.token).info.genTime);
+  const certificates = [...record.certificates, ...(input.certificates ?? [])];
+  return links.map((link, index) => {
+    const { kind, digest } = link;
+    try {
+      if (!record.digests.includes(digest))
+        throw new Refused('digest', `uses ${digest}, which the record does not declare`);
+      if (index > 0 && !((times[index] ?? 0) > (times[index - 1] ?? 0)))
+        throw new Refused('order', 'is not later than the one before');
+      const timestamp = verifyLink(link, { ...input, certificates }, times[index + 1]);
+      return { kind, outcome: 'good', digest, timestamp };
+    } catch (error) {
+      return { kind, ...refusalOf(error) };
+    }
+  });
+}
+
+function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array): Link[] {
+  return chains.flatMap((chain, number) => {
+    const [first] = chain;
+    if (first === undefined) return [];
+    const digest = digestOfTree(first);
+    return chain.map((archived, index): Link => {
+      const before = chain[index - 1];
+      if (before !== undefined) {
+        const covered = 'the time-stamp before it';
+        return {
+          kind: 'time-stamp renewal',
+          archived,
+          digest,
+          covered,
+          leaves: [digestOf(digest, before.token)],
+        };
+      }
+      if (number === 0)
+        return { kind: 'initial', archived, digest, covered: 'the data', leaves: [digestOf(digest, data)] };
+      const pair = renewedPair(digest, data, sequence(...chainDers.slice(0, number)));
+      // The RFC has the pair in this order; some implementations sort it, as they sort all nodes.
+      const leaves = [pair, pair.toSorted(compareBytes)].map((hashes) =>
+        digestOf(digest, concatBytes(hashes)),
+      );
+      return { kind: 'hash renewal', archived, digest, covered: 'the data and the chains before it', leaves };
+    });
+  });
+}
+
+/** What the token proves at `next`, the time of the next token, or at the time of verification if it is the last one. */
+function verifyLink(link: Link, input: RecordVerification, next: number | undefined): VerifiedTimestamp {
+  const { archived, digest, covered, leaves } = link;
+  const { reducedHashTree: tree, token } = archived;
+  if (digestOfTree(archived) !== digest)
+    throw new Refused('digest', 'has another hash function than its chain');
+  const { imprint, genTime } = parseTimestampToken(token).info;
+  const roots = leaves.map((leaf) => (tree === undefined ? leaf : rootOfReducedTree(digest, tree, leaf)));
+  const root = roots.find((one) => one !== undefined && imprint && bytesEqual(one, imprint.digest));
+  if (root === undefined) throw new Refused('imprint', `does not cover ${covered}`);
+  const verifyAt = (at: number): VerifiedTimestamp => {
+    const messageImprint = { algorithm: digest, digest: root };
+    const verdict = verifyTimestampToken({ ...input, token, messageImprint, at });
+    if (verdict.outcome === 'bad') throw new Refused(verdict.fault, verdict.detail);
+    const objection = input.objection?.(verdict.timestamp, at);
+    if (objection !== undefined) throw new Refused('authority', objection);
+    return verdict.timestamp;
+  };
+  verifyAt(genTime);
+  if (next === undefined && genTime > input.at) throw new Refused('future', 'is of a later time than now');
+  try {
+    return verifyAt(next ?? input.at);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    throw next === undefined
+      ? new Refused('expired', `is no longer valid: ${error.message}`)
+      : new Refused('gap', `was no longer valid when the next one was made: ${error.message}`);
+  }
 }

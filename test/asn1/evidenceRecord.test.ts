@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
+import { type ArchiveTimestamp, encodeSequence, UnsupportedRecord } from '../../src/asn1/archiveTimestamp.ts';
 import {
   constructed,
   contextTag,
@@ -11,13 +12,10 @@ import {
   setOf,
 } from '../../src/asn1/der.ts';
 import {
-  type ArchiveTimestamp,
   type EvidenceRecord,
   encodeEvidenceRecord,
-  encodeSequence,
   parseEvidenceRecord,
   renewalLeaf,
-  UnsupportedRecord,
 } from '../../src/asn1/evidenceRecord.ts';
 import { digestAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import { toHex } from '../../src/base/bytes.ts';
