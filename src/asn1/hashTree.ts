@@ -10,26 +10,36 @@ function parentOf(digest: DigestName, children: readonly Uint8Array[]): Uint8Arr
   return digestOf(digest, concatBytes(children.toSorted(compareBytes)));
 }
 
-/** The root of a binary tree over at least one leaf. The last node of an odd level moves up as it is. */
+/** The root of a binary tree over at least one leaf. */
 export function treeRoot(digest: DigestName, leaves: readonly Uint8Array[]): Uint8Array {
-  let level = leaves;
-  while (level.length > 1) level = levelAbove(digest, level);
-  const [root] = level;
-  if (root === undefined) throw new RangeError('a hash tree without leaves');
-  return root;
+  return rootOfLevels(treeLevels(digest, leaves));
 }
 
 /** The siblings from the leaf with that index up to the root; none for a tree of one leaf. */
 export function treePath(digest: DigestName, leaves: readonly Uint8Array[], index: number): Uint8Array[] {
-  if (leaves[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
-  const path: Uint8Array[] = [];
-  let at = index;
-  for (let level = leaves; level.length > 1; level = levelAbove(digest, level)) {
-    const sibling = level[at ^ 1];
-    if (sibling !== undefined) path.push(sibling);
-    at >>= 1;
-  }
-  return path;
+  return pathInLevels(treeLevels(digest, leaves), index);
+}
+
+/** All nodes of a binary tree, from the leaves up to the root. The last node of an odd level moves up as it is. */
+export function treeLevels(digest: DigestName, leaves: readonly Uint8Array[]): TreeLevels {
+  const levels = [leaves];
+  for (let level = leaves; level.length > 1; levels.push(level)) level = levelAbove(digest, level);
+  return levels;
+}
+
+/** Of a tree of which many paths are needed. */
+export type TreeLevels = readonly (readonly Uint8Array[])[];
+
+export function rootOfLevels(levels: TreeLevels): Uint8Array {
+  const root = levels.at(-1)?.[0];
+  if (root === undefined) throw new RangeError('a hash tree without leaves');
+  return root;
+}
+
+/** As {@link treePath}. */
+export function pathInLevels(levels: TreeLevels, index: number): Uint8Array[] {
+  if (levels[0]?.[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
+  return levels.flatMap((level, height) => level[(index >> height) ^ 1] ?? []);
 }
 
 function levelAbove(digest: DigestName, level: readonly Uint8Array[]): Uint8Array[] {
