@@ -48,6 +48,8 @@ export interface RenewalScope {
 
 /** A run that is being drafted. */
 export interface RenewalDraft extends RenewalScope {
+  /** When it was begun, milliseconds since the epoch. */
+  at: number;
   /** The nonce (hex) of a query that somebody carries to an authority. */
   nonce?: string;
 }

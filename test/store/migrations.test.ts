@@ -95,7 +95,7 @@ t.test('a store of version 0.1.0, which knows no renewals, is opened as it is', 
   execFileSync('tar', ['-xzf', archive, '-C', dir, './state/store']);
   const path = join(dir, 'state/store');
   const before = await dump(path);
-  const draft: RenewalDraft = { number: 1, digest: 'sha512', from: 0, to: 0, path: [] };
+  const draft: RenewalDraft = { number: 1, digest: 'sha512', from: 0, to: 0, path: [], at: 0 };
   const reader = await openStore({ path, readOnly: true });
   t.strictSame([await reader.renewals.runs(), await reader.renewals.draft()], [[], undefined]);
   await t.rejects(reader.renewals.keepDraft(draft));

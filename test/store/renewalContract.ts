@@ -38,7 +38,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     }
   };
   const commit = async (store: Store, scope: RenewalScope, tiles = [tile(scope.from)]) => {
-    await store.renewals.keepDraft(scope);
+    await store.renewals.keepDraft({ ...scope, at: START_MS });
     await store.renewals.addRow(scope.number, 0, tiles);
     return store.renewals.commit(runOf(scope, [tile(scope.from)]), act(scope.number));
   };
@@ -55,9 +55,9 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('a draft keeps its rows until another run is drafted', async (t) => {
     const { store, reopen } = await makeStore(t);
     await withLog(store);
-    const draft: RenewalDraft = { ...first, nonce: '0102' };
+    const draft: RenewalDraft = { ...first, at: START_MS, nonce: '0102' };
     await t.rejects(store.renewals.addRow(1, 0, [tile(0)]), BrokenInvariant, 'no draft');
-    await store.renewals.keepDraft(first);
+    await store.renewals.keepDraft({ ...first, at: START_MS });
     await t.rejects(store.renewals.addRow(1, 1, [tile(1)]), BrokenInvariant, 'rows have no gaps');
     await store.renewals.addRow(1, 0, [tile(0), tile(1)]);
     await t.rejects(store.renewals.addRow(1, 0, [tile(0)]), BrokenInvariant, 'a row is written once');
@@ -67,7 +67,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     t.strictSame(await opened.renewals.draft(), draft);
     t.strictSame(await opened.renewals.row(1, 0), [tile(0), tile(1)], 'a nonce changes no hash');
     for (const other of [{ to: 1 }, { digest: 'sha384' }] as const) {
-      await opened.renewals.keepDraft({ ...first, ...other });
+      await opened.renewals.keepDraft({ ...draft, ...other });
       t.equal(await opened.renewals.row(1, 0), undefined);
       await opened.renewals.addRow(1, 0, [tile(0)]);
     }
@@ -112,7 +112,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       { digest: 'sha384' as const },
     ])
       await t.rejects(commit(store, { ...good, ...wrong }), BrokenInvariant, JSON.stringify(wrong));
-    await store.renewals.keepDraft(good);
+    await store.renewals.keepDraft({ ...good, at: START_MS });
     await t.rejects(
       store.renewals.commit(runOf(good, [tile(3)]), act(2)),
       BrokenInvariant,
