@@ -77,15 +77,22 @@ function checkToken(
     const detail = `of ${toRfc3339(timestamp.genTime)}, more than ${STAMPING_TOLERANCE_MS / 60_000} minutes from sealed_at`;
     return { finding: failed(detail) };
   }
+  const authority = authorityOf(timestamp, authorities);
+  if (typeof authority === 'string') return { finding: failed(authority) };
+  return { finding: passed(describe(timestamp, authority)), stamp: { timestamp, name: authority.name } };
+}
+
+/** The authority that vouches for a verified token, or why none does, in words. */
+export function authorityOf(
+  timestamp: VerifiedTimestamp,
+  authorities: readonly TrustedAuthority[],
+): TrustedAuthority | string {
   const { genTime, chain } = timestamp;
   const valid = authorities.find((each) => isLast(chain, each.root) && isWithin(each, genTime));
-  if (valid === undefined) {
-    const detail = `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
-    return { finding: failed(detail) };
-  }
+  if (valid === undefined)
+    return `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
   const fault = accuracyFault(timestamp, valid.accuracyMaxMs);
-  if (fault !== undefined) return { finding: failed(`of ${toRfc3339(genTime)}, which ${fault}`) };
-  return { finding: passed(describe(timestamp, valid)), stamp: { timestamp, name: valid.name } };
+  return fault === undefined ? valid : `of ${toRfc3339(genTime)}, which ${fault}`;
 }
 
 function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {

@@ -1,0 +1,208 @@
+import { treeRoot } from '../asn1/hashTree.ts';
+import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
+import { assert } from '../base/assert.ts';
+import { toBase64 } from '../base/bytes.ts';
+import { toRfc3339 } from '../base/clock.ts';
+import type { DigestName } from '../base/crypto.ts';
+import type { Act } from '../manifest/auditRecord.ts';
+import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
+import type { TrustedAuthority } from '../manifest/trustFile.ts';
+import {
+  isSameRun,
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalScope,
+  type RenewalTile,
+  type RenewalToken,
+  renewedUntil,
+} from '../store/renewalStore.ts';
+import type { Store } from '../store/store.ts';
+import { bytesOf, pathNow, type RenewalTrees } from './renewals.ts';
+import { authorityOf } from './timestampCheck.ts';
+
+type RenewableStore = Pick<Store, 'log' | 'renewals'>;
+
+/** A run whose tree is complete: what it needs is time-stamps over the root. */
+export interface DraftedRun {
+  scope: RenewalScope;
+  rows: RenewalTile[];
+  root: Uint8Array;
+}
+
+/** The next run, over everything that the log holds now. */
+export async function nextRun(
+  { log, renewals }: RenewableStore,
+  digest: DigestName,
+  path?: number[],
+): Promise<RenewalScope> {
+  const runs = await renewals.runs();
+  const to = (await log.head())?.treeSize ?? 0;
+  return {
+    number: runs.length + 1,
+    digest,
+    from: renewedUntil(runs, digest),
+    to,
+    path: path ?? pathNow(runs),
+  };
+}
+
+/**
+ * For each run the index of the token with which the next run goes on: as before if that token `isGood`, or the first that is, or as before.
+ * What a hash renewal has covered stays as it was.
+ */
+export function choosePath(runs: readonly RenewalRun[], isGood: (token: RenewalToken) => boolean): number[] {
+  const changed = runs.findLastIndex((run, index) => index > 0 && run.digest !== runs[index - 1]?.digest);
+  const fixed = runs[changed]?.path.length ?? 0;
+  return pathNow(runs).map((chosen, index) => {
+    const tokens = runs[index]?.tokens ?? [];
+    const isKept = index < fixed || tokens.slice(chosen, chosen + 1).some(isGood);
+    const other = tokens.findIndex(isGood);
+    return isKept || other < 0 ? chosen : other;
+  });
+}
+
+/**
+ * Drafts a run row by row: if we stop at any moment, the same call goes on after the last row. A draft that somebody began for the same run
+ * goes on as it is; what was sealed since is left to the run after it. Memory does not grow with the log.
+ */
+export async function draftRun(
+  store: RenewableStore,
+  trees: RenewalTrees,
+  wanted: RenewalDraft,
+  onLeaves: (leaves: number) => void = () => {},
+): Promise<DraftedRun> {
+  const former = await store.renewals.draft();
+  const isBegun =
+    former !== undefined && isSameRun({ ...wanted, to: former.to }, former) && former.to <= wanted.to;
+  const draft = isBegun && former.at > wanted.at - DRAFT_MS_MAX ? former : wanted;
+  if (draft !== former) await store.renewals.keepDraft(draft);
+  const rows: RenewalTile[] = [];
+  for (let leaf = draft.from; leaf < draft.to; ) {
+    let tiles = await store.renewals.row(draft.number, rows.length);
+    if (tiles === undefined) {
+      tiles = await makeRow(trees, draft, leaf, onLeaves);
+      await store.renewals.addRow(draft.number, rows.length, tiles);
+    }
+    rows.push({ first: leaf, root: rootOfTiles(draft.digest, tiles) });
+    for await (const batch of trees.batchesOfTile(tiles.at(-1)?.first ?? leaf, draft.to))
+      leaf = batch.treeSize;
+    onLeaves(leaf);
+  }
+  return completed(trees, draft, rows);
+}
+
+/** A draft is begun anew after a day: what was sealed since would be left out. */
+export const DRAFT_MS_MAX = 86_400_000;
+
+/** The draft that is kept, if it has all of its rows. */
+export async function readDraftedRun(
+  { renewals }: Pick<Store, 'renewals'>,
+  trees: RenewalTrees,
+  draft: RenewalDraft,
+): Promise<DraftedRun> {
+  const rows: RenewalTile[] = [];
+  for (;;) {
+    const tiles = await renewals.row(draft.number, rows.length);
+    if (tiles === undefined) break;
+    rows.push({ first: tiles[0]?.first ?? 0, root: rootOfTiles(draft.digest, tiles) });
+  }
+  return completed(trees, draft, rows);
+}
+
+function completed(trees: RenewalTrees, draft: RenewalDraft, rows: RenewalTile[]): DraftedRun {
+  const { number, digest, from, to, path } = draft;
+  const scope = { number, digest, from, to, path };
+  return { scope, rows, root: rootOfRun(trees, scope, rows) };
+}
+
+/** The root of a run's tree: over what the run before left, and over its rows. */
+export function rootOfRun(
+  trees: RenewalTrees,
+  scope: RenewalScope,
+  rows: readonly RenewalTile[],
+): Uint8Array {
+  return treeRoot(scope.digest, [...trees.carriedLeaves(scope), ...rows.map(({ root }) => bytesOf(root))]);
+}
+
+export function rootOfTiles(digest: DigestName, tiles: readonly RenewalTile[]): string {
+  return toBase64(
+    treeRoot(
+      digest,
+      tiles.map(({ root }) => bytesOf(root)),
+    ),
+  );
+}
+
+/** A row of a run, made from its batches. */
+export async function makeRow(
+  trees: RenewalTrees,
+  scope: RenewalScope,
+  from: number,
+  onLeaves: (leaves: number) => void = () => {},
+): Promise<RenewalTile[]> {
+  const tiles: RenewalTile[] = [];
+  for (let leaf = from; leaf < scope.to && tiles.length < trees.width; onLeaves(leaf)) {
+    const first = leaf;
+    const leaves: Uint8Array[] = [];
+    for await (const batch of trees.batchesOfTile(first, scope.to)) {
+      leaves.push(await trees.leafOf(batch, scope));
+      leaf = batch.treeSize;
+    }
+    tiles.push({ first, root: toBase64(treeRoot(scope.digest, leaves)) });
+  }
+  return tiles;
+}
+
+/** What is wrong with a token over the root of a run, or what it proves: judged as any verifier does. */
+export function judgeRenewal(
+  { token, certificates }: Omit<RenewalToken, 'authority'>,
+  { scope, root }: Pick<DraftedRun, 'scope' | 'root'>,
+  authorities: readonly TrustedAuthority[],
+): { fault: string } | { timestamp: VerifiedTimestamp; authority: TrustedAuthority } {
+  const verdict = verifyTimestampToken({
+    token: bytesOf(token),
+    messageImprint: { algorithm: scope.digest, digest: root },
+    trustedRoots: authorities.map(({ root }) => root),
+    certificates: certificates.map(bytesOf),
+  });
+  if (verdict.outcome === 'bad') return { fault: `the token is no proof: ${verdict.detail}` };
+  const { timestamp } = verdict;
+  const authority = authorityOf(timestamp, authorities);
+  return typeof authority === 'string' ? { fault: `the token is ${authority}` } : { timestamp, authority };
+}
+
+/**
+ * Why a token of that time cannot follow those that it renews; undefined where it can. In an evidence record the times ascend strictly
+ * (BSI TR-03125, RFC 4998, section 5.3).
+ */
+export async function orderFault(
+  { log, renewals }: RenewableStore,
+  { number, to }: RenewalScope,
+  genTime: number,
+): Promise<string | undefined> {
+  const runs = (await renewals.runs()).slice(0, number - 1);
+  const tokens = runs.flatMap((run) => run.tokens.map(({ token }) => token));
+  // No token is further from the time of its batch than this, and batches are in the order of their times.
+  const since = genTime - STAMPING_TOLERANCE_MS - ACCURACY_MAX_MS;
+  for (let leaf = to; leaf > 0; ) {
+    const batch = await log.batchOf(leaf - 1);
+    assert(batch, `no batch holds leaf ${leaf - 1}`);
+    if (batch.sealedAt < since) break;
+    if (batch.timestamp) tokens.push(batch.timestamp.token);
+    leaf = batch.firstLeaf;
+  }
+  const newest = Math.max(...tokens.map((token) => parseTimestampToken(bytesOf(token)).info.genTime));
+  if (newest < genTime) return undefined;
+  return `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(newest)}`;
+}
+
+/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed a run of that number. */
+export async function commitRun(
+  { renewals }: Pick<Store, 'renewals'>,
+  { scope, rows }: DraftedRun,
+  tokens: RenewalToken[],
+  act: Act,
+): Promise<RenewalRun | undefined> {
+  const run = { ...scope, rows, tokens };
+  return (await renewals.commit(run, act)) ? run : undefined;
+}

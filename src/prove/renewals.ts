@@ -1,0 +1,218 @@
+import type { ArchiveTimestamp } from '../asn1/archiveTimestamp.ts';
+import { type EvidenceRecord, encodeEvidenceRecord, renewalLeaf } from '../asn1/evidenceRecord.ts';
+import { pathInLevels, reducedTree, type TreeLevels, treeLevels } from '../asn1/hashTree.ts';
+import { parseTimestampToken } from '../asn1/timestampToken.ts';
+import { assert } from '../base/assert.ts';
+import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
+import { digestOf } from '../base/crypto.ts';
+import { type RenewalRun, type RenewalScope, type RenewalStore, TREE_WIDTH } from '../store/renewalStore.ts';
+import type { Batch, LogStore } from '../store/store.ts';
+
+/** Where batches and their renewals are. */
+export interface RenewedLog {
+  log: Pick<LogStore, 'batchOf'>;
+  renewals: Pick<RenewalStore, 'row'>;
+}
+
+/** Batches in the order of the log, beginning with the one that holds leaf `from`, up to tree size `to`. */
+export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number, to: number) {
+  for (let leaf = from, seen = 1; leaf < to; seen++) {
+    const batch = await log.batchOf(leaf);
+    assert(batch && batch.treeSize > leaf && batch.treeSize <= to, `no batch holds leaf ${leaf}`);
+    yield batch;
+    leaf = batch.treeSize;
+    // The event loop gets its turn, and the store may use again what a long read would hold.
+    if (seen % TREE_WIDTH === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** By each run, the token with which records of today go on. */
+export function pathNow(runs: readonly RenewalScope[]): number[] {
+  const last = runs.at(-1);
+  return last === undefined ? [] : [...last.path, 0];
+}
+
+/**
+ * The evidence record (RFC 4998) of a batch, in DER: its time-stamp and every renewal. The data object is the signed checkpoint. It follows
+ * from immutable parts, so it has the same bytes every time, and a renewal only adds to it. undefined for a batch that nothing has stamped.
+ */
+export async function readEvidenceRecord(
+  store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> },
+  batch: Batch,
+  width?: number,
+): Promise<Uint8Array | undefined> {
+  const runs = await store.renewals.runs();
+  const path = pathNow(runs);
+  const chains = await new RenewalTrees(store, runs, width).chainsOf(batch, path);
+  if (chains.length === 0) return undefined;
+  const certificates = [
+    ...(batch.timestamp?.certificates ?? []),
+    ...runs
+      .filter(({ to }) => batch.treeSize <= to)
+      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []),
+  ];
+  return encodeEvidenceRecord({
+    digests: [...new Set(chains.flat().flatMap(({ digest = [] }) => digest))],
+    certificates: besideTokens(certificates, chains),
+    chains,
+  });
+}
+
+/** The certificates that no token has, each once. */
+function besideTokens(certificates: string[], chains: EvidenceRecord['chains']): Uint8Array[] {
+  const inside = chains.flat().flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
+  const known = new Set(inside.map(toBase64));
+  return [...new Set(certificates)].filter((one) => !known.has(one)).map(bytesOf);
+}
+
+/** A tile or a row that was read last. */
+interface Part {
+  /** Leaf indexes, in the log, at which its children begin. */
+  firsts: number[];
+  levels: TreeLevels;
+  /** The siblings from its root up to the root of the run. */
+  above: Uint8Array[];
+}
+
+/**
+ * The hash trees of runs, made again from batches. Of each run it keeps the row and the tile that it was asked for last: whoever goes through
+ * the log in its order makes every tile once.
+ */
+export class RenewalTrees {
+  readonly #store: RenewedLog;
+  readonly #runs: readonly RenewalRun[];
+  readonly #parts = new Map<string, Part & { first: number }>();
+
+  /** Of tiles and rows; tests take less. */
+  readonly width: number;
+
+  constructor(store: RenewedLog, runs: readonly RenewalRun[], width = TREE_WIDTH) {
+    this.#store = store;
+    this.#runs = runs;
+    this.width = width;
+  }
+
+  /** The batches of the tile that begins with that leaf of the log. */
+  async *batchesOfTile(first: number, to: number): AsyncIterable<Batch> {
+    let count = 0;
+    for await (const batch of batchesOf(this.#store, first, to)) {
+      yield batch;
+      count += 1;
+      if (count === this.width) return;
+    }
+  }
+
+  /** The chains of a batch as they were after so many runs as the path is long. */
+  async chainsOf(batch: Batch, path: readonly number[]): Promise<ArchiveTimestamp[][]> {
+    const chains: ArchiveTimestamp[][] = batch.timestamp
+      ? [[{ digest: 'sha512', token: bytesOf(batch.timestamp.token) }]]
+      : [];
+    for (const [index, chosen] of path.entries()) {
+      const run = this.#runs[index];
+      assert(run, `renewal ${index + 1} is gone`);
+      if (batch.treeSize > run.to) continue;
+      const { leaf, siblings } = await this.#place(run, batch, chains, path);
+      const reducedHashTree = reducedTree(leaf, siblings);
+      const renewal: ArchiveTimestamp = {
+        digest: run.digest,
+        ...(reducedHashTree && { reducedHashTree }),
+        token: tokenOf(run, chosen),
+      };
+      const last = chains.at(-1);
+      if (last?.[0]?.digest === run.digest) last.push(renewal);
+      else chains.push([renewal]);
+    }
+    return chains;
+  }
+
+  /** The leaf of a batch in a run that covers it. */
+  async leafOf(batch: Batch, run: RenewalScope): Promise<Uint8Array> {
+    return renewalLeaf(
+      { chains: await this.chainsOf(batch, run.path) },
+      run.digest,
+      fromUtf8(batch.checkpoint),
+    );
+  }
+
+  /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
+  carriedLeaves(run: RenewalScope): Uint8Array[] {
+    const before = this.#runs[run.number - 2];
+    if (before?.digest !== run.digest) return [];
+    return before.tokens.map(({ token }) => digestOf(run.digest, bytesOf(token)));
+  }
+
+  /** Where a batch, or the time-stamp that stands for it, is in the tree of a run. */
+  async #place(run: RenewalRun, batch: Batch, chains: ArchiveTimestamp[][], path: readonly number[]) {
+    const carried = this.carriedLeaves(run);
+    if (batch.firstLeaf < run.from) {
+      const index = path[run.number - 2] ?? 0;
+      const leaf = carried[index];
+      assert(leaf, `renewal ${run.number} does not go on with what covers leaf ${batch.firstLeaf}`);
+      return { leaf, siblings: pathInLevels(this.#top(run, carried), index) };
+    }
+    const tile = await this.#tile(run, batch.firstLeaf);
+    const leaf = renewalLeaf({ chains }, run.digest, fromUtf8(batch.checkpoint));
+    const index = lastUpTo(tile.firsts, batch.firstLeaf);
+    return { leaf, siblings: [...pathInLevels(tile.levels, index), ...tile.above] };
+  }
+
+  #top({ digest, rows }: RenewalRun, carried: readonly Uint8Array[]): TreeLevels {
+    return treeLevels(digest, [...carried, ...rows.map(({ root }) => bytesOf(root))]);
+  }
+
+  async #tile(run: RenewalRun, leafIndex: number): Promise<Part> {
+    const row = await this.#row(run, leafIndex);
+    const number = lastUpTo(row.firsts, leafIndex);
+    const first = row.firsts[number] ?? run.from;
+    return this.#part(`tile of ${run.number}`, first, async () => {
+      const firsts: number[] = [];
+      const leaves: Uint8Array[] = [];
+      for await (const batch of this.batchesOfTile(first, run.to)) {
+        firsts.push(batch.firstLeaf);
+        leaves.push(await this.leafOf(batch, run));
+      }
+      const above = [...pathInLevels(row.levels, number), ...row.above];
+      return { firsts, levels: treeLevels(run.digest, leaves), above };
+    });
+  }
+
+  async #row(run: RenewalRun, leafIndex: number): Promise<Part> {
+    const number = lastUpTo(
+      run.rows.map(({ first }) => first),
+      leafIndex,
+    );
+    return this.#part(`row of ${run.number}`, number, async () => {
+      const tiles = await this.#store.renewals.row(run.number, number);
+      assert(tiles, `row ${number} of renewal ${run.number} is gone`);
+      const roots = tiles.map(({ root }) => bytesOf(root));
+      const carried = this.carriedLeaves(run);
+      const above = pathInLevels(this.#top(run, carried), carried.length + number);
+      return { firsts: tiles.map(({ first }) => first), levels: treeLevels(run.digest, roots), above };
+    });
+  }
+
+  async #part(name: string, first: number, make: () => Promise<Part>): Promise<Part> {
+    const kept = this.#parts.get(name);
+    if (kept?.first === first) return kept;
+    const part = { first, ...(await make()) };
+    this.#parts.set(name, part);
+    return part;
+  }
+}
+
+/** The position of the last of these numbers, which ascend, that is not greater than the limit. */
+function lastUpTo(numbers: readonly number[], limit: number): number {
+  return numbers.findLastIndex((one) => one <= limit);
+}
+
+function tokenOf({ number, tokens }: RenewalRun, index: number): Uint8Array {
+  const found = tokens[index];
+  assert(found, `renewal ${number} has no token ${index}`);
+  return bytesOf(found.token);
+}
+
+export function bytesOf(base64: string): Uint8Array {
+  const bytes = fromBase64(base64);
+  assert(bytes, 'what is not Base64 is in the store');
+  return bytes;
+}
