@@ -10,6 +10,7 @@ import type { TrustFile } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
+import { renewalProblems } from '../../prove/renewalCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
@@ -68,6 +69,8 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   });
   await check.findings('the audit trail', () => trailProblems(store));
   await check.findings('what witnesses have said', () => witnessProblems(store));
+  const { timestampAuthorities } = options.trust;
+  await check.findings('the renewals', () => renewalProblems(store, timestampAuthorities));
   await check.findings('the API keys', () => apiKeyProblems(store));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());

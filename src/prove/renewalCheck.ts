@@ -1,0 +1,64 @@
+import type { TrustedAuthority } from '../manifest/trustFile.ts';
+import { type RenewalRun, renewedUntil } from '../store/renewalStore.ts';
+import type { Store } from '../store/store.ts';
+import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
+import { RenewalTrees } from './renewals.ts';
+
+/** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
+export async function renewalProblems(
+  store: Pick<Store, 'log' | 'renewals'>,
+  authorities: readonly TrustedAuthority[],
+  width?: number,
+): Promise<string[]> {
+  const runs = await store.renewals.runs();
+  const trees = new RenewalTrees(store, runs, width);
+  const problems: string[] = [];
+  for (const run of runs) {
+    const fault = (await shapeFault(store, run, runs)) ?? (await treeFault(store, run, trees));
+    if (fault !== undefined) {
+      // What follows was made of this.
+      return [...problems, `renewal ${run.number} ${fault}: restore a backup`];
+    }
+    const root = rootOfRun(trees, run, run.rows);
+    for (const token of run.tokens) {
+      const judged = judgeRenewal(token, { scope: run, root }, authorities);
+      const found = 'fault' in judged ? judged.fault : await orderFault(store, run, judged.timestamp.genTime);
+      if (found !== undefined)
+        problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}`);
+    }
+  }
+  return problems;
+}
+
+async function shapeFault(
+  { log }: Pick<Store, 'log'>,
+  { number, digest, from, to, path }: RenewalRun,
+  runs: readonly RenewalRun[],
+): Promise<string | undefined> {
+  const before = runs.slice(0, number - 1);
+  if (runs[number - 1]?.number !== number) return 'is not where it belongs';
+  if (from !== renewedUntil(before, digest) || to < (before.at(-1)?.to ?? 0))
+    return 'does not follow the one before';
+  if (path.length !== before.length || path.some((index, n) => before[n]?.tokens[index] === undefined))
+    return 'goes on with a token that is not there';
+  return to > 0 && (await log.batchAt(to)) === undefined
+    ? `ends at ${to} leaves, where no checkpoint is`
+    : undefined;
+}
+
+async function treeFault(
+  { renewals }: Pick<Store, 'renewals'>,
+  run: RenewalRun,
+  trees: RenewalTrees,
+): Promise<string | undefined> {
+  let leaf = run.from;
+  for (const [number, { first, root }] of run.rows.entries()) {
+    const tiles = await renewals.row(run.number, number);
+    if (tiles === undefined) return `has no row ${number}`;
+    if (first !== leaf || rootOfTiles(run.digest, tiles) !== root) return `has another row ${number}`;
+    const made = await makeRow(trees, run, leaf);
+    if (JSON.stringify(made) !== JSON.stringify(tiles)) return `is not of the checkpoints of row ${number}`;
+    for await (const batch of trees.batchesOfTile(tiles.at(-1)?.first ?? leaf, run.to)) leaf = batch.treeSize;
+  }
+  return leaf === run.to ? undefined : 'does not cover all checkpoints';
+}

@@ -1,0 +1,157 @@
+import { parseCertificate } from '../asn1/certificate.ts';
+import { parseTimestampToken, verifyTimestampToken } from '../asn1/timestampToken.ts';
+import { assert } from '../base/assert.ts';
+import type { DigestName, PublicKey } from '../base/crypto.ts';
+import type { TrustedAuthority } from '../manifest/trustFile.ts';
+import type { SurveyGroup } from '../store/renewalStore.ts';
+import type { Batch, Store } from '../store/store.ts';
+import { batchesOf, bytesOf } from './renewals.ts';
+import { authorityOf } from './timestampCheck.ts';
+
+/** What a time-stamp rests on. */
+export interface Strength {
+  /** The digest of its imprint. */
+  digest: DigestName;
+  /** The other algorithms that it needs, such as `ecdsa-p256` and `sha256`, in alphabetical order. */
+  signatures: string[];
+  /** When the first of its certificates ends, milliseconds since the epoch; null where no trusted root vouches for it. */
+  notAfter: number | null;
+}
+
+/** Time-stamps that the next run renews, made alike. */
+export interface StandingTimestamps extends Strength {
+  /** The run whose time-stamps they are; undefined for those that checkpoints were sealed with. */
+  run?: number;
+  authority?: string;
+  /** Checkpoints; undefined for a run. */
+  batches?: number;
+  /** The leaf, in the log, of the first checkpoint with that end. */
+  leaf: number;
+  due: Due | undefined;
+}
+
+/** Until when something holds. */
+export interface Due {
+  /** Milliseconds since the epoch. */
+  at: number;
+  /** In plain words, after "because". */
+  reason: string;
+}
+
+/** So long before its end a time-stamp is renewed: time enough to notice that it was not, and to mend the cause. */
+export const RENEW_BEFORE_MS = 180 * 86_400_000;
+
+/** More kinds of certificates than an installation ever has. */
+const KINDS_MAX = 1000;
+/** A survey is kept each time that it has seen so many batches more. */
+const KEEP_BATCHES = 65_536;
+
+/** Until when a time-stamp holds; undefined for none. */
+export function dueOf({ notAfter, signatures }: Strength): Due | undefined {
+  if (signatures.length === 0) return undefined;
+  return notAfter === null
+    ? { at: 0, reason: 'no root in the trust file vouches for it' }
+    : { at: notAfter, reason: 'the first of its certificates ends then' };
+}
+
+/**
+ * Looks at the time-stamps that the next run renews: of the newest run, and of the batches that were sealed since. It goes on where the last
+ * survey ended, and keeps what it found.
+ */
+export async function surveyTimestamps(
+  store: Pick<Store, 'log' | 'renewals'>,
+  authorities: readonly TrustedAuthority[],
+  onLeaves: (leaves: number) => void = () => {},
+): Promise<StandingTimestamps[]> {
+  const run = (await store.renewals.runs()).at(-1);
+  const from = run?.to ?? 0;
+  const to = (await store.log.head())?.treeSize ?? 0;
+  const kept = await store.renewals.survey();
+  // What nobody vouched for may be vouched for by now.
+  const isGood = kept?.groups.every(
+    ({ notAfter, signatures }) => notAfter !== null || signatures.length === 0,
+  );
+  const survey = kept?.from === from && kept.to <= to && isGood ? kept : { from, to: from, groups: [] };
+  const strengthOfBatch = byCertificates(authorities);
+  const groups = new Map(survey.groups.map((group) => [keyOf(group), group]));
+  const keep = (until: number): Promise<void> =>
+    store.renewals.keepSurvey({ from, to: until, groups: [...groups.values()] });
+  let seen = 0;
+  for await (const batch of batchesOf(store, survey.to, to)) {
+    addTo(groups, batch, strengthOfBatch(batch));
+    onLeaves(batch.treeSize);
+    seen += 1;
+    if (seen % KEEP_BATCHES === 0) await keep(batch.treeSize);
+  }
+  if (seen > 0 || survey !== kept) await keep(to);
+  const ofRun = (run?.tokens ?? []).map(({ token, certificates, authority }): StandingTimestamps => {
+    const strength = strengthOf(token, certificates, authorities);
+    return { ...strength, run: run?.number ?? 0, authority, leaf: 0, due: dueOf(strength) };
+  });
+  return [...ofRun, ...Array.from(groups.values(), (group) => ({ ...group, due: dueOf(group) }))];
+}
+
+function addTo(groups: Map<string, SurveyGroup>, { firstLeaf }: Batch, strength: Strength): void {
+  const key = keyOf(strength);
+  const group = groups.get(key) ?? { ...strength, leaf: firstLeaf, batches: 0 };
+  const isEarlier = endOf(strength) < endOf(group);
+  groups.set(key, {
+    ...group,
+    ...(isEarlier && { notAfter: strength.notAfter, leaf: firstLeaf }),
+    batches: group.batches + 1,
+  });
+}
+
+const keyOf = ({ digest, signatures }: Strength) => [digest, ...signatures].join(' ');
+const endOf = ({ notAfter }: Strength) => notAfter ?? 0;
+
+/** Batches whose tokens have the same certificates rest on the same: one token of each kind is verified. */
+function byCertificates(authorities: readonly TrustedAuthority[]): (batch: Batch) => Strength {
+  const known = new Map<string, Strength>();
+  return ({ timestamp }) => {
+    if (timestamp === undefined) return { digest: 'sha512', signatures: [], notAfter: null };
+    const key = timestamp.certificates.join();
+    const strength = known.get(key) ?? strengthOf(timestamp.token, timestamp.certificates, authorities);
+    if (known.size >= KINDS_MAX) known.clear();
+    known.set(key, strength);
+    return strength;
+  };
+}
+
+function strengthOf(
+  token: string,
+  certificates: readonly string[],
+  authorities: readonly TrustedAuthority[],
+): Strength {
+  const der = bytesOf(token);
+  const { info, signedData } = parseTimestampToken(der);
+  assert(info.imprint, 'a token with an unknown digest is in the store');
+  const verdict = verifyTimestampToken({
+    token: der,
+    messageImprint: info.imprint,
+    trustedRoots: authorities.map(({ root }) => root),
+    certificates: certificates.map(bytesOf),
+  });
+  const { algorithm } = info.imprint;
+  if (verdict.outcome === 'bad' || typeof authorityOf(verdict.timestamp, authorities) === 'string')
+    return { digest: algorithm, signatures: ['untrusted'], notAfter: null };
+  const { chain, notAfter } = verdict.timestamp;
+  const signed = chain.map(parseCertificate);
+  const names = [
+    signedData.signer.digest,
+    // A root is trusted as it is, so its own signature does not matter.
+    ...signed.slice(0, -1).map(({ scheme }) => scheme?.digest),
+    ...signed.map(({ publicKey }) => publicKey && nameOfKey(publicKey)),
+  ];
+  return {
+    digest: algorithm,
+    signatures: [...new Set(names.filter((name) => name !== undefined))].sort(),
+    notAfter,
+  };
+}
+
+/** `ecdsa-p256`, `rsa-3072`, … */
+function nameOfKey(key: PublicKey): string {
+  if (key.type === 'ec') return `ecdsa-${key.curve.replace('-', '').toLowerCase()}`;
+  return key.type === 'rsa' ? `rsa-${key.modulus.length * 8}` : key.type;
+}
