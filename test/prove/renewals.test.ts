@@ -1,0 +1,181 @@
+/** Evidence records of batches, over runs of any kind: each holds at every time, and no run changes what was proven before. */
+import t from 'tap';
+import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
+import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
+import { renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { orderFault } from '../../src/prove/renewalRun.ts';
+import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
+import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import type { Batch } from '../../src/store/store.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
+import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
+import { fc } from '../support/seed.ts';
+
+const authorities = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
+const [alpha, beta] = authorities;
+const trusted = authorities.map((one) => one.trusted);
+const trustedRoots = trusted.map(({ root }) => root);
+/** Small trees, so that a log of some batches has many tiles and rows. */
+const WIDTH = 3;
+
+/** Why a record is no proof at that time; undefined if it is. */
+function faultOf(record: Uint8Array, { checkpoint }: Batch, at: number): string | undefined {
+  const verdict = verifyEvidenceRecord({ record, data: fromUtf8(checkpoint), trustedRoots, at });
+  return verdict.outcome === 'good' ? undefined : verdict.detail;
+}
+
+t.test('every record holds at every time, over any runs', async (t) => {
+  const step = fc.record({
+    batches: fc.array(
+      fc.record({ leaves: fc.integer({ min: 1, max: 5 }), by: fc.constantFrom(alpha, beta, undefined) }),
+      {
+        maxLength: 9,
+      },
+    ),
+    digest: fc.constantFrom('sha512', 'sha512', 'sha512', 'sha384', 'sha256'),
+    by: fc.constantFrom([alpha], [beta], [alpha, beta], [beta, alpha]),
+    distrusted: fc.constantFrom(undefined, undefined, 'alpha'),
+  } as const);
+  const steps = fc.array(step, { minLength: 1, maxLength: 6 });
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      const memory = new MemoryLog();
+      await memory.seal(1, BEGIN + DAY_MS, alpha);
+      for (const [year, { batches, digest, by, distrusted }] of all.entries()) {
+        const at = BEGIN + year * YEAR_MS + 2 * DAY_MS;
+        for (const [n, { leaves, by }] of batches.entries()) await memory.seal(leaves, at + n * 60_000, by);
+        const options = {
+          digest,
+          at: at + DAY_MS,
+          authorities: by,
+          width: WIDTH,
+          ...(distrusted && { distrusted }),
+        };
+        const read = () =>
+          Promise.all(memory.batches.map((one) => readEvidenceRecord(memory.store, one, WIDTH)));
+        const before = await read();
+        await renew(memory.store, options);
+        const records = await read();
+        t.strictSame(await read(), records, 'the same bytes each time');
+        for (const [index, batch] of memory.batches.entries()) {
+          const record = records[index];
+          if (record === undefined) return false;
+          // A year and more after: the certificates of all but the last time-stamp can have ended.
+          const fault = faultOf(record, batch, at + YEAR_MS);
+          if (fault !== undefined) throw new Error(`batch ${index} after ${year + 1} runs: ${fault}`);
+          const former = before[index];
+          if (former === undefined || distrusted) continue;
+          const [was, is] = [parseEvidenceRecord(former), parseEvidenceRecord(record)];
+          const flat = is.chains.flat().slice(0, was.chains.flat().length);
+          t.strictSame(flat, was.chains.flat(), 'a run only adds');
+        }
+      }
+      t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
+      return true;
+    }),
+    { numRuns: 12 },
+  );
+});
+
+t.test('a check finds what was changed', async (t) => {
+  const made = async () => {
+    const memory = new MemoryLog();
+    for (let n = 0; n < 20; n++) await memory.seal(2, BEGIN + n * 60_000, n % 4 === 0 ? undefined : alpha);
+    await renew(memory.store, { digest: 'sha512', at: BEGIN + DAY_MS, authorities, width: WIDTH });
+    await renew(memory.store, { digest: 'sha384', at: BEGIN + 2 * DAY_MS, authorities, width: WIDTH });
+    return memory;
+  };
+  const problems = async (memory: MemoryLog) => renewalProblems(memory.store, trusted, WIDTH);
+  t.strictSame(await problems(await made()), []);
+  const other = await made();
+  Object.assign(other.batches[7] ?? {}, { checkpoint: 'another' });
+  t.match(await problems(other), [/^renewal 2 is not of the checkpoints of row 0: restore a backup$/]);
+  const rowless = await made();
+  const [run] = await rowless.renewals.runs();
+  run?.rows.pop();
+  t.match(await problems(rowless), [/^renewal 1 does not cover all checkpoints/]);
+  const exchanged = await made();
+  const runs = await exchanged.renewals.runs();
+  Object.assign(runs[0] ?? {}, { tokens: runs[1]?.tokens });
+  t.match(await problems(exchanged), [
+    /^the token of alpha in renewal 1: the token is no proof: stamps something else/,
+    /beta in renewal 1/,
+    /^renewal 2 is not of the checkpoints of row 0/,
+  ]);
+  t.match(await renewalProblems((await made()).store, [alpha.trusted], WIDTH), [
+    /^the token of beta in renewal 1: .*no trusted root/,
+    /^the token of beta in renewal 2/,
+  ]);
+});
+
+t.test('a token must be younger than all that it renews', async (t) => {
+  const memory = new MemoryLog();
+  await memory.seal(1, BEGIN + DAY_MS, alpha);
+  await memory.seal(1, BEGIN + DAY_MS + 5_000, beta);
+  const scope = { number: 1, digest: 'sha512', from: 0, to: 2, path: [] } as const;
+  const fault = (at: number) => orderFault(memory.store, { ...scope, path: [] }, BEGIN + DAY_MS + at);
+  t.match(await fault(5_000), /^the token is of .*, and a time-stamp that it renews is of /);
+  t.match(await fault(2_000), /renews is of/);
+  t.equal(await fault(6_000), undefined);
+  await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [alpha] });
+  t.match(
+    await orderFault(memory.store, { ...scope, number: 2, path: [0] }, BEGIN + 2 * DAY_MS),
+    /renews is of/,
+  );
+});
+
+t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {
+  const memory = new MemoryLog();
+  const survey = (roots = trusted) => surveyTimestamps(memory.store, roots);
+  t.strictSame(await survey(), []);
+  await memory.seal(1, BEGIN + DAY_MS, alpha);
+  await memory.seal(1, BEGIN + 2 * DAY_MS);
+  await memory.seal(2, BEGIN + YEAR_MS, alpha);
+  const signatures = ['ecdsa-p256', 'sha256'];
+  const stamped = { digest: 'sha512', signatures, notAfter: BEGIN + 2 * YEAR_MS, leaf: 0, batches: 2 };
+  const bare = { signatures: [], notAfter: null, leaf: 1, batches: 1, due: undefined };
+  t.match(await survey(), [{ ...stamped, due: { at: BEGIN + 2 * YEAR_MS } }, bare]);
+  await memory.seal(1, BEGIN + YEAR_MS + DAY_MS, beta);
+  const read: number[] = [];
+  const { batchOf } = memory.log;
+  memory.log.batchOf = (leaf) => {
+    read.push(leaf);
+    return batchOf(leaf);
+  };
+  t.match(await survey(), [{ ...stamped, batches: 3 }, bare]);
+  t.strictSame(read, [4], 'only what is new');
+  await memory.seal(1, BEGIN + YEAR_MS + DAY_MS, beta);
+  t.match(await survey([alpha.trusted]), [
+    { ...stamped, batches: 3 },
+    bare,
+    { notAfter: null, due: { at: 0, reason: /no root/ } },
+  ]);
+  t.match(await survey(), [{ ...stamped, batches: 4 }, bare], 'who is trusted later vouches for it');
+  await renew(memory.store, { digest: 'sha384', at: BEGIN + 2 * YEAR_MS - DAY_MS, authorities });
+  t.match(await survey(), [
+    { run: 1, authority: 'alpha', digest: 'sha384', notAfter: BEGIN + 3 * YEAR_MS },
+    { run: 1, authority: 'beta', digest: 'sha384' },
+  ]);
+});
+
+t.test('nothing stamped has no record; what is beside the tokens goes into it once', async (t) => {
+  const memory = new MemoryLog();
+  const bare = await memory.seal(1, BEGIN + DAY_MS);
+  const stamped = await memory.seal(1, BEGIN + DAY_MS, alpha);
+  t.equal(await readEvidenceRecord(memory.store, bare), undefined);
+  const first = await readEvidenceRecord(memory.store, stamped);
+  t.match(parseEvidenceRecord(first ?? new Uint8Array()), {
+    digests: ['sha512'],
+    chains: [[{ reducedHashTree: undefined }]],
+  });
+  t.strictSame(
+    parseEvidenceRecord(first ?? new Uint8Array()).certificates.map(toBase64),
+    stamped.timestamp?.certificates,
+  );
+  await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [alpha] });
+  const both = await readEvidenceRecord(memory.store, stamped);
+  t.equal(parseEvidenceRecord(both ?? new Uint8Array()).certificates.length, 1);
+  t.match(parseEvidenceRecord((await readEvidenceRecord(memory.store, bare)) ?? new Uint8Array()).chains, [
+    [{}],
+  ]);
+});

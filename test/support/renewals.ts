@@ -1,0 +1,161 @@
+/** A log in memory, with batches of any time, and authorities whose certificates end. */
+import type { Certificate } from '../../src/asn1/certificate.ts';
+import { assert } from '../../src/base/assert.ts';
+import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
+import type { DigestName } from '../../src/base/crypto.ts';
+import { digestOf } from '../../src/base/crypto.ts';
+import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
+import { choosePath, commitRun, draftRun, judgeRenewal, nextRun } from '../../src/prove/renewalRun.ts';
+import { RenewalTrees } from '../../src/prove/renewals.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
+import {
+  isSameRun,
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalStore,
+  type RenewalSurvey,
+  type RenewalTile,
+  type RenewalToken,
+} from '../../src/store/renewalStore.ts';
+import type { Batch, Store } from '../../src/store/store.ts';
+import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
+import { BEGIN, DAY_MS, HeldClock, makeAuthority, makePki, makeToken, type Pki } from './authority.ts';
+
+export const YEAR_MS = 365 * DAY_MS;
+
+/** An authority with a new certificate each year, which is valid for two. */
+export class YearlyAuthority {
+  readonly name: string;
+  readonly #pki: Pki;
+  readonly #certificates = new Map<number, Promise<Certificate>>();
+
+  private constructor(name: string, pki: Pki) {
+    this.name = name;
+    this.#pki = pki;
+  }
+
+  static async make(name: string): Promise<YearlyAuthority> {
+    return new YearlyAuthority(name, await makePki('ecdsa-p256', name));
+  }
+
+  get trusted(): TrustedAuthority {
+    return { name: this.name, root: this.#pki.root };
+  }
+
+  /** Over that digest, at that time; its certificates are beside it. */
+  async stamp(algorithm: DigestName, digest: Uint8Array, at: number): Promise<RenewalToken> {
+    const { unitKey, root } = this.#pki;
+    const certificate = await this.#certificateOf(Math.floor((at - BEGIN) / YEAR_MS));
+    const unit = { signer: { ...unitKey, ready: true }, chain: [certificate, root] };
+    const authority = makeAuthority([unit], new HeldClock(at));
+    const token = await makeToken(authority, { imprint: { algorithm, digest }, certReq: false });
+    return { authority: this.name, token: toBase64(token), certificates: [toBase64(certificate.der)] };
+  }
+
+  #certificateOf(year: number): Promise<Certificate> {
+    const { rootKey, unitKey, root } = this.#pki;
+    const notBefore = BEGIN + year * YEAR_MS;
+    const made =
+      this.#certificates.get(year) ??
+      issueTimestampingCertificate(
+        {
+          subject: { organization: this.name, commonName: `TSU ${year}` },
+          key: unitKey.key,
+          issuer: root,
+          notBefore,
+          notAfter: notBefore + 2 * YEAR_MS,
+        },
+        rootKey,
+      );
+    this.#certificates.set(year, made);
+    return made;
+  }
+}
+
+/** Batches and renewals in memory. */
+export class MemoryLog {
+  readonly batches: Batch[] = [];
+  readonly #runs: RenewalRun[] = [];
+  readonly #rows = new Map<string, RenewalTile[]>();
+  #draft: RenewalDraft | undefined;
+  #survey: RenewalSurvey | undefined;
+
+  readonly log = {
+    head: async () => this.batches.at(-1),
+    batchOf: async (leaf: number) => this.batches.find(({ treeSize }) => treeSize > leaf),
+    batchAt: async (size: number) => this.batches.find(({ treeSize }) => treeSize === size),
+  };
+
+  readonly renewals: RenewalStore = {
+    runs: async () => [...this.#runs],
+    row: async (run, row) => this.#rows.get(`${run} ${row}`),
+    draft: async () => this.#draft,
+    keepDraft: async (draft) => {
+      const isKept = this.#draft !== undefined && isSameRun(this.#draft, draft);
+      for (const key of isKept ? [] : this.#rows.keys())
+        if (key.startsWith(`${draft.number} `)) this.#rows.delete(key);
+      this.#draft = draft;
+    },
+    addRow: async (run, row, tiles) => void this.#rows.set(`${run} ${row}`, [...tiles]),
+    commit: async (run) => {
+      this.#runs.push(run);
+      this.#draft = undefined;
+      this.#survey = undefined;
+      return true;
+    },
+    survey: async () => this.#survey,
+    keepSurvey: async (survey) => {
+      this.#survey = survey;
+    },
+  };
+
+  get store(): Pick<Store, 'log' | 'renewals'> {
+    return this as unknown as Pick<Store, 'log' | 'renewals'>;
+  }
+
+  /** Adds a batch of so many leaves, with a token unless there is no authority. */
+  async seal(leaves: number, sealedAt: number, authority?: YearlyAuthority): Promise<Batch> {
+    const firstLeaf = this.batches.at(-1)?.treeSize ?? 0;
+    const treeSize = firstLeaf + leaves;
+    const checkpoint = `seal.example.com/test/2026\n${treeSize}\nroot\n\n— seal.example.com/test/2026 sig\n`;
+    const made = await authority?.stamp('sha512', digestOf('sha512', fromUtf8(checkpoint)), sealedAt);
+    const timestamp = made && { token: made.token, certificates: made.certificates };
+    const batch = {
+      firstLeaf,
+      treeSize,
+      sealedAt,
+      checkpoint,
+      algorithm: 'pdfseal-v1.ed25519',
+      kmsKeyId: 'eu/log',
+      ...(timestamp && { timestamp }),
+    };
+    this.batches.push(batch);
+    return batch;
+  }
+}
+
+/** Renews everything in a log: what `pdfseal renew` does, with tokens of these authorities. */
+export async function renew(
+  store: Pick<Store, 'log' | 'renewals'>,
+  options: {
+    digest: DigestName;
+    at: number;
+    authorities: readonly YearlyAuthority[];
+    distrusted?: string;
+    width?: number;
+  },
+): Promise<RenewalRun> {
+  const { digest, at, authorities, distrusted, width } = options;
+  const runs = await store.renewals.runs();
+  const trees = new RenewalTrees(store, runs, width);
+  const path = choosePath(runs, ({ authority }) => authority !== distrusted);
+  const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest, path)), at });
+  const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
+  const trusted = authorities.map((one) => one.trusted);
+  for (const token of tokens)
+    assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');
+  const act = actOfProcess('command', 'renewal.run', { run: drafted.scope.number });
+  const run = await commitRun(store, drafted, tokens, act);
+  assert(run, 'somebody else renewed');
+  return run;
+}
