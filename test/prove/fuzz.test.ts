@@ -8,7 +8,7 @@ import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
 
-const RUNS = 50_000;
+const RUNS = 20_000;
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 const { privateKey, ...key } = makeKey('ed25519', 'eu-1');

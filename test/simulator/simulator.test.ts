@@ -22,11 +22,11 @@ async function simulate(options: readonly string[], mutant?: string): Promise<st
 }
 
 t.test('no schedule breaks a promise of the sealer', async (t) => {
-  t.equal(await simulate(['--schedules', '7000']), undefined);
+  t.equal(await simulate(['--schedules', '3500']), undefined);
 });
 
 t.test('no schedule breaks a promise of the outbox', async (t) => {
-  t.equal(await simulate(['--outbox', '--schedules', '3000']), undefined);
+  t.equal(await simulate(['--outbox', '--schedules', '1500']), undefined);
 });
 
 for (const [mutant, { file }] of Object.entries(MUTANTS)) {
