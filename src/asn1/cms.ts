@@ -112,7 +112,7 @@ export function encodeSignedData(options: {
 export function parseSignedData(der: Uint8Array): SignedData {
   const info = new Fields(parseDer(der));
   if (readOid(info.take(TAG.oid)) !== OID.signedData) throw new MalformedDer('not a SignedData');
-  const fields = new Fields(new Fields(info.take(contextTag(0)), contextTag(0)).take(TAG.sequence));
+  const fields = new Fields(readExplicit(info.take(contextTag(0)), TAG.sequence));
   info.end();
   readInteger(fields.take(TAG.integer));
   fields.take(TAG.set);
@@ -171,9 +171,17 @@ const signingCertificate = rememberEach(({ der, issuer, serial }: Certificate) =
 function readEncapsulated(element: Element): { contentType: string; content: Uint8Array } {
   const fields = new Fields(element);
   const contentType = readOid(fields.take(TAG.oid));
-  const content = new Fields(fields.take(contextTag(0)), contextTag(0)).take(TAG.octetString);
+  const content = readExplicit(fields.take(contextTag(0)), TAG.octetString);
   fields.end();
   return { contentType, content: contentOf(content) };
+}
+
+/** The one element in `[0] EXPLICIT`. */
+function readExplicit(element: Element, tag: number): Element {
+  const fields = new Fields(element, contextTag(0));
+  const inner = fields.take(tag);
+  fields.end();
+  return inner;
 }
 
 /** Ignores attribute certificates and other formats (section 10.2.2), which are not needed here. */

@@ -357,3 +357,20 @@ t.test('a certificate that hides another one in PEM is read as itself', async (t
     outcome: 'good',
   });
 });
+
+t.test('nothing stands beside what an explicit tag holds', async (t) => {
+  const [type = token, wrapper = token] = partsOf(token);
+  const [signedData = token] = partsOf(wrapper);
+  const [version = token, digests = token, encapsulated = token, ...rest] = partsOf(signedData);
+  const [contentType = token, content = token] = partsOf(encapsulated);
+  const wrap = (data: Uint8Array, ...more: Uint8Array[]) =>
+    sequence(type, constructed(contextTag(0), [data, ...more]));
+  const beside = constructed(contextTag(0), [...partsOf(content), octetString(Buffer.of(1))]);
+  const doubled = sequence(version, digests, sequence(contentType, beside), ...rest);
+  t.match(verifyTimestampToken({ ...good, token: wrap(signedData) }), { outcome: 'good' });
+  for (const changed of [wrap(signedData, signedData), wrap(doubled)])
+    t.match(verifyTimestampToken({ ...good, token: changed }), {
+      fault: 'malformed',
+      detail: 'more elements than allowed',
+    });
+});
