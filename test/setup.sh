@@ -21,7 +21,7 @@ npm() {
 install_debian_packages() {
   missing=
   for pair in softhsm2-util:softhsm2 g++:g++ make:make python3:python3 openssl:openssl curl:curl "$@"; do
-    PATH="$PATH:/usr/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+    [ -e "${pair%%:*}" ] || PATH="$PATH:/usr/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
   done
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
@@ -116,7 +116,8 @@ case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
       promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
-      zbarimg:zbar-tools ip:iproute2 unshare:util-linux ;;
+      zbarimg:zbar-tools ip:iproute2 unshare:util-linux \
+      java:openjdk-17-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
