@@ -18,7 +18,7 @@ import { type CreateOptions, createDigestJob, createSealJob } from './createRout
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import { getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
+import { getEvidenceRecord, getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { getCheckpoint, getTile, getWitnessedCheckpoint } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
@@ -221,6 +221,7 @@ function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
     getSealJob: [getJob(jobs)],
     getSealReceipt: [getReceipt(jobs)],
     getSealProof: [getTlogProof(jobs)],
+    getEvidenceRecord: [getEvidenceRecord(jobs)],
     getDocumentCopy: [getDocument(document)],
   };
 }

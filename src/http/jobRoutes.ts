@@ -1,7 +1,9 @@
+import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { readReceipt, readTlogProof } from '../prove/receipts.ts';
+import { readEvidenceRecord } from '../prove/renewals.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
@@ -10,7 +12,7 @@ import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './req
 import type { JobList } from './schemas.ts';
 
 export interface JobsOptions {
-  store: Pick<Store, 'identity' | 'jobs' | 'log' | 'witnessing'>;
+  store: Pick<Store, 'identity' | 'jobs' | 'log' | 'renewals' | 'witnessing'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
 }
@@ -49,6 +51,26 @@ export function getTlogProof({ store }: JobsOptions): Middleware {
     ctx.set('Cache-Control', 'private, no-cache');
     ctx.type = 'text/plain; charset=utf-8';
     ctx.body = await readTlogProof(store, job, outcome.leafIndex);
+  };
+}
+
+/** `GET /v1/jobs/:job_id/receipt.ers`: the time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
+export function getEvidenceRecord({ store }: JobsOptions): Middleware {
+  return async (ctx) => {
+    const { job, outcome } = await sealedJob(ctx, store);
+    const batch = await store.log.batchOf(outcome.leafIndex);
+    assert(batch, `no batch holds leaf ${outcome.leafIndex} of ${job.id}`);
+    const record = await readEvidenceRecord(store, batch);
+    if (record === undefined) {
+      const message = 'The receipt has no time-stamp, so there is no evidence record of it.';
+      throw new ServiceError('not_found', message);
+    }
+    ctx.vary('Authorization');
+    ctx.set('Cache-Control', 'private, no-cache');
+    ctx.set('Content-Disposition', `attachment; filename="${job.id}.ers"`);
+    ctx.type = 'application/octet-stream';
+    // koa would serialise any other Uint8Array as JSON.
+    ctx.body = Buffer.from(record);
   };
 }
 

@@ -185,6 +185,23 @@ const JOB_OPERATIONS = {
     answers: { 200: file('text/plain', 'A proof and the signed checkpoint that it leads to.') },
     failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
   },
+  getEvidenceRecord: {
+    method: 'get',
+    path: '/jobs/{job_id}/receipt.ers',
+    summary: 'Download the time-stamp of the receipt with all its renewals (evidence record, RFC 4998)',
+    description:
+      'The data object of the record is the signed checkpoint of the receipt, byte for byte. A renewal adds to the record; the receipt stays as it is.',
+    access: 'jobs:read',
+    answers: {
+      200: file('application/octet-stream', 'An EvidenceRecord in DER.', {
+        'Content-Disposition': header(
+          '^attachment; filename="job_[A-Za-z0-9]+\\.ers"$',
+          'A file name for the record.',
+        ),
+      }),
+    },
+    failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable', 'not_found'],
+  },
   getDocumentCopy: {
     method: 'get',
     path: '/jobs/{job_id}/document.pdf',

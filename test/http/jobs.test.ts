@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { toBase64 } from '../../src/base/bytes.ts';
+import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
+import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import { parseTlogProof } from '../../src/log/tlogProof.ts';
 import { type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
+import { renew, YearlyAuthority } from '../support/renewals.ts';
 import { exchange } from '../support/wire.ts';
 
 const { client, store, issue, server } = await openTestApp(t);
@@ -30,7 +32,9 @@ t.test('unknown, malformed and invisible jobs are the same', async (t) => {
   ];
   const answers = new Set<string>();
   for (const one of ids) {
-    for (const path of ['', '/receipt.json', '/receipt.tlog-proof'].map((end) => `/v1/jobs/${one}${end}`)) {
+    for (const path of ['', '/receipt.json', '/receipt.tlog-proof', '/receipt.ers'].map(
+      (end) => `/v1/jobs/${one}${end}`,
+    )) {
       const answer = await client.get(path);
       const { request_id: _, ...rest } = answer.json<Envelope>();
       answers.add(JSON.stringify([answer.status, rest]));
@@ -114,6 +118,29 @@ t.test('the proof for other tools has the leaf, the path and the checkpoint of t
   const own = parseTlogProof((await client.get(`/v1/jobs/${newest.id}/receipt.tlog-proof`)).text);
   t.equal(own?.checkpoint, evidence.checkpoint, 'or else that of the receipt');
 });
+
+t.test(
+  'the evidence record covers the checkpoint of the receipt, once something has stamped it',
+  async (t) => {
+    const { id } = await seal(client, 'evidence');
+    const path = `/v1/jobs/${id}/receipt.ers`;
+    t.equal(codeOf(await client.get(path)), '404 not_found', 'no authority, no renewal');
+    const authority = await YearlyAuthority.make('alpha');
+    const at = Date.now();
+    await renew(store, { digest: 'sha512', at, authorities: [authority] });
+    const answer = await client.get(path);
+    t.equal(answer.status, 200);
+    t.equal(answer.headers.get('Content-Disposition'), `attachment; filename="${id}.ers"`);
+    const { evidence } = (await client.get(`/v1/jobs/${id}/receipt.json`)).json<Receipt>();
+    const verdict = verifyEvidenceRecord({
+      record: answer.bytes,
+      data: fromUtf8(evidence.checkpoint),
+      trustedRoots: [authority.trusted.root],
+      at,
+    });
+    t.match(verdict, { outcome: 'good' });
+  },
+);
 
 t.test('a list, page by page', async (t) => {
   const lister = client.as(await issue({ clientId: 'lister', organization: 'lister' }));
