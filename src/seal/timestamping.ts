@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import type { MessageImprint } from '../asn1/timestampQuery.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { tokenOrder } from '../kms/order.ts';
 import { openPartitions, type PartitionOptions, type PartitionSigner } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
+import type { RenewalToken } from '../store/renewalStore.ts';
 import type { BatchTimestamp } from '../store/store.ts';
 import {
   type BuiltInAuthority,
@@ -54,6 +56,13 @@ export interface TimestampingStatus {
   units: UnitStatus[];
 }
 
+/** A token over the root of a renewal. */
+export interface RenewalStamp extends RenewalToken {
+  /** The time in the token, and when the first of its certificates ends; milliseconds since the epoch. */
+  genTime: number;
+  notAfter: number;
+}
+
 /** Time-stamps checkpoints: with a trusted clock, and the authorities in the order of preference. */
 export class Timestamping {
   /** Absent if the built-in authority is not configured. */
@@ -88,6 +97,20 @@ export class Timestamping {
     if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
     // The verifier has the root already; a copy from us would prove nothing.
     return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
+  }
+
+  /**
+   * A verified token over the root of a renewal, of the named authority or the first that gives one. Throws TimestampUnavailable.
+   */
+  async renew(
+    { algorithm, digest }: MessageImprint,
+    authority: string | undefined,
+    signal: AbortSignal,
+  ): Promise<RenewalStamp> {
+    const stamp = await this.#timestamps.stamp(digest, signal, { algorithm, authority });
+    const { chain, genTime, notAfter } = stamp.timestamp;
+    const certificates = chain.slice(0, -1).map(toBase64);
+    return { authority: stamp.authorityName, token: toBase64(stamp.token), certificates, genTime, notAfter };
   }
 
   canStamp(): boolean {

@@ -1,6 +1,6 @@
 import type { Certificate } from '../asn1/certificate.ts';
 import { MalformedDer, unsignedContent } from '../asn1/der.ts';
-import { encodeQuery } from '../asn1/timestampQuery.ts';
+import { encodeQuery, type MessageImprint } from '../asn1/timestampQuery.ts';
 import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { toRfc3339 } from '../base/clock.ts';
@@ -36,19 +36,18 @@ const NONCE_BYTES = 8;
 const GRANULARITY_MS = 1000;
 
 /**
- * Gets one token over a SHA-512 digest (64 bytes) from one authority and verifies it: imprint, nonce, policy,
+ * Gets one token over a digest from one authority and verifies it: imprint, nonce, policy,
  * signature, certificates up to a root configured for the authority, and its time against our clock. Throws
  * TimestampUnavailable.
  */
 export async function requestStamp(
   authority: TimestampAuthority,
-  digest: Uint8Array,
+  imprint: MessageImprint,
   clock: Pick<TrustedClock, 'now' | 'accuracyMs'>,
   signal?: AbortSignal,
 ): Promise<Stamp> {
   const nonce = unsignedContent(randomIdBytes(NONCE_BYTES));
   const { policy } = authority;
-  const imprint = { algorithm: 'sha512', digest } as const;
   const askedAt = clock.now();
   const query = encodeQuery({ imprint, policy, nonce, certReq: true });
   const response = await authority.answerQuery(query, signal);

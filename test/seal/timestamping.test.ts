@@ -169,6 +169,12 @@ t.test('the next authority stamps where the first cannot, and only those named a
     { name: 'TimestampUnavailable' },
     'a token that proves another time',
   );
+  const imprint = { algorithm: 'sha384', digest: Buffer.alloc(48, 7) } as const;
+  const signal = AbortSignal.timeout(60_000);
+  t.match(await both.renew(imprint, undefined, signal), { authority: 'built-in', notAfter: Number });
+  t.match(await both.renew(imprint, 'built-in', signal), { authority: 'built-in' });
+  await t.rejects(both.renew(imprint, 'acme', signal), { message: /status 503/ }, 'and no other');
+  t.equal(both.canStamp(), true, 'one authority says nothing of the others');
   const alone = await open({ authorities: ['acme'], remotes });
   t.equal(alone.authority, undefined);
   await t.rejects(alone.stamp('a note', Date.now(), TERM), { name: 'TimestampUnavailable' });
