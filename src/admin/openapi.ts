@@ -10,6 +10,7 @@ import {
   queryParameters,
 } from '../http/openapiParts.ts';
 import { SCHEMAS } from '../http/schemas.ts';
+import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
@@ -137,6 +138,30 @@ const OPERATIONS = {
     requestBody: { required: true, content: { 'text/plain': { schema: { type: 'string' } } } },
     answers: { 200: json('WitnessOutcome', 'What the answer says.') },
     failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'body_timeout', 'body_too_large', 'storage_full'],
+  },
+  stampRenewal: {
+    method: 'post',
+    path: '/timestamp',
+    summary: 'Get a time-stamp over the root of a renewal',
+    description: '`pdfseal renew` asks for it. The time-stamp is verified before it is answered.',
+    access: 'admin',
+    parameters: queryParameters({
+      digest: z.string().describe('The digest to stamp, in hexadecimal.'),
+      algorithm: z.enum(RENEWAL_DIGESTS).default('sha512').describe('The hash function of the digest.'),
+      authority: z
+        .string()
+        .exactOptional()
+        .describe('Its name in `timestamp.authorities`. Default: the first that gives a time-stamp.'),
+    }),
+    answers: { 200: json('RenewalStamp', 'The time-stamp.') },
+    failures: [
+      ...CHANGE_FAILURES,
+      'invalid_parameter',
+      'not_found',
+      'too_many_requests',
+      'queue_full',
+      'timestamp_unavailable',
+    ],
   },
   ...aboutItself('/v1/errors'),
 } satisfies Record<string, Operation>;

@@ -4,6 +4,7 @@ import Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { Slots } from '../base/slots.ts';
 import { parseDurationMs } from '../base/units.ts';
 import { refuseUnrouted } from '../http/app.ts';
 import { type AuthOptions, requireKey } from '../http/authentication.ts';
@@ -20,6 +21,7 @@ import {
 import { parseCount } from '../log/checkpoint.ts';
 import type { ActObject, Actor } from '../manifest/auditRecord.ts';
 import { isLoopback } from '../net/address.ts';
+import type { Timestamping } from '../seal/timestamping.ts';
 import { onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
@@ -29,6 +31,7 @@ import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
 import { peerOf } from './peer.ts';
+import { renewalStamp } from './renewalStamp.ts';
 import { presentRun } from './status/canarySection.ts';
 import type { StatusReader } from './statusReader.ts';
 
@@ -39,6 +42,8 @@ export interface AdminParts {
   drills: Drills;
   /** Undefined where the configuration names no policy of witnesses. */
   carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
+  /** Undefined where receipts carry no time-stamp. */
+  timestamping: Pick<Timestamping, 'renew' | 'status'> | undefined;
   /** Records who requested a cosignature, and who handed in an answer. */
   trail: Pick<TrailStore, 'append'>;
   auth: AuthOptions;
@@ -52,6 +57,9 @@ export interface AdminParts {
 /** How long a partition is out of service by default, and at most. */
 const OUT_MS = 30_000;
 const OUT_MS_MAX = 3_600_000;
+
+/** One run needs one time-stamp of each authority, one after the other. */
+const STAMPS_MAX = 4;
 
 /** As long as the answer of a witness on the network. */
 const WITNESS_ANSWER = { what: 'The answer of a witness', bytesMax: 64 * 1024, timeoutMs: 10_000 };
@@ -78,6 +86,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   const mayRead = readersOf(parts);
   const mayChange = requireIdentity(parts);
   const description = JSON.stringify(describeAdministration());
+  const stamps = new Slots({ of: 'time-stamps', max: STAMPS_MAX });
   const router = new Router<RequestState>({ sensitive: true, strict: true });
   router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
   router.get('/readyz', async (ctx) => {
@@ -136,6 +145,14 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     );
     answer(ctx, 200, found);
   });
+  router.post('/timestamp', mayChange, async (ctx) => {
+    const leave = stamps.take(callerName(ctx));
+    try {
+      answer(ctx, 200, await renewalStamp(parts, queryOf(ctx, ['algorithm', 'digest', 'authority'])));
+    } finally {
+      leave();
+    }
+  });
   router.get('/openapi.json', (ctx) => {
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = JSON_TYPE;
@@ -154,6 +171,12 @@ function routesOf(parts: AdminParts): Router<RequestState> {
 function carryingOf({ carrying }: AdminParts): Pick<Carrying, 'request' | 'accept'> {
   if (carrying !== undefined) return carrying;
   throw new ServiceError('not_found', 'No witness is configured: name their policy in witness.policy.');
+}
+
+/** Who asks, for shares. */
+function callerName(ctx: RequestContext): string {
+  const { key, uid } = actorOf(ctx);
+  return key ?? `uid ${uid}`;
 }
 
 /** On a Unix socket, every user who can open it may read. */

@@ -46,7 +46,20 @@ export async function openAdministration(options: AdministrationOptions): Promis
   } = options.status;
   const drills = new Drills({ partitions, trail, clock, logger, onFatal });
   const status = new StatusReader({ ...options.status, partitions, canary, drills });
-  const parts = { status, metrics, canary, drills, carrying, trail, auth, clock, logger, onFatal };
+  const { timestamping } = options.status;
+  const parts = {
+    timestamping,
+    status,
+    metrics,
+    canary,
+    drills,
+    carrying,
+    trail,
+    auth,
+    clock,
+    logger,
+    onFatal,
+  };
   const open = (forAnyone: boolean, at: ListenAddress) =>
     openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
   await using opened = new AsyncDisposableStack();

@@ -1,6 +1,7 @@
 /** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
 import { z } from 'zod';
 import { carriedOutcomeSchema, carriedRequestSchema } from './carriedSchema.ts';
+import { renewalStampSchema } from './renewalStamp.ts';
 import { CANARY_METRICS, canarySchema, runSchema } from './status/canarySection.ts';
 import { CERTIFICATE_METRICS, certificateSchema } from './status/certificatesSection.ts';
 import {
@@ -142,4 +143,5 @@ export const ANSWERS = {
   Partition: partitionSchema,
   WitnessRequest: carriedRequestSchema,
   WitnessOutcome: carriedOutcomeSchema,
+  RenewalStamp: renewalStampSchema,
 };

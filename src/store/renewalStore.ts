@@ -31,6 +31,9 @@ export interface RenewalStore {
   keepSurvey(survey: RenewalSurvey): Promise<void>;
 }
 
+/** The hash functions that a run may use. */
+export const RENEWAL_DIGESTS = ['sha512', 'sha384'] as const satisfies readonly DigestName[];
+
 /** A tile covers so many batches, and a row so many tiles, except the last. */
 export const TREE_WIDTH = 256;
 

@@ -9,6 +9,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Actor } from '../../src/manifest/auditRecord.ts';
 import type { Credential, Scope } from '../../src/store/credentialStore.ts';
+import { TimestampUnavailable } from '../../src/tsa/unavailable.ts';
 import { ask } from '../support/admin.ts';
 
 const ENVIRONMENT = 'test';
@@ -63,4 +64,58 @@ t.test('an API key has to', async (t) => {
     [{ via: 'administration', client: 'monitor', key: 'key_3' }],
     'and the trail names it',
   );
+});
+
+t.test('a time-stamp over a digest, of one authority or the first that gives one', async (t) => {
+  const asked: unknown[] = [];
+  const stamp = { token: 'dG9rZW4=', certificates: [], genTime: 0, notAfter: 86_400_000 };
+  const timestamping = {
+    status: () => ({ authorities: [{ name: 'built-in' }, { name: 'acme' }] }),
+    renew: async (imprint: { algorithm: string; digest: Uint8Array }, authority?: string) => {
+      asked.push([imprint.algorithm, imprint.digest.length, authority]);
+      if (authority === 'acme') throw new TimestampUnavailable('authority_unreachable', 'answered nothing');
+      return { ...stamp, authority: 'built-in' };
+    },
+  };
+  const server = createServer(createAdminApp({ ...parts, timestamping } as unknown as AdminParts));
+  server.listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const post = async (query: string, key = issue('key_4', ['admin'])) =>
+    (
+      await ask({ host: '127.0.0.1', port }, `/timestamp?${query}`, 'POST', {
+        Authorization: `Bearer ${key}`,
+      })
+    ).json();
+  const digest = (bytes: number) => `digest=${'ab'.repeat(bytes)}`;
+  t.strictSame(await post(digest(64)), {
+    authority: 'built-in',
+    token: 'dG9rZW4=',
+    certificates: [],
+    gen_time: '1970-01-01T00:00:00.000Z',
+    not_after: '1970-01-02T00:00:00.000Z',
+  });
+  t.match(await post(`${digest(48)}&algorithm=sha384&authority=built-in`), { authority: 'built-in' });
+  t.match(await post(`${digest(64)}&authority=acme`), {
+    error: {
+      code: 'timestamp_unavailable',
+      message: 'No time-stamp (authority_unreachable): answered nothing.',
+    },
+  });
+  t.strictSame(asked, [
+    ['sha512', 64, undefined],
+    ['sha384', 48, 'built-in'],
+    ['sha512', 64, 'acme'],
+  ]);
+  for (const [query, code] of [
+    [digest(48), 'invalid_parameter'],
+    [`digest=${'xy'.repeat(64)}`, 'invalid_parameter'],
+    [`${digest(20)}&algorithm=sha1`, 'invalid_parameter'],
+    [`${digest(64)}&authority=nobody`, 'not_found'],
+    [`${digest(64)}&time=0`, 'unknown_parameter'],
+  ] as const)
+    t.match(await post(query), { error: { code } }, query);
+  t.match(await post(digest(64), issue('key_5', ['admin:read'])), { error: { code: 'insufficient_scope' } });
+  t.equal(asked.length, 3);
 });
