@@ -126,6 +126,8 @@ function checkAuthorities({ authorities, keys, remotes }: ConfigTables['timestam
       refuse(at, 'a key for the built-in authority: [[timestamp.keys]]', name);
     } else if (name !== BUILT_IN && !Object.hasOwn(remotes, name)) {
       refuse(at, `"${BUILT_IN}" or the name of a [timestamp.remotes] table`, name);
+    } else if (name !== BUILT_IN && remotes[name]?.url === undefined) {
+      refuse(at, `an authority with a url in [timestamp.remotes.${name}]`, name);
     }
   }
 }

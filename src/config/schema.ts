@@ -4,6 +4,7 @@ import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
 import { parseAllowed } from '../net/policy.ts';
 import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
+import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
 import {
   adminAddress,
@@ -123,7 +124,7 @@ const retries = list(
 );
 
 const remote = table({
-  url: authorityUrl,
+  url: omissible(authorityUrl, 'its time-stamps are carried here by file'),
   timeoutMs: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
   rootsFile: pemFile('the root certificates its tokens chain up to'),
   policy: omissible(objectIdentifier('the policy to ask for'), 'whatever it uses'),
@@ -275,6 +276,13 @@ export const configSchema = table({
       remote,
       'a table for each external authority: [timestamp.remotes.acme]',
     ).prefault({}),
+  }),
+  renewal: section({
+    authorities: wholeNumber('authorities that time-stamp each renewal', 1, 2).prefault(1),
+    hash: omissible(
+      choice('"sha512" or "sha384"', RENEWAL_DIGESTS),
+      'that of the newest renewal; sha512 for the first',
+    ),
   }),
   webhooks: section({
     allow: allowList.prefault([]),

@@ -68,7 +68,7 @@ export function destinationsOf(config: Config): Destinations {
           ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
           idleConnectionsMax: 1,
         }),
-        urls: new Set([new URL(url).href]),
+        urls: new Set(url === undefined ? [] : [new URL(url).href]),
         methods: ['POST'],
         headers: ['content-type'],
         redirectsMax: 0,

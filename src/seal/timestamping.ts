@@ -25,7 +25,8 @@ import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
 export interface RemoteOptions {
-  url: string;
+  /** undefined: it is reached by file only. */
+  url?: string;
   timeoutMs: number;
   /** PEM files. */
   rootsFile: string;
@@ -145,8 +146,8 @@ export async function openTimestamping(
   const inOrder = authorities.flatMap((name): TimestampAuthority[] => {
     if (name === BUILT_IN) return builtIn ? [builtIn] : [];
     const remote = options.remotes[name];
-    if (remote === undefined) return [];
-    const authority = openRemote(name, remote, options.clientOf(name));
+    if (remote?.url === undefined) return [];
+    const authority = openRemote(name, { ...remote, url: remote.url }, options.clientOf(name));
     adopt(() => authority.close());
     return [authority];
   });
@@ -191,7 +192,7 @@ export function unitSigner(signer: PartitionSigner<AuthorityAlgorithm>): UnitSig
 
 function openRemote(
   name: string,
-  { url, timeoutMs, rootsFile, policy }: RemoteOptions,
+  { url, timeoutMs, rootsFile, policy }: RemoteOptions & { url: string },
   client: HttpExchange,
 ): RemoteAuthority {
   const roots = readCertificates(readFileSync(rootsFile), rootsFile);

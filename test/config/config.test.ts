@@ -235,6 +235,14 @@ t.test('authorities', async (t) => {
   const remote = '\n[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/"\nroots_file = "roots.pem"\n';
   const twice = MINIMAL.replace(AUTHORITIES, 'timestamp.authorities = ["acme", "acme"]') + remote;
   t.throws(() => parseConfig(twice, 'c.toml'), { message: /each authority once/ });
+  const byFile = '\n[timestamp.remotes.acme]\nroots_file = "roots.pem"\n';
+  t.match(parseConfig(MINIMAL + byFile, 'c.toml').timestamp.remotes, { acme: { url: undefined } });
+  t.throws(
+    () => parseConfig(MINIMAL.replace(AUTHORITIES, 'timestamp.authorities = ["acme"]') + byFile, 'c.toml'),
+    {
+      message: /timestamp\.authorities\[0\]: found "acme"; expected an authority with a url/,
+    },
+  );
   const clock = (text: string) => parseConfig(`${MINIMAL}\n[clock]\n${text}`, '/etc/c.toml').clock;
   t.strictSame(clock('trust = "system"'), { trust: 'system' });
   t.strictSame(clock('trust = "timedatectl"\nprogram = "bin/t"'), {
