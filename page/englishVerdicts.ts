@@ -1,0 +1,158 @@
+/** What the page says of checks and of verdicts that are not good, in English. */
+
+/** How the words of a check read for each outcome. */
+interface CheckWords {
+  passed: string;
+  failed: string;
+  unknown: string;
+}
+
+export const CHECKS: Record<string, CheckWords> = {
+  trust: {
+    passed: 'The trust file can be read.',
+    failed: 'The trust file cannot be read.',
+    unknown: 'The trust file cannot be read.',
+  },
+  receipt: {
+    passed: 'The receipt is complete and unaltered.',
+    failed: 'The receipt is damaged or was altered.',
+    unknown: 'This page is too old for the receipt.',
+  },
+  proof: {
+    passed: 'The proof can be read, with its statement about the document.',
+    failed: 'The proof is damaged or was altered.',
+    unknown: 'This page is too old for the proof.',
+  },
+  document: {
+    passed: 'The document is, byte for byte, the one that was sealed.',
+    failed: 'The document is not the one that was sealed.',
+    unknown: 'The document is missing, so nothing is known about it.',
+  },
+  manifest: {
+    passed: 'The receipt says the same as the statement that was sealed.',
+    failed: 'The statement that was sealed does not belong to such a receipt.',
+    unknown: 'The statement that was sealed cannot be judged.',
+  },
+  leaf: {
+    passed: 'The statement is in the log.',
+    failed: 'The receipt does not show that the statement is in the log.',
+    unknown: 'Whether the statement is in the log cannot be judged.',
+  },
+  checkpoint: {
+    passed: 'The log is one that the trust file names.',
+    failed: 'The log does not fit the receipt.',
+    unknown: 'The trust file does not know the log.',
+  },
+  quorum: {
+    passed: 'As many keys of the log as necessary have signed.',
+    failed: 'The log has not signed this as the trust file requires.',
+    unknown: 'Whether the log has signed cannot be judged with this trust file.',
+  },
+  'time-stamp': {
+    passed: 'The time is the one that the trust file requires.',
+    failed: 'The time is not proven as the trust file requires.',
+    unknown: 'The time cannot be judged.',
+  },
+  epoch: {
+    passed: 'The keys were the keys of the log at that time.',
+    failed: 'The keys were not the keys of the log at that time.',
+    unknown: 'Whether the keys belong to that time cannot be judged.',
+  },
+  witnesses: {
+    passed: 'As many witnesses as necessary have seen the log.',
+    failed: 'The witnesses contradict the log.',
+    unknown: 'Too few witnesses have seen the log.',
+  },
+};
+
+/** What a failed or an open check means for the reader: the sentence above all others, and what to do. */
+interface Trouble {
+  lead: string;
+  remedy: string;
+}
+
+export const BAD: Record<string, Trouble> = {
+  receipt: {
+    lead: 'This receipt is damaged or was altered.',
+    remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
+  },
+  proof: {
+    lead: 'This proof is damaged or was altered.',
+    remedy: 'Do not rely on it. Ask for the receipt instead, which also proves the time.',
+  },
+  leaf: {
+    lead: 'This receipt does not come from the log.',
+    remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
+  },
+  checkpoint: {
+    lead: 'This receipt does not fit its log.',
+    remedy:
+      'Make sure that receipt and trust file are of the same environment. If they are, do not rely on the receipt.',
+  },
+  quorum: {
+    lead: 'The log did not sign this receipt as the trust file requires.',
+    remedy:
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
+  },
+  'time-stamp': {
+    lead: 'The time of this receipt is not proven.',
+    remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
+  },
+  epoch: {
+    lead: 'This receipt was signed with keys of another time.',
+    remedy:
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
+  },
+  canary: {
+    lead: 'This receipt is for no document.',
+    remedy:
+      'It belongs to a test with which the service monitors itself. Ask for the receipt of your document.',
+  },
+  manifest: {
+    lead: 'This receipt contradicts what the log sealed.',
+    remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
+  },
+  document: {
+    lead: 'This is not the document that was sealed.',
+    remedy:
+      'Make sure that you chose the right file, and that no program saved it again: a single changed byte makes another document.',
+  },
+};
+
+export const UNKNOWN: Record<string, Trouble> = {
+  trust: {
+    lead: 'The trust file cannot be read.',
+    remedy: 'Ask the administrator of the log for the trust file, by a way that you trust.',
+  },
+  receipt: {
+    lead: 'This page is too old for this receipt.',
+    remedy: 'Get a newer version of this page from the administrator of the log.',
+  },
+  document: {
+    lead: 'The document of this receipt is missing.',
+    remedy: 'Choose the document too, byte for byte as it was sealed.',
+  },
+  checkpoint: {
+    lead: 'The trust file does not know the log of this receipt.',
+    remedy:
+      'Ask the administrator of that log for its trust file, by a way that you trust. Do not take it from whoever gave you the receipt.',
+  },
+  quorum: {
+    lead: 'The trust file does not know the keys that signed.',
+    remedy:
+      'The trust file can be older than the proof. Ask the administrator of the log for the present one.',
+  },
+  'time-stamp': {
+    lead: 'It is not proven when this document was sealed.',
+    remedy:
+      'A proof in the format of other tools has no time-stamp: choose the receipt instead. If this is the receipt, the trust file does not know who stamped it: ask the administrator of the log.',
+  },
+  epoch: {
+    lead: 'It is not proven when this document was sealed.',
+    remedy: 'Choose the receipt instead of the proof: only the receipt proves the time.',
+  },
+  witnesses: {
+    lead: 'Too few witnesses have seen this log.',
+    remedy: 'Ask the service for a newer proof: witnesses need some time.',
+  },
+};
