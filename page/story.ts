@@ -1,0 +1,113 @@
+/** What a verdict means, in sentences. They state what is proven, and nothing else. */
+import type { Verdict } from 'pdfseald/verify';
+import type { Proven } from '../dist/prove/proven.js';
+import { emphasis, type Text } from './text.ts';
+import { utcTime, type Words } from './words.ts';
+
+export interface Story {
+  /** The sentence above all others. */
+  lead: Text;
+  more: Text[];
+  /** What the reader can do about a verdict that is not good. */
+  remedy?: string;
+}
+
+export type Check = Verdict['checks'][number];
+
+/** Environments whose seals are made to try things out. */
+const TEST_ENVIRONMENT = /^env_(sandbox|test|testing|staging|dev|development|demo)$/;
+
+/** The failed check that says the most comes first: what is not the log's needs no further look. */
+const WEIGHT: readonly Check['name'][] = [
+  'trust',
+  'receipt',
+  'proof',
+  'leaf',
+  'checkpoint',
+  'quorum',
+  'time-stamp',
+  'epoch',
+  'manifest',
+  'document',
+  'witnesses',
+];
+
+export function tell(verdict: Verdict, proven: Proven | undefined, words: Words): Story {
+  if (verdict.outcome === 'good' && proven?.time) return tellGood(verdict, proven, words);
+  const wanted = verdict.outcome === 'bad' ? 'failed' : 'unknown';
+  const wrong = verdict.checks.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
+  const name = WEIGHT.find((one) => wrong.includes(one)) ?? 'receipt';
+  const key = name === 'manifest' && isCanary(proven) ? 'canary' : name;
+  const trouble = (verdict.outcome === 'bad' ? words.bad : words.unknown)[key] ?? words.unknown.receipt;
+  return {
+    lead: [trouble?.lead ?? ''],
+    more: proven ? tellRest(verdict, proven, wrong, words) : [],
+    ...(trouble && { remedy: trouble.remedy }),
+  };
+}
+
+/** The plain sentence of one check. */
+export function tellCheck(
+  { name, outcome }: Check,
+  verdict: Verdict,
+  proven: Proven | undefined,
+  words: Words,
+) {
+  const { words: plain, ...special } = words.checks;
+  if (name === 'document' && outcome === 'passed' && verdict.matches === 'sealed_document')
+    return special.copy;
+  if (name === 'time-stamp' && outcome === 'passed' && proven?.time)
+    return proven.time.stamps.length > 0 ? special.stamped : special.ownWord;
+  if (name === 'manifest' && outcome === 'failed' && isCanary(proven)) return special.canary;
+  return plain[name]?.[outcome] ?? name;
+}
+
+/** The earliest time that is borne out, or the service's own word, in milliseconds since the Unix epoch; undefined while it is open. */
+export function sealedAt(proven: Proven | undefined): { at: number; accuracyMs?: number } | undefined {
+  if (proven?.time === undefined) return undefined;
+  const [first] = proven.time.stamps
+    .map(({ timestamp }) => timestamp)
+    .sort((one, other) => one.genTime - other.genTime);
+  if (first === undefined) return { at: Date.parse(proven.statement.sealedAt) };
+  return { at: first.genTime, ...(first.accuracyMs !== undefined && { accuracyMs: first.accuracyMs }) };
+}
+
+function tellGood(verdict: Verdict, proven: Proven, words: Words): Story {
+  const { lead } = words;
+  const { source, scan, environment } = proven.statement;
+  const isCopy = verdict.matches === 'sealed_document';
+  const sentence = isCopy ? lead.copy : source === 'audit' ? lead.audit : lead.sealed;
+  const scanned = source === 'audit' ? undefined : lead.scan[scan.verdict ?? ''];
+  return {
+    lead: sentence(whenOf(proven, words), by(proven)),
+    more: [
+      [isCopy ? lead.copyUnchanged : lead.unchanged],
+      ...(scanned === undefined ? [] : [[scanned]]),
+      ...(proven.time?.stamps.length === 0 ? [[lead.ownWord]] : []),
+      ...(TEST_ENVIRONMENT.test(environment) ? [lead.test([emphasis(environment.slice(4))])] : []),
+      ...(proven.keys.some(({ software }) => software) ? [[lead.software]] : []),
+    ],
+  };
+}
+
+/** What is proven all the same. */
+function tellRest({ outcome, matches }: Verdict, proven: Proven, wrong: string[], { lead, ...words }: Words) {
+  if (isCanary(proven)) return [];
+  if (outcome === 'unknown') return [(matches ? lead.isInLog : lead.logOnly)(by(proven))];
+  const isOther = wrong.length === 1 && wrong[0] === 'document' && proven.time !== undefined;
+  return isOther ? [lead.sealedOther(whenOf(proven, { lead, ...words }), by(proven))] : [];
+}
+
+function whenOf(proven: Proven, words: Words): Text {
+  const { at, accuracyMs } = sealedAt(proven) ?? { at: 0 };
+  const within = accuracyMs === undefined ? '' : ` (${words.lead.within(String(accuracyMs / 1000))})`;
+  return [emphasis(utcTime(at, words)), within];
+}
+
+function by({ origin }: Proven): Text {
+  return [emphasis(origin)];
+}
+
+function isCanary(proven: Proven | undefined): boolean {
+  return proven?.statement.source === 'canary';
+}

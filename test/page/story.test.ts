@@ -1,0 +1,131 @@
+/** What the page says of each kind of receipt, word for word. */
+import t from 'tap';
+import { english } from '../../page/english.ts';
+import { tell, tellCheck } from '../../page/story.ts';
+import { plainText, visible } from '../../page/text.ts';
+import { utcTime, wordsFor } from '../../page/words.ts';
+import { provenBy } from '../../src/prove/proven.ts';
+import { verifyReceiptText } from '../../src/prove/verify.ts';
+import { digestsOf, makeFixtures, ORIGIN } from '../support/receipts.ts';
+
+const fixtures = await makeFixtures();
+
+function judge(name: string) {
+  const fixture = fixtures.find((one) => one.name === name);
+  if (fixture === undefined) throw new Error(`no ${name}`);
+  const { receipt, trust, document } = fixture;
+  const verdict = verifyReceiptText(receipt, trust, digestsOf(document));
+  return { verdict, proven: provenBy(receipt, trust, verdict) };
+}
+
+function storyOf(name: string): string[] {
+  const { verdict, proven } = judge(name);
+  const { lead, more } = tell(verdict, proven, english);
+  return [lead, ...more].map((text) => plainText(text).replaceAll('\u00a0', ' '));
+}
+
+const SEALED = `This document was sealed on 21 November 2026, 23:38:51 UTC (± 1 s), by ${ORIGIN}.`;
+const SOFTWARE = 'A key that signed is a software key, which no security module protects.';
+const SCANNED = 'It was scanned for viruses, and none was found.';
+
+t.test('the sentences of a verdict', async (t) => {
+  for (const [name, ...sentences] of [
+    ['good', SEALED, 'It has not changed since.', SCANNED, SOFTWARE],
+    ['not scanned', SEALED, 'It has not changed since.', 'It was not scanned for viruses.', SOFTWARE],
+    [
+      'digest',
+      SEALED,
+      'It has not changed since.',
+      'It was not scanned for viruses: the service received only its digests.',
+      SOFTWARE,
+    ],
+    [
+      'copy',
+      SEALED.replace('This document was', 'This is the copy without metadata of a document that was'),
+      'The copy has not changed since. It is not the document as the service received it.',
+      'It was not scanned for viruses.',
+      SOFTWARE,
+    ],
+    [
+      'audit',
+      SEALED.replace('document', 'record of the service’s own audit trail'),
+      'It has not changed since.',
+      SOFTWARE,
+    ],
+    [
+      'sandbox',
+      SEALED,
+      'It has not changed since.',
+      SCANNED,
+      'It was sealed in the environment sandbox, which is for tests: the seal has no value in real business.',
+      SOFTWARE,
+    ],
+    [
+      'no time-stamp',
+      SEALED.replace(' (± 1 s)', ''),
+      'It has not changed since.',
+      SCANNED,
+      'The time is the word of the service: no time-stamp authority bears it out.',
+      SOFTWARE,
+    ],
+    [
+      'other document',
+      'This is not the document that was sealed.',
+      `The receipt itself is genuine: it is for another document, sealed on 21 November 2026, 23:38:51 UTC (± 1 s), by ${ORIGIN}.`,
+    ],
+    ['canary', 'This receipt is for no document.'],
+    ['other reference', 'This receipt contradicts what the log sealed.'],
+    ['altered', 'This receipt is damaged or was altered.'],
+    ['forged', 'The log did not sign this receipt as the trust file requires.'],
+    ['other environment', 'This receipt does not fit its log.'],
+    ['time-stamp missing', 'The time of this receipt is not proven.'],
+    ['no receipt', 'This receipt is damaged or was altered.'],
+    ['newer', 'This page is too old for this receipt.'],
+    ['other log', 'The trust file does not know the log of this receipt.'],
+    ['no trust file', 'The trust file cannot be read.'],
+    [
+      'proof',
+      'It is not proven when this document was sealed.',
+      `The log ${ORIGIN} contains exactly this document.`,
+    ],
+    [
+      'not witnessed',
+      'Too few witnesses have seen this log.',
+      `The log ${ORIGIN} contains exactly this document.`,
+    ],
+  ] as const)
+    t.strictSame(storyOf(name), sentences, name);
+});
+
+t.test('every verdict that is not good says what to do, and states no time that is not proven', async (t) => {
+  for (const { name, outcome } of fixtures) {
+    const { verdict, proven } = judge(name);
+    const { lead, more, remedy } = tell(verdict, proven, english);
+    t.equal(remedy === undefined, outcome === 'good', name);
+    const said = [lead, ...more].map(plainText).join(' ');
+    t.equal(/\d\d:\d\d/.test(said), outcome === 'good' || name === 'other document', name);
+    for (const check of verdict.checks) t.match(tellCheck(check, verdict, proven, english), /^[A-Z].*\.$/);
+  }
+});
+
+t.test('a check says what it found', async (t) => {
+  const said = (name: string, check: string) => {
+    const { verdict, proven } = judge(name);
+    const found = verdict.checks.find((one) => one.name === check);
+    return found && tellCheck(found, verdict, proven, english);
+  };
+  t.equal(said('good', 'time-stamp'), english.checks.stamped);
+  t.equal(said('no time-stamp', 'time-stamp'), english.checks.ownWord);
+  t.equal(said('copy', 'document'), english.checks.copy);
+  t.equal(said('canary', 'manifest'), english.checks.canary);
+});
+
+t.test('a time is in UTC, and a language that is not there gives way', async (t) => {
+  t.equal(utcTime(Date.parse('2026-11-21T23:38:51.999Z'), english), '21 November 2026, 23:38:51 UTC');
+  t.equal(wordsFor(['xx-YY', 'en-US']), english);
+  t.equal(wordsFor(['constructor']), english);
+});
+
+t.test('nothing of a stranger hides', async (t) => {
+  t.equal(visible('a\u202e\u0000\u200b\n<b>'), 'a\\u{202e}\\u{0}\\u{200b}\\u{a}<b>');
+});
