@@ -1,0 +1,190 @@
+/** Shows what was found about one receipt. */
+import type { Verdict } from 'pdfseald/verify';
+import { encodeQuorum } from '../dist/log/quorum.js';
+import type { Proven } from '../dist/prove/proven.js';
+import {
+  type Child,
+  definitions,
+  digest,
+  element,
+  section,
+  sentence,
+  sign,
+  table,
+  value,
+  wideSection,
+} from './dom.ts';
+import type { Digests } from './hashing.ts';
+import type { Part } from './roles.ts';
+import { type Check, type Story, tell, tellCheck } from './story.ts';
+import { formatCount, localTime, utcTime, type Words } from './words.ts';
+
+/** A receipt, its document, and what follows from both. */
+export interface Result {
+  receipt: Part;
+  document?: Part & { digests: Digests };
+  verdict: Verdict;
+  proven?: Proven;
+}
+
+const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown' } as const;
+
+/** The verdict in large letters, with its sentences and what to do. */
+export function verdictOf(result: Result, words: Words): Child[] {
+  const { outcome } = result.verdict;
+  return headline(outcome, words.outcomes[outcome], tell(result.verdict, result.proven, words), words);
+}
+
+export function headline(
+  outcome: Verdict['outcome'],
+  label: string,
+  { lead, more, remedy }: Story,
+  words: Words,
+): Child[] {
+  const box = element(
+    'div',
+    { class: 'said' },
+    element('p', { class: 'label' }, label),
+    element('p', { class: 'lead' }, sentence(lead)),
+    ...more.map((text) => element('p', {}, sentence(text))),
+    remedy === undefined
+      ? undefined
+      : element('p', { class: 'remedy' }, element('b', {}, `${words.whatToDo}: `), remedy),
+  );
+  return [sign(outcome), box];
+}
+
+/** Everything behind the verdict, section by section. */
+export function detailsOf(result: Result, words: Words): Child[] {
+  const { proven } = result;
+  const checks = [words.checks.title, checksOf(result, words)] as const;
+  const files = wideSection(words.files.title, filesOf(result, words));
+  if (proven === undefined) return [wideSection(...checks), files];
+  const signers = section(words.signers.title, ...signersOf(proven, words));
+  return [
+    section(words.statement.title, ...statementOf(proven, words)),
+    element('div', { class: 'column' }, signers, section(...checks)),
+    files,
+  ];
+}
+
+/** In UTC, and on the reader's clock. */
+export function bothTimes(at: number, words: Words): Child[] {
+  const iso = new Date(at).toISOString();
+  const local = localTime(at, words);
+  return [
+    element('time', { datetime: iso }, utcTime(at, words)),
+    local === undefined ? undefined : element('span', { class: 'quiet' }, local),
+  ];
+}
+
+function statementOf({ statement, origin, time, ...rest }: Proven, words: Words): Child[] {
+  const { statement: names } = words;
+  const { scan, document, copy } = statement;
+  const known = (table: Record<string, string>, key: string | undefined) =>
+    key === undefined ? undefined : Object.hasOwn(table, key) ? table[key] : value(key);
+  const optional = (text: string | undefined) => (text === undefined ? undefined : value(text));
+  const size = (bytes: number) => words.bytes(formatCount(bytes, words));
+  const times = (text: string | undefined): Child[] => {
+    const at = Date.parse(text ?? '');
+    return Number.isNaN(at) ? [] : bothTimes(at, words);
+  };
+  return [
+    element('p', { class: 'quiet' }, names.note),
+    definitions([
+      [names.sealedAt, time ? times(statement.sealedAt) : names.unproven],
+      [names.acceptedAt, time ? times(statement.acceptedAt) : []],
+      [names.log, value(origin)],
+      [names.environment, value(statement.environment.replace(/^env_/, ''))],
+      [names.reference, optional(statement.reference)],
+      [names.purpose, optional(statement.purpose)],
+      [names.visibility, known(names.visibilities, statement.visibility)],
+      [names.source, known(names.sources, statement.source)],
+      [names.scan, known(names.scans, scan.verdict)],
+      [names.engine, optional(scan.engine)],
+      [names.signatures, optional(scan.signatures)],
+      [copy ? names.received : names.sealedDocument, [size(document.bytes), digest(document.sha256)]],
+      [names.copy, copy ? [size(copy.bytes), digest(copy.sha256)] : []],
+      [names.job, value(statement.jobId)],
+      [names.leaf, names.leafOf(formatCount(rest.leafIndex, words), formatCount(rest.treeSize, words))],
+    ]),
+  ];
+}
+
+function signersOf({ keys, quorum, time, witnesses }: Proven, words: Words): Child[] {
+  const { signers: names } = words;
+  const columns = [names.partition, names.key, names.algorithm, names.kept];
+  const rows = keys.map((key) => [
+    value(key.region),
+    value(key.keyLabel),
+    names.algorithms[key.algorithm] ?? key.algorithm,
+    key.software ? names.software : names.hsm,
+  ]);
+  const stamps = time?.stamps.map(({ name, timestamp }) =>
+    element('span', {}, value(name), ' (', value(timestamp.authority), ')'),
+  );
+  const seen = witnesses.map((one) =>
+    element('span', {}, value(one.label), `: ${utcTime(one.time * 1000, words)}`),
+  );
+  return [
+    table(names.keys(keys.length), columns, rows),
+    element('p', { class: 'quiet' }, names.rule(String(encodeQuorum(quorum)))),
+    definitions([
+      [names.stamps, stamps === undefined ? [] : stamps.length > 0 ? stamps : names.noStamps],
+      [names.witnesses, seen.length > 0 ? seen : names.noWitnesses],
+    ]),
+  ];
+}
+
+function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
+  const { outcomes } = words.checks;
+  const item = (check: Check) => {
+    const summary = element(
+      'summary',
+      {},
+      sign(SIGNS[check.outcome]),
+      element('span', {}, tellCheck(check, verdict, proven, words)),
+      element('span', { class: 'hidden' }, ` (${outcomes[check.outcome]})`),
+    );
+    const detail = element(
+      'p',
+      { class: 'detail' },
+      element('code', {}, check.name),
+      ' ',
+      value(check.detail),
+    );
+    const { name, outcome } = check;
+    const isOpen = outcome !== 'passed';
+    return element(
+      'li',
+      { class: 'check', 'data-check': name, 'data-outcome': outcome },
+      element('details', { open: isOpen }, summary, detail),
+    );
+  };
+  return element('ul', { class: 'checks' }, ...verdict.checks.map(item));
+}
+
+function filesOf({ receipt, document }: Result, words: Words): HTMLElement {
+  const { files: names } = words;
+  const one = (part: Part, digests: [string, string | undefined][]) =>
+    element(
+      'div',
+      {},
+      element('h3', {}, words.slots[part.role].name),
+      definitions([
+        [names.name, value(part.file.name)],
+        [names.size, words.bytes(formatCount(part.file.size, words))],
+        ...digests.map(([name, hex]): [string, Child] => [name, hex === undefined ? undefined : digest(hex)]),
+      ]),
+    );
+  return element(
+    'div',
+    { class: 'files' },
+    document &&
+      one(document, [
+        [names.sha256, document.digests.sha256],
+        [names.sha512, document.digests.sha512],
+      ]),
+    one(receipt, [[names.sha256, receipt.sha256]]),
+  );
+}
