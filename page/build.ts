@@ -27,7 +27,7 @@ export async function bundle(source: string): Promise<string> {
 /** The page, whose policy lets run what stands in it, and nothing load or leave. */
 export async function buildPage(): Promise<string> {
   const script = await bundle(read('page.ts'));
-  const style = read('page.css');
+  const style = ['page.css', 'report.css', 'media.css'].map(read).join('');
   const policy = [
     `default-src 'none'`,
     `script-src ${hashOfSource(script)}`,

@@ -1,31 +1,26 @@
 import './withoutEval.ts';
-import { sha256, sha512 } from '@noble/hashes/sha2.js';
-import { bytesToHex } from '@noble/hashes/utils.js';
-import { trustFileWords, type Verdict, verifyReceiptText } from 'pdfseald/verify';
-import {
-  assignRoles,
-  type Given,
-  type Part,
-  quoteName,
-  type Role,
-  readContent,
-  WORDS_OF_ROLE,
-} from './roles.ts';
+import { digest, element, find, sentence, sign, value, wideSection } from './dom.ts';
+import { type Judged, judgeAll } from './judge.ts';
+import { bothTimes, detailsOf, headline, verdictOf } from './resultView.ts';
+import { assignRoles, type Given, type Part, ROLES, type Role, readContent } from './roles.ts';
+import { outcomeOf, overviewOf, tableOf } from './severalView.ts';
+import { quoteName } from './text.ts';
+import { trustOf } from './trustView.ts';
+import { formatCount, wordsFor } from './words.ts';
 
-const WORDS = { good: 'Good', bad: 'Bad', unknown: 'Could not tell' };
+/** Fifty documents with their receipts, and the trust file: the list stays short enough to be read. */
+const FILES_MAX = 101;
 
-const WORDS_OF_COPY = 'Good: the copy without XMP metadata, not the document as it was received';
-
-/** Far more than the three that are wanted: the list stays short enough to be read. */
-const FILES_MAX = 12;
-
+const words = wordsFor(navigator.languages);
 const form = find('form', HTMLFormElement);
-const list = find('#files', HTMLOListElement);
-const faultList = find('#faults', HTMLUListElement);
+const list = find('#files', HTMLUListElement);
 const outcome = find('#outcome', HTMLElement);
-const trustLine = find('#trust', HTMLElement);
-const table = find('table', HTMLTableElement);
-const rows = find('tbody', HTMLTableSectionElement);
+const bar = find('progress', HTMLProgressElement);
+const work = find('#work', HTMLElement);
+const workLine = find('#work label', HTMLElement);
+const faultList = find('#faults', HTMLUListElement);
+const report = find('#report', HTMLElement);
+const again = find('button[type=reset]', HTMLButtonElement);
 
 /** All that was given and not removed. Nothing in it is ever replaced by what comes later. */
 let given: Given[] = [];
@@ -41,16 +36,26 @@ form.addEventListener('change', ({ target }) => {
   take(Array.from(target.files ?? []), target.name as Role);
   target.value = '';
 });
+form.addEventListener('submit', (event) => event.preventDefault());
 form.addEventListener('reset', () => {
   given = [];
   surplus = 0;
   void judge();
 });
-document.addEventListener('dragover', (event) => event.preventDefault());
+document.addEventListener('dragover', (event) => {
+  event.preventDefault();
+  document.body.classList.add('dragging');
+});
+document.addEventListener('dragleave', ({ relatedTarget }) => {
+  if (relatedTarget === null) document.body.classList.remove('dragging');
+});
 document.addEventListener('drop', (event) => {
   event.preventDefault();
+  document.body.classList.remove('dragging');
   take(Array.from(event.dataTransfer?.files ?? []));
 });
+printWhole();
+showTexts();
 void judge();
 
 function take(files: File[], statedRole?: Role): void {
@@ -64,116 +69,168 @@ function take(files: File[], statedRole?: Role): void {
   void judge();
 }
 
-/** Says what is to be said of the files at hand; a verdict only where each role has its one file. */
+/** Says what is to be said of the files at hand; a verdict only if it is clear which file is what. */
 async function judge(): Promise<void> {
   generation += 1;
   const current = generation;
   const isOld = () => current !== generation;
   const files = [...given];
   showFiles(files);
-  show('reading', 'Reading …');
+  show('reading');
+  showWork(words.reading);
   try {
-    const { parts, faults, missing } = await assignRoles(files);
+    const { parts, faults, missing } = await assignRoles(files, words);
     if (isOld()) return;
     showFiles(files, parts);
-    if (surplus > 0) faults.push(`${surplus} more files were given, and are not looked at: start again`);
-    const [pdf, receipt, trust] = (['document', 'receipt', 'trust'] as const).map((role) =>
-      parts.find((part) => part.role === role),
-    );
+    if (surplus > 0) faults.push(words.faults.surplus(surplus, FILES_MAX));
     if (faults.length > 0) showFaults(faults);
-    else if (pdf && receipt && trust) await verify(pdf, receipt, trust, isOld);
-    else show('waiting', `Still missing: ${missing.map((role) => WORDS_OF_ROLE[role]).join(', ')}`);
+    else if (missing.length > 0) showMissing(missing);
+    else {
+      const judged = await judgeParts(parts, isOld);
+      if (judged) showJudged(judged, parts);
+    }
   } catch (error) {
-    if (!isOld()) show('unknown', `${WORDS.unknown}: ${String(error)}`);
+    if (!isOld())
+      show('unknown', sign('unknown'), element('p', { class: 'lead' }, words.failed(String(error))));
   }
 }
 
-async function verify(pdf: Part, receipt: Part, trust: Part, isOld: () => boolean): Promise<void> {
-  const digests = await digest(pdf.file, (share) => {
+async function judgeParts(parts: readonly Part[], isOld: () => boolean): Promise<Judged | undefined> {
+  const documents = parts.filter(({ role }) => role === 'document');
+  const bytes = documents.reduce((sum, { file }) => sum + file.size, 0);
+  const trust = parts.find(({ role }) => role === 'trust');
+  return judgeAll(parts, trust?.text ?? '', (file, done) => {
     if (isOld()) return false;
-    show('reading', `Hashing the document: ${Math.floor(share * 100)} %`);
+    showWork(done < bytes ? words.hashing(quoteName(file.name)) : words.verifying, done, bytes);
     return true;
   });
-  if (digests === undefined || isOld()) return;
-  showVerdict(verifyReceiptText(receipt.text ?? '', trust.text ?? '', digests), trust.sha256 ?? '');
 }
 
-/** Both digests; undefined when `progress` was told of a share of the file and did not want the rest. */
-async function digest(file: File, progress: (share: number) => boolean) {
-  const [short, long] = [sha256.create(), sha512.create()];
-  let bytes = 0;
-  const reader = file.stream().getReader();
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    short.update(read.value);
-    long.update(read.value);
-    bytes += read.value.length;
-    if (progress(bytes / file.size)) continue;
-    await reader.cancel();
-    return undefined;
-  }
-  return { sha256: bytesToHex(short.digest()), sha512: bytesToHex(long.digest()), bytes };
+function showJudged(judged: Judged, parts: readonly Part[]): void {
+  const [only] = judged.results;
+  const isSingle = judged.results.length === 1 && judged.alone.length === 0;
+  if (only !== undefined && isSingle) show(only.verdict.outcome, ...verdictOf(only, words));
+  else show(outcomeOf(judged), ...overviewOf(judged, words));
+  const trust = parts.find(({ role }) => role === 'trust');
+  const details = only !== undefined && isSingle ? detailsOf(only, words) : [tableOf(judged, words)];
+  report.replaceChildren(
+    ...[...details, trust && trustOf(trust, words), protocol()].filter((child) => child !== undefined),
+  );
+  report.hidden = false;
 }
 
-function showFiles(files: Given[], parts: Part[] = []): void {
-  const rolesHeld = new Set(parts.map(({ role }) => role));
-  for (const input of form.querySelectorAll('input')) input.disabled = rolesHeld.has(input.name as Role);
-  list.replaceChildren(
-    ...files.map((one) => {
-      const part = parts.find(({ file }) => file === one.file);
-      const item = document.createElement('li');
-      const words = part ? `${WORDS_OF_ROLE[part.role]}: ` : '';
-      item.append(`${words}${quoteName(one.file.name)}, ${one.file.size} bytes `);
-      if (part?.role === 'trust' && part.sha256) item.append(`with SHA-256 ${part.sha256} `);
-      item.append(removeButton(one));
-      return item;
-    }),
+/** When this was checked, by which program, and how to keep it. */
+function protocol(): HTMLElement {
+  const { protocol: names } = words;
+  const button = element('button', { type: 'button', class: 'strong' }, words.print);
+  button.addEventListener('click', () => print());
+  return wideSection(
+    names.title,
+    element('p', {}, `${names.checked}: `, ...bothTimes(Date.now(), words), ` ${names.clock}`),
+    element('p', {}, `${names.program}: ${version()}`),
+    button,
   );
 }
 
-function removeButton(one: Given): HTMLButtonElement {
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.textContent = 'Remove';
-  button.setAttribute('aria-label', `Remove ${quoteName(one.file.name)}`);
-  button.addEventListener('click', () => {
-    given = given.filter((other) => other !== one);
-    void judge();
-  });
-  return button;
+function showMissing(missing: readonly Role[]): void {
+  const names = missing.map((role) => words.roles[role]).join(', ');
+  const text = words.missing[missing.length === 1 ? 'one' : 'several'](names);
+  show('waiting', element('p', { class: 'lead' }, given.length === 0 ? `${words.nothingYet} ${text}` : text));
 }
 
 function showFaults(faults: string[]): void {
-  show('refused', 'Nothing was verified. Remove what does not belong here, or start again.');
-  for (const fault of faults) {
-    const item = document.createElement('li');
-    item.textContent = fault;
-    faultList.append(item);
-  }
+  const story = { lead: [words.refused], more: [], remedy: words.refusedRemedy };
+  show(
+    'refused',
+    ...headline('unknown', words.outcomes.unknown, story, words).filter((child) => child !== undefined),
+  );
+  faultList.replaceChildren(...faults.map((fault) => element('li', {}, fault)));
+  faultList.hidden = false;
 }
 
-function showVerdict(verdict: Verdict, trustSha256: string): void {
-  const isCopy = verdict.outcome === 'good' && verdict.matches === 'sealed_document';
-  show(verdict.outcome, isCopy ? WORDS_OF_COPY : WORDS[verdict.outcome]);
-  trustLine.textContent = trustFileWords(trustSha256);
-  table.hidden = false;
-  for (const { name, outcome, detail } of verdict.checks) {
-    const row = rows.insertRow();
-    row.className = outcome;
-    for (const text of [name, outcome, detail]) row.insertCell().textContent = text;
-  }
+function showFiles(files: Given[], parts: Part[] = []): void {
+  const trusts = parts.filter(({ role }) => role === 'trust');
+  const [isHeld, isContested] = [trusts.length > 0, trusts.length > 1];
+  for (const input of form.querySelectorAll('input')) input.disabled = input.name === 'trust' && isHeld;
+  const item = (one: Given) => {
+    const part = parts.find(({ file }) => file === one.file);
+    const button = element(
+      'button',
+      { type: 'button', 'aria-label': words.removeFile(quoteName(one.file.name)) },
+      words.remove,
+    );
+    button.addEventListener('click', () => {
+      given = given.filter((other) => other !== one);
+      void judge();
+      again.focus();
+    });
+    return element(
+      'li',
+      {},
+      element('span', { class: 'role' }, part ? words.slots[part.role].name : ''),
+      value(one.file.name),
+      element('span', { class: 'quiet' }, words.bytes(formatCount(one.file.size, words))),
+      button,
+      isContested && part?.role === 'trust' ? digest(part.sha256 ?? '') : undefined,
+    );
+  };
+  list.replaceChildren(...files.map(item));
+  list.hidden = files.length === 0;
+  again.hidden = files.length === 0;
 }
 
-function show(className: string, text: string): void {
-  outcome.className = className;
-  outcome.textContent = text;
-  trustLine.textContent = '';
-  table.hidden = true;
-  rows.replaceChildren();
+function showWork(text: string, done?: number, all = 0): void {
+  work.hidden = false;
+  if (workLine.textContent !== text) workLine.textContent = text;
+  if (done === undefined || all === 0) bar.removeAttribute('value');
+  else bar.value = done / all;
+}
+
+/** Replaces all that was said. */
+function show(state: string, ...children: Parameters<typeof element>[2][]): void {
+  outcome.className = state;
+  outcome.replaceChildren(...children.filter((child) => child !== undefined));
+  outcome.hidden = children.length === 0;
+  work.hidden = true;
+  report.hidden = true;
+  report.replaceChildren();
+  faultList.hidden = true;
   faultList.replaceChildren();
 }
 
-function find<Kind extends HTMLElement>(selector: string, kind: new () => Kind): Kind {
-  const found = document.querySelector(selector);
-  if (!(found instanceof kind)) throw new Error(`no ${selector}`);
-  return found;
+function showTexts(): void {
+  document.documentElement.lang = words.locale;
+  document.title = words.title;
+  find('h1', HTMLElement).textContent = words.title;
+  find('#intro', HTMLElement).textContent = words.intro;
+  again.textContent = words.startAgain;
+  list.setAttribute('aria-label', words.chosen);
+  find('footer', HTMLElement).textContent = version();
+  for (const role of ROLES) {
+    const { name, hint } = words.slots[role];
+    find(`#slot-${role} .name`, HTMLElement).replaceChildren(sentence([name]));
+    find(`#slot-${role} .quiet`, HTMLElement).textContent = hint;
+    find(`#slot-${role} .choose`, HTMLElement).textContent = words.choose;
+  }
+}
+
+function version(): string {
+  return words.footer(document.documentElement.dataset.version ?? '');
+}
+
+/** On paper nothing is folded. */
+function printWhole(): void {
+  let folded: HTMLElement[] = [];
+  addEventListener('beforeprint', () => {
+    folded = [...report.querySelectorAll<HTMLElement>('details:not([open]), tr[hidden]')];
+    for (const one of folded) unfold(one, true);
+  });
+  addEventListener('afterprint', () => {
+    for (const one of folded) unfold(one, false);
+  });
+}
+
+function unfold(one: HTMLElement, isOpen: boolean): void {
+  if (one instanceof HTMLDetailsElement) one.open = isOpen;
+  else one.hidden = !isOpen;
 }

@@ -1,22 +1,18 @@
-/** Which of the given files is the document, which its receipt and which the trust file: told by what is in them. */
+/** Which of the given files are documents, receipts and the trust file: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { isProof, RECEIPT_BYTES_MAX } from 'pdfseald/verify';
+import { quoteName } from './text.ts';
+import type { Words } from './words.ts';
 
-export type Role = 'document' | 'receipt' | 'trust';
+export const ROLES = ['document', 'receipt', 'trust'] as const;
+export type Role = (typeof ROLES)[number];
 
-export const WORDS_OF_ROLE: Readonly<Record<Role, string>> = {
-  document: 'document',
-  receipt: 'receipt',
-  trust: 'trust file',
-};
-
-const ROLES = Object.keys(WORDS_OF_ROLE) as Role[];
+/** Of which there can be but one: a second one would have the choice of what is believed. */
+const SINGLE: readonly Role[] = ['trust'];
 
 /** Where the mark of a PDF must begin for the service to take it. */
 const MARK_WITHIN_BYTES = 1024;
-
-const NAME_CHARS_MAX = 100;
 
 /** A file that was given, and as what, where the giver said so. */
 export interface Given {
@@ -61,42 +57,43 @@ export async function readContent(file: File): Promise<Content> {
   return { roles: [...roles, ...rolesOfJson(text)], text, sha256: bytesToHex(sha256(bytes)) };
 }
 
-/** Each role is for one file, and no file comes before another: what is not clear is a fault, and is left to the giver. */
-export async function assignRoles(given: readonly Given[]): Promise<Assignment> {
+/** No file comes before another: what is not clear is a fault, and is left to the giver. */
+export async function assignRoles(given: readonly Given[], words: Words): Promise<Assignment> {
   const [parts, faults]: [Part[], string[]] = [[], []];
   for (const { file, statedRole, content } of given) {
     try {
       const read = await content;
       const part: Part = { file, role: statedRole ?? read.roles[0] ?? 'document', ...read };
+      const same = parts.find((other) => part.sha256 !== undefined && other.sha256 === part.sha256);
       parts.push(part);
-      faults.push(...contradictions(part));
+      faults.push(...contradictions(part, words));
+      if (same !== undefined)
+        faults.push(words.faults.twice(quoteName(same.file.name), quoteName(file.name)));
     } catch (error) {
-      faults.push(`${quoteName(file.name)} cannot be read: is it a folder? (${String(error)})`);
+      faults.push(words.faults.unreadable(quoteName(file.name), String(error)));
     }
   }
-  for (const role of ROLES) {
+  for (const role of SINGLE) {
     const names = parts.filter((part) => part.role === role).map(({ file }) => quoteName(file.name));
     if (names.length > 1)
-      faults.push(`${names.length} files for one ${WORDS_OF_ROLE[role]}: ${names.join(', ')}`);
+      faults.push(words.faults.several(names.length, words.roles[role], names.join(', ')));
   }
   return { parts, faults, missing: ROLES.filter((role) => !parts.some((part) => part.role === role)) };
 }
 
 /** Where a file is not what its name says, or not what it was chosen as. */
-function contradictions({ file, role, roles, text }: Part): string[] {
+function contradictions({ file, role, roles, text }: Part, words: Words): string[] {
   const name = quoteName(file.name);
+  const nameOf = words.roles;
   const [is, other] = roles;
-  if (is !== undefined && other !== undefined)
-    return [`${name} can be read as a ${WORDS_OF_ROLE[is]} and as a ${WORDS_OF_ROLE[other]}`];
+  if (is !== undefined && other !== undefined) return [words.faults.two(name, nameOf[is], nameOf[other])];
   const faults: string[] = [];
-  if (is !== undefined && is !== role)
-    faults.push(`${name} was chosen as the ${WORDS_OF_ROLE[role]}, but is a ${WORDS_OF_ROLE[is]}`);
-  else if (role !== 'document' && text === undefined)
-    faults.push(`${name} is too long for a ${WORDS_OF_ROLE[role]}`);
+  if (is !== undefined && is !== role) faults.push(words.faults.stated(name, nameOf[role], nameOf[is]));
+  else if (role !== 'document' && text === undefined) faults.push(words.faults.long(name, nameOf[role]));
   const ending = endingOf(file.name);
   if (ending === 'pdf' && is !== undefined && is !== 'document')
-    faults.push(`${name} is named as a PDF, but is a ${WORDS_OF_ROLE[is]}`);
-  if (ending === 'json' && is === 'document') faults.push(`${name} is named as JSON, but is a PDF`);
+    faults.push(words.faults.namedPdf(name, nameOf[is]));
+  if (ending === 'json' && is === 'document') faults.push(words.faults.namedJson(name));
   return faults;
 }
 
@@ -105,15 +102,6 @@ function endingOf(name: string): string | undefined {
   return /\.(\w+)$/
     .exec(name.replace(/[\p{C}\p{Z}.]/gu, (char) => (char === '.' ? char : '')))?.[1]
     ?.toLowerCase();
-}
-
-/** A stranger's name made safe to show: shortened in the middle, what cannot be seen escaped, and set apart from the text around it. */
-export function quoteName(name: string): string {
-  const seen = Array.from(name, (char) =>
-    /[\p{C}\p{Zl}\p{Zp}]/u.test(char) ? `\\u{${char.codePointAt(0)?.toString(16)}}` : char,
-  );
-  if (seen.length > NAME_CHARS_MAX) seen.splice(NAME_CHARS_MAX / 2, seen.length - NAME_CHARS_MAX, '…');
-  return `“\u2068${seen.join('')}\u2069”`;
 }
 
 function isPdf(bytes: Uint8Array): boolean {

@@ -19,13 +19,20 @@ const FLAGS = [
   '--remote-debugging-pipe',
 ];
 const POLL_MS = 20;
+/** Of keys, as Windows numbers them. */
+const CODES: Record<string, number> = { Tab: 9, Enter: 13, Space: 32 };
 
 /** What the protocol says, as far as it is read here. */
 interface Message {
   id?: number;
   method?: string;
   params?: { request?: { url: string }; entry?: { text: string }; exceptionDetails?: { text: string } };
-  result?: { targetId?: string; sessionId?: string; result?: { value?: unknown; objectId?: string } };
+  result?: {
+    targetId?: string;
+    sessionId?: string;
+    data?: string;
+    result?: { value?: unknown; objectId?: string };
+  };
   error?: { message: string };
 }
 
@@ -102,6 +109,31 @@ export class BrowserPage {
     const data = { items: [], files, dragOperationsMask: 1 };
     for (const type of ['dragEnter', 'dragOver', 'drop'])
       await this.#send('Input.dispatchDragEvent', { type, x: 50, y: 50, data });
+  }
+
+  /** Presses a key, as a person would. */
+  async press(key: string, modifiers = 0): Promise<void> {
+    const text = { Enter: '\r', Space: ' ' }[key];
+    const event = {
+      key: key === 'Space' ? ' ' : key,
+      code: key,
+      modifiers,
+      windowsVirtualKeyCode: CODES[key],
+    };
+    await this.#send('Input.dispatchKeyEvent', { type: 'keyDown', ...event, ...(text && { text }) });
+    await this.#send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
+  }
+
+  /** A PNG of the whole page. */
+  async screenshot(): Promise<Buffer> {
+    const { data = '' } = await this.#send('Page.captureScreenshot', { captureBeyondViewport: true });
+    return Buffer.from(data, 'base64');
+  }
+
+  /** What a printer would be given: a PDF. */
+  async print(): Promise<Buffer> {
+    const { data = '' } = await this.#send('Page.printToPDF', { paperWidth: 8.27, paperHeight: 11.69 });
+    return Buffer.from(data, 'base64');
   }
 
   async #send(method: string, params: object = {}): Promise<Result> {

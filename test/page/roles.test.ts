@@ -1,6 +1,8 @@
 /** Which file is which, for every order in which a forger's files can come among genuine ones. */
 import t from 'tap';
-import { type Assignment, assignRoles, quoteName, type Role, readContent } from '../../page/roles.ts';
+import { english } from '../../page/english.ts';
+import { type Assignment, assignRoles, type Role, readContent } from '../../page/roles.ts';
+import { quoteName } from '../../page/text.ts';
 
 const PDF = '%PDF-1.7 …';
 const RECEIPT = '{"receipt_sha512": "00"}';
@@ -13,7 +15,7 @@ async function assign(
     const file = new File([content], name);
     return { file, content: readContent(file), ...(statedRole && { statedRole }) };
   });
-  return plain(await assignRoles(given));
+  return plain(await assignRoles(given, english));
 }
 
 /** Without the marks that set names apart. */
@@ -54,16 +56,29 @@ t.test('no order in which a forger’s files come gives one of them a role', asy
     ['a.pdf', PDF],
     ['b.json', RECEIPT],
     ['c.json', TRUST],
-    ['d.json', RECEIPT],
-    ['Anhang 3.pdf', TRUST],
+    ['d.json', `${RECEIPT} `],
+    ['Anhang 3.pdf', `${TRUST} `],
   ])) {
-    const of = (content: string) => order.filter((one) => one[1] === content).map(([name]) => `“${name}”`);
+    const trusts = order.filter(([, content]) => content.startsWith(TRUST)).map(([name]) => `“${name}”`);
     t.strictSame((await assign(...order)).faults, [
       '“Anhang 3.pdf” is named as a PDF, but is a trust file',
-      `2 files for one receipt: ${of(RECEIPT).join(', ')}`,
-      `2 files for one trust file: ${of(TRUST).join(', ')}`,
+      `2 files for one trust file: ${trusts.join(', ')}`,
     ]);
   }
+});
+
+t.test('a file that was given twice is named, whatever its role', async (t) => {
+  for (const [content, ...more] of [
+    [PDF],
+    [RECEIPT],
+    [TRUST, '2 files for one trust file: “a”, “b”'],
+    ['neither'],
+  ] as const)
+    t.strictSame((await assign(['a', content], ['b', content])).faults, [
+      '“a” and “b” are the same file, given twice: remove one',
+      ...more,
+    ]);
+  t.strictSame((await assign(['a', PDF], ['b', `${PDF} `], ['c', RECEIPT], ['d', `${RECEIPT} `])).faults, []);
 });
 
 t.test('a file that can be read in two ways is refused', async (t) => {
