@@ -1,10 +1,10 @@
 import type { ArchiveTimestamp } from '../asn1/archiveTimestamp.ts';
-import { type EvidenceRecord, encodeEvidenceRecord, renewalLeaf } from '../asn1/evidenceRecord.ts';
+import { encodeEvidenceRecord, renewalLeaf } from '../asn1/evidenceRecord.ts';
 import { pathInLevels, reducedTree, type TreeLevels, treeLevels } from '../asn1/hashTree.ts';
 import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
-import { digestOf } from '../base/crypto.ts';
+import { type DigestName, digestOf } from '../base/crypto.ts';
 import { type RenewalRun, type RenewalScope, type RenewalStore, TREE_WIDTH } from '../store/renewalStore.ts';
 import type { Batch, LogStore } from '../store/store.ts';
 
@@ -52,17 +52,24 @@ export async function readEvidenceRecord(
       .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []),
   ];
   return encodeEvidenceRecord({
-    digests: [...new Set(chains.flat().flatMap(({ digest = [] }) => digest))],
+    digests: [...new Set(chains.map(({ digest }) => digest))],
     certificates: besideTokens(certificates, chains),
-    chains,
+    chains: chains.map(({ timestamps }) => timestamps),
   });
 }
 
 /** The certificates that no token has, each once. */
-function besideTokens(certificates: string[], chains: EvidenceRecord['chains']): Uint8Array[] {
-  const inside = chains.flat().flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
+function besideTokens(certificates: string[], chains: readonly Chain[]): Uint8Array[] {
+  const tokens = chains.flatMap(({ timestamps }) => timestamps);
+  const inside = tokens.flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
   const known = new Set(inside.map(toBase64));
   return [...new Set(certificates)].filter((one) => !known.has(one)).map(bytesOf);
+}
+
+/** Archive time-stamps with the same hash function: that of the imprints of their tokens. */
+interface Chain {
+  digest: DigestName;
+  timestamps: ArchiveTimestamp[];
 }
 
 /** A tile or a row that was read last. */
@@ -103,9 +110,9 @@ export class RenewalTrees {
   }
 
   /** The chains of a batch as they were after so many runs as the path is long. */
-  async chainsOf(batch: Batch, path: readonly number[]): Promise<ArchiveTimestamp[][]> {
-    const chains: ArchiveTimestamp[][] = batch.timestamp
-      ? [[{ digest: 'sha512', token: bytesOf(batch.timestamp.token) }]]
+  async chainsOf(batch: Batch, path: readonly number[]): Promise<Chain[]> {
+    const chains: Chain[] = batch.timestamp
+      ? [{ digest: 'sha512', timestamps: [{ token: bytesOf(batch.timestamp.token) }] }]
       : [];
     for (const [index, chosen] of path.entries()) {
       const run = this.#runs[index];
@@ -113,25 +120,17 @@ export class RenewalTrees {
       if (batch.treeSize > run.to) continue;
       const { leaf, siblings } = await this.#place(run, batch, chains, path);
       const reducedHashTree = reducedTree(leaf, siblings);
-      const renewal: ArchiveTimestamp = {
-        digest: run.digest,
-        ...(reducedHashTree && { reducedHashTree }),
-        token: tokenOf(run, chosen),
-      };
+      const renewal = { ...(reducedHashTree && { reducedHashTree }), token: tokenOf(run, chosen) };
       const last = chains.at(-1);
-      if (last?.[0]?.digest === run.digest) last.push(renewal);
-      else chains.push([renewal]);
+      if (last?.digest === run.digest) last.timestamps.push(renewal);
+      else chains.push({ digest: run.digest, timestamps: [renewal] });
     }
     return chains;
   }
 
   /** The leaf of a batch in a run that covers it. */
   async leafOf(batch: Batch, run: RenewalScope): Promise<Uint8Array> {
-    return renewalLeaf(
-      { chains: await this.chainsOf(batch, run.path) },
-      run.digest,
-      fromUtf8(batch.checkpoint),
-    );
+    return leafAfter(await this.chainsOf(batch, run.path), run, batch);
   }
 
   /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
@@ -142,7 +141,7 @@ export class RenewalTrees {
   }
 
   /** Where a batch, or the time-stamp that stands for it, is in the tree of a run. */
-  async #place(run: RenewalRun, batch: Batch, chains: ArchiveTimestamp[][], path: readonly number[]) {
+  async #place(run: RenewalRun, batch: Batch, chains: readonly Chain[], path: readonly number[]) {
     const carried = this.carriedLeaves(run);
     if (batch.firstLeaf < run.from) {
       const index = path[run.number - 2] ?? 0;
@@ -151,7 +150,7 @@ export class RenewalTrees {
       return { leaf, siblings: pathInLevels(this.#top(run, carried), index) };
     }
     const tile = await this.#tile(run, batch.firstLeaf);
-    const leaf = renewalLeaf({ chains }, run.digest, fromUtf8(batch.checkpoint));
+    const leaf = leafAfter(chains, run, batch);
     const index = lastUpTo(tile.firsts, batch.firstLeaf);
     return { leaf, siblings: [...pathInLevels(tile.levels, index), ...tile.above] };
   }
@@ -198,6 +197,14 @@ export class RenewalTrees {
     this.#parts.set(name, part);
     return part;
   }
+}
+
+/** As {@link renewalLeaf} has it, without a look into a token where only its hash is needed. */
+function leafAfter(chains: readonly Chain[], { digest }: RenewalScope, { checkpoint }: Batch): Uint8Array {
+  const last = chains.at(-1);
+  const token = last?.digest === digest ? last.timestamps.at(-1)?.token : undefined;
+  if (token !== undefined) return digestOf(digest, token);
+  return renewalLeaf({ chains: chains.map(({ timestamps }) => timestamps) }, digest, fromUtf8(checkpoint));
 }
 
 /** The position of the last of these numbers, which ascend, that is not greater than the limit. */
