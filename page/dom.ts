@@ -40,8 +40,7 @@ export function sentence(text: Text): Node {
 export function value(text: string): HTMLElement {
   const shown = visible(text);
   const isLong = shown.split(/[\s/.@_-]/).some((word) => word.length > WORD_CHARS_MAX);
-  const children = shown.length > WORD_CHARS_MAX ? breakable(shown, /([/.@_-]+)/) : [shown];
-  return element('bdi', { class: isLong ? 'value long' : 'value' }, ...children);
+  return element('bdi', { class: isLong ? 'value long' : 'value' }, ...breakable(shown, /([/.@_-]+)/));
 }
 
 /** Longer ones are broken anywhere, or they would not fit on a phone. */

@@ -124,9 +124,9 @@ export class BrowserPage {
     await this.#send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
   }
 
-  /** A PNG of the whole page. */
+  /** A PNG of what is on the screen. */
   async screenshot(): Promise<Buffer> {
-    const { data = '' } = await this.#send('Page.captureScreenshot', { captureBeyondViewport: true });
+    const { data = '' } = await this.#send('Page.captureScreenshot');
     return Buffer.from(data, 'base64');
   }
 

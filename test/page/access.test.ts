@@ -1,0 +1,169 @@
+/** The page for every reader: by keyboard, on every screen, in both colour schemes, and with assistive technology. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import t from 'tap';
+import { type Fixture, makeFixtures } from '../support/receipts.ts';
+import { openPage } from './chromium.ts';
+
+const PAGE = new URL('../../dist/verify.html', import.meta.url).href;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const SCREENS = [360, 1280, 1920].flatMap((width) =>
+  (['light', 'dark'] as const).map((scheme) => ({ width, scheme })),
+);
+const WIDTHS = [320, 360, 768, 1200, 1280, 1920, 2560];
+
+/** Words that are torn at the end of a line, but for those that fit on no line; and elements that reach beyond the screen. */
+const LAYOUT = `(() => {
+  const torn = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walker.nextNode()) {
+    const { data, parentElement } = walker.currentNode;
+    if (!parentElement.checkVisibility() || parentElement.closest('.long, .digest, .hidden, script, noscript')) continue;
+    for (const word of data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => Math.round(top)));
+      if (lines.size > 1) torn.push(word[0]);
+    }
+  }
+  const { clientWidth, scrollWidth } = document.documentElement;
+  // The heads of tables are clipped where their columns do not fit.
+  const wide = [...document.querySelectorAll('body *:not(thead, thead *)')]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > clientWidth + 1)
+    .map(({ outerHTML }) => outerHTML.slice(0, 80));
+  if (scrollWidth > clientWidth) wide.push(scrollWidth + ' pixels');
+  return { torn, wide };
+})()`;
+
+const FOCUSED = `(() => {
+  const one = document.activeElement;
+  const ring = getComputedStyle(one.closest('label') ?? one);
+  return { name: one.name || one.id || one.textContent.trim(), isVisible: ring.outlineStyle !== 'none' && parseFloat(ring.outlineWidth) >= 2 };
+})()`;
+
+const fixtures = await makeFixtures();
+
+function fixtureOf(name: string): Fixture {
+  const found = fixtures.find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no ${name}`);
+  return found;
+}
+
+t.test('the page', async (t) => {
+  const dir = t.testdir({});
+  const page = await openPage(t, PAGE);
+  const put = (name: string, content: string | Buffer) => {
+    writeFileSync(join(dir, name), content);
+    return join(dir, name);
+  };
+  /** Drops the files, and waits for what is said of them; everything that can be opened is open. */
+  const show = async (...files: string[]) => {
+    await page.evaluate(`document.querySelector('button[type=reset]').click()`);
+    if (files.length > 0) await page.drop(...files);
+    await page.until(
+      `document.querySelectorAll('#files li').length === ${files.length} && !['', 'reading'].includes(document.querySelector('#outcome').className)`,
+    );
+    await page.evaluate(`for (const one of document.querySelectorAll('#report details')) one.open = true;
+      for (const one of document.querySelectorAll('td button[aria-expanded=false]')) one.click();`);
+  };
+  const filesOf = ({ document, receipt, trust }: Fixture) => [
+    put('contract.pdf', document),
+    put('contract.pdf.receipt.json', receipt),
+    put('trust.json', trust),
+  ];
+  const several = () => [
+    ...filesOf(fixtureOf('good')),
+    put('offer.pdf', '%PDF-1.7 without a receipt'),
+    ...['forged', 'hostile', 'proof'].map((name) => put(`${name}.receipt`, fixtureOf(name).receipt)),
+  ];
+  const states: [name: string, files: () => string[]][] = [
+    ['empty', () => []],
+    ['refused', () => [...filesOf(fixtureOf('good')), put('other.json', fixtureOf('sandbox').trust)]],
+    ['good', () => filesOf(fixtureOf('hostile'))],
+    ['bad', () => filesOf(fixtureOf('other document'))],
+    ['unknown', () => filesOf(fixtureOf('other log'))],
+    ['post-quantum', () => filesOf(fixtureOf('post-quantum'))],
+    ['several', several],
+  ];
+
+  await t.test('has no fault that axe knows, and tears no word, on any screen', async (t) => {
+    await page.evaluate(AXE);
+    for (const [name, files] of states) {
+      await show(...files());
+      // What can be wrong with colours and names is the same on every screen, but for the two richest states.
+      const screens = ['good', 'several'].includes(name) ? SCREENS : [SCREENS[0], SCREENS[3]];
+      for (const { width, scheme } of screens.filter((screen) => screen !== undefined)) {
+        await page.emulate(width, scheme);
+        const run = `axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })`;
+        const brief = `.then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 120)).join(' ')))`;
+        t.strictSame(await page.evaluate(run + brief), [], `${name}, ${width} px, ${scheme}`);
+      }
+      for (const width of WIDTHS) {
+        await page.emulate(width, 'light');
+        t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
+      }
+    }
+  });
+
+  await t.test('would see a torn word, and an element that reaches too far', async (t) => {
+    await show(...filesOf(fixtureOf('good')));
+    await page.emulate(320, 'light');
+    await page.evaluate(
+      `document.body.style.wordBreak = 'break-all'; find = document.querySelector('h1'); find.style.width = '400px'`,
+    );
+    const { torn, wide } = (await page.evaluate(LAYOUT)) as { torn: string[]; wide: string[] };
+    await page.evaluate(`document.body.style.wordBreak = find.style.width = ''`);
+    t.ok(torn.length > 5);
+    t.match(wide, [/^<h1/]);
+  });
+
+  await t.test('can be used by keyboard alone', async (t) => {
+    await page.emulate(1280, 'light');
+    await show();
+    await page.navigate(PAGE);
+    await page.drop(...filesOf(fixtureOf('good')));
+    await page.until(`document.querySelector('#outcome').className === 'good'`);
+    const order: string[] = [];
+    for (let n = 0; n < 40; n += 1) {
+      await page.press('Tab');
+      const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
+      t.ok(isVisible, `the focus is seen on ${name}`);
+      order.push(name);
+      if (name === 'Print the protocol') break;
+    }
+    const checks = order.filter((name) => name.endsWith('(Passed)+') || name.endsWith('(Passed)'));
+    t.equal(checks.length, 8, 'each check can be reached');
+    t.strictSame(
+      order.filter((name) => !checks.includes(name)),
+      [
+        ...['document', 'receipt', 'Remove', 'Remove', 'Remove', 'Start again'],
+        ...['expected', 'Logs, epochs and time-stamp authorities', 'Print the protocol'],
+      ],
+    );
+    await page.evaluate(`document.querySelector('.check summary').focus()`);
+    await page.press('Enter');
+    t.equal(await page.evaluate(`document.querySelector('.check details').open`), true);
+    await page.evaluate(`document.querySelectorAll('#files button')[1].focus()`);
+    await page.press('Space');
+    await page.until(`document.querySelector('#outcome').className === 'waiting'`);
+    const { name } = (await page.evaluate(FOCUSED)) as { name: string };
+    t.equal(name, 'Start again', 'the focus is not lost with the file');
+    await page.press('Enter');
+    await page.until(`document.querySelectorAll('#files li').length === 0`);
+  });
+
+  await t.test('unfolds everything on paper, and folds it again', async (t) => {
+    await page.drop(...several());
+    await page.until(`document.querySelector('#outcome').className === 'bad'`);
+    const folded = `document.querySelectorAll('#report details:not([open]), #report tr[hidden]').length`;
+    const before = await page.evaluate(folded);
+    t.ok(Number(before) > 4);
+    await page.evaluate(`addEventListener('beforeprint', () => { window.onPaper = ${folded}; })`);
+    t.match((await page.print()).subarray(0, 5).toString(), '%PDF-');
+    t.equal(await page.evaluate('window.onPaper'), 0);
+    t.equal(await page.evaluate(folded), before);
+  });
+  t.strictSame(page.complaints, []);
+});
