@@ -55,6 +55,8 @@ export interface RenewalDraft extends RenewalScope {
   at: number;
   /** The nonce (hex) of a query that somebody carries to an authority. */
   nonce?: string;
+  /** What authorities answered so far, where several are needed. */
+  tokens?: RenewalToken[];
 }
 
 /** A committed run: a hash tree, and time-stamps over its root. */
