@@ -117,6 +117,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./daemon/witnessCommand.ts')).witnessCommand(),
   },
   {
+    name: 'renew',
+    summary: 'renew the time-stamps of the whole log before they end',
+    load: async () => (await import('./store/renewCommand.ts')).renewCommand(),
+  },
+  {
     name: 'epochs',
     summary: 'plan new keys, another quorum or other partitions from a date on',
     load: async () => (await import('./store/epochsCommand.ts')).epochsCommand(),

@@ -1,0 +1,231 @@
+import { buffer as readBytes } from 'node:stream/consumers';
+import { Argument, Command, Option } from 'commander';
+import { toBase64 } from '../../base/bytes.ts';
+import { toRfc3339 } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
+import type { DraftedRun } from '../../prove/renewalRun.ts';
+import { readDraftedRun } from '../../prove/renewalRun.ts';
+import type { StandingTimestamps } from '../../prove/renewalSurvey.ts';
+import { RENEWAL_DIGESTS, type RenewalRun } from '../../store/renewalStore.ts';
+import { explain } from '../help.ts';
+import { configOption } from '../options.ts';
+import { note, print, printJson } from '../terminal.ts';
+import { counted, forPeople } from '../times.ts';
+import {
+  commitNow,
+  draftNow,
+  type Judged,
+  judgeToken,
+  type Renewing,
+  type Survey,
+  stampNow,
+  surveyNow,
+  withRenewals,
+} from './renewRun.ts';
+
+export function renewCommand(): Command {
+  return explain(
+    new Command('renew')
+      .description(
+        'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates ends, or when ' +
+          'the hash function changes. One new time-stamp covers the whole log, however large it is, and receipts stay as they are. The ' +
+          'evidence records (RFC 4998) that the daemon serves contain the renewals.\n\n' +
+          'The running daemon gives the time-stamp. If the command is interrupted, call it again: it goes on where it was. Without ' +
+          'options, you can call it at any time.\n\n' +
+          'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
+          'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
+          'as any verifier would, and makes the renewal. Within a day, `request` writes the same query again. If renewal.authorities is ' +
+          '2, carry the query to two authorities.',
+      )
+      .addArgument(
+        new Argument('[step]', 'write a query for an outside authority, or take its answer').choices([
+          'request',
+          'accept',
+        ]),
+      )
+      .addOption(configOption())
+      .addOption(
+        new Option(
+          '--hash <name>',
+          'hash function; a change renews every checkpoint by itself (default: renewal.hash)',
+        ).choices(RENEWAL_DIGESTS),
+      )
+      .option('--now', 'renew also if nothing is due')
+      .option('--dry-run', 'only say what is due, and until when everything holds')
+      .action((step: Step | undefined, options: RenewOptions) => STEPS[step ?? 'renew'](options)),
+    {
+      exit: {
+        0: 'renewed, or nothing is due',
+        1: 'not renewed, and standard error says why',
+      },
+      examples: [
+        'pdfseal renew --config /etc/pdfseal/production.toml --dry-run',
+        'pdfseal renew --config /etc/pdfseal/production.toml --hash sha384',
+        'pdfseal renew request --config /etc/pdfseal/production.toml >query.tsq',
+        'openssl ts -query -in query.tsq -text     # shows what is in the query',
+        'curl -H "Content-Type: application/timestamp-query" --data-binary @query.tsq https://tsa.example.com >answer.tsr',
+        'pdfseal renew accept --config /etc/pdfseal/production.toml <answer.tsr',
+      ],
+    },
+  );
+}
+
+type Step = 'request' | 'accept';
+const STEPS: Record<Step | 'renew', (options: RenewOptions) => Promise<void>> = { renew, request, accept };
+
+interface RenewOptions {
+  config: string;
+  hash?: (typeof RENEWAL_DIGESTS)[number];
+  now?: true;
+  dryRun?: true;
+  json?: true;
+}
+
+async function renew(options: RenewOptions): Promise<void> {
+  await withRenewals(options.config, async (renewing) => {
+    const survey = await surveyNow(renewing, options.hash);
+    if (!options.json) printSurvey(survey, options.now);
+    const isWanted = survey.reason !== undefined || options.now;
+    const made = isWanted && !options.dryRun ? await renewNow(renewing, survey, options) : undefined;
+    if (options.json) printJson({ ...surveyJson(survey), renewed: made ? madeJson(made) : null });
+    else if (made !== undefined) printMade(made);
+  });
+}
+
+/** A renewal that gains less is not made by itself: the timer would make another one each time. */
+const GAIN_MS_MIN = 30 * 86_400_000;
+
+/** A run that was made, and what its tokens prove. */
+interface Made {
+  run: RenewalRun;
+  judged: Judged[];
+}
+
+async function renewNow(renewing: Renewing, survey: Survey, { now }: RenewOptions): Promise<Made> {
+  const { store, runs } = renewing;
+  const drafted = await draftNow(renewing, survey.digest);
+  const kept = (await store.renewals.draft())?.tokens ?? [];
+  const judged = await stampNow(renewing, drafted, { kept, isGood: () => true });
+  const lasts = Math.min(...judged.map(({ notAfter }) => notAfter));
+  const isSameHash = survey.digest === (runs.at(-1)?.digest ?? 'sha512');
+  if (!now && isSameHash && survey.endsAt !== undefined && lasts < survey.endsAt + GAIN_MS_MIN)
+    throw new OperatorError(
+      `the new time-stamp would end ${toRfc3339(lasts)}, hardly later than what it renews: nothing is renewed`,
+      {
+        remedy:
+          'install a new certificate of the time-stamping key (pdfseal hsm certify), or name another authority',
+      },
+    );
+  return { run: await commitNow(renewing, drafted, judged), judged };
+}
+
+async function request({ config, hash, json }: RenewOptions): Promise<void> {
+  if (process.stdout.isTTY && !json)
+    throw new OperatorError('the query is binary', {
+      remedy: 'send it to a file: pdfseal renew request >query.tsq',
+    });
+  await withRenewals(config, async (renewing) => {
+    const { renewals } = renewing.store;
+    const survey = await surveyNow(renewing, hash);
+    const drafted = await draftNow(renewing, survey.digest);
+    const draft = await renewals.draft();
+    if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
+    const nonce = draft.nonce ?? newNonce();
+    if (draft.nonce === undefined) await renewals.keepDraft({ ...draft, nonce });
+    const query = encodeRenewalQuery(drafted, nonce);
+    const { number, digest, to } = drafted.scope;
+    if (json) return printJson({ renewal: number, digest, to, query: toBase64(query) });
+    process.stdout.write(query);
+    note(
+      `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
+    );
+    note('  and its answer to pdfseal renew accept <answer.tsr');
+  });
+}
+
+async function accept({ config: file, json }: RenewOptions): Promise<void> {
+  const answer = await readBytes(process.stdin);
+  await withRenewals(file, async (renewing) => {
+    const { store, trees, authorities, config } = renewing;
+    const draft = await store.renewals.draft();
+    if (draft?.nonce === undefined)
+      throw new OperatorError(
+        'no query is out: this answer belongs to none, or its renewal is made already',
+        {
+          remedy: 'write a query: pdfseal renew request >query.tsq',
+        },
+      );
+    const drafted: DraftedRun = await readDraftedRun(store, trees, draft);
+    const token = readRenewalAnswer(answer, drafted, draft.nonce, authorities);
+    const judged: Judged[] = [];
+    for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
+      const found = await judgeToken(renewing, drafted, one);
+      if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`);
+      judged.push(found);
+    }
+    const needed = config.renewal.authorities;
+    if (judged.length < needed) {
+      await store.renewals.keepDraft({ ...draft, tokens: judged.map(({ token }) => token) });
+      if (json) return printJson({ renewed: null, kept: token.authority });
+      return note(
+        `kept: ${judged.length} of ${needed} time-stamps. Carry the same query to another authority, or run pdfseal renew --now`,
+      );
+    }
+    const made = { run: await commitNow(renewing, drafted, judged), judged };
+    if (json) printJson({ renewed: madeJson(made) });
+    else printMade(made);
+  });
+}
+
+function printSurvey({ standing, endsAt, reason }: Survey, now: true | undefined): void {
+  for (const one of standing)
+    print(
+      `${nameOf(one)}: ${one.due ? `until ${forPeople(toRfc3339(one.due.at))}, because ${one.due.reason}` : 'no time-stamp'}`,
+    );
+  if (standing.length === 0) print('nothing was sealed yet');
+  else if (reason !== undefined) print(`due: ${reason}`);
+  else if (!now) print(endsAt === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
+}
+
+function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {
+  const algorithms = [digest, ...signatures].join(', ');
+  if (run !== undefined) return `renewal ${run}, by ${authority} (${algorithms})`;
+  return `${counted(batches, 'checkpoint')} from leaf ${leaf} (${signatures.length === 0 ? 'bare' : algorithms})`;
+}
+
+function printMade({ run: { number, digest, to, tokens }, judged }: Made): void {
+  const names = tokens.map(({ authority }) => authority).join(' and ');
+  print(`renewal ${number}: ${names} stamped everything up to leaf ${to}, with ${digest}`);
+  for (const { token, genTime, notAfter } of judged)
+    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(notAfter))}`);
+}
+
+function surveyJson({ standing, digest, endsAt, reason }: Survey) {
+  return {
+    due: reason ?? null,
+    ends_at: endsAt === undefined ? null : toRfc3339(endsAt),
+    digest,
+    standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
+      ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
+      digest,
+      signatures,
+      ends_at: due === undefined ? null : toRfc3339(due.at),
+      because: due?.reason ?? null,
+    })),
+  };
+}
+
+function madeJson({ run: { number, digest, from, to }, judged }: Made) {
+  return {
+    renewal: number,
+    digest,
+    from,
+    to,
+    stamps: judged.map(({ token, genTime, notAfter }) => ({
+      authority: token.authority,
+      gen_time: toRfc3339(genTime),
+      not_after: toRfc3339(notAfter),
+    })),
+  };
+}

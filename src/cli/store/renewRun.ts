@@ -1,0 +1,212 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PresentedStamp } from '../../admin/renewalStamp.ts';
+import { bytesEqual, toHex } from '../../base/bytes.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
+import type { DigestName } from '../../base/crypto.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { acquireLock } from '../../base/lock.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { trustOfStore } from '../../config/trustAnchors.ts';
+import type { TrustedAuthority } from '../../manifest/trustFile.ts';
+import {
+  choosePath,
+  commitRun,
+  type DraftedRun,
+  draftRun,
+  judgeRenewal,
+  nextRun,
+  orderFault,
+} from '../../prove/renewalRun.ts';
+import { RENEW_BEFORE_MS, type StandingTimestamps, surveyTimestamps } from '../../prove/renewalSurvey.ts';
+import { RenewalTrees } from '../../prove/renewals.ts';
+import { actOfProcess } from '../../store/acts.ts';
+import type { RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
+import type { Store } from '../../store/store.ts';
+import { AdminRefusal, askAdministration } from '../daemon/adminClient.ts';
+import { withStore } from '../options.ts';
+import { note, showProgress } from '../terminal.ts';
+
+/** What a renewal works with. */
+export interface Renewing {
+  store: Store;
+  config: Config;
+  authorities: TrustedAuthority[];
+  runs: RenewalRun[];
+  trees: RenewalTrees;
+}
+
+/** Opens the store for renewals, which one process makes at a time. */
+export async function withRenewals<T>(file: string, work: (renewing: Renewing) => Promise<T>): Promise<T> {
+  const { stateDir } = loadConfig(file, { files: 'unused' });
+  const lock = acquireLock(join(stateDir, 'renewal.lock'), 'pdfseal renew');
+  try {
+    return await withStore(file, 'write', async (store, config) => {
+      const runs = await store.renewals.runs();
+      const { timestampAuthorities: authorities } = await trustOfStore(store, config);
+      return work({ store, config, authorities, runs, trees: new RenewalTrees(store, runs) });
+    });
+  } finally {
+    lock.release();
+  }
+}
+
+/** What stands until when, and why it is to be renewed now; no reason: it is not. */
+export interface Survey {
+  standing: StandingTimestamps[];
+  digest: DigestName;
+  /** When the first of them ends. */
+  endsAt?: number;
+  reason?: string;
+}
+
+export async function surveyNow(
+  { store, config, authorities, runs }: Renewing,
+  hash: DigestName | undefined,
+): Promise<Survey> {
+  const progress = showProgress('reading', (await store.log.head())?.treeSize ?? 0, 'leaves');
+  const standing = await surveyTimestamps(store, authorities, progress.update).finally(progress.stop);
+  const now = runs.at(-1)?.digest ?? 'sha512';
+  const digest = hash ?? config.renewal.hash ?? now;
+  const ends = standing.flatMap(({ due }) => due ?? []).map(({ at }) => at);
+  const endsAt = Math.min(...ends);
+  if (ends.length === 0) return { standing, digest };
+  const isOld = endsAt - RENEW_BEFORE_MS <= systemClock();
+  const reason =
+    digest !== now
+      ? `${digest} replaces ${now}`
+      : `a time-stamp ends within ${RENEW_BEFORE_MS / DAY_MS} days`;
+  return { standing, digest, endsAt, ...((isOld || digest !== now) && { reason }) };
+}
+
+const DAY_MS = 86_400_000;
+
+/** Computes the tree of the next run, or what is left of it. Throws OperatorError where nothing was sealed yet. */
+export async function draftNow(
+  { store, runs, trees }: Renewing,
+  digest: DigestName,
+  isGood: (token: RenewalToken) => boolean = () => true,
+): Promise<DraftedRun> {
+  const scope = await nextRun(store, digest, choosePath(runs, isGood));
+  if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
+  const progress = showProgress('hashing', scope.to, 'leaves');
+  return draftRun(store, trees, { ...scope, at: systemClock() }, progress.update).finally(progress.stop);
+}
+
+/** A token that was judged, and what it proves. */
+export interface Judged {
+  token: RenewalToken;
+  root: TrustedAuthority['root'];
+  genTime: number;
+  notAfter: number;
+}
+
+/** Why a token is of no use for a run. */
+export interface Unusable {
+  fault: string;
+  /** Another token may do: it is only not later than all that it renews. */
+  isEarly?: true;
+}
+
+export async function judgeToken(
+  { store, authorities }: Renewing,
+  drafted: DraftedRun,
+  token: RenewalToken,
+): Promise<Judged | Unusable> {
+  const judged = judgeRenewal(token, drafted, authorities);
+  if ('fault' in judged) return judged;
+  const { genTime, notAfter } = judged.timestamp;
+  const fault = await orderFault(store, drafted.scope, genTime);
+  if (fault !== undefined) return { fault, isEarly: true };
+  return { token, root: judged.authority.root, genTime, notAfter };
+}
+
+/**
+ * Asks the daemon for time-stamps of so many independent authorities, in the order of preference, besides those that are there. Throws
+ * OperatorError where there are too few.
+ */
+export async function stampNow(
+  renewing: Renewing,
+  drafted: DraftedRun,
+  { kept, isGood }: { kept: readonly RenewalToken[]; isGood: (judged: Judged) => boolean },
+): Promise<Judged[]> {
+  const { config } = renewing;
+  const needed = config.renewal.authorities;
+  const found: Judged[] = [];
+  const add = (name: string, judged: Judged | Unusable): void => {
+    const fault = 'fault' in judged ? judged.fault : objectionTo(judged);
+    if (fault === undefined) found.push(judged as Judged);
+    else note(`pdfseal: no time-stamp of ${name} for the renewal: ${fault}`);
+  };
+  const objectionTo = (judged: Judged): string | undefined => {
+    if (!isGood(judged)) return 'its root is distrusted';
+    const isTwice = found.some(({ root }) => bytesEqual(root.der, judged.root.der));
+    return isTwice ? 'it has the same root as another one' : undefined;
+  };
+  for (const token of kept) add(token.authority, await judgeToken(renewing, drafted, token));
+  for (const name of config.timestamp.authorities) {
+    if (found.length >= needed) break;
+    add(name, await askDaemon(renewing, drafted, name));
+  }
+  if (found.length >= needed) return found;
+  throw new OperatorError(
+    `${found.length} of ${needed} authorities gave a time-stamp: nothing is renewed yet`,
+    {
+      remedy:
+        'run pdfseal status to see why; or carry a query to an authority yourself: pdfseal renew request >query.tsq. What was computed is kept for a day',
+    },
+  );
+}
+
+/** Some authorities state whole seconds: a token over something sealed just now may seem to be of before that. */
+const ATTEMPTS_MAX = 4;
+const ATTEMPT_PAUSE_MS = 1_100;
+
+async function askDaemon(
+  renewing: Renewing,
+  drafted: DraftedRun,
+  authority: string,
+): Promise<Judged | Unusable> {
+  const { digest } = drafted.scope;
+  const query = new URLSearchParams({ algorithm: digest, digest: toHex(drafted.root), authority });
+  const { socket } = renewing.config.admin;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const stamp = await askAdministration<PresentedStamp>(socket, 'POST', `/timestamp?${query}`);
+      const { token, certificates } = stamp;
+      const judged = await judgeToken(renewing, drafted, { authority, token, certificates });
+      if (!('isEarly' in judged) || attempt === ATTEMPTS_MAX) return judged;
+    } catch (error) {
+      if (error instanceof AdminRefusal && error.code === 'timestamp_unavailable')
+        return { fault: error.message };
+      throw error;
+    }
+    await sleep(ATTEMPT_PAUSE_MS);
+  }
+}
+
+/** Commits the run, with its record on the audit trail. */
+export async function commitNow(
+  { store }: Renewing,
+  drafted: DraftedRun,
+  judged: readonly Judged[],
+): Promise<RenewalRun> {
+  const { number, digest, from, to } = drafted.scope;
+  const act = actOfProcess('command', 'renewal.run', {
+    run: number,
+    digest,
+    from,
+    to,
+    root: toHex(drafted.root),
+    authorities: judged.map(({ token }) => token.authority),
+    stamped_at: toRfc3339(Math.max(...judged.map(({ genTime }) => genTime))),
+  });
+  const run = await commitRun(
+    store,
+    drafted,
+    judged.map(({ token }) => token),
+    act,
+  );
+  if (run === undefined) throw new OperatorError(`renewal ${number} was made by another process meanwhile`);
+  return run;
+}
