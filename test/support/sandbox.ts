@@ -89,7 +89,7 @@ export interface RunOptions {
   env?: Record<string, string>;
   cwd?: string;
   /** What it reads from standard input; without it there is none. */
-  input?: string;
+  input?: string | Uint8Array;
 }
 
 export interface StartOptions {

@@ -1,0 +1,154 @@
+/** Renewals as an administrator makes them: with the running daemon, and with an outside authority that openssl plays, by file. */
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
+import { fromUtf8 } from '../../src/base/bytes.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { makeAuthority, openssl } from '../support/certificates.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { makePdf } from '../support/pdf.ts';
+import { openSandbox } from '../support/sandbox.ts';
+
+/** What `openssl ts -reply` needs to be an authority. */
+function makeOutsideAuthority(dir: string): { rootFile: string; reply(query: string, answer: string): void } {
+  const root = makeAuthority(dir, 'outside');
+  const file = (name: string) => join(dir, name);
+  writeFileSync(file('tsa.ext'), 'extendedKeyUsage=critical,timeStamping\nbasicConstraints=CA:FALSE\n');
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  openssl('req', ...key, '-subj', '/CN=outside TSU', '-keyout', file('tsa.key'), '-out', file('tsa.csr'));
+  const ca = ['-CA', root.certificateFile, '-CAkey', root.keyFile, '-CAcreateserial', '-days', '30'];
+  openssl(
+    'x509',
+    '-req',
+    '-in',
+    file('tsa.csr'),
+    ...ca,
+    '-extfile',
+    file('tsa.ext'),
+    '-out',
+    file('tsa.pem'),
+  );
+  const lines = [
+    '[tsa]',
+    'default_tsa = outside',
+    '[outside]',
+    `serial = ${file('serial')}`,
+    `signer_cert = ${file('tsa.pem')}`,
+    `signer_key = ${file('tsa.key')}`,
+    'signer_digest = sha256',
+    'default_policy = 1.3.6.1.4.1.32473.1',
+    'digests = sha384, sha512',
+    'accuracy = secs:1',
+    'ess_cert_id_alg = sha256',
+  ];
+  writeFileSync(file('tsa.cnf'), `${lines.join('\n')}\n`);
+  const reply = (query: string, answer: string) =>
+    openssl('ts', '-reply', '-config', file('tsa.cnf'), '-queryfile', query, '-out', answer);
+  return { rootFile: root.certificateFile, reply };
+}
+
+t.test('renewals', async (t) => {
+  const sandbox = await openSandbox({
+    code: 'dist',
+    stamped: true,
+    tables: { health: 'canary_interval = "off"' },
+  });
+  t.teardown(() => sandbox.close());
+  const outside = makeOutsideAuthority(sandbox.dir);
+  appendFileSync(sandbox.configFile, `[timestamp.remotes.outside]\nroots_file = "${outside.rootFile}"\n`);
+  const file = (name: string) => join(sandbox.dir, name);
+  const pdfseal = (args: string[], input?: Uint8Array) =>
+    sandbox.pdfseal([...args, '--config', sandbox.configFile], input && { input });
+  const renew = async (t: Test, ...args: string[]) => {
+    const { status, stdout, stderr } = await pdfseal(['renew', ...args, '--json']);
+    t.equal(status, 0, stdout + stderr);
+    return JSON.parse(stdout);
+  };
+  const apiKey = await sandbox.issueKey();
+  const daemon = await sandbox.start();
+  const client = await Client.connect(sandbox.url, apiKey);
+  const seal = async () =>
+    (await client.seal(Buffer.from(await makePdf('a')), { mode: 'blocking' })).json<JobBody>().id;
+  /** The evidence record of a job, verified. */
+  const recordOf = async (t: Test, id: string) => {
+    const { bytes: record } = await client.get(`/v1/jobs/${id}/receipt.ers`);
+    const receipt = (await client.get(`/v1/jobs/${id}/receipt.json`)).json<{
+      evidence: { checkpoint: string };
+    }>();
+    const { stdout } = await pdfseal(['trust', 'export']);
+    const trustedRoots = parseTrust(stdout).timestampAuthorities.map(({ root }) => root);
+    const data = fromUtf8(receipt.evidence.checkpoint);
+    const verdict = verifyEvidenceRecord({ record, data, trustedRoots, at: Date.now() + 5_000 });
+    t.match(verdict, { outcome: 'good' });
+    return parseEvidenceRecord(record).chains.map((chain) => chain.length);
+  };
+
+  t.match(await renew(t, '--dry-run'), { due: null, standing: [], renewed: null });
+  const first = await seal();
+
+  await t.test('the daemon stamps it', async (t) => {
+    const found = await renew(t);
+    t.match(found, { due: null, renewed: null, standing: [{ checkpoints: Number, digest: 'sha512' }] });
+    t.ok(Date.parse(found.ends_at) > Date.now());
+    t.match(await renew(t, '--dry-run', '--hash', 'sha384'), {
+      due: 'sha384 replaces sha512',
+      renewed: null,
+    });
+    t.strictSame(await recordOf(t, first), [1]);
+    t.match(await renew(t, '--now'), {
+      renewed: { renewal: 1, digest: 'sha512', from: 0, stamps: [{ authority: 'built-in' }] },
+    });
+    t.strictSame(await recordOf(t, first), [2]);
+    t.match(await renew(t), { renewed: null, standing: [{ renewal: 1, authority: 'built-in' }, {}] });
+    const shown = await pdfseal(['renew']);
+    t.match(shown, {
+      status: 0,
+      stdout: /^renewal 1, by built-in \(sha512, ecdsa-p256, sha256\): until .*nothing is due\n$/s,
+    });
+  });
+
+  const second = await seal();
+  await t.test('an outside authority stamps it by file', async (t) => {
+    sandbox.through = ['sh', '-c', `exec "$@" >${file('query.tsq')}`, 'sh'];
+    const asked = await pdfseal(['renew', 'request', '--hash', 'sha384']);
+    sandbox.through = [];
+    t.match(asked, { status: 0, stderr: /a query for renewal 2, over \d+ leaves, sha384: carry it/ });
+    const query = readFileSync(file('query.tsq'));
+    t.match(openssl('ts', '-query', '-in', file('query.tsq'), '-text'), { output: /Hash Algorithm: sha384/ });
+    const again = await renew(t, 'request', '--hash', 'sha384');
+    t.match(again, { renewal: 2, digest: 'sha384', query: query.toString('base64') });
+    // Its tokens state whole seconds.
+    await sleep(1_100);
+    openssl('ts', '-query', '-digest', '00'.repeat(48), '-sha384', '-cert', '-out', file('other.tsq'));
+    outside.reply(file('other.tsq'), file('other.tsr'));
+    outside.reply(file('query.tsq'), file('answer.tsr'));
+    const accept = (bytes: Uint8Array) => pdfseal(['renew', 'accept'], bytes);
+    t.match(await accept(readFileSync(file('other.tsr'))), {
+      status: 1,
+      stderr: /is no proof: stamps something else/,
+    });
+    t.match(await accept(query), { status: 1, stderr: /this is no answer of a time-stamp authority/ });
+    const answer = readFileSync(file('answer.tsr'));
+    t.match(await accept(answer), {
+      status: 0,
+      stdout: /^renewal 2: outside stamped everything .* sha384\n/,
+    });
+    t.match(await accept(answer), { status: 1, stderr: /no query is out/ });
+    t.strictSame(await recordOf(t, first), [2, 1]);
+    t.strictSame(await recordOf(t, second), [1, 1]);
+  });
+
+  await t.test('everything is checked, recorded and carried by a backup', async (t) => {
+    const checked = await pdfseal(['check']);
+    t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);
+    const { stdout } = await pdfseal(['audit', 'list', '--act', 'renewal.run', '--json']);
+    t.equal(stdout.trim().split('\n').length, 2);
+    const backup = await pdfseal(['backup', '--output', file('backups')]);
+    t.equal(backup.status, 0, backup.stderr);
+  });
+
+  t.equal(await daemon.stop(), 0);
+  t.match(await pdfseal(['renew', '--now']), { status: 1, stderr: /no pdfseald answers/ });
+});
