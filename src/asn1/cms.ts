@@ -55,6 +55,8 @@ export interface SignerInfo {
 
 /** More certificates than any authority sends. */
 const CERTIFICATES_MAX = 16;
+/** What a Certificate consists of (RFC 5280, section 4.1). */
+const CERTIFICATE_TAGS: readonly number[] = [TAG.sequence, TAG.sequence, TAG.bitString];
 
 /**
  * The bytes that the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4). They include the
@@ -115,7 +117,7 @@ export function parseSignedData(der: Uint8Array): SignedData {
   const fields = new Fields(readExplicit(info.take(contextTag(0)), TAG.sequence));
   info.end();
   readInteger(fields.take(TAG.integer));
-  fields.take(TAG.set);
+  for (const algorithm of new Fields(fields.take(TAG.set), TAG.set).rest()) readDigestAlgorithm(algorithm);
   const { contentType, content } = readEncapsulated(fields.take(TAG.sequence));
   const certificates = readCertificates(fields.takeIf(contextTag(0)));
   fields.takeIf(contextTag(1));
@@ -189,7 +191,12 @@ function readCertificates(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
   const choices = new Fields(element, contextTag(0)).rest();
   if (choices.length > CERTIFICATES_MAX) throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
-  return choices.filter(({ tag }) => tag === TAG.sequence).map(({ der }) => der);
+  const certificates = choices.filter(({ tag }) => tag === TAG.sequence);
+  for (const { elements = [] } of certificates) {
+    const tags = elements.map(({ tag }) => tag);
+    if (tags.join() !== CERTIFICATE_TAGS.join()) throw new MalformedDer('no certificate where one belongs');
+  }
+  return certificates.map(({ der }) => der);
 }
 
 function readSignerInfo(element: Element): SignerInfo {

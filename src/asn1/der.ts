@@ -1,5 +1,6 @@
 import { compareBytes, concatBytes, fromBinary, toBinary } from '../base/bytes.ts';
 import { remember } from '../base/remember.ts';
+import { contentFault } from './contents.ts';
 import { decodeOid, encodeOid, OIDS_MAX } from './oid.ts';
 
 /** Identifier octets as in the encoding: class, "constructed", and tag number. */
@@ -152,10 +153,8 @@ export class Element {
     const length = first < 0x80 ? first : readLength(bytes, start + 2, contentAt);
     const end = contentAt + length;
     if (end > limit) throw new MalformedDer('not DER: an element that is cut off');
-    // Whatever its class: an implicit tag can hide the type.
-    const type = tag & 0x3f;
-    if (type === TAG.integer && length > 1) requireShortest(bytes, contentAt);
-    if (type === TAG.bmpString && length % 2 === 1) throw new MalformedDer('not DER: half a character');
+    const fault = contentFault(tag, bytes.subarray(contentAt, end));
+    if (fault !== undefined) throw new MalformedDer(fault);
     this.tag = tag;
     this.end = end;
     this.#bytes = bytes;
@@ -191,12 +190,6 @@ function readLength(bytes: Uint8Array, start: number, end: number): number {
   for (let at = start; at < end; at++) length = length * 256 + (bytes[at] ?? 0);
   if (length < 0x80 || bytes[start] === 0) throw new MalformedDer('BER, but not DER');
   return length;
-}
-
-/** An INTEGER of several octets has none that its value does not need (X.690, section 8.3.2). */
-function requireShortest(bytes: Uint8Array, contentAt: number): void {
-  const spare = (bytes[contentAt + 1] ?? 0) < 0x80 ? 0 : 0xff;
-  if (bytes[contentAt] === spare) throw new MalformedDer('BER, but not DER');
 }
 
 /** Parses the one element that the bytes encode, and all within it. Accepts DER only. Throws MalformedDer. */

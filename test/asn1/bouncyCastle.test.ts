@@ -24,8 +24,8 @@ import { random } from '../support/seed.ts';
 /** How many changed records both judge. */
 const MUTATIONS = Number(process.env.PDFSEALD_MUTATIONS ?? 400);
 
-/** Where this implementation is the stricter one: DER to the end, known hash functions, and all of them declared. */
-const STRICTER: readonly RecordFault[] = ['malformed', 'unsupported', 'digest'];
+/** Where this implementation is the stricter one: DER to the end, known hash functions, all of them declared, and the very certificate that signed. */
+const STRICTER: readonly RecordFault[] = ['malformed', 'unsupported', 'digest', 'certificate'];
 
 const bouncyCastle = startBouncyCastle(t);
 

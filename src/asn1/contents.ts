@@ -1,0 +1,51 @@
+/**
+ * Why no value of the type with this identifier octet has these content octets in DER; undefined if one can. It judges what no
+ * reader looks at, too. An implicit tag can hide any type: there, only what no type can have is refused.
+ */
+export function contentFault(tag: number, content: Uint8Array): string | undefined {
+  const type = tag & 0x1f;
+  const isConstructed = (tag & 0x20) !== 0;
+  if (!isConstructed && type === 0x02 && !isShortest(content)) return 'BER, but not DER';
+  if (!isConstructed && type === 0x1e && content.length % 2 === 1) return 'not DER: half a character';
+  if (tag >= 0x40) return undefined;
+  // Of the universal types, DER constructs SEQUENCE and SET, and no other (X.690, section 10.2).
+  if (isConstructed !== (type === 0x10 || type === 0x11)) return 'not DER: a type in another form';
+  return isConstructed || isValue(type, content) ? undefined : 'not DER: not a value of its type';
+}
+
+/** Whether content octets are a value of the universal type with that number (X.680, section 8.4). */
+function isValue(type: number, content: Uint8Array): boolean {
+  const { length } = content;
+  const [first = 0xff] = content;
+  switch (type) {
+    case 0x01: // BOOLEAN
+      return length === 1;
+    case 0x02: // INTEGER
+      return length > 0;
+    case 0x03: // BIT STRING: the first octet counts the unused bits of the last one.
+      return first === 0 || (first < 8 && length > 1);
+    case 0x05: // NULL
+      return length === 0;
+    case 0x06: // OBJECT IDENTIFIER
+      return isOid(content);
+    case 0x0a: // ENUMERATED
+      return length > 0 && isShortest(content);
+    case 0x17: // UTCTime
+    case 0x18: // GeneralizedTime
+      return length > 10 && content.subarray(0, 10).every((octet) => octet >= 0x30 && octet <= 0x39);
+    default:
+      // OCTET STRING and the string types: all that structures of this service and of certificates have.
+      return type === 0x04 || type === 0x0c || (type >= 0x12 && type <= 0x1e);
+  }
+}
+
+/** An INTEGER of several octets has none that its value does not need (X.690, section 8.3.2). */
+function isShortest([first, second]: Uint8Array): boolean {
+  return second === undefined || first !== (second < 0x80 ? 0 : 0xff);
+}
+
+/** Each number ends, and begins with a digit other than zero (X.690, section 8.19.2). */
+function isOid(content: Uint8Array): boolean {
+  const starts = (index: number) => index === 0 || (content[index - 1] ?? 0) < 0x80;
+  return (content.at(-1) ?? 0x80) < 0x80 && content.every((octet, index) => octet !== 0x80 || !starts(index));
+}
