@@ -51,7 +51,7 @@ export interface ParsedEvidenceRecord extends EvidenceRecord {
 }
 
 /** Longest accepted record in bytes. A renewal adds a token and a hash tree: 3 to 20 KiB. */
-const RECORD_BYTES_MAX = 4_194_304;
+export const RECORD_BYTES_MAX = 4_194_304;
 /** Most archive time-stamps of a record: more than a renewal each month for 80 years. */
 const TIMESTAMPS_MAX = 1_000;
 /** Most certificates beside the tokens. */

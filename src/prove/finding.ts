@@ -6,7 +6,7 @@ export interface Finding {
   detail: string;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
   | 'receipt'
@@ -18,7 +18,8 @@ export type CheckName =
   | 'quorum'
   | 'time-stamp'
   | 'epoch'
-  | 'witnesses';
+  | 'witnesses'
+  | 'evidence-record';
 
 export interface Check extends Finding {
   name: CheckName;

@@ -51,6 +51,11 @@ export async function readEvidenceRecord(
       .filter(({ to }) => batch.treeSize <= to)
       .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []),
   ];
+  return encodeChains(chains, certificates);
+}
+
+/** The record of these chains. `certificates` are those kept beside the tokens, in Base64. */
+export function encodeChains(chains: readonly Chain[], certificates: readonly string[]): Uint8Array {
   return encodeEvidenceRecord({
     digests: [...new Set(chains.map(({ digest }) => digest))],
     certificates: besideTokens(certificates, chains),
@@ -59,7 +64,7 @@ export async function readEvidenceRecord(
 }
 
 /** The certificates that no token has, each once. */
-function besideTokens(certificates: string[], chains: readonly Chain[]): Uint8Array[] {
+function besideTokens(certificates: readonly string[], chains: readonly Chain[]): Uint8Array[] {
   const tokens = chains.flatMap(({ timestamps }) => timestamps);
   const inside = tokens.flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
   const known = new Set(inside.map(toBase64));

@@ -107,7 +107,8 @@ function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name 
   return `the checkpoint existed at ${toRfc3339(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
 }
 
-function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {
+/** Whether the chain leads to that root. */
+export function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {
   const last = chain.at(-1);
   return last !== undefined && bytesEqual(last, der);
 }

@@ -1,7 +1,8 @@
+import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
-import { isTlogProof } from '../log/tlogProof.ts';
+import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import { isClassical, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
@@ -14,6 +15,7 @@ import {
   type TrustFile,
 } from '../manifest/trustFile.ts';
 import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
+import { checkEvidenceRecord, type EvidenceInput, type EvidenceVerdict } from './evidenceCheck.ts';
 import {
   type Check,
   type Finding,
@@ -44,6 +46,8 @@ export interface Verdict {
   checks: Check[];
   /** The member of the manifest that describes this document; absent if none does. */
   matches?: Matched;
+  /** What the evidence record proves, if one was given and there is a checkpoint to compare it with. */
+  evidence?: EvidenceVerdict;
 }
 
 export interface VerifierInput {
@@ -141,11 +145,15 @@ export function isProof(text: string): boolean {
   return isTlogProof(text);
 }
 
-/** The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files. */
+/**
+ * The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files. With an evidence record, the record must
+ * be over the signed checkpoint in there too.
+ */
 export function verifyReceiptText(
   receiptText: string,
   trustText: string,
   document: DocumentDigests | undefined,
+  evidence?: EvidenceInput,
 ): Verdict {
   let trust: TrustFile;
   try {
@@ -154,16 +162,41 @@ export function verifyReceiptText(
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
-  if (isTlogProof(receiptText)) {
-    const { checks, ...matched } = checkTlogProof(receiptText, document, trust);
+  const verdict = verifyText(receiptText, trust, document);
+  if (evidence === undefined) return verdict;
+  const { checkpoint, certificates } = readStamped(receiptText) ?? {};
+  if (checkpoint === undefined) {
+    const finding = unknown('there is no checkpoint to compare it with');
+    return { ...verdict, ...verdictOn([...verdict.checks, { name: 'evidence-record', ...finding }]) };
+  }
+  const judged = checkEvidenceRecord(evidence, checkpoint, certificates ?? [], trust.timestampAuthorities);
+  const checks: Check[] = [...verdict.checks, { name: 'evidence-record', ...judged.finding }];
+  return { ...verdict, ...verdictOn(checks), evidence: judged };
+}
+
+function verifyText(text: string, trust: TrustFile, document: DocumentDigests | undefined): Verdict {
+  if (isTlogProof(text)) {
+    const { checks, ...matched } = checkTlogProof(text, document, trust);
     return { ...verdictOn(checks), ...matched };
   }
-  const receipt = parseReceiptJson(receiptText);
+  const receipt = parseReceiptJson(text);
   return receipt === undefined
     ? verdictOn([
         { name: 'receipt', ...failed('not a receipt: invalid JSON, a duplicate member, or too long') },
       ])
     : verifyReceipt({ document, receipt, trust });
+}
+
+/** The signed checkpoint of a receipt or a proof, and the certificates beside it. */
+function readStamped(text: string): { checkpoint: string; certificates: Uint8Array[] } | undefined {
+  if (isTlogProof(text)) {
+    const proof = parseTlogProof(text);
+    return proof && { checkpoint: proof.checkpoint, certificates: [] };
+  }
+  const parsed = parseReceipt(parseReceiptJson(text));
+  if (parsed.kind !== 'receipt') return undefined;
+  const { checkpoint, certificates } = parsed.receipt.evidence;
+  return { checkpoint, certificates: certificates.map(fromBase64).filter((der) => der !== undefined) };
 }
 
 /** The line that accompanies every verdict: a verdict is worth as much as the trust file. `sha256` is the digest of the file's bytes, in hex. */

@@ -29,7 +29,7 @@ export function startBouncyCastle(t: Test) {
       if (!value.startsWith('query ')) return value;
       if (era === undefined) throw new Error('no authority');
       era.clock.time = at;
-      java.stdin.write(`${encode(await era.answer(decode(value.slice(6))))}\n`);
+      java.stdin.write(`${encode(await era.authority.answerQuery(decode(value.slice(6))))}\n`);
     }
   };
   const records = async (...question: Parameters<typeof ask>): Promise<Uint8Array[]> => {

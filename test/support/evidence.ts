@@ -7,6 +7,7 @@ import { reducedTree, treePath, treeRoot } from '../../src/asn1/hashTree.ts';
 import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { parseResponse } from '../../src/asn1/timestampResponse.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
+import type { BuiltInAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { HeldClock, makeAuthority, softKey } from './authority.ts';
 
@@ -18,8 +19,8 @@ export interface Era {
   root: Certificate;
   certificate: Certificate;
   clock: HeldClock;
-  /** Answers a query, at the time of the clock. */
-  answer(query: Uint8Array): Promise<Uint8Array>;
+  /** It stamps at the time of the clock. */
+  authority: BuiltInAuthority;
 }
 
 export async function makeEra(from: number, to: number): Promise<Era> {
@@ -39,7 +40,7 @@ export async function makeEra(from: number, to: number): Promise<Era> {
     [{ signer: { ...unitKey, ready: true }, chain: [certificate, root] }],
     clock,
   );
-  return { root, certificate, clock, answer: (query) => authority.answerQuery(query) };
+  return { root, certificate, clock, authority };
 }
 
 /** A token of the era over that hash. */
@@ -51,7 +52,7 @@ export async function stamp(
 ): Promise<Uint8Array> {
   era.clock.time = at;
   const { token } = parseResponse(
-    await era.answer(encodeQuery({ imprint: { algorithm, digest }, certReq: true })),
+    await era.authority.answerQuery(encodeQuery({ imprint: { algorithm, digest }, certReq: true })),
   );
   if (token === undefined) throw new Error('no token');
   return Uint8Array.from(token);

@@ -1,0 +1,127 @@
+import {
+  type RecordLine,
+  type RecordVerification,
+  type RenewalKind,
+  verifyEvidenceRecord,
+} from '../asn1/evidenceRecord.ts';
+import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
+import { fromUtf8 } from '../base/bytes.ts';
+import { toRfc3339 } from '../base/clock.ts';
+import type { DigestName } from '../base/crypto.ts';
+import { printable } from '../manifest/received.ts';
+import { STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
+import { isWithin, type TrustedAuthority } from '../manifest/trustFile.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
+import { authorityOf, isLast } from './timestampCheck.ts';
+
+/** An evidence record from a stranger, and the time for which the verdict is wanted. */
+export interface EvidenceInput {
+  /** DER (RFC 4998). */
+  record: Uint8Array;
+  /** Milliseconds since the epoch: now, or another time. */
+  at: number;
+}
+
+/** One archive time-stamp of the record, in words. */
+export interface EvidenceLine extends Finding {
+  kind: RenewalKind;
+  /** What a verified time-stamp states: its time in RFC 3339, the hash function, and the authority by its name in the trust file. */
+  time?: string;
+  digest?: string;
+  authority?: string;
+}
+
+/** What an evidence record proves. */
+export interface EvidenceVerdict {
+  finding: Finding;
+  /** Oldest first; empty when the record cannot be read. */
+  lines: EvidenceLine[];
+  /** RFC 3339: from then on nobody can rely on the record, unless it is renewed before. Only for a good record. */
+  holdsUntil?: string;
+}
+
+/**
+ * Judges an evidence record over a signed checkpoint. Each authority must be in the trust file at the time of its time-stamp and still when
+ * the next one was made, the last one at `at`. No record makes this throw.
+ */
+export function checkEvidenceRecord(
+  { record, at }: EvidenceInput,
+  checkpoint: string,
+  certificates: readonly Uint8Array[],
+  authorities: readonly TrustedAuthority[],
+): EvidenceVerdict {
+  const objection: RecordVerification['objection'] = (timestamp, time) => {
+    if (time !== timestamp.genTime)
+      return endOfTrust(timestamp, authorities, time) === undefined ? notTrusted(timestamp, time) : undefined;
+    const authority = authorityOf(timestamp, authorities);
+    return typeof authority === 'string' ? `is ${authority}` : undefined;
+  };
+  const verdict = verifyEvidenceRecord({
+    record,
+    data: fromUtf8(checkpoint),
+    trustedRoots: authorities.map(({ root }) => root),
+    certificates,
+    // The clocks of the authority and of this machine differ.
+    at: at + STAMPING_TOLERANCE_MS,
+    objection,
+  });
+  const lines = verdict.lines.map((line) => explain(line, authorities));
+  if (verdict.outcome !== 'good') {
+    const detail = printable(verdict.detail);
+    return { finding: verdict.outcome === 'bad' ? failed(detail) : unknown(detail), lines };
+  }
+  const { timestamp } = lastOf(verdict.lines);
+  const trusted = endOfTrust(timestamp, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
+  const holdsUntil = toRfc3339(Math.min(verdict.holdsUntil, trusted));
+  return { finding: passed(summary(lines, holdsUntil)), lines, holdsUntil };
+}
+
+function lastOf(lines: RecordLine[]): Extract<RecordLine, { outcome: 'good' }> {
+  const last = lines.at(-1);
+  if (last?.outcome !== 'good') throw new RangeError('a good record without a good line');
+  return last;
+}
+
+/** Until when the trust file trusts the root of the token that it trusts at that time; undefined if it does not trust it then. */
+function endOfTrust(
+  { chain }: VerifiedTimestamp,
+  authorities: readonly TrustedAuthority[],
+  at: number,
+): number | undefined {
+  const ends = authorities
+    .filter((each) => isLast(chain, each.root) && isWithin(each, at))
+    .map(({ notAfter = Infinity }) => notAfter);
+  return ends.length === 0 ? undefined : Math.max(...ends);
+}
+
+function notTrusted({ authority }: VerifiedTimestamp, at: number): string {
+  return `at ${toRfc3339(at)}, the trust file does not trust ${printable(authority)}`;
+}
+
+function summary(lines: EvidenceLine[], holdsUntil: string): string {
+  const count = lines.length === 1 ? '1 time-stamp' : `${lines.length} time-stamps`;
+  return `${count}, the first of ${lines[0]?.time}; it proves the checkpoint until ${holdsUntil}, and longer if it is renewed before`;
+}
+
+const WORDS: Record<DigestName, string> = { sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' };
+
+/** What each kind of time-stamp proves. */
+const PROVES: Record<RenewalKind, (hash: string) => string> = {
+  initial: () => 'the checkpoint existed',
+  'time-stamp renewal': () => 'the time-stamp before existed, which was still valid',
+  'hash renewal': (hash) => `the checkpoint and all time-stamps before existed, by their ${hash}`,
+};
+
+function explain(line: RecordLine, authorities: readonly TrustedAuthority[]): EvidenceLine {
+  const { kind } = line;
+  if (line.outcome !== 'good') {
+    const detail = printable(line.detail);
+    return { kind, ...(line.outcome === 'bad' ? failed(detail) : unknown(detail)) };
+  }
+  const { timestamp, digest } = line;
+  const authority = authorityOf(timestamp, authorities);
+  const name = typeof authority === 'string' ? '' : authority.name;
+  const time = toRfc3339(timestamp.genTime);
+  const detail = `at ${time}, ${PROVES[kind](WORDS[digest])}, says ${name} (${printable(timestamp.authority)})`;
+  return { kind, ...passed(detail), time, digest, authority: name };
+}
