@@ -73,8 +73,8 @@ function sizeOf(path: string): number {
 }
 
 /** Replaces a file by one that is complete and on disk. Throws OperatorError, and then leaves the old file. */
-export function writeFileAtomically(path: string, text: string): void {
-  withDraft(path, text, (draft) => renameSync(draft, path));
+export function writeFileAtomically(path: string, content: string | Uint8Array): void {
+  withDraft(path, content, (draft) => renameSync(draft, path));
 }
 
 /** Like {@link writeFileAtomically}, but returns false, and does nothing, if the file exists. */
@@ -102,12 +102,17 @@ function openForUser(path: string): number {
 }
 
 // Synchronous, so that an interrupt finds either no file or the whole one.
-function withDraft<T>(path: string, text: string, publish: (draft: string) => T, mode = 0o644): T {
+function withDraft<T>(
+  path: string,
+  content: string | Uint8Array,
+  publish: (draft: string) => T,
+  mode = 0o644,
+): T {
   const draft = `${path}.${process.pid}.new`;
   try {
     const file = openSync(draft, 'wx', mode);
     try {
-      writeFileSync(file, text);
+      writeFileSync(file, content);
       fsyncSync(file);
     } finally {
       closeSync(file);

@@ -1,11 +1,14 @@
 import { Command, Option } from 'commander';
+import { encodeEvidenceRecord } from '../asn1/evidenceRecord.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { encodeTlogProof } from '../log/tlogProof.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
-import { parseReceipt } from '../manifest/received.ts';
+import { parseReceipt, type ReceivedReceipt } from '../manifest/received.ts';
+import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
 import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
+import { encodeChains } from '../prove/renewals.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../prove/verify.ts';
 import { readTextFile, writeFileAtomically } from './files.ts';
 import { explain } from './help.ts';
@@ -21,36 +24,63 @@ function exportCommand(): Command {
     new Command('export')
       .summary('write what a receipt proves in the format of other tools')
       .description(
-        'Writes the inclusion proof, the signed checkpoint and the manifest of a receipt as a C2SP tlog-proof, which verifiers of ' +
-          'transparency logs read. The time-stamp stays in the receipt: keep the receipt.',
+        'Writes what a receipt proves for other tools. tlog-proof: the inclusion proof, the signed checkpoint and the manifest as a ' +
+          'C2SP tlog-proof, which verifiers of transparency logs read; the time-stamp is not in it. ers: the time-stamp as an evidence ' +
+          'record (RFC 4998) over the signed checkpoint, which archives read and renew; renewals of the log are not in it. Keep the receipt.',
       )
       .argument('<receipt>', 'the receipt')
-      .addOption(new Option('--format <name>', 'the format').choices(['tlog-proof']).default('tlog-proof'))
+      .addOption(
+        new Option('--format <name>', 'the format').choices(['tlog-proof', 'ers']).default('tlog-proof'),
+      )
       .option('--output <path>', 'write to this file instead of standard output')
       .action(exportReceipt),
     {
       examples: [
         'pdfseal receipt export contract.pdf.receipt.json --format tlog-proof --output contract.pdf.tlog-proof',
+        'pdfseal receipt export contract.pdf.receipt.json --format ers --output contract.pdf.ers',
       ],
     },
   );
 }
 
-function exportReceipt(path: string, { output }: { output?: string }): void {
+function exportReceipt(
+  path: string,
+  { format, output }: { format: 'tlog-proof' | 'ers'; output?: string },
+): void {
   const parsed = parseReceipt(parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX)));
   if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
-  const { manifest, evidence } = parsed.receipt;
+  const { receipt } = parsed;
   const { outcome, detail } = checkReceiptLeaf(
-    parsed.receipt,
-    openCheckpoint(evidence.checkpoint)?.checkpoint,
+    receipt,
+    openCheckpoint(receipt.evidence.checkpoint)?.checkpoint,
   );
   if (outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${detail}`);
-  const text = encodeTlogProof({
+  const content = format === 'ers' ? initialRecord(path, receipt) : tlogProof(receipt);
+  if (output === undefined) process.stdout.write(content);
+  else writeFileAtomically(output, content);
+}
+
+function tlogProof({ manifest, evidence }: ReceivedReceipt): string {
+  return encodeTlogProof({
     extra: encodeManifest(manifest),
     index: evidence.leaf_index,
     proof: evidence.inclusion_proof.map(fromBase64).filter((hash) => hash !== undefined),
     checkpoint: evidence.checkpoint,
   });
-  if (output === undefined) process.stdout.write(text);
-  else writeFileAtomically(output, text);
+}
+
+/** The evidence record of the receipt's time-stamp, as the service gives it while nothing is renewed. */
+function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array {
+  const { checkpoint, certificates } = evidence;
+  const [timestamp] = evidence.timestamps;
+  if (timestamp === undefined) throw new OperatorError(`${path} has no time-stamp to make a record of`);
+  const [token, ...pool] = [timestamp.token, ...certificates].map(fromBase64);
+  const known = pool.filter((der) => der !== undefined);
+  if (token === undefined || known.length < pool.length)
+    throw new OperatorError(`${path} proves nothing: what is not Base64 is in its evidence`);
+  const record = encodeEvidenceRecord({ digests: ['sha512'], certificates: known, chains: [[{ token }]] });
+  const { finding } = checkEvidenceRecord({ record, at: Date.now() }, checkpoint, [], []);
+  // Nobody is trusted here, so that no finding is good.
+  if (finding.outcome === 'failed') throw new OperatorError(`${path} proves nothing: ${finding.detail}`);
+  return encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
 }

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -22,6 +23,10 @@ export function verifyCommand(): Command {
       .argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata')
       .argument('<receipt>', 'the receipt of the document')
       .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
+      .option(
+        '--evidence-record <file>',
+        'evidence record of the receipt (RFC 4998): must prove today that its checkpoint existed',
+      )
       .action(verify),
     {
       exit: {
@@ -31,23 +36,26 @@ export function verifyCommand(): Command {
       },
       examples: [
         'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
         'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
       ],
     },
   );
 }
 
-async function verify(
-  documentPath: string,
-  receiptPath: string,
-  options: { trust: string; json?: true },
-): Promise<void> {
+interface VerifyOptions {
+  trust: string;
+  evidenceRecord?: string;
+  json?: true;
+}
+
+async function verify(documentPath: string, receiptPath: string, options: VerifyOptions): Promise<void> {
   try {
     const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
-    const verdict = await judge(documentPath, receiptPath, trust);
+    const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
     process.exitCode = EXIT_OF[verdict.outcome];
     const trustSha256 = toHex(sha256(trust));
-    if (options.json) printJson({ ...verdict, trust_file_sha256: trustSha256 });
+    if (options.json) printJson({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 });
     else printVerdict(verdict, trustSha256);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -55,15 +63,33 @@ async function verify(
   }
 }
 
-async function judge(documentPath: string, receiptPath: string, trust: Buffer): Promise<Verdict> {
+async function judge(
+  documentPath: string,
+  receiptPath: string,
+  trust: Buffer,
+  recordPath: string | undefined,
+): Promise<Verdict> {
   const receipt = readTextFile(receiptPath, RECEIPT_BYTES_MAX);
-  return verifyReceiptText(receipt, trust.toString('utf8'), await digestFile(documentPath));
+  const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
+  const digests = await digestFile(documentPath);
+  return verifyReceiptText(receipt, trust.toString('utf8'), digests, record && { record, at: Date.now() });
 }
 
-function printVerdict({ outcome, checks, matches }: Verdict, trustSha256: string): void {
+function wireVerdict({ evidence, ...verdict }: Verdict): object {
+  if (evidence === undefined) return verdict;
+  const { lines, holdsUntil } = evidence;
+  return {
+    ...verdict,
+    evidence_record: { time_stamps: lines, ...(holdsUntil && { holds_until: holdsUntil }) },
+  };
+}
+
+function printVerdict({ outcome, checks, matches, evidence }: Verdict, trustSha256: string): void {
   const width = Math.max(...checks.map(({ name }) => name.length));
   for (const check of checks)
     print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
+  for (const [index, { outcome, kind, detail }] of (evidence?.lines ?? []).entries())
+    print(`  ${index + 1}. ${outcome}, ${kind}: ${detail}`);
   print(trustFileWords(trustSha256));
   const isCopy = outcome === 'good' && matches === 'sealed_document';
   print(

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
-import { encodeTrust } from '../../src/manifest/trustFile.ts';
+import { encodeTrust, type TrustedAuthority } from '../../src/manifest/trustFile.ts';
+import { derOf, makeEra, renew } from '../support/evidence.ts';
 import { programFile } from '../support/programs.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
@@ -30,6 +31,27 @@ const [receipt] = await sealJobs({
 });
 if (!receipt) throw new Error('nothing was sealed');
 
+const AT = Date.parse('2020-03-04T05:06:08Z');
+const [first, second] = [await makeEra(2020, 2021), await makeEra(2020, 2100)];
+first.clock.time = AT;
+const [stamped, swapped] = await sealJobs({
+  jobs: [makeJob('job_3', { content: makeContent({ document: digestsOf(DOCUMENT) }) }), makeJob('job_4')],
+  environment: 'test',
+  origin: ORIGIN,
+  keys: [key],
+  sealedAt: AT,
+  authority: first.authority,
+});
+if (!stamped || !swapped) throw new Error('nothing was sealed');
+const chains = stamped.evidence.timestamps.map(({ token }) => [{ token: Buffer.from(token, 'base64') }]);
+const certificates = stamped.evidence.certificates.map((der) => Buffer.from(der, 'base64'));
+const archived = {
+  data: Buffer.from(stamped.evidence.checkpoint),
+  record: { digests: ['sha512' as const], certificates, chains },
+};
+const [renewed] = await renew([archived], 'sha512', second, Date.parse('2020-06-01T00:00:00Z'));
+if (!renewed) throw new Error('nothing was renewed');
+
 /** Shown with every verdict. */
 const TRUST_LINE =
   /The trust file has SHA-256 [0-9a-f]{64}: compare it with the digest that was handed over to you\.\n/
@@ -45,6 +67,16 @@ const dir = t.testdir({
   'binary.json': Buffer.from([0x7b, 0xff, 0x00]),
   'huge.json': ' '.repeat(4 << 20),
   'trust.json': trustFor(ORIGIN),
+  'stamped.json': encodeReceipt(stamped),
+  'swapped.json': encodeReceipt({
+    ...receipt,
+    evidence: { ...receipt.evidence, timestamps: stamped.evidence.timestamps },
+  }),
+  'renewed.ers': Buffer.from(derOf(renewed)),
+  'stampers.json': trustFor(ORIGIN, [
+    { name: 'first', root: first.root },
+    { name: 'second', root: second.root },
+  ]),
   'strangers.json': trustFor('other.example.com/log'),
 });
 
@@ -142,6 +174,50 @@ t.test('a receipt in the format of other tools verifies as well', async (t) => {
   );
 });
 
+t.test('an evidence record', async (t) => {
+  const json = ['a.pdf', 'stamped.json', '--trust', 'stampers.json', '--evidence-record', 'a.ers', '--json'];
+  const text = (...changes: [index: number, value: string][]) =>
+    verify(...changes.reduce((args, [index, value]) => args.with(index, value), json.slice(0, -1)));
+  const exported = run('receipt', 'export', 'stamped.json', '--format', 'ers', '--output', 'a.ers');
+  t.match(exported, { status: 0, stdout: '', stderr: /^$/ });
+  const printed = [CLI, 'receipt', 'export', 'stamped.json', '--format', 'ers'];
+  t.same(spawnSync(process.execPath, printed, { cwd: dir }).stdout, readFileSync(join(dir, 'a.ers')));
+  const over = verify(...json);
+  t.equal(over.status, 2, 'its time is over');
+  t.match(JSON.parse(over.stdout), {
+    outcome: 'unknown',
+    checks: { 8: { name: 'evidence-record', detail: /1 of 1 is no longer valid: / } },
+    evidence_record: { time_stamps: [{ kind: 'initial', outcome: 'unknown' }] },
+    evidence: undefined,
+  });
+
+  t.match(JSON.parse(verify(...json.with(5, 'renewed.ers')).stdout), {
+    outcome: 'good',
+    evidence_record: {
+      time_stamps: [
+        { kind: 'initial', time: '2020-03-04T05:06:08.000Z', digest: 'sha512', authority: 'first' },
+        { kind: 'time-stamp renewal', outcome: 'passed', detail: /^at 2020-06-01/, authority: 'second' },
+      ],
+      holds_until: '2100-01-01T00:00:00.000Z',
+    },
+  });
+  const lines =
+    /^passed {3}evidence-record {2}2 time-stamps, .*\n {2}1\. passed, initial: at 2020-.*\n {2}2\. passed, time-stamp renewal: at 2020-/m;
+  t.match(text([5, 'renewed.ers']), { status: 0, stdout: lines });
+  for (const [change, status, stdout] of [
+    [[1, 'receipt.json'], 1, /^failed {3}evidence-record .*does not cover the data\n[\s\S]*bad\n$/m],
+    [[5, 'a.pdf'], 1, /^failed {3}evidence-record {2}not DER/m],
+    [[5, 'none.ers'], 2, /^$/],
+  ] as const)
+    t.match(text([...change]), { status, stdout });
+  const refused = (path: string) => run('receipt', 'export', path, '--format', 'ers');
+  t.match(refused('receipt.json'), {
+    status: 1,
+    stderr: /receipt\.json has no time-stamp to make a record of/,
+  });
+  t.match(refused('swapped.json'), { status: 1, stderr: /swapped\.json proves nothing: .*does not cover/ });
+});
+
 t.test('JSON for scripts', async (t) => {
   const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), {
@@ -163,9 +239,9 @@ function run(...args: string[]) {
   return spawnSync(process.execPath, [CLI, ...args], { cwd: dir, encoding: 'utf8' });
 }
 
-function trustFor(origin: string): string {
+function trustFor(origin: string, timestampAuthorities: TrustedAuthority[] = []): string {
   const log = oneEpoch({ origin, environment: 'env_test', keys: [logKey] });
-  return encodeTrust({ timestampAuthorities: [], logs: [log] });
+  return encodeTrust({ timestampAuthorities, logs: [log] });
 }
 
 function digestsOf(text: string) {
