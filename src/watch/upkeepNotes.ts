@@ -1,4 +1,4 @@
-/** Notes that `pdfseal backup`, `check` and `restore --drill` leave for the daemon's status: when they ended, and how. */
+/** Notes that `pdfseal backup`, `check`, `renew` and `restore --drill` leave for the daemon's status: when they ended, and how. */
 import { closeSync, fchmodSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -6,11 +6,15 @@ import { z } from 'zod';
 export const upkeepNote = z.object({
   finished_at: z.iso.datetime(),
   good: z.boolean(),
-  tree_size: z.int().min(0).describe('Of the log that was copied or checked.'),
+  tree_size: z.int().min(0).describe('Of the log that was copied, checked or examined.'),
+  holds_until: z.iso
+    .datetime()
+    .exactOptional()
+    .describe('Of a renewal: when the first time-stamp of the log ends, if nothing renews it.'),
 });
 export type UpkeepNote = z.infer<typeof upkeepNote>;
 
-export type Chore = 'backup' | 'check' | 'restore-drill';
+export type Chore = 'backup' | 'check' | 'renewal' | 'restore-drill';
 
 /** Readable by the daemon's user, whoever ran the command; the note holds no secrets. */
 const MODE = 0o644;

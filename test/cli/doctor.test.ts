@@ -308,22 +308,26 @@ t.test('while the daemon is down', async (t) => {
 
 /** Does what an administrator does now and then, after the doctor has missed it. */
 async function keepUp(t: Test, sandbox: Sandbox): Promise<void> {
-  const isUpkeep = ({ check }: Diagnosis) => ['backup', 'check', 'restore drill'].includes(check);
+  const isUpkeep = ({ check }: Diagnosis) => ['backup', 'check', 'restore drill', 'renewal'].includes(check);
   const missed = (await complaints(sandbox)).filter(isUpkeep);
   t.match(
     missed,
-    Array(3).fill({ verdict: 'warning', detail: 'none is on record here', remedy: /pdfseal / }),
+    Array(4).fill({ verdict: 'warning', detail: 'none is on record here', remedy: /pdfseal / }),
   );
   const backup = join(sandbox.dir, 'backup');
   for (const args of [['backup', '--output', backup], ['check'], ['restore', '--drill', '--input', backup]]) {
     const { status, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
     t.equal(status, 0, stderr);
   }
+  const good = { finished_at: new Date().toISOString(), good: true, tree_size: 1 };
+  noteUpkeep(join(sandbox.dir, 'state'), 'renewal', { ...good, holds_until: inDays(1000) });
 }
 
-/** Each of the three is asked for again when it is old. */
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000 + 60_000).toISOString();
+
+/** Each of the four is asked for again when it is old. */
 async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
-  const ages = { backup: 37, check: 73, 'restore-drill': 101 * 24 };
+  const ages = { backup: 37, check: 73, 'restore-drill': 101 * 24, renewal: 73 };
   for (const [chore, hours] of Object.entries(ages) as [Chore, number][]) {
     const note = readUpkeep(join(sandbox.dir, 'state'), chore);
     if (note === undefined) throw new Error(`no note of the ${chore}`);
@@ -334,6 +338,22 @@ async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
     t.match(await found(), [{ check: name, verdict: 'warning', detail: / ago$/ }], `an old ${chore}`);
     noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, good: false });
     t.match(await found(), [{ check: name, verdict: 'bad' }], `a bad ${chore}`);
+    if (chore === 'renewal') {
+      for (const [days, verdicts] of [
+        [364, []],
+        [89, ['warning']],
+        [29, ['bad']],
+        [-1, ['bad']],
+      ] as const) {
+        noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, holds_until: inDays(days) });
+        const said = (await found()).map(({ check, verdict }) => `${check} ${verdict}`);
+        t.strictSame(
+          said,
+          verdicts.map((verdict) => `time-stamps ${verdict}`),
+          `${days} days before the end`,
+        );
+      }
+    }
     noteUpkeep(join(sandbox.dir, 'state'), chore, note);
   }
 }

@@ -20,6 +20,7 @@ export const upkeepSchema = z
   .object({
     backup: upkeepNote.exactOptional(),
     check: upkeepNote.exactOptional(),
+    renewal: upkeepNote.exactOptional(),
     restore_drill: upkeepNote.exactOptional(),
   })
   .describe('What was last noted of each; a backup only if it was good.');
@@ -50,8 +51,14 @@ export function storePart({ bytes, disk_free_bytes, disk_free_bytes_min }: Store
 export function presentUpkeep(stateDir: string): UpkeepSection {
   const backup = readUpkeep(stateDir, 'backup');
   const check = readUpkeep(stateDir, 'check');
+  const renewal = readUpkeep(stateDir, 'renewal');
   const drill = readUpkeep(stateDir, 'restore-drill');
-  return { ...(backup && { backup }), ...(check && { check }), ...(drill && { restore_drill: drill }) };
+  return {
+    ...(backup && { backup }),
+    ...(check && { check }),
+    ...(renewal && { renewal }),
+    ...(drill && { restore_drill: drill }),
+  };
 }
 
 export const STORE_METRICS: StatusMetric<StoreSection>[] = [
@@ -87,4 +94,19 @@ export const UPKEEP_METRICS: StatusMetric<UpkeepSection>[] = [
     (upkeep) => epochSeconds(upkeep.check?.finished_at),
   ),
   plain('pdfseal_check_good', '1 if that check found the store good', (upkeep) => upkeep.check?.good),
+  plain(
+    'pdfseal_renewal_timestamp_seconds',
+    'When pdfseal renew last examined the time-stamps; absent before the first time',
+    (upkeep) => epochSeconds(upkeep.renewal?.finished_at),
+  ),
+  plain(
+    'pdfseal_renewal_good',
+    '1 if it renewed what was due, or nothing was due',
+    (upkeep) => upkeep.renewal?.good,
+  ),
+  plain(
+    'pdfseal_timestamps_end_timestamp_seconds',
+    'When the first time-stamp of the log ends, if nothing renews it',
+    (upkeep) => epochSeconds(upkeep.renewal?.holds_until),
+  ),
 ];

@@ -189,10 +189,12 @@ function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, n
   return `${counted(size, 'leaf', 'leaves')}${at ? `, the newest sealed ${fromNow(at, now)}` : ''} (${origin})`;
 }
 
-function upkeep({ upkeep: { backup, check } }: AdminStatus, now: number): string {
+function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): string {
   const last = (name: string, done: typeof check) =>
     `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'not on record'}`;
-  return `${last('backup', backup)}; ${last('check', check)}`;
+  const until = renewal?.holds_until;
+  const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}`] : [];
+  return [last('backup', backup), last('check', check), ...held].join('; ');
 }
 
 function hashing({ hash: { engine, kernels } }: AdminStatus): string {

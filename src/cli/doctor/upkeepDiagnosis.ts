@@ -6,6 +6,7 @@ import { fromNow } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 interface Duty {
   chore: Chore;
@@ -13,7 +14,11 @@ interface Duty {
   /** After this age it is overdue. */
   ageMsMax: number;
   how: string;
+  /** Where the last one ended badly. */
+  remedy: string;
 }
+
+const FOUND_PROBLEMS = 'run `pdfseal check`: it lists the problems and says what to do';
 
 /** What must be done regularly. Each command leaves a note with the time. */
 const DUTIES: readonly Duty[] = [
@@ -23,40 +28,74 @@ const DUTIES: readonly Duty[] = [
     // As in the alarms: a nightly backup may be half a day late.
     ageMsMax: 36 * HOUR_MS,
     how: 'run `pdfseal backup --output FOLDER --dated` every night, and copy the backup to another machine',
+    remedy: FOUND_PROBLEMS,
   },
-  { chore: 'check', name: 'check', ageMsMax: 72 * HOUR_MS, how: 'run `pdfseal check` every night' },
+  {
+    chore: 'check',
+    name: 'check',
+    ageMsMax: 3 * DAY_MS,
+    how: 'run `pdfseal check` every night',
+    remedy: FOUND_PROBLEMS,
+  },
   {
     chore: 'restore-drill',
     name: 'restore drill',
-    ageMsMax: 100 * 24 * HOUR_MS,
+    ageMsMax: 100 * DAY_MS,
     how: 'run `pdfseal restore --drill --input BACKUP` every three months, to know that a backup can be restored',
+    remedy: FOUND_PROBLEMS,
   },
 ];
 
+/** Where there are time-stamps. */
+const RENEWAL: Duty = {
+  chore: 'renewal',
+  name: 'renewal',
+  ageMsMax: 3 * DAY_MS,
+  how: 'run `pdfseal renew` every day: it renews the time-stamps of receipts before they end',
+  remedy: 'run `pdfseal renew`: it says why the time-stamps that are due were not renewed',
+};
+
 /** Whether backups, checks and restore drills are done, and their timers enabled. */
-export function diagnoseUpkeep({ stateDir, file }: Config): Diagnosis[] {
-  return [...DUTIES.map((duty) => judge(duty, stateDir)), ...diagnoseTimers(file)];
+export function diagnoseUpkeep({ stateDir, file, timestamp }: Config): Diagnosis[] {
+  const isStamped = timestamp.authorities.length > 0;
+  const chores: Chore[] = ['backup', 'check', ...(isStamped ? (['renewal'] as const) : [])];
+  return [
+    ...[...DUTIES, ...(isStamped ? [RENEWAL] : [])].map((duty) => judge(duty, stateDir)),
+    ...diagnoseEnd(stateDir),
+    ...diagnoseTimers(file, chores),
+  ];
 }
 
-function judge({ chore, name, ageMsMax, how }: Duty, stateDir: string): Diagnosis {
+/** A year, 90 and 30 days before the first time-stamp ends. */
+function diagnoseEnd(stateDir: string): Diagnosis[] {
+  const until = readUpkeep(stateDir, 'renewal')?.holds_until;
+  if (until === undefined) return [];
+  const name = 'time-stamps';
+  const now = systemClock();
+  const days = Math.floor((Date.parse(until) - now) / DAY_MS);
+  const detail = `the first one ends ${fromNow(until, now)}, on ${until.slice(0, 10)}`;
+  if (days >= 365) return [good(name, detail)];
+  const how = 'run `pdfseal renew`: it renews all time-stamps, or says what keeps it from doing so';
+  if (days < 30) return [bad(name, detail, how)];
+  return days < 90
+    ? [warning(name, detail, how)]
+    : [good(name, `${detail}: pdfseal renew renews it in time`)];
+}
+
+function judge({ chore, name, ageMsMax, how, remedy }: Duty, stateDir: string): Diagnosis {
   const last = readUpkeep(stateDir, chore);
   if (last === undefined) return warning(name, 'none is on record here', how);
   const now = systemClock();
   const detail = `the last one, of ${last.tree_size} leaves, was ${fromNow(last.finished_at, now)}`;
-  if (!last.good)
-    return bad(
-      name,
-      `${detail}, and found problems`,
-      'run `pdfseal check`: it lists the problems and says what to do',
-    );
+  if (!last.good) return bad(name, `${detail}, and found problems`, remedy);
   return now - Date.parse(last.finished_at) > ageMsMax ? warning(name, detail, how) : good(name, detail);
 }
 
 /** The timers of the package. Without the package it is not known what runs the commands. */
-function diagnoseTimers(configFile: string): Diagnosis[] {
+function diagnoseTimers(configFile: string, chores: readonly Chore[]): Diagnosis[] {
   const instance = instanceOf(configFile);
   if (instance === undefined) return [];
-  return ['backup', 'check'].flatMap((chore) => {
+  return chores.flatMap((chore) => {
     const unit = `pdfseald-${chore}@${instance}.timer`;
     const [enabled, active] = [unitState('is-enabled', unit), unitState('is-active', unit)];
     if (enabled === undefined || active === undefined) return [];
