@@ -49,6 +49,10 @@ const certificate = (days: number, authority = 'built-in eu/a'): Metrics => {
 };
 /** A time so many seconds before the start of time, which is when promtool's tests begin. */
 const ago = (name: string, seconds: number): Metrics => ({ [name]: `-${seconds}x120` });
+/** So many days after the start of time. */
+const timestampsEnd = (days: number): Metrics => ({
+  pdfseal_timestamps_end_timestamp_seconds: `${days * DAY}x120`,
+});
 const jobs = (age: number, fetched = 0): Metrics => ({
   'pdfseal_jobs_oldest_age_seconds{phase="queued"}': '0x60',
   'pdfseal_jobs_oldest_age_seconds{phase="sealing"}': `${age}x60`,
@@ -235,6 +239,18 @@ const CASES: Record<string, Case> = {
     fires: ago('pdfseal_check_timestamp_seconds', 3 * DAY),
     silent: [ago('pdfseal_check_timestamp_seconds', 2 * DAY)],
   },
+  PdfsealdRenewalOld: {
+    fires: ago('pdfseal_renewal_timestamp_seconds', 3 * DAY),
+    silent: [ago('pdfseal_renewal_timestamp_seconds', 2 * DAY)],
+  },
+  PdfsealdRenewalFailed: {
+    fires: { pdfseal_renewal_good: '0x120' },
+    silent: [{ pdfseal_renewal_good: '1x120' }, { pdfseal_renewal_good: '0x50 1x70' }],
+    minutes: 90,
+  },
+  PdfsealdTimestampsEndIn365Days: { fires: timestampsEnd(364), silent: [timestampsEnd(366)], minutes: 90 },
+  PdfsealdTimestampsEndIn90Days: { fires: timestampsEnd(89), silent: [timestampsEnd(366)], minutes: 90 },
+  PdfsealdTimestampsEndIn30Days: { fires: timestampsEnd(29), silent: [timestampsEnd(366)], minutes: 90 },
   PdfsealdEventLoopSlow: {
     fires: { nodejs_eventloop_lag_p99_seconds: '0.7x60' },
     silent: [{ nodejs_eventloop_lag_p99_seconds: '0.1x60' }],
