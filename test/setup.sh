@@ -117,7 +117,7 @@ case "${1-}" in
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
       promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
       zbarimg:zbar-tools ip:iproute2 unshare:util-linux \
-      java:openjdk-17-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
+      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
