@@ -195,6 +195,16 @@ export function hours(what: string, min: number, max: number) {
   });
 }
 
+/** The end of a day, milliseconds since the epoch. */
+export function date(what: string) {
+  return measure(what, 'a date such as "2031-12-31"', (found) => {
+    if (typeof found !== 'string' || !/^\d{4}-\d{2}-\d{2}$/.test(found)) return undefined;
+    const end = Date.parse(`${found}T23:59:59.999Z`);
+    // 31 February is no day, though some parsers take it for one.
+    return !Number.isNaN(end) && new Date(end).toISOString().startsWith(found) ? end : undefined;
+  });
+}
+
 /** Bytes. */
 export function size(what: string, min: string, max: string) {
   return measure(what, `a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>

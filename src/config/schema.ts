@@ -13,6 +13,7 @@ import {
   clamdAddress,
   computed,
   credential,
+  date,
   duration,
   flag,
   hours,
@@ -122,6 +123,16 @@ const retries = list(
   'a list of waits before each repeat: ["5s", "5m"]; [] for none',
   [32, 'at most 32 repeats'],
 );
+
+/** Until when evidence may rest on an algorithm, by whose word. */
+const sunset = {
+  algorithm: text(
+    'a hash function, or a signature algorithm with its length: "sha256", "ecdsa-p256", "rsa-3072"',
+    /^(sha256|sha384|sha512|ed25519|mldsa44|ecdsa-p256|ecdsa-p384|ecdsa-p521|rsa-\d{4,5})$/,
+  ),
+  untilMs: date('the last day on which evidence may rest on it'),
+  source: text('who says so, such as "ETSI TS 119 312" (1 to 100 characters)', /^[^\p{C}]{1,100}$/u),
+};
 
 const remote = table({
   url: omissible(authorityUrl, 'its time-stamps are carried here by file'),
@@ -282,6 +293,10 @@ export const configSchema = table({
     hash: omissible(
       choice('"sha512" or "sha384"', RENEWAL_DIGESTS),
       'that of the newest renewal; sha512 for the first',
+    ),
+    sunsets: spelled(
+      'sunset',
+      list(table(sunset), 'one [[renewal.sunset]] table for each algorithm').prefault([]),
     ),
   }),
   webhooks: section({
