@@ -182,6 +182,7 @@ t.test('client certificates', async (t) => {
     { env: { PDFSEAL_API_KEY: apiKey } },
   );
   t.equal(status, 0, stderr);
+  t.match(stderr, /with the API key of PDFSEAL_API_KEY/, 'which of the two counts is said');
 
   const others = makeAuthority(sandbox.dir, 'others');
   copyFileSync(others.certificateFile, own.certificateFile);

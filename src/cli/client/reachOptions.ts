@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { apiKeyFromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { readTextFile } from '../files.ts';
+import { note } from '../terminal.ts';
 import type { Reach } from './apiClient.ts';
 
 /** How to reach the service, as the command line says it. */
@@ -73,6 +74,9 @@ export function readApiKey({ keyFile, tlsCertificate }: ReachOptions): string | 
   // The error about an invalid header value would show the key.
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key is not one line of visible ASCII characters');
+  // A key decides who the caller is, also where the certificate stands for another client.
+  if (keyFile === undefined && tlsCertificate !== undefined)
+    note('with the API key of PDFSEAL_API_KEY: unset it if the certificate alone stands for the client');
   return apiKey;
 }
 
