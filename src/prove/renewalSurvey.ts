@@ -36,6 +36,8 @@ export interface Due {
   at: number;
   /** In plain words, after "because". */
   reason: string;
+  /** The hash function, if it is what ends: only a renewal with another one helps. */
+  ofDigest?: DigestName;
 }
 
 /** So long before its end a time-stamp is renewed: time enough to notice that it was not, and to mend the cause. */
@@ -46,12 +48,37 @@ const KINDS_MAX = 1000;
 /** A survey is kept each time that it has seen so many batches more. */
 const KEEP_BATCHES = 65_536;
 
+/** Until when evidence may rest on an algorithm. */
+export interface Sunset {
+  /** As in {@link Strength}. The length of an RSA key stands for all that are shorter. */
+  algorithm: string;
+  /** Milliseconds since the epoch. */
+  untilMs: number;
+  /** Who says so. */
+  source: string;
+}
+
 /** Until when a time-stamp holds; undefined for none. */
-export function dueOf({ notAfter, signatures }: Strength): Due | undefined {
+export function dueOf(
+  { digest, notAfter, signatures }: Strength,
+  sunsets: readonly Sunset[],
+): Due | undefined {
   if (signatures.length === 0) return undefined;
-  return notAfter === null
-    ? { at: 0, reason: 'no root in the trust file vouches for it' }
-    : { at: notAfter, reason: 'the first of its certificates ends then' };
+  if (notAfter === null) return { at: 0, reason: 'no root in the trust file vouches for it' };
+  const due: Due = { at: notAfter, reason: 'the first of its certificates ends then' };
+  return sunsets
+    .filter(({ algorithm }) => [digest, ...signatures].some((used) => isOf(used, algorithm)))
+    .map(({ algorithm, untilMs, source }) => ({
+      at: untilMs,
+      reason: `${algorithm} may be relied on until then (${source})`,
+      ...(digest === algorithm && { ofDigest: digest }),
+    }))
+    .reduce((first, one) => (one.at < first.at ? one : first), due);
+}
+
+function isOf(used: string, algorithm: string): boolean {
+  const [bits, bitsMax] = [used, algorithm].map((name) => /^rsa-(\d+)$/.exec(name)?.[1]);
+  return bits !== undefined && bitsMax !== undefined ? Number(bits) <= Number(bitsMax) : used === algorithm;
 }
 
 /**

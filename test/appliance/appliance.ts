@@ -54,7 +54,12 @@ t.test('two environments are made, start, and seal', async (t) => {
     COMP_WORDS=(pdfseal-run sa); COMP_CWORD=1; _pdfseal_run; echo "\${COMPREPLY[@]}"
     COMP_WORDS=(pdfseal-run sandbox ke); COMP_CWORD=2; _pdfseal_run; echo "\${COMPREPLY[@]}"`);
   t.equal(completed, 'sandbox\nkeys', 'the shell knows environments, and commands');
-  const exposures = { 'pdfseald@sandbox': 9, 'pdfseald@production': 3, 'pdfseal-stripper@sandbox': 3 };
+  const exposures = {
+    'pdfseald@sandbox': 9,
+    'pdfseald@production': 3,
+    'pdfseal-stripper@sandbox': 3,
+    'pdfseald-renew@sandbox': 3,
+  };
   for (const [unit, tenths] of Object.entries(exposures)) site.exposesAtMost(unit, tenths);
 });
 
@@ -235,6 +240,14 @@ t.test('an upgrade copies the stores, keeps the configuration, and goes one way 
   t.match(refused.stderr + refused.stdout, /a store is never opened by an older version/);
 });
 
+t.test('time-stamps are renewed by the unit of the timer, and by an administrator', async (t) => {
+  machine.must('systemctl start pdfseald-renew@production');
+  t.match(machine.must('pdfseal-run production doctor; true'), /✓ time-stamps: the first one ends in/);
+  t.match(machine.must('pdfseal-run production renew --now'), /^renewal 1: built-in stamped everything/m);
+  t.match(machine.must('pdfseal-run production renew --now --hash sha384'), /^renewal 2: .* with sha384$/m);
+  machine.must('systemctl start pdfseald-renew@production');
+});
+
 t.test('a backup is restored; the nightly check finds nothing', async (t) => {
   machine.must('systemctl start pdfseald-backup@production pdfseald-check@production');
   // The newest backup has all that the last-checkpoint file can know.
@@ -250,7 +263,7 @@ t.test('a backup is restored; the nightly check finds nothing', async (t) => {
 });
 
 t.test('the timers are set, and damaged indexes are found by what they start, and mended', async (t) => {
-  for (const name of ['check', 'backup']) {
+  for (const name of ['check', 'backup', 'renew']) {
     machine.must(`systemctl enable --now pdfseald-${name}@sandbox.timer`);
     const next = machine.must(
       `systemctl show --value -p NextElapseUSecRealtime pdfseald-${name}@sandbox.timer`,
