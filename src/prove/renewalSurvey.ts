@@ -58,6 +58,12 @@ export interface Sunset {
   source: string;
 }
 
+/** What decides until when a time-stamp holds. */
+export interface Terms {
+  authorities: readonly TrustedAuthority[];
+  sunsets: readonly Sunset[];
+}
+
 /** Until when a time-stamp holds; undefined for none. */
 export function dueOf(
   { digest, notAfter, signatures }: Strength,
@@ -87,7 +93,7 @@ function isOf(used: string, algorithm: string): boolean {
  */
 export async function surveyTimestamps(
   store: Pick<Store, 'log' | 'renewals'>,
-  authorities: readonly TrustedAuthority[],
+  { authorities, sunsets }: Terms,
   onLeaves: (leaves: number) => void = () => {},
 ): Promise<StandingTimestamps[]> {
   const run = (await store.renewals.runs()).at(-1);
@@ -113,9 +119,10 @@ export async function surveyTimestamps(
   if (seen > 0 || survey !== kept) await keep(to);
   const ofRun = (run?.tokens ?? []).map(({ token, certificates, authority }): StandingTimestamps => {
     const strength = strengthOf(token, certificates, authorities);
-    return { ...strength, run: run?.number ?? 0, authority, leaf: 0, due: dueOf(strength) };
+    return { ...strength, run: run?.number ?? 0, authority, leaf: 0, due: dueOf(strength, sunsets) };
   });
-  return [...ofRun, ...Array.from(groups.values(), (group) => ({ ...group, due: dueOf(group) }))];
+  const ofBatches = Array.from(groups.values(), (group) => ({ ...group, due: dueOf(group, sunsets) }));
+  return [...ofRun, ...ofBatches];
 }
 
 function addTo(groups: Map<string, SurveyGroup>, { firstLeaf }: Batch, strength: Strength): void {
@@ -145,7 +152,7 @@ function byCertificates(authorities: readonly TrustedAuthority[]): (batch: Batch
   };
 }
 
-function strengthOf(
+export function strengthOf(
   token: string,
   certificates: readonly string[],
   authorities: readonly TrustedAuthority[],

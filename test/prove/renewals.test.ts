@@ -126,7 +126,7 @@ t.test('a token must be younger than all that it renews', async (t) => {
 
 t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {
   const memory = new MemoryLog();
-  const survey = (roots = trusted) => surveyTimestamps(memory.store, roots);
+  const survey = (roots = trusted) => surveyTimestamps(memory.store, { authorities: roots, sunsets: [] });
   t.strictSame(await survey(), []);
   await memory.seal(1, BEGIN + DAY_MS, alpha);
   await memory.seal(1, BEGIN + 2 * DAY_MS);

@@ -1,19 +1,21 @@
 import { buffer as readBytes } from 'node:stream/consumers';
 import { Argument, Command, Option } from 'commander';
 import { toBase64 } from '../../base/bytes.ts';
-import { toRfc3339 } from '../../base/clock.ts';
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import type { DraftedRun } from '../../prove/renewalRun.ts';
 import { readDraftedRun } from '../../prove/renewalRun.ts';
 import type { StandingTimestamps } from '../../prove/renewalSurvey.ts';
 import { RENEWAL_DIGESTS, type RenewalRun } from '../../store/renewalStore.ts';
+import { noteUpkeep } from '../../watch/upkeepNotes.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { counted, forPeople } from '../times.ts';
 import {
   commitNow,
+  DAY_MS,
   draftNow,
   type Judged,
   judgeToken,
@@ -28,11 +30,11 @@ export function renewCommand(): Command {
   return explain(
     new Command('renew')
       .description(
-        'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates ends, or when ' +
+        'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates or algorithms ends, or when ' +
           'the hash function changes. One new time-stamp covers the whole log, however large it is, and receipts stay as they are. The ' +
           'evidence records (RFC 4998) that the daemon serves contain the renewals.\n\n' +
           'The running daemon gives the time-stamp. If the command is interrupted, call it again: it goes on where it was. Without ' +
-          'options, you can call it at any time.\n\n' +
+          'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
           'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
           'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
           'as any verifier would, and makes the renewal. Within a day, `request` writes the same query again. If renewal.authorities is ' +
@@ -87,14 +89,37 @@ async function renew(options: RenewOptions): Promise<void> {
     const survey = await surveyNow(renewing, options.hash);
     if (!options.json) printSurvey(survey, options.now);
     const isWanted = survey.reason !== undefined || options.now;
-    const made = isWanted && !options.dryRun ? await renewNow(renewing, survey, options) : undefined;
-    if (options.json) printJson({ ...surveyJson(survey), renewed: made ? madeJson(made) : null });
-    else if (made !== undefined) printMade(made);
+    try {
+      const made = isWanted && !options.dryRun ? await renewNow(renewing, survey, options) : undefined;
+      noteRenewal(renewing, survey.size, true, made ? endOf(made) : survey.first?.at);
+      if (options.json) printJson({ ...surveyJson(survey), renewed: made ? madeJson(made) : null });
+      else if (made !== undefined) printMade(made);
+    } catch (error) {
+      noteRenewal(renewing, survey.size, false, survey.first?.at);
+      throw error;
+    }
+  });
+}
+
+/** For status, metrics and doctor. */
+function noteRenewal(
+  { config }: Renewing,
+  size: number,
+  good: boolean,
+  holdsUntil: number | undefined,
+): void {
+  noteUpkeep(config.stateDir, 'renewal', {
+    finished_at: toRfc3339(systemClock()),
+    good,
+    tree_size: size,
+    ...(holdsUntil !== undefined && { holds_until: toRfc3339(holdsUntil) }),
   });
 }
 
 /** A renewal that gains less is not made by itself: the timer would make another one each time. */
-const GAIN_MS_MIN = 30 * 86_400_000;
+const GAIN_MS_MIN = 30 * DAY_MS;
+/** Until so long before the end, a renewal waits for an authority whose certificate ends later. */
+const WAIT_MS_MAX = 90 * DAY_MS;
 
 /** A run that was made, and what its tokens prove. */
 interface Made {
@@ -102,22 +127,35 @@ interface Made {
   judged: Judged[];
 }
 
-async function renewNow(renewing: Renewing, survey: Survey, { now }: RenewOptions): Promise<Made> {
+function endOf({ judged }: Pick<Made, 'judged'>): number {
+  return Math.min(...judged.map(({ holdsUntil }) => holdsUntil));
+}
+
+/** undefined where there is time to wait for a better certificate. */
+async function renewNow(
+  renewing: Renewing,
+  survey: Survey,
+  { now }: RenewOptions,
+): Promise<Made | undefined> {
   const { store, runs } = renewing;
+  if (survey.first?.ofDigest !== undefined && survey.first.ofDigest === survey.digest)
+    throw new OperatorError(`${survey.digest} is the hash function whose time is over: nothing is renewed`, {
+      remedy: 'name another one: renewal.hash in the configuration, or --hash',
+    });
   const drafted = await draftNow(renewing, survey.digest);
   const kept = (await store.renewals.draft())?.tokens ?? [];
   const judged = await stampNow(renewing, drafted, { kept, isGood: () => true });
-  const lasts = Math.min(...judged.map(({ notAfter }) => notAfter));
+  const lasts = endOf({ judged });
   const isSameHash = survey.digest === (runs.at(-1)?.digest ?? 'sha512');
-  if (!now && isSameHash && survey.endsAt !== undefined && lasts < survey.endsAt + GAIN_MS_MIN)
-    throw new OperatorError(
-      `the new time-stamp would end ${toRfc3339(lasts)}, hardly later than what it renews: nothing is renewed`,
-      {
-        remedy:
-          'install a new certificate of the time-stamping key (pdfseal hsm certify), or name another authority',
-      },
-    );
-  return { run: await commitNow(renewing, drafted, judged), judged };
+  if (now || !isSameHash || survey.first === undefined || lasts >= survey.first.at + GAIN_MS_MIN)
+    return { run: await commitNow(renewing, drafted, judged), judged };
+  const message = `the new time-stamp would end ${toRfc3339(lasts)}, hardly later than what it renews: nothing is renewed`;
+  const remedy =
+    'install a new certificate of the time-stamping key (pdfseal hsm certify), or name another authority';
+  if (survey.first.at - systemClock() < WAIT_MS_MAX) throw new OperatorError(message, { remedy });
+  note(`${message} yet`);
+  note(`  → ${remedy}`);
+  return undefined;
 }
 
 async function request({ config, hash, json }: RenewOptions): Promise<void> {
@@ -173,19 +211,20 @@ async function accept({ config: file, json }: RenewOptions): Promise<void> {
       );
     }
     const made = { run: await commitNow(renewing, drafted, judged), judged };
+    noteRenewal(renewing, made.run.to, true, endOf(made));
     if (json) printJson({ renewed: madeJson(made) });
     else printMade(made);
   });
 }
 
-function printSurvey({ standing, endsAt, reason }: Survey, now: true | undefined): void {
+function printSurvey({ standing, first, reason }: Survey, now: true | undefined): void {
   for (const one of standing)
     print(
       `${nameOf(one)}: ${one.due ? `until ${forPeople(toRfc3339(one.due.at))}, because ${one.due.reason}` : 'no time-stamp'}`,
     );
   if (standing.length === 0) print('nothing was sealed yet');
   else if (reason !== undefined) print(`due: ${reason}`);
-  else if (!now) print(endsAt === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
+  else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
 }
 
 function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {
@@ -197,14 +236,14 @@ function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: Stand
 function printMade({ run: { number, digest, to, tokens }, judged }: Made): void {
   const names = tokens.map(({ authority }) => authority).join(' and ');
   print(`renewal ${number}: ${names} stamped everything up to leaf ${to}, with ${digest}`);
-  for (const { token, genTime, notAfter } of judged)
-    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(notAfter))}`);
+  for (const { token, genTime, holdsUntil } of judged)
+    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(holdsUntil))}`);
 }
 
-function surveyJson({ standing, digest, endsAt, reason }: Survey) {
+function surveyJson({ standing, digest, first, reason }: Survey) {
   return {
     due: reason ?? null,
-    ends_at: endsAt === undefined ? null : toRfc3339(endsAt),
+    ends_at: first === undefined ? null : toRfc3339(first.at),
     digest,
     standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
       ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
@@ -222,10 +261,10 @@ function madeJson({ run: { number, digest, from, to }, judged }: Made) {
     digest,
     from,
     to,
-    stamps: judged.map(({ token, genTime, notAfter }) => ({
+    stamps: judged.map(({ token, genTime, holdsUntil }) => ({
       authority: token.authority,
       gen_time: toRfc3339(genTime),
-      not_after: toRfc3339(notAfter),
+      holds_until: toRfc3339(holdsUntil),
     })),
   };
 }

@@ -18,7 +18,14 @@ import {
   nextRun,
   orderFault,
 } from '../../prove/renewalRun.ts';
-import { RENEW_BEFORE_MS, type StandingTimestamps, surveyTimestamps } from '../../prove/renewalSurvey.ts';
+import {
+  type Due,
+  dueOf,
+  RENEW_BEFORE_MS,
+  type StandingTimestamps,
+  strengthOf,
+  surveyTimestamps,
+} from '../../prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
@@ -55,31 +62,34 @@ export async function withRenewals<T>(file: string, work: (renewing: Renewing) =
 export interface Survey {
   standing: StandingTimestamps[];
   digest: DigestName;
-  /** When the first of them ends. */
-  endsAt?: number;
+  /** When the first of them ends, and why. */
+  first?: Due;
   reason?: string;
+  /** Leaves of the log. */
+  size: number;
 }
 
 export async function surveyNow(
   { store, config, authorities, runs }: Renewing,
   hash: DigestName | undefined,
 ): Promise<Survey> {
-  const progress = showProgress('reading', (await store.log.head())?.treeSize ?? 0, 'leaves');
-  const standing = await surveyTimestamps(store, authorities, progress.update).finally(progress.stop);
+  const size = (await store.log.head())?.treeSize ?? 0;
+  const progress = showProgress('reading', size, 'leaves');
+  const terms = { authorities, sunsets: config.renewal.sunsets };
+  const standing = await surveyTimestamps(store, terms, progress.update).finally(progress.stop);
   const now = runs.at(-1)?.digest ?? 'sha512';
   const digest = hash ?? config.renewal.hash ?? now;
-  const ends = standing.flatMap(({ due }) => due ?? []).map(({ at }) => at);
-  const endsAt = Math.min(...ends);
-  if (ends.length === 0) return { standing, digest };
-  const isOld = endsAt - RENEW_BEFORE_MS <= systemClock();
+  const [first] = standing.flatMap(({ due }) => due ?? []).sort((a, b) => a.at - b.at);
+  if (first === undefined) return { standing, digest, size };
+  const isOld = first.at - RENEW_BEFORE_MS <= systemClock();
   const reason =
     digest !== now
       ? `${digest} replaces ${now}`
       : `a time-stamp ends within ${RENEW_BEFORE_MS / DAY_MS} days`;
-  return { standing, digest, endsAt, ...((isOld || digest !== now) && { reason }) };
+  return { standing, digest, size, first, ...((isOld || digest !== now) && { reason }) };
 }
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 /** Computes the tree of the next run, or what is left of it. Throws OperatorError where nothing was sealed yet. */
 export async function draftNow(
@@ -98,7 +108,8 @@ export interface Judged {
   token: RenewalToken;
   root: TrustedAuthority['root'];
   genTime: number;
-  notAfter: number;
+  /** Until when the token holds, milliseconds since the epoch. */
+  holdsUntil: number;
 }
 
 /** Why a token is of no use for a run. */
@@ -109,16 +120,18 @@ export interface Unusable {
 }
 
 export async function judgeToken(
-  { store, authorities }: Renewing,
+  { store, authorities, config }: Renewing,
   drafted: DraftedRun,
   token: RenewalToken,
 ): Promise<Judged | Unusable> {
   const judged = judgeRenewal(token, drafted, authorities);
   if ('fault' in judged) return judged;
   const { genTime, notAfter } = judged.timestamp;
+  const strength = strengthOf(token.token, token.certificates, authorities);
+  const { at: holdsUntil } = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter };
   const fault = await orderFault(store, drafted.scope, genTime);
   if (fault !== undefined) return { fault, isEarly: true };
-  return { token, root: judged.authority.root, genTime, notAfter };
+  return { token, root: judged.authority.root, genTime, holdsUntil };
 }
 
 /**
