@@ -109,6 +109,49 @@ t.test('renewals', async (t) => {
     });
   });
 
+  await t.test('what ends soon is announced, and renewed in time', async (t) => {
+    const sunset = (algorithm: string, until: string) =>
+      `\n[[renewal.sunset]]\nalgorithm = "${algorithm}"\nuntil = "${until}"\nsource = "a catalogue"\n`;
+    const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+    const config = readFileSync(sandbox.configFile, 'utf8');
+    const until = async (algorithm: string, days: number) => {
+      writeFileSync(sandbox.configFile, config + sunset(algorithm, inDays(days)));
+      const run = await pdfseal(['renew']);
+      const note = JSON.parse(readFileSync(file('state/last-renewal.json'), 'utf8'));
+      return { ...run, note };
+    };
+    t.match(await until('ecdsa-p256', 200), {
+      status: 0,
+      stdout: /, because ecdsa-p256 may be relied on until then \(a catalogue\)\n[\s\S]*nothing is due/,
+      note: { good: true, holds_until: new RegExp(`^${inDays(200)}`) },
+    });
+    t.match(await until('ecdsa-p256', 100), {
+      status: 0,
+      stderr: /hardly later than what it renews: nothing is renewed yet/,
+      note: { good: true },
+    });
+    t.match(await until('ecdsa-p256', 80), {
+      status: 1,
+      stderr: /nothing is renewed\n/,
+      note: { good: false, holds_until: new RegExp(`^${inDays(80)}`) },
+    });
+    t.match(await until('sha512', 100), {
+      status: 1,
+      stderr: /sha512 is the hash function whose time is over/,
+    });
+    t.match(await until('sha512', 200), { status: 0, note: { good: true } });
+    t.match(await until('rsa-4096', 1), { status: 0, stdout: /nothing is due/ }, 'which nothing uses');
+    for (const [wrong, day] of [
+      ['sha512', '2027-02-30'],
+      ['sha512', 'soon'],
+      ['md5', '2027-01-01'],
+    ] as const) {
+      writeFileSync(sandbox.configFile, config + sunset(wrong, day));
+      t.match(await pdfseal(['renew']), { status: 1, stderr: /renewal\.sunset\[0\]\.(until|algorithm)/ });
+    }
+    writeFileSync(sandbox.configFile, config);
+  });
+
   const second = await seal();
   await t.test('an outside authority stamps it by file', async (t) => {
     sandbox.through = ['sh', '-c', `exec "$@" >${file('query.tsq')}`, 'sh'];
