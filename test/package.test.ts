@@ -64,7 +64,7 @@ t.test('the package brings the compiled add-on, and its workers find it', async 
   t.same(warnings, []);
 });
 
-t.test('the verifier is imported by programs, checked by compilers and bundled for browsers', async (t) => {
+t.test('the verifiers are imported by programs, checked by compilers and bundled for browsers', async (t) => {
   const dir = t.testdir({ node_modules: {}, 'package.json': '{ "type": "module" }' });
   const modules = join(dir, 'node_modules');
   for (const name of readdirSync(join(ROOT, 'node_modules')).filter((name) => !name.startsWith('.')))
@@ -73,15 +73,20 @@ t.test('the verifier is imported by programs, checked by compilers and bundled f
   const app = join(dir, 'app.ts');
   writeFileSync(
     app,
-    `import { type Verdict, verifyReceiptText } from 'pdfseald/verify';
+    `import { encodeEvidenceRecord, parseEvidenceRecord, verifyEvidenceRecord } from 'pdfseald/evidence-record';
+    import { type Verdict, verifyReceiptText } from 'pdfseald/verify';
     const { outcome, checks }: Verdict = verifyReceiptText('{}', '{}', undefined);
-    console.log(outcome satisfies string, checks.length satisfies number);`,
+    const chains = [[{ token: Uint8Array.of(0x30, 0) }]];
+    const record = encodeEvidenceRecord({ digests: ['sha512'], certificates: [], chains });
+    const { digests } = parseEvidenceRecord(record);
+    const verdict = verifyEvidenceRecord({ record, data: new Uint8Array(0), trustedRoots: [], at: Date.now() });
+    console.log(outcome satisfies string, checks.length satisfies number, digests.join(), verdict.outcome);`,
   );
   // tap hands every child a loader, which tsc cannot do with.
   const node = (...args: string[]) =>
     execFileSync('env', ['--unset=NODE_OPTIONS', process.execPath, ...args], { cwd: dir, encoding: 'utf8' });
 
-  t.equal(node(app), 'unknown 1\n');
+  t.equal(node(app), 'unknown 1 sha512 bad\n');
   const strict = [
     '--ignoreConfig',
     '--noEmit',

@@ -8,7 +8,7 @@ import {
   readDigest,
   UnsupportedRecord,
 } from './archiveTimestamp.ts';
-import type { Certificate } from './certificate.ts';
+import { type Certificate, parseCertificate } from './certificate.ts';
 import {
   constructed,
   contextTag,
@@ -170,8 +170,8 @@ export interface RecordVerification {
   record: Uint8Array;
   /** The data object: of a receipt, the signed checkpoint in UTF-8. */
   data: Uint8Array;
-  /** The roots that the verifier trusts. */
-  trustedRoots: readonly Certificate[];
+  /** The roots that the verifier trusts, parsed or in DER. */
+  trustedRoots: readonly (Certificate | Uint8Array)[];
   /** DER of certificates that can be part of a token's chain; the record and the token can contain others. */
   certificates?: readonly Uint8Array[];
   /** The time of verification, milliseconds since the epoch: the last token must be valid then. */
@@ -193,12 +193,15 @@ class Refused extends Error {
 /**
  * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain covers the data object and all chains before it, each
  * other archive time-stamp covers the token before it, and each token was valid when the next one was made, the last one
- * at the time of verification. Works offline and does not check revocation. Never throws, whatever the record is.
+ * at the time of verification. Works offline and does not check revocation. Never throws, whatever the record is;
+ * MalformedDer for a trusted root that is no certificate.
  */
 export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
+  const isDer = (root: Certificate | Uint8Array) => root instanceof Uint8Array;
+  const trustedRoots = input.trustedRoots.map((root) => (isDer(root) ? parseCertificate(root) : root));
   let lines: RecordLine[];
   try {
-    lines = verifyLines(input);
+    lines = verifyLines({ ...input, trustedRoots });
   } catch (error) {
     return { ...refusalOf(error), lines: [] };
   }
@@ -227,6 +230,8 @@ function refusalOf(error: unknown): Refusal {
   return { outcome: 'bad', fault: 'malformed', detail };
 }
 
+type Prepared = RecordVerification & { trustedRoots: readonly Certificate[] };
+
 /** An archive time-stamp, and what must be true of it. */
 interface Link {
   kind: RenewalKind;
@@ -238,7 +243,7 @@ interface Link {
   leaves: Uint8Array[];
 }
 
-function verifyLines(input: RecordVerification): RecordLine[] {
+function verifyLines(input: Prepared): RecordLine[] {
   const record = parseEvidenceRecord(input.record);
   const links = linksOf(record, input.data);
   const times = links.map(({ archived }) => parseTimestampToken(archived.token).info.genTime);
@@ -288,7 +293,7 @@ function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array):
 }
 
 /** What the token proves at `next`, the time of the next token, or at the time of verification if it is the last one. */
-function verifyLink(link: Link, input: RecordVerification, next: number | undefined): VerifiedTimestamp {
+function verifyLink(link: Link, input: Prepared, next: number | undefined): VerifiedTimestamp {
   const { archived, digest, covered, leaves } = link;
   const { reducedHashTree: tree, token } = archived;
   if (digestOfTree(archived) !== digest)

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { encodeSequence } from '../../src/asn1/archiveTimestamp.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
+import { MalformedDer } from '../../src/asn1/der.ts';
 import {
   type EvidenceRecord,
   encodeEvidenceRecord,
@@ -221,6 +222,17 @@ t.test('trees of others in a record', async (t) => {
       wide.reduce((node, sibling) => H512(sorted(node, sibling)), leaf),
     ),
     { outcome: 'good' },
+  );
+});
+
+t.test('roots in DER', async (t) => {
+  const trustedRoots = roots.map(({ der }) => der);
+  t.match(verify(recordOf(last), 2065, { trustedRoots }), { outcome: 'good' });
+  t.match(verify(recordOf(last), 2065, { trustedRoots: trustedRoots.slice(1) }), { fault: 'untrusted' });
+  t.throws(
+    () => verify(recordOf(last), 2065, { trustedRoots: [DATA] }),
+    MalformedDer,
+    'the caller’s mistake',
   );
 });
 

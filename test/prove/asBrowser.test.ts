@@ -15,6 +15,8 @@ for (const file of [
   'test/prove/fuzz.test.ts',
   'test/prove/postQuantum.test.ts',
   'test/prove/timestampCheck.test.ts',
+  'test/asn1/evidenceRecordVerification.test.ts',
+  'test/asn1/hashTree.test.ts',
   'test/asn1/timestampToken.test.ts',
   'test/asn1/certificate.test.ts',
   'test/asn1/foreign.test.ts',
