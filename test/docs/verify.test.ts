@@ -119,6 +119,26 @@ t.test('other tools verify the proof', async (t) => {
   t.match(paste(altered), { status: 1, stdout: /could not verify inclusion/ }, 'another leaf');
 });
 
+t.test('other tools read the evidence record', async (t) => {
+  const dir = await sealed(t, 'ed25519');
+  const [make = '', read = ''] = blocksUnder(pageAt('docs/verify.md'), 'Evidence records', 'sh');
+  const cli = await programFile('cli', 'src');
+  const said = (commands: string) => {
+    const input = `exec 2>&1\npdfseal() { '${process.execPath}' '${cli}' "$@"; }\n${commands}`;
+    return spawnSync('bash', { cwd: dir, input, env: { PATH: process.env.PATH }, encoding: 'utf8' }).stdout;
+  };
+  t.match(
+    said(make),
+    /^passed {3}evidence-record {2}1 time-stamp, .*\n {2}1\. passed, initial: .*\n.*\ngood\n$/m,
+  );
+  const printed = said(read);
+  const imprint = [...printed.matchAll(/^ +[0-9a-f]{4} - ((?:[0-9a-f]{2}[ -])+)/gm)]
+    .map(([, hex = '']) => hex)
+    .join('');
+  t.match(printed, /Hash Algorithm: sha512/);
+  t.equal(imprint.replace(/[ -]/g, ''), /^SHA2-512\(checkpoint\)= (.*)$/m.exec(printed)?.[1]);
+});
+
 t.test('what is not there is never good', async (t) => {
   const said = paste('bash', t.testdir());
   t.match(said, /^receipt: BAD$/m);
