@@ -117,6 +117,7 @@ function showJudged(judged: Judged, parts: readonly Part[]): void {
     ...[...details, trust && trustOf(trust, words), protocol()].filter((child) => child !== undefined),
   );
   report.hidden = false;
+  outcome.scrollIntoView({ block: 'nearest' });
 }
 
 /** When this was checked, by which program, and how to keep it. */
