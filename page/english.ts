@@ -12,8 +12,9 @@ export const english = {
     document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
     receipt: { name: 'Receipt', hint: 'The .json file, or a .tlog-proof. Several are fine.' },
     trust: { name: 'Trust file', hint: 'From the administrator of the log, by a way that you trust.' },
+    record: { name: 'Evidence record', hint: 'Only if you have one: the .ers file, for an old receipt.' },
   },
-  roles: { document: 'document', receipt: 'receipt', trust: 'trust file' },
+  roles: { document: 'document', receipt: 'receipt', trust: 'trust file', record: 'evidence record' },
   choose: 'Choose',
   remove: 'Remove',
   removeFile: (name: string) => `Remove ${name}`,
@@ -149,6 +150,19 @@ export const english = {
     ownWord: 'The time is the word of the service, as the trust file allows.',
     canary: 'The receipt is for a test of the service, not for a document.',
   },
+  record: {
+    title: 'Evidence record',
+    note: 'Each time-stamp was made while the one before it was still valid, so the first one still counts today.',
+    lines: {
+      initial: () => 'the checkpoint of the log existed',
+      'time-stamp renewal': () => 'the time-stamp before existed, which was still valid',
+      'hash renewal': (hash: string) =>
+        `the checkpoint and all time-stamps before existed; sealed again with ${hash}`,
+    },
+    digests: { sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' } as Record<string, string>,
+    notProven: 'This time-stamp proves nothing.',
+    until: (time: string) => `The record holds until ${time}, and longer if it is renewed before.`,
+  },
   files: {
     title: 'Files',
     name: 'Name',
@@ -213,6 +227,7 @@ export const english = {
     two: (name: string, role: string, other: string) => `${name} can be read as a ${role} and as a ${other}`,
     stated: (name: string, stated: string, role: string) =>
       `${name} was chosen as the ${stated}, but is a ${role}`,
+    record: 'An evidence record is for one receipt: choose one receipt with its document',
     long: (name: string, role: string) => `${name} is too long for a ${role}`,
     namedPdf: (name: string, role: string) => `${name} is named as a PDF, but is a ${role}`,
     namedJson: (name: string) => `${name} is named as JSON, but is a PDF`,

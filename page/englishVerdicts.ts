@@ -63,6 +63,11 @@ export const CHECKS: Record<string, CheckWords> = {
     failed: 'The witnesses contradict the log.',
     unknown: 'Too few witnesses have seen the log.',
   },
+  'evidence-record': {
+    passed: 'The evidence record proves today that the log existed then.',
+    failed: 'The evidence record does not prove this receipt.',
+    unknown: 'The evidence record cannot be judged.',
+  },
 };
 
 /** What a failed or an open check means for the reader: the sentence above all others, and what to do. */
@@ -117,6 +122,10 @@ export const BAD: Record<string, Trouble> = {
     remedy:
       'Make sure that you chose the right file, and that no program saved it again: a single changed byte makes another document.',
   },
+  'evidence-record': {
+    lead: 'The evidence record does not prove this receipt.',
+    remedy: 'Make sure that the record is that of this receipt, or ask the service for it again.',
+  },
 };
 
 export const UNKNOWN: Record<string, Trouble> = {
@@ -154,5 +163,10 @@ export const UNKNOWN: Record<string, Trouble> = {
   witnesses: {
     lead: 'Too few witnesses have seen this log.',
     remedy: 'Ask the service for a newer proof: witnesses need some time.',
+  },
+  'evidence-record': {
+    lead: 'The evidence record cannot be judged.',
+    remedy:
+      'It was renewed too late, or the trust file does not know who stamped it. Ask the administrator of the log for the newest record and trust file.',
   },
 };

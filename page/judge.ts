@@ -48,7 +48,7 @@ export async function judgeAll(
     const own = isPair ? documents : documents.filter(({ digests }) => claimed.includes(digests.sha256));
     for (const document of own.length === 0 ? [undefined] : own) {
       if (document) matched.add(document.digests.sha256);
-      results.push(judge(receipt, document, trustText));
+      results.push(judge(receipt, document, trustText, of('record')[0]));
     }
     // The page stays usable between two receipts, too.
     await new Promise((resolve) => setTimeout(resolve));
@@ -57,9 +57,21 @@ export async function judgeAll(
   return { results, alone: documents.filter(({ digests }) => !matched.has(digests.sha256)) };
 }
 
-function judge(receipt: Part, document: Hashed | undefined, trustText: string): Result {
+function judge(
+  receipt: Part,
+  document: Hashed | undefined,
+  trustText: string,
+  record: Part | undefined,
+): Result {
   const text = receipt.text ?? '';
-  const verdict = verifyReceiptText(text, trustText, document?.digests);
+  const evidence = record && { record: record.bytes ?? new Uint8Array(0), at: Date.now() };
+  const verdict = verifyReceiptText(text, trustText, document?.digests, evidence);
   const proven = provenBy(text, trustText, verdict);
-  return { receipt, verdict, ...(document && { document }), ...(proven && { proven }) };
+  return {
+    receipt,
+    verdict,
+    ...(document && { document }),
+    ...(record && { record }),
+    ...(proven && { proven }),
+  };
 }

@@ -2,7 +2,7 @@ import './withoutEval.ts';
 import { digest, element, find, sentence, sign, value, wideSection } from './dom.ts';
 import { type Judged, judgeAll } from './judge.ts';
 import { bothTimes, detailsOf, headline, verdictOf } from './resultView.ts';
-import { assignRoles, type Given, type Part, ROLES, type Role, readContent } from './roles.ts';
+import { assignRoles, type Given, type Part, ROLES, type Role, readContent, SINGLE } from './roles.ts';
 import { outcomeOf, overviewOf, tableOf } from './severalView.ts';
 import { quoteName } from './text.ts';
 import { trustOf } from './trustView.ts';
@@ -150,9 +150,10 @@ function showFaults(faults: string[]): void {
 }
 
 function showFiles(files: Given[], parts: Part[] = []): void {
-  const trusts = parts.filter(({ role }) => role === 'trust');
-  const [isHeld, isContested] = [trusts.length > 0, trusts.length > 1];
-  for (const input of form.querySelectorAll('input')) input.disabled = input.name === 'trust' && isHeld;
+  const count = (role: string) => parts.filter((part) => part.role === role).length;
+  const isContested = count('trust') > 1;
+  for (const input of form.querySelectorAll('input'))
+    input.disabled = SINGLE.some((role) => role === input.name && count(role) > 0);
   const item = (one: Given) => {
     const part = parts.find(({ file }) => file === one.file);
     const button = element(

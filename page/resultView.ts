@@ -23,9 +23,12 @@ import { formatCount, localTime, utcTime, type Words } from './words.ts';
 export interface Result {
   receipt: Part;
   document?: Part & { digests: Digests };
+  record?: Part;
   verdict: Verdict;
   proven?: Proven;
 }
+
+type Evidence = NonNullable<Verdict['evidence']>;
 
 const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown' } as const;
 
@@ -56,14 +59,17 @@ export function headline(
 
 /** Everything behind the verdict, section by section. */
 export function detailsOf(result: Result, words: Words): Child[] {
-  const { proven } = result;
+  const { proven, verdict } = result;
+  const { evidence } = verdict;
+  const record = evidence && wideSection(words.record.title, ...renewalsOf(evidence, words));
   const checks = [words.checks.title, checksOf(result, words)] as const;
   const files = wideSection(words.files.title, filesOf(result, words));
-  if (proven === undefined) return [wideSection(...checks), files];
+  if (proven === undefined) return [wideSection(...checks), record, files];
   const signers = section(words.signers.title, ...signersOf(proven, words));
   return [
     section(words.statement.title, ...statementOf(proven, words)),
     element('div', { class: 'column' }, signers, section(...checks)),
+    record,
     files,
   ];
 }
@@ -164,7 +170,40 @@ function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
   return element('ul', { class: 'checks' }, ...verdict.checks.map(item));
 }
 
-function filesOf({ receipt, document }: Result, words: Words): HTMLElement {
+/** A line for each time-stamp, oldest first, and until when they hold. */
+function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
+  const { record: names, checks } = words;
+  const item = ({ kind, outcome, time, digest, authority, detail }: Evidence['lines'][number]) => {
+    const isProven = outcome === 'passed' && time !== undefined;
+    const plain = names.lines[kind](names.digests[digest ?? ''] ?? '');
+    const summary = element(
+      'summary',
+      {},
+      sign(SIGNS[outcome]),
+      isProven
+        ? element(
+            'span',
+            {},
+            ...bothTimes(Date.parse(time), words),
+            ` – ${plain} (`,
+            value(authority ?? ''),
+            ')',
+          )
+        : element('span', {}, names.notProven),
+      element('span', { class: 'hidden' }, ` (${checks.outcomes[outcome]})`),
+    );
+    const line = element('p', { class: 'detail' }, element('code', {}, kind), ' ', value(detail));
+    return element('li', {}, element('details', { open: !isProven }, summary, line));
+  };
+  const end = holdsUntil === undefined ? undefined : utcTime(Date.parse(holdsUntil), words);
+  return [
+    end === undefined ? undefined : element('p', { class: 'quiet' }, names.note),
+    element('ol', { class: 'checks renewals' }, ...lines.map(item)),
+    end === undefined ? undefined : element('p', { id: 'holds' }, names.until(end)),
+  ];
+}
+
+function filesOf({ receipt, document, record }: Result, words: Words): HTMLElement {
   const { files: names } = words;
   const one = (part: Part, digests: [string, string | undefined][]) =>
     element(
@@ -186,5 +225,6 @@ function filesOf({ receipt, document }: Result, words: Words): HTMLElement {
         [names.sha512, document.digests.sha512],
       ]),
     one(receipt, [[names.sha256, receipt.sha256]]),
+    record && one(record, [[names.sha256, record.sha256]]),
   );
 }

@@ -1,15 +1,17 @@
-/** Which of the given files are documents, receipts and the trust file: told by what is in them. */
+/** Which of the given files are documents, receipts, the trust file and the evidence record: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { isProof, RECEIPT_BYTES_MAX } from 'pdfseald/verify';
 import { quoteName } from './text.ts';
 import type { Words } from './words.ts';
 
-export const ROLES = ['document', 'receipt', 'trust'] as const;
+export const ROLES = ['document', 'receipt', 'trust', 'record'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** Of which there can be but one: a second one would have the choice of what is believed. */
-const SINGLE: readonly Role[] = ['trust'];
+export const SINGLE: readonly Role[] = ['trust', 'record'];
+
+const OPTIONAL: readonly Role[] = ['record'];
 
 /** Where the mark of a PDF must begin for the service to take it. */
 const MARK_WITHIN_BYTES = 1024;
@@ -28,6 +30,8 @@ export interface Content {
   /** Absent where it is too long for a receipt or a trust file. */
   text?: string;
   sha256?: string;
+  /** Of a file that can be an evidence record. */
+  bytes?: Uint8Array;
 }
 
 /** A file with a role of its own. */
@@ -54,7 +58,10 @@ export async function readContent(file: File): Promise<Content> {
   // As `pdfseal verify` does; file.text() would pass over a byte order mark.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   if (isProof(text)) roles.push('receipt');
-  return { roles: [...roles, ...rolesOfJson(text)], text, sha256: bytesToHex(sha256(bytes)) };
+  roles.push(...rolesOfJson(text));
+  if (isRecord(bytes)) roles.push('record');
+  const read = { roles, text, sha256: bytesToHex(sha256(bytes)) };
+  return roles.some((role) => role !== 'record') ? read : { ...read, bytes };
 }
 
 /** No file comes before another: what is not clear is a fault, and is left to the giver. */
@@ -78,7 +85,10 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
     if (names.length > 1)
       faults.push(words.faults.several(names.length, words.roles[role], names.join(', ')));
   }
-  return { parts, faults, missing: ROLES.filter((role) => !parts.some((part) => part.role === role)) };
+  const count = (role: Role) => parts.filter((part) => part.role === role).length;
+  if (count('record') > 0 && count('receipt') > 1) faults.push(words.faults.record);
+  const missing = ROLES.filter((role) => count(role) === 0 && !OPTIONAL.includes(role));
+  return { parts, faults, missing };
 }
 
 /** Where a file is not what its name says, or not what it was chosen as. */
@@ -106,6 +116,13 @@ function endingOf(name: string): string | undefined {
 
 function isPdf(bytes: Uint8Array): boolean {
   return new TextDecoder('latin1').decode(bytes.subarray(0, MARK_WITHIN_BYTES)).includes('%PDF-');
+}
+
+/** Whether it begins as an EvidenceRecord does (RFC 4998, section 3.1): a SEQUENCE whose first member is the version, 1. */
+function isRecord(bytes: Uint8Array): boolean {
+  const [tag, length = 0] = bytes;
+  const at = length < 0x80 ? 2 : 2 + (length & 0x7f);
+  return tag === 0x30 && [0x02, 0x01, 0x01, 0x30].every((octet, n) => bytes[at + n] === octet);
 }
 
 /** Loosely, so that nothing that the verifier could take for one is passed over: it reads them strictly. */

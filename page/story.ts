@@ -30,6 +30,7 @@ const WEIGHT: readonly Check['name'][] = [
   'manifest',
   'document',
   'witnesses',
+  'evidence-record',
 ];
 
 export function tell(verdict: Verdict, proven: Proven | undefined, words: Words): Story {
