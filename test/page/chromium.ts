@@ -97,8 +97,8 @@ export class BrowserPage {
   }
 
   /** As on a screen of that width, in CSS pixels, whose user prefers those colours. */
-  async emulate(width: number, scheme: 'light' | 'dark'): Promise<void> {
-    const metrics = { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 };
+  async emulate(width: number, scheme: 'light' | 'dark', height = 900): Promise<void> {
+    const metrics = { width, height, deviceScaleFactor: 1, mobile: width < 600 };
     await this.#send('Emulation.setDeviceMetricsOverride', metrics);
     const features = [{ name: 'prefers-color-scheme', value: scheme }];
     await this.#send('Emulation.setEmulatedMedia', { features });

@@ -20,7 +20,7 @@ import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { provenBy } from '../../src/prove/proven.ts';
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
-import { type Fixture, HOSTILE, makeFixtures } from '../support/receipts.ts';
+import { digestsOf, type Fixture, HOSTILE, makeFixtures, makeRenewed } from '../support/receipts.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
 import { type BrowserPage, openPage } from './chromium.ts';
@@ -314,6 +314,46 @@ t.test('the page', async (t) => {
     const opened = `document.querySelector('tr.details:not([hidden])').textContent`;
     t.match(await page.evaluate(opened), /The log did not sign this receipt as the trust file requires\./);
     await again();
+  });
+
+  await t.test('shows of an evidence record each time-stamp, and until when it holds', async (t) => {
+    const { fixture, record, ofOther } = await makeRenewed();
+    const files = { 'r.pdf': fixture.document, 'r.receipt': fixture.receipt, 'r.trust': fixture.trust };
+    for (const [name, content] of Object.entries({ ...files, 'r.ers': record, 'other.ers': ofOther }))
+      writeFileSync(path(name), content);
+    const at = Date.UTC(2045, 0);
+    await page.evaluate(`window.now = Date.now; Date.now = () => ${at};`);
+    const lines = `[...document.querySelectorAll('.renewals summary > span:not(.hidden)')].map(({ textContent }) => textContent)`;
+    const holds = `document.querySelector('#holds')?.textContent`;
+    for (const [name, der, outcome] of [
+      ['r.ers', record, 'good'],
+      ['other.ers', ofOther, 'bad'],
+    ] as const) {
+      await again();
+      const found = await drop(...Object.keys(files), name);
+      const evidence = { record: der, at };
+      const inNode = verifyReceiptText(fixture.receipt, fixture.trust, digestsOf(fixture.document), evidence);
+      t.equal(inNode.outcome, outcome);
+      t.strictSame(found, shownFor(inNode, fixture.receipt, fixture.trust), name);
+      if (outcome === 'bad') {
+        t.equal(found.lead, 'The evidence record does not prove this receipt.');
+        t.equal(await page.evaluate(holds), undefined);
+        continue;
+      }
+      t.strictSame(await page.evaluate(lines), [
+        '21 November 2026, 23:38:51 UTC – the checkpoint of the log existed (built-in)',
+        '22 November 2026, 23:38:51 UTC – the time-stamp before existed, which was still valid (second)',
+        '1 January 2040, 00:00:00 UTC – the checkpoint and all time-stamps before existed; sealed again with SHA-384 (third)',
+      ]);
+      t.match(await page.evaluate(holds), /^The record holds until 1 January 2051, 00:00:00 UTC/);
+    }
+    t.match(await drop('r.ers'), { ...REFUSED, faults: [/^2 files for one evidence record: /] });
+    await again();
+    t.match(await drop(...Object.keys(files), 'receipt.json', 'r.ers'), {
+      ...REFUSED,
+      faults: ['An evidence record is for one receipt: choose one receipt with its document'],
+    });
+    await page.evaluate('Date.now = window.now');
   });
 
   await t.test('compares the trust file with the digest that was handed over', async (t) => {

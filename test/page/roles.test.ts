@@ -114,6 +114,20 @@ t.test('a file whose name or whose chooser says otherwise is refused', async (t)
   t.strictSame((await assign(['x.json', '{}', 'trust'])).faults, [], 'what it is, the verifier says');
 });
 
+t.test('an evidence record is told by its first octets, and is never missing', async (t) => {
+  const record = (...octets: number[]) => new Uint8Array(octets);
+  const rest = [0x02, 0x01, 0x01, 0x30, 0x00];
+  for (const head of [
+    [0x30, 0x05],
+    [0x30, 0x81, 0x05],
+    [0x30, 0x82, 0x00, 0x05],
+  ])
+    t.strictSame((await assign(['a', record(...head, ...rest)])).roles, ['a: record'], head.join(' '));
+  for (const octets of [[], [0x30], [0x30, 0x05, 0x02, 0x01, 0x02, 0x30], [0x31, 0x05, ...rest]])
+    t.strictSame((await assign(['a', record(...octets)])).roles, ['a: document'], octets.join(' '));
+  t.strictSame((await assign()).missing, ['document', 'receipt', 'trust']);
+});
+
 t.test('a huge file is no more than begun', async (t) => {
   const read: number[] = [];
   class Huge extends File {

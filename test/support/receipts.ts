@@ -9,8 +9,9 @@ import { encodeNote, parseNote } from '../../src/log/note.ts';
 import { encodeTlogProof } from '../../src/log/tlogProof.ts';
 import { encodeManifest } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
-import { encodeTrust, type TrustedLog } from '../../src/manifest/trustFile.ts';
+import { encodeTrust, parseTrust, type TrustedLog } from '../../src/manifest/trustFile.ts';
 import { HeldClock, makeAuthority, makePki } from './authority.ts';
+import { derOf, makeEra, renew, yearMs } from './evidence.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from './sealing.ts';
 
 export interface Fixture {
@@ -177,6 +178,36 @@ export async function makeFixtures(): Promise<Fixture[]> {
     }),
     ...kept(),
   ];
+}
+
+/**
+ * A good receipt with its evidence record, renewed in 2026 and, with another hash function, in 2040: good in 2045, with the trust file that
+ * knows all three authorities. `ofOther` is the record of another receipt.
+ */
+export async function makeRenewed(): Promise<{ fixture: Fixture; record: Uint8Array; ofOther: Uint8Array }> {
+  const receipts = [await seal({}), await seal({ job: { purpose: 'another contract' } })];
+  const bytes = (base64 = '') => fromBase64(base64) ?? new Uint8Array(0);
+  const initial = receipts.map(({ evidence }) => ({
+    data: Buffer.from(evidence.checkpoint),
+    record: {
+      digests: ['sha512' as const],
+      certificates: evidence.certificates.map(bytes),
+      chains: [[{ token: bytes(evidence.timestamps[0]?.token) }]],
+    },
+  }));
+  const [second, third] = [await makeEra(2026, 2041), await makeEra(2036, 2051)];
+  const renewed = await renew(initial, 'sha512', second, SEALED_AT + 86_400_000);
+  const [record, ofOther] = (await renew(renewed, 'sha384', third, yearMs(2040))).map(derOf);
+  const [receipt] = receipts;
+  if (receipt === undefined || record === undefined || ofOther === undefined) throw new Error('no record');
+  const trust = parseTrust(trusting());
+  const more = [second, third].map(({ root }, n) => ({ name: ['second', 'third'][n] ?? '', root }));
+  const wide = encodeTrust({ ...trust, timestampAuthorities: [...trust.timestampAuthorities, ...more] });
+  const fixture: Fixture = {
+    ...{ name: 'renewed', outcome: 'good', document: DOCUMENT },
+    ...{ receipt: encodeReceipt(receipt), trust: wide },
+  };
+  return { fixture, record, ofOther };
 }
 
 function strangers(): string {
