@@ -1,5 +1,6 @@
 import { parseCertificate } from '../asn1/certificate.ts';
-import { parseTimestampToken, verifyTimestampToken } from '../asn1/timestampToken.ts';
+import type { SignerInfo } from '../asn1/cms.ts';
+import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
@@ -157,6 +158,30 @@ export function strengthOf(
   certificates: readonly string[],
   authorities: readonly TrustedAuthority[],
 ): Strength {
+  const { digest, signer, timestamp } = openToken(token, certificates, authorities);
+  if (timestamp === undefined || typeof authorityOf(timestamp, authorities) === 'string')
+    return { digest, signatures: ['untrusted'], notAfter: null };
+  const { chain, notAfter } = timestamp;
+  const signed = chain.map(parseCertificate);
+  const names = [
+    signer.digest,
+    // A root is trusted as it is, so its own signature does not matter.
+    ...signed.slice(0, -1).map(({ scheme }) => scheme?.digest),
+    ...signed.map(({ publicKey }) => publicKey && nameOfKey(publicKey)),
+  ];
+  return {
+    digest,
+    signatures: [...new Set(names.filter((name) => name !== undefined))].sort(),
+    notAfter,
+  };
+}
+
+/** What a stored token proves of whatever it covers; no `timestamp`: nothing, under these roots. */
+export function openToken(
+  token: string,
+  certificates: readonly string[],
+  authorities: readonly TrustedAuthority[],
+): { digest: DigestName; signer: SignerInfo; timestamp?: VerifiedTimestamp } {
   const der = bytesOf(token);
   const { info, signedData } = parseTimestampToken(der);
   assert(info.imprint, 'a token with an unknown digest is in the store');
@@ -166,22 +191,9 @@ export function strengthOf(
     trustedRoots: authorities.map(({ root }) => root),
     certificates: certificates.map(bytesOf),
   });
-  const { algorithm } = info.imprint;
-  if (verdict.outcome === 'bad' || typeof authorityOf(verdict.timestamp, authorities) === 'string')
-    return { digest: algorithm, signatures: ['untrusted'], notAfter: null };
-  const { chain, notAfter } = verdict.timestamp;
-  const signed = chain.map(parseCertificate);
-  const names = [
-    signedData.signer.digest,
-    // A root is trusted as it is, so its own signature does not matter.
-    ...signed.slice(0, -1).map(({ scheme }) => scheme?.digest),
-    ...signed.map(({ publicKey }) => publicKey && nameOfKey(publicKey)),
-  ];
-  return {
-    digest: algorithm,
-    signatures: [...new Set(names.filter((name) => name !== undefined))].sort(),
-    notAfter,
-  };
+  const { algorithm: digest } = info.imprint;
+  const opened = { digest, signer: signedData.signer };
+  return verdict.outcome === 'good' ? { ...opened, timestamp: verdict.timestamp } : opened;
 }
 
 /** `ecdsa-p256`, `rsa-3072`, … */

@@ -1,0 +1,88 @@
+/** After the theft of the key of an authority: what stands on it alone, and what does not. */
+import t from 'tap';
+import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
+import { fromUtf8 } from '../../src/base/bytes.ts';
+import { reportTheft } from '../../src/prove/distrust.ts';
+import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
+import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
+
+const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
+const trust = { timestampAuthorities: [alpha.trusted, beta.trusted], logs: [] };
+const day = (n: number) => BEGIN + n * DAY_MS;
+
+function report(memory: MemoryLog, since: number, at: number) {
+  const store = { ...memory.store, ...memory, witnessing: { get: async () => ({ witnesses: {} }) } };
+  return reportTheft(store as never, { root: alpha.trusted.root, since }, { trust, at });
+}
+
+t.test('an earlier renewal of another authority still proves what it covers', async (t) => {
+  const memory = new MemoryLog();
+  for (const by of [alpha, alpha, beta]) await memory.seal(2, day(1), by);
+  await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [beta] });
+  for (const by of [alpha, undefined, beta]) await memory.seal(1, day(11), by);
+  t.strictSame(await report(memory, day(20), day(30)), {
+    ranges: [
+      { from: 0, to: 4, checkpoints: 2, by: 'renewal 1, by beta' },
+      { from: 6, to: 7, checkpoints: 1 },
+    ],
+    alone: 1,
+    stillProven: 2,
+    witnessed: [],
+  });
+  t.match(await report(memory, day(5), day(30)), { alone: 3, stillProven: 0 }, 'stolen before that renewal');
+  await renew(memory.store, { digest: 'sha512', at: day(25), authorities: [beta], distrusted: 'alpha' });
+  t.match(await report(memory, day(20), day(30)), { alone: 1 }, 'a renewal after the theft mends nothing');
+  t.match(await report(memory, day(26), day(30)), { alone: 0, stillProven: 3 }, 'one before it does');
+});
+
+t.test('of two authorities at once, one is enough, and records go on with it', async (t) => {
+  const memory = new MemoryLog();
+  for (let n = 0; n < 5; n++) await memory.seal(1, day(1), n % 2 === 0 ? alpha : beta);
+  await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha, beta] });
+  const touched = await report(memory, day(20), day(30));
+  t.match(touched, { alone: 0, stillProven: 5 });
+  t.strictSame(
+    touched.ranges.map(({ by }) => by),
+    [
+      'renewal 1, by beta',
+      'its own time-stamp',
+      'renewal 1, by beta',
+      'its own time-stamp',
+      'renewal 1, by beta',
+    ],
+  );
+  const run = await renew(memory.store, {
+    digest: 'sha512',
+    at: day(25),
+    authorities: [beta],
+    distrusted: 'alpha',
+  });
+  t.strictSame(run.path, [1]);
+  const trustedRoots = [alpha.trusted.root, beta.trusted.root];
+  for (const batch of memory.batches) {
+    const record = (await readEvidenceRecord(memory.store, batch)) ?? new Uint8Array();
+    const objection = ({ chain }: { chain: Uint8Array[] }, at: number) =>
+      Buffer.compare(chain.at(-1) ?? Buffer.alloc(0), alpha.trusted.root.der) === 0 && at >= day(20)
+        ? 'stolen'
+        : undefined;
+    const data = fromUtf8(batch.checkpoint);
+    t.match(verifyEvidenceRecord({ record, data, trustedRoots, at: day(30), objection }), {
+      outcome: 'good',
+    });
+  }
+});
+
+t.test('a time-stamp that has ended holds nothing up', async (t) => {
+  const memory = new MemoryLog();
+  await memory.seal(1, day(1), beta);
+  await renew(memory.store, { digest: 'sha384', at: BEGIN + YEAR_MS, authorities: [alpha] });
+  const late = BEGIN + 2 * YEAR_MS + DAY_MS;
+  t.match(await report(memory, late - 9 * DAY_MS, late - 2 * DAY_MS), {
+    alone: 0,
+    stillProven: 1,
+    ranges: [{ by: 'its own time-stamp' }],
+  });
+  t.match(await report(memory, late, late), { alone: 1, stillProven: 0 });
+  t.match(await report(memory, late, late + YEAR_MS), { ranges: [] }, 'the stolen one has ended too');
+});
