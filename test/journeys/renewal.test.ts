@@ -183,6 +183,28 @@ t.test('renewals', async (t) => {
     t.strictSame(await recordOf(t, second), [1, 1]);
   });
 
+  await t.test('the theft of a key', async (t) => {
+    const theft = ['--distrust', outside.rootFile, '--since'];
+    t.match(await pdfseal(['renew', '--distrust', outside.rootFile]), {
+      status: 1,
+      stderr: /--since together/,
+    });
+    t.match(await renew(t, ...theft, '2026-01-01'), {
+      distrusted: {
+        alone: 0,
+        still_proven: Number,
+        ranges: [{ from: 0, by: 'its own time-stamp' }],
+        witnessed: [],
+      },
+      renewed: null,
+    });
+    const shown = await pdfseal(['renew', ...theft, '2026-01-01']);
+    t.match(shown, {
+      status: 0,
+      stdout: /^0 checkpoints stand on this root alone; \d+ checkpoints stay proven\n/,
+    });
+  });
+
   await t.test('everything is checked, recorded and carried by a backup', async (t) => {
     const checked = await pdfseal(['check']);
     t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);

@@ -1,8 +1,9 @@
 import { buffer as readBytes } from 'node:stream/consumers';
 import { Argument, Command, Option } from 'commander';
-import { toBase64 } from '../../base/bytes.ts';
+import { bytesEqual, toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import type { DraftedRun } from '../../prove/renewalRun.ts';
 import { readDraftedRun } from '../../prove/renewalRun.ts';
@@ -10,7 +11,7 @@ import type { StandingTimestamps } from '../../prove/renewalSurvey.ts';
 import { RENEWAL_DIGESTS, type RenewalRun } from '../../store/renewalStore.ts';
 import { noteUpkeep } from '../../watch/upkeepNotes.ts';
 import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { configOption, parseDateArgument } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { counted, forPeople } from '../times.ts';
 import {
@@ -23,8 +24,10 @@ import {
   type Survey,
   stampNow,
   surveyNow,
+  type TrustedRoot,
   withRenewals,
 } from './renewRun.ts';
+import { findTheft, printTheft, readTheft, theftJson } from './theft.ts';
 
 export function renewCommand(): Command {
   return explain(
@@ -55,6 +58,11 @@ export function renewCommand(): Command {
       )
       .option('--now', 'renew also if nothing is due')
       .option('--dry-run', 'only say what is due, and until when everything holds')
+      .option(
+        '--distrust <file>',
+        'root certificate of an authority whose key was stolen: list what stands on it',
+      )
+      .option('--since <time>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument)
       .action((step: Step | undefined, options: RenewOptions) => STEPS[step ?? 'renew'](options)),
     {
       exit: {
@@ -64,8 +72,8 @@ export function renewCommand(): Command {
       examples: [
         'pdfseal renew --config /etc/pdfseal/production.toml --dry-run',
         'pdfseal renew --config /etc/pdfseal/production.toml --hash sha384',
+        'pdfseal renew --config /etc/pdfseal/production.toml --distrust acme-root.pem --since 2027-03-01',
         'pdfseal renew request --config /etc/pdfseal/production.toml >query.tsq',
-        'openssl ts -query -in query.tsq -text     # shows what is in the query',
         'curl -H "Content-Type: application/timestamp-query" --data-binary @query.tsq https://tsa.example.com >answer.tsr',
         'pdfseal renew accept --config /etc/pdfseal/production.toml <answer.tsr',
       ],
@@ -81,18 +89,28 @@ interface RenewOptions {
   hash?: (typeof RENEWAL_DIGESTS)[number];
   now?: true;
   dryRun?: true;
+  distrust?: string;
+  /** Milliseconds since the epoch. */
+  since?: number;
   json?: true;
 }
 
 async function renew(options: RenewOptions): Promise<void> {
+  const { distrust, since, now, dryRun, json } = options;
+  if ((distrust === undefined) !== (since === undefined))
+    throw new OperatorError('name --distrust and --since together');
+  const theft = distrust === undefined || since === undefined ? undefined : readTheft(distrust, since);
   await withRenewals(options.config, async (renewing) => {
     const survey = await surveyNow(renewing, options.hash);
-    if (!options.json) printSurvey(survey, options.now);
-    const isWanted = survey.reason !== undefined || options.now;
+    const found = theft && (await findTheft(renewing, theft));
+    if (!json && found) printTheft(found);
+    else if (!json) printSurvey(survey, now);
+    const isWanted = now || (survey.reason !== undefined && !theft);
     try {
-      const made = isWanted && !options.dryRun ? await renewNow(renewing, survey, options) : undefined;
+      const made = isWanted && !dryRun ? await renewNow(renewing, survey, now, theft) : undefined;
       noteRenewal(renewing, survey.size, true, made ? endOf(made) : survey.first?.at);
-      if (options.json) printJson({ ...surveyJson(survey), renewed: made ? madeJson(made) : null });
+      const theftPart = found && { distrusted: theftJson(found) };
+      if (json) printJson({ ...surveyJson(survey), ...theftPart, renewed: made ? madeJson(made) : null });
       else if (made !== undefined) printMade(made);
     } catch (error) {
       noteRenewal(renewing, survey.size, false, survey.first?.at);
@@ -131,20 +149,25 @@ function endOf({ judged }: Pick<Made, 'judged'>): number {
   return Math.min(...judged.map(({ holdsUntil }) => holdsUntil));
 }
 
-/** undefined where there is time to wait for a better certificate. */
+/**
+ * undefined where there is time to wait for a better certificate. After a theft, records go on with tokens of other authorities, and
+ * none of the stolen key is taken.
+ */
 async function renewNow(
   renewing: Renewing,
   survey: Survey,
-  { now }: RenewOptions,
+  now: true | undefined,
+  theft: Theft | undefined,
 ): Promise<Made | undefined> {
   const { store, runs } = renewing;
   if (survey.first?.ofDigest !== undefined && survey.first.ofDigest === survey.digest)
     throw new OperatorError(`${survey.digest} is the hash function whose time is over: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
-  const drafted = await draftNow(renewing, survey.digest);
+  const isGood = (root: TrustedRoot) => theft === undefined || !bytesEqual(root.der, theft.root.der);
+  const drafted = await draftNow(renewing, survey.digest, isGood);
   const kept = (await store.renewals.draft())?.tokens ?? [];
-  const judged = await stampNow(renewing, drafted, { kept, isGood: () => true });
+  const judged = await stampNow(renewing, drafted, { kept, isGood });
   const lasts = endOf({ judged });
   const isSameHash = survey.digest === (runs.at(-1)?.digest ?? 'sha512');
   if (now || !isSameHash || survey.first === undefined || lasts >= survey.first.at + GAIN_MS_MIN)

@@ -21,12 +21,14 @@ import {
 import {
   type Due,
   dueOf,
+  openToken,
   RENEW_BEFORE_MS,
   type StandingTimestamps,
   strengthOf,
   surveyTimestamps,
 } from '../../prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
+import { authorityOf } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
 import type { Store } from '../../store/store.ts';
@@ -93,20 +95,27 @@ export const DAY_MS = 86_400_000;
 
 /** Computes the tree of the next run, or what is left of it. Throws OperatorError where nothing was sealed yet. */
 export async function draftNow(
-  { store, runs, trees }: Renewing,
+  { store, runs, trees, authorities }: Renewing,
   digest: DigestName,
-  isGood: (token: RenewalToken) => boolean = () => true,
+  isGood: (root: TrustedRoot) => boolean = () => true,
 ): Promise<DraftedRun> {
-  const scope = await nextRun(store, digest, choosePath(runs, isGood));
+  const isOfGood = ({ token, certificates }: RenewalToken): boolean => {
+    const { timestamp } = openToken(token, certificates, authorities);
+    const authority = timestamp && authorityOf(timestamp, authorities);
+    return typeof authority === 'object' && isGood(authority.root);
+  };
+  const scope = await nextRun(store, digest, choosePath(runs, isOfGood));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
   return draftRun(store, trees, { ...scope, at: systemClock() }, progress.update).finally(progress.stop);
 }
 
+export type TrustedRoot = TrustedAuthority['root'];
+
 /** A token that was judged, and what it proves. */
 export interface Judged {
   token: RenewalToken;
-  root: TrustedAuthority['root'];
+  root: TrustedRoot;
   genTime: number;
   /** Until when the token holds, milliseconds since the epoch. */
   holdsUntil: number;
@@ -141,7 +150,7 @@ export async function judgeToken(
 export async function stampNow(
   renewing: Renewing,
   drafted: DraftedRun,
-  { kept, isGood }: { kept: readonly RenewalToken[]; isGood: (judged: Judged) => boolean },
+  { kept, isGood }: { kept: readonly RenewalToken[]; isGood: (root: TrustedRoot) => boolean },
 ): Promise<Judged[]> {
   const { config } = renewing;
   const needed = config.renewal.authorities;
@@ -152,7 +161,7 @@ export async function stampNow(
     else note(`pdfseal: no time-stamp of ${name} for the renewal: ${fault}`);
   };
   const objectionTo = (judged: Judged): string | undefined => {
-    if (!isGood(judged)) return 'its root is distrusted';
+    if (!isGood(judged.root)) return 'its root is distrusted';
     const isTwice = found.some(({ root }) => bytesEqual(root.der, judged.root.der));
     return isTwice ? 'it has the same root as another one' : undefined;
   };
