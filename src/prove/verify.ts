@@ -199,11 +199,6 @@ function readStamped(text: string): { checkpoint: string; certificates: Uint8Arr
   return { checkpoint, certificates: certificates.map(fromBase64).filter((der) => der !== undefined) };
 }
 
-/** The line that accompanies every verdict: a verdict is worth as much as the trust file. `sha256` is the digest of the file's bytes, in hex. */
-export function trustFileWords(sha256: string): string {
-  return `The trust file has SHA-256 ${sha256}: compare it with the digest that was handed over to you.`;
-}
-
 /** The content of a receipt's text, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */
 export function parseReceiptJson(text: string): unknown {
   if (text.length > RECEIPT_LENGTH_MAX) return undefined;
