@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import manifest from '../package.json' with { type: 'json' };
+import { english } from './english.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -36,7 +37,12 @@ export async function buildPage(): Promise<string> {
     `form-action 'none'`,
     `require-trusted-types-for 'script'`,
   ].join('; ');
-  const parts: Record<string, string> = { policy, style, script, version: manifest.version };
+  // In English until the script runs, which knows the reader's language.
+  const { title, intro, noScript } = english;
+  const parts: Record<string, string> = {
+    ...{ policy, style, script, version: manifest.version },
+    ...{ title, intro, noScript },
+  };
   return read('page.html').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name] ?? '');
 }
 

@@ -8,6 +8,7 @@ export const english = {
   title: 'Verify a sealed document',
   intro:
     'Was exactly this document sealed, when, and by whom? Choose its files, or drop them anywhere on this page. They stay on this computer: the page loads nothing, sends nothing, and works without a network.',
+  noScript: 'This page checks the files itself. Allow it to run its script, or use the program pdfseal.',
   slots: {
     document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
     receipt: { name: 'Receipt', hint: 'The .json file, or a .tlog-proof. Several are fine.' },
@@ -58,7 +59,7 @@ export const english = {
     test: (name: Text): Text => [
       'It was sealed in the environment ',
       name,
-      ', which is for tests: the seal has no value in real business.',
+      ', which by its name is for tests.',
     ],
     scan: {
       clean: 'It was scanned for viruses, and none was found.',
@@ -93,10 +94,11 @@ export const english = {
     reference: 'Reference',
     purpose: 'Purpose',
     visibility: 'Visible to',
-    visibilities: { private: 'the client alone', organization: 'the client’s organization' } as Record<
-      string,
-      string
-    >,
+    visibilities: {
+      private: 'the client alone',
+      organization: 'the client’s organization',
+      partner: 'partners of the client’s organization',
+    } as Record<string, string>,
     source: 'Came from',
     sources: {
       upload: 'an upload',

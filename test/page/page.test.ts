@@ -545,6 +545,7 @@ t.test('the page', async (t) => {
   });
 
   t.strictSame(page.requests, [PAGE.href], 'it asked for nothing but itself');
+  t.ok(readFileSync(PAGE).length < 300_000, 'and is small enough for a letter');
   t.strictSame(page.complaints, []);
 
   await t.test('can send nothing', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap';
 import { english } from '../../page/english.ts';
 import { tell, tellCheck } from '../../page/story.ts';
 import { plainText, visible } from '../../page/text.ts';
-import { utcTime, wordsFor } from '../../page/words.ts';
+import { localTime, utcTime, wordsFor } from '../../page/words.ts';
 import { provenBy } from '../../src/prove/proven.ts';
 import { verifyReceiptText } from '../../src/prove/verify.ts';
 import { digestsOf, makeFixtures, ORIGIN } from '../support/receipts.ts';
@@ -57,7 +57,7 @@ t.test('the sentences of a verdict', async (t) => {
       SEALED,
       'It has not changed since.',
       SCANNED,
-      'It was sealed in the environment sandbox, which is for tests: the seal has no value in real business.',
+      'It was sealed in the environment sandbox, which by its name is for tests.',
       SOFTWARE,
     ],
     [
@@ -120,11 +120,24 @@ t.test('a check says what it found', async (t) => {
   t.equal(said('canary', 'manifest'), english.checks.canary);
 });
 
-t.test('a time is in UTC, and a language that is not there gives way', async (t) => {
-  t.equal(utcTime(Date.parse('2026-11-21T23:38:51.999Z'), english), '21 November 2026, 23:38:51 UTC');
-  t.equal(wordsFor(['xx-YY', 'en-US']), english);
-  t.equal(wordsFor(['constructor']), english);
-});
+t.test(
+  'a time is in UTC and on the reader’s clock, and a language that is not there gives way',
+  async (t) => {
+    const zone = process.env.TZ;
+    t.teardown(() => {
+      if (zone === undefined) delete process.env.TZ;
+      else process.env.TZ = zone;
+    });
+    const at = Date.parse('2026-11-21T23:38:51.999Z');
+    process.env.TZ = 'Europe/Berlin';
+    t.equal(localTime(at, english), '22 November 2026, 00:38:51 (Europe/Berlin)');
+    process.env.TZ = 'UTC';
+    t.equal(localTime(at, english), undefined);
+    t.equal(utcTime(at, english), '21 November 2026, 23:38:51 UTC');
+    t.equal(wordsFor(['xx-YY', 'en-US']), english);
+    t.equal(wordsFor(['constructor']), english);
+  },
+);
 
 t.test('nothing of a stranger hides', async (t) => {
   t.equal(visible('a\u202e\u0000\u200b\n<b>'), 'a\\u{202e}\\u{0}\\u{200b}\\u{a}<b>');
