@@ -97,7 +97,7 @@ export const english = {
     visibilities: {
       private: 'the client alone',
       organization: 'the client’s organization',
-      partner: 'partners of the client’s organization',
+      partner: 'the client’s organization and its partners',
     } as Record<string, string>,
     source: 'Came from',
     sources: {
