@@ -1,22 +1,22 @@
 /**
- * Why no value of the type with this identifier octet has these content octets in DER; undefined if one can. It judges what no
- * reader looks at, too. An implicit tag can hide any type: there, only what no type can have is refused.
+ * Why no value of the type with this identifier octet has the content octets from `start` to `end` in DER; undefined if one can. It judges
+ * what no reader looks at, too. An implicit tag can hide any type: there, only what no type can have is refused.
  */
-export function contentFault(tag: number, content: Uint8Array): string | undefined {
+export function contentFault(tag: number, bytes: Uint8Array, start: number, end: number): string | undefined {
   const type = tag & 0x1f;
   const isConstructed = (tag & 0x20) !== 0;
-  if (!isConstructed && type === 0x02 && !isShortest(content)) return 'BER, but not DER';
-  if (!isConstructed && type === 0x1e && content.length % 2 === 1) return 'not DER: half a character';
+  if (!isConstructed && type === 0x02 && !isShortest(bytes, start, end)) return 'BER, but not DER';
+  if (!isConstructed && type === 0x1e && (end - start) % 2 === 1) return 'not DER: half a character';
   if (tag >= 0x40) return undefined;
   // Of the universal types, DER constructs SEQUENCE and SET, and no other (X.690, section 10.2).
   if (isConstructed !== (type === 0x10 || type === 0x11)) return 'not DER: a type in another form';
-  return isConstructed || isValue(type, content) ? undefined : 'not DER: not a value of its type';
+  return isConstructed || isValue(type, bytes, start, end) ? undefined : 'not DER: not a value of its type';
 }
 
 /** Whether content octets are a value of the universal type with that number (X.680, section 8.4). */
-function isValue(type: number, content: Uint8Array): boolean {
-  const { length } = content;
-  const [first = 0xff] = content;
+function isValue(type: number, bytes: Uint8Array, start: number, end: number): boolean {
+  const length = end - start;
+  const first = length === 0 ? 0xff : (bytes[start] ?? 0xff);
   switch (type) {
     case 0x01: // BOOLEAN
       return length === 1;
@@ -27,12 +27,14 @@ function isValue(type: number, content: Uint8Array): boolean {
     case 0x05: // NULL
       return length === 0;
     case 0x06: // OBJECT IDENTIFIER
-      return isOid(content);
+      return isOid(bytes.subarray(start, end));
     case 0x0a: // ENUMERATED
-      return length > 0 && isShortest(content);
+      return length > 0 && isShortest(bytes, start, end);
     case 0x17: // UTCTime
     case 0x18: // GeneralizedTime
-      return length > 10 && content.subarray(0, 10).every((octet) => octet >= 0x30 && octet <= 0x39);
+      return (
+        length > 10 && bytes.subarray(start, start + 10).every((octet) => octet >= 0x30 && octet <= 0x39)
+      );
     default:
       // OCTET STRING and the string types: all that structures of this service and of certificates have.
       return type === 0x04 || type === 0x0c || (type >= 0x12 && type <= 0x1e);
@@ -40,8 +42,8 @@ function isValue(type: number, content: Uint8Array): boolean {
 }
 
 /** An INTEGER of several octets has none that its value does not need (X.690, section 8.3.2). */
-function isShortest([first, second]: Uint8Array): boolean {
-  return second === undefined || first !== (second < 0x80 ? 0 : 0xff);
+function isShortest(bytes: Uint8Array, start: number, end: number): boolean {
+  return end - start < 2 || bytes[start] !== ((bytes[start + 1] ?? 0) < 0x80 ? 0 : 0xff);
 }
 
 /** Each number ends, and begins with a digit other than zero (X.690, section 8.19.2). */

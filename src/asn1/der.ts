@@ -153,7 +153,7 @@ export class Element {
     const length = first < 0x80 ? first : readLength(bytes, start + 2, contentAt);
     const end = contentAt + length;
     if (end > limit) throw new MalformedDer('not DER: an element that is cut off');
-    const fault = contentFault(tag, bytes.subarray(contentAt, end));
+    const fault = contentFault(tag, bytes, contentAt, end);
     if (fault !== undefined) throw new MalformedDer(fault);
     this.tag = tag;
     this.end = end;

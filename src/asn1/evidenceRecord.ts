@@ -54,6 +54,8 @@ export interface ParsedEvidenceRecord extends EvidenceRecord {
 export const RECORD_BYTES_MAX = 4_194_304;
 /** Most archive time-stamps of a record: more than a renewal each month for 80 years. */
 const TIMESTAMPS_MAX = 1_000;
+/** Most chains of a record, each of which covers all before: a hash renewal each year for 64 years. */
+const CHAINS_MAX = 64;
 /** Most certificates beside the tokens. */
 const CERTIFICATES_MAX = 64;
 
@@ -108,8 +110,8 @@ export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
   const chains = chainElements.map((chain) => new Fields(chain).rest());
   if (chains.length === 0 || chains.some(({ length }) => length === 0))
     throw new MalformedDer('no archive time-stamp, or a chain without one');
-  if (chains.flat().length > TIMESTAMPS_MAX)
-    throw new MalformedDer(`more than ${TIMESTAMPS_MAX} archive time-stamps`);
+  if (chains.length > CHAINS_MAX || chains.flat().length > TIMESTAMPS_MAX)
+    throw new MalformedDer(`more than ${CHAINS_MAX} chains or ${TIMESTAMPS_MAX} archive time-stamps`);
   return {
     digests,
     certificates,
@@ -121,18 +123,17 @@ export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
 /** The certificates in the attribute id-aa-ets-certValues (RFC 5126, section 6.3.3); other attributes are not needed. */
 function readCryptoInfos(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
-  const certificates: Uint8Array[] = [];
-  for (const attribute of new Fields(element, contextTag(0)).rest()) {
+  const values = new Fields(element, contextTag(0)).rest().flatMap((attribute) => {
     const fields = new Fields(attribute);
     const type = readOid(fields.take(TAG.oid));
-    const values = new Fields(fields.take(TAG.set), TAG.set).rest();
+    const found = new Fields(fields.take(TAG.set), TAG.set).rest();
     fields.end();
-    if (type !== OID.certificateValues) continue;
-    for (const value of values) certificates.push(...new Fields(value).rest().map(({ der }) => der));
-  }
+    return type === OID.certificateValues ? found : [];
+  });
+  const certificates = values.flatMap((value) => new Fields(value).rest());
   if (certificates.length > CERTIFICATES_MAX)
     throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
-  return certificates;
+  return certificates.map(({ der }) => der);
 }
 
 /** Why an archive time-stamp was made. */

@@ -8,6 +8,7 @@ import {
   MalformedDer,
   octetString,
   oid,
+  primitive,
   sequence,
   setOf,
 } from '../../src/asn1/der.ts';
@@ -165,6 +166,10 @@ for (const [what, bytes] of [
     }),
   ],
   [
+    '65 chains',
+    compose({ chains: sequence(...Array.from({ length: 65 }, () => sequence(sequence(token)))) }),
+  ],
+  [
     '65 certificates',
     encodeEvidenceRecord({ ...initial, certificates: Array.from({ length: 65 }, () => pki.root.der) }),
   ],
@@ -172,6 +177,22 @@ for (const [what, bytes] of [
   t.test(`no record: ${what}`, async (t) => {
     t.throws(() => parseEvidenceRecord(bytes), MalformedDer);
   });
+
+t.test('hundreds of thousands of elements are no record, and no other error', async (t) => {
+  // Each is a NULL, in the length of three octets that such a list needs.
+  const list = (tag: number, count: number) => primitive(tag, Buffer.alloc(2 * count, Buffer.of(5, 0)));
+  const attribute = sequence(oid('1.2.840.113549.1.9.16.2.23'), primitive(0x31, list(0x30, 200_000)));
+  for (const bytes of [
+    sequence(integer(1), list(0x30, 200_000), sequence()),
+    compose({ optional: [list(0xa0, 200_000)] }),
+    compose({ optional: [constructed(contextTag(0), [attribute])] }),
+    compose({ chains: list(0x30, 200_000) }),
+    compose({ chains: sequence(list(0x30, 200_000)) }),
+    compose(chainOf(list(0xa2, 200_000), token)),
+    compose(chainOf(constructed(contextTag(2), [list(0x30, 200_000)]), token)),
+  ])
+    t.throws(() => parseEvidenceRecord(bytes), MalformedDer);
+});
 
 t.test('the same values in BER are no record', async (t) => {
   const long = (element: Uint8Array) => {
