@@ -54,8 +54,9 @@ export async function trySigners(t: Test, site: Installation): Promise<void> {
 
   await t.test('a signer that is killed is back, and the daemon goes on', async (t) => {
     const daemon = site.show('sandbox', 'MainPID');
-    for (const process of [pid(), machine.must(`pgrep -P ${pid()} | head -n 1`)]) {
-      machine.must(`kill -KILL ${process}`);
+    const child = () => machine.must(`pgrep -P ${pid()} | head -n 1`);
+    for (const find of [child, pid]) {
+      machine.must(`kill -KILL ${find()}`);
       await site.sealed('sandbox', 3);
     }
     t.equal(site.show('sandbox', 'MainPID'), daemon);
