@@ -150,6 +150,7 @@ export const english = {
     copy: 'The document is, byte for byte, the copy without metadata that was sealed.',
     stamped: 'A time-stamp authority of the trust file bears out the time.',
     ownWord: 'The time is the word of the service, as the trust file allows.',
+    ofProof: 'The statement is about a document.',
     canary: 'The receipt is for a test of the service, not for a document.',
   },
   record: {

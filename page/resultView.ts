@@ -17,6 +17,7 @@ import {
 import type { Digests } from './hashing.ts';
 import type { Part } from './roles.ts';
 import { type Check, type Story, tell, tellCheck } from './story.ts';
+import { visible } from './text.ts';
 import { formatCount, localTime, utcTime, type Words } from './words.ts';
 
 /** A receipt, its document, and what follows from both. */
@@ -111,7 +112,7 @@ function statementOf({ statement, origin, time, ...rest }: Proven, words: Words)
       [names.signatures, optional(scan.signatures)],
       [copy ? names.received : names.sealedDocument, [size(document.bytes), digest(document.sha256)]],
       [names.copy, copy ? [size(copy.bytes), digest(copy.sha256)] : []],
-      [names.job, value(statement.jobId)],
+      [names.job, digest(visible(statement.jobId))],
       [names.leaf, names.leafOf(formatCount(rest.leafIndex, words), formatCount(rest.treeSize, words))],
     ]),
   ];

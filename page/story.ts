@@ -60,6 +60,8 @@ export function tellCheck(
   if (name === 'time-stamp' && outcome === 'passed' && proven?.time)
     return proven.time.stamps.length > 0 ? special.stamped : special.ownWord;
   if (name === 'manifest' && outcome === 'failed' && isCanary(proven)) return special.canary;
+  const isProof = verdict.checks.some((one) => one.name === 'proof');
+  if (name === 'manifest' && outcome === 'passed' && isProof) return special.ofProof;
   return plain[name]?.[outcome] ?? name;
 }
 

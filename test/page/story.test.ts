@@ -118,6 +118,7 @@ t.test('a check says what it found', async (t) => {
   t.equal(said('no time-stamp', 'time-stamp'), english.checks.ownWord);
   t.equal(said('copy', 'document'), english.checks.copy);
   t.equal(said('canary', 'manifest'), english.checks.canary);
+  t.equal(said('proof', 'manifest'), english.checks.ofProof);
 });
 
 t.test(
