@@ -1,5 +1,5 @@
 import t from 'tap';
-import { encodeSequence } from '../../src/asn1/archiveTimestamp.ts';
+import { type ArchiveTimestamp, encodeSequence } from '../../src/asn1/archiveTimestamp.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { MalformedDer } from '../../src/asn1/der.ts';
 import {
@@ -23,7 +23,7 @@ import {
 } from '../support/evidence.ts';
 import { randomBytes } from '../support/seed.ts';
 
-const { first, second, third, roots, ...made } = await fourGenerations();
+const { first, second, third, fourth, roots, ...made } = await fourGenerations();
 const { initial, renewed, rehashed, last } = made;
 
 type Objection = NonNullable<RecordVerification['objection']>;
@@ -140,26 +140,40 @@ t.test('authorities that the verifier does not trust', async (t) => {
 const H512 = (data: Uint8Array) => digestOf('sha512', data);
 
 t.test('the pair of a hash renewal in either order, and in no other way', async (t) => {
-  const before = recordOf(renewed);
-  const pair = [digestOf('sha384', DATA), digestOf('sha384', encodeSequence(before.chains))] as const;
-  const stamped = async (leaf: Uint8Array) =>
-    verify(
-      {
-        ...before,
-        digests: ['sha512', 'sha384'],
-        chains: [...before.chains, [{ token: await stamp(third, 'sha384', leaf, yearMs(2050) + 1) }]],
-      },
-      2055,
-    );
-  t.match(await stamped(digestOf('sha384', Buffer.concat(pair))), { outcome: 'good' });
-  t.match(await stamped(digestOf('sha384', Buffer.concat([...pair].sort(Buffer.compare)))), {
-    outcome: 'good',
-  });
-  t.match(await stamped(digestOf('sha384', Buffer.concat([...pair].sort(Buffer.compare).reverse()))), {
-    outcome: Buffer.compare(...pair) > 0 ? 'good' : 'bad',
-  });
-  t.match(await stamped(digestOf('sha384', Buffer.concat([DATA, pair[1]]))), { outcome: 'bad' });
-  t.match(await stamped(pair[1]), { outcome: 'bad' });
+  for (const { data, record: before } of renewed) {
+    const pair = [digestOf('sha384', data), digestOf('sha384', encodeSequence(before.chains))] as const;
+    const [first, second] = pair.toSorted(Buffer.compare) as [Uint8Array, Uint8Array];
+    const stamped = async (...parts: Uint8Array[]) => {
+      const leaf = parts.length === 1 ? (parts[0] as Uint8Array) : digestOf('sha384', Buffer.concat(parts));
+      const token = await stamp(third, 'sha384', leaf, yearMs(2050) + 1);
+      const record = { ...before, digests: ['sha512' as const, 'sha384' as const] };
+      return verify({ ...record, chains: [...before.chains, [{ token }]] }, 2055, { data }).outcome;
+    };
+    const isSorted = pair[0] === first;
+    t.equal(await stamped(...pair), 'good');
+    t.equal(await stamped(first, second), 'good');
+    t.equal(await stamped(second, first), isSorted ? 'bad' : 'good');
+    t.equal(await stamped(data, pair[1]), 'bad');
+    t.equal(await stamped(pair[1]), 'bad');
+  }
+});
+
+t.test('each hash renewal covers all chains before it', async (t) => {
+  const [twice] = await renew(last, 'sha256', fourth, yearMs(2065));
+  const record = recordOf([twice as Archived]);
+  t.match(verify(record, 2066), { outcome: 'good', lines: { length: 5 } });
+  const [before, between, after] = record.chains as [
+    ArchiveTimestamp[],
+    ArchiveTimestamp[],
+    ArchiveTimestamp[],
+  ];
+  for (const chains of [
+    [before, after],
+    [between, after],
+    [before, between.slice(0, 1), after],
+    [before.slice(0, 1), between, after],
+  ])
+    t.match(verify({ ...record, chains }, 2066).lines.at(-1), { outcome: 'bad', fault: 'imprint' });
 });
 
 t.test('certificates beside the tokens help, and cannot mislead', async (t) => {
@@ -176,6 +190,12 @@ t.test('certificates beside the tokens help, and cannot mislead', async (t) => {
     { outcome: 'unknown', fault: 'untrusted' },
     'a root in the record is not trusted',
   );
+  const token = await stamp(first, 'sha512', H512(DATA), yearMs(2031), false);
+  const bare = { ...record, chains: [[{ token }]] };
+  const certificates = [first.certificate.der];
+  t.match(verify(bare, 2035), { outcome: 'bad', fault: 'certificate' });
+  t.match(verify({ ...bare, certificates }, 2035), { outcome: 'good' }, 'in the record');
+  t.match(verify(bare, 2035, { certificates }), { outcome: 'good' }, 'beside it');
 });
 
 t.test('trees of others in a record', async (t) => {

@@ -49,11 +49,11 @@ export async function stamp(
   algorithm: DigestName,
   digest: Uint8Array,
   at: number,
+  certReq = true,
 ): Promise<Uint8Array> {
   era.clock.time = at;
-  const { token } = parseResponse(
-    await era.authority.answerQuery(encodeQuery({ imprint: { algorithm, digest }, certReq: true })),
-  );
+  const query = encodeQuery({ imprint: { algorithm, digest }, certReq });
+  const { token } = parseResponse(await era.authority.answerQuery(query));
   if (token === undefined) throw new Error('no token');
   return Uint8Array.from(token);
 }
