@@ -180,20 +180,25 @@ export async function orderFault(
   { number, to }: RenewalScope,
   genTime: number,
 ): Promise<string | undefined> {
+  const faultOf = ({ token }: Pick<RenewalToken, 'token'>): string | undefined => {
+    const renewed = parseTimestampToken(bytesOf(token)).info.genTime;
+    if (renewed < genTime) return undefined;
+    return `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(renewed)}`;
+  };
   const runs = (await renewals.runs()).slice(0, number - 1);
-  const tokens = runs.flatMap((run) => run.tokens.map(({ token }) => token));
+  const [fault] = runs.flatMap(({ tokens }) => tokens.flatMap((token) => faultOf(token) ?? []));
+  if (fault !== undefined) return fault;
   // No token is further from the time of its batch than this, and batches are in the order of their times.
   const since = genTime - STAMPING_TOLERANCE_MS - ACCURACY_MAX_MS;
   for (let leaf = to; leaf > 0; ) {
     const batch = await log.batchOf(leaf - 1);
     assert(batch, `no batch holds leaf ${leaf - 1}`);
     if (batch.sealedAt < since) break;
-    if (batch.timestamp) tokens.push(batch.timestamp.token);
+    const found = batch.timestamp && faultOf(batch.timestamp);
+    if (found !== undefined) return found;
     leaf = batch.firstLeaf;
   }
-  const newest = Math.max(...tokens.map((token) => parseTimestampToken(bytesOf(token)).info.genTime));
-  if (newest < genTime) return undefined;
-  return `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(newest)}`;
+  return undefined;
 }
 
 /** Commits a run with tokens that were judged. Returns it; undefined if another process has committed a run of that number. */

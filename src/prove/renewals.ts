@@ -93,6 +93,7 @@ interface Part {
 export class RenewalTrees {
   readonly #store: RenewedLog;
   readonly #runs: readonly RenewalRun[];
+  readonly #carried = new Map<number, readonly Uint8Array[]>();
   readonly #parts = new Map<string, Part & { first: number }>();
 
   /** Of tiles and rows; tests take less. */
@@ -139,10 +140,12 @@ export class RenewalTrees {
   }
 
   /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
-  carriedLeaves(run: RenewalScope): Uint8Array[] {
-    const before = this.#runs[run.number - 2];
-    if (before?.digest !== run.digest) return [];
-    return before.tokens.map(({ token }) => digestOf(run.digest, bytesOf(token)));
+  carriedLeaves({ number, digest }: RenewalScope): readonly Uint8Array[] {
+    const before = this.#runs[number - 2];
+    const tokens = before?.digest === digest ? before.tokens : [];
+    const leaves = this.#carried.get(number) ?? tokens.map(({ token }) => digestOf(digest, bytesOf(token)));
+    this.#carried.set(number, leaves);
+    return leaves;
   }
 
   /** Where a batch, or the time-stamp that stands for it, is in the tree of a run. */
