@@ -2,10 +2,13 @@
 import t from 'tap';
 import {
   encodeEvidenceRecord,
+  parseEvidenceRecord,
   type RecordFault,
   verifyEvidenceRecord,
 } from '../../src/asn1/evidenceRecord.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
+import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
 import {
   type Archived,
@@ -19,6 +22,7 @@ import {
   yearMs,
 } from '../support/evidence.ts';
 import { mutationsOf } from '../support/mutations.ts';
+import { MemoryLog, renew as renewLog, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
 import { random } from '../support/seed.ts';
 
 /** How many changed records both judge. */
@@ -87,6 +91,29 @@ for (const [what, ...digests] of [
     const [gap] = await renew(items, 'sha384', late, yearMs(2088));
     t.equal(await verdict(gap as Archived, [...eras, late], 2090), 'bad', 'renewed too late');
   });
+
+t.test('what the renewals of a log make', async (t) => {
+  const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')];
+  const roots = [alpha, beta].map((one) => one.trusted.root);
+  const memory = new MemoryLog();
+  const width = 3;
+  for (const [year, digest] of (['sha512', 'sha512', 'sha384', 'sha384'] as const).entries()) {
+    const at = BEGIN + year * YEAR_MS + DAY_MS;
+    for (let n = 0; n < 5; n++) await memory.seal(1 + n, at + n, n === 1 ? undefined : alpha);
+    await renewLog(memory.store, { digest, at: at + DAY_MS, authorities: [beta, alpha], width });
+  }
+  const at = BEGIN + 4 * YEAR_MS;
+  for (const batch of memory.batches) {
+    const record = (await readEvidenceRecord(memory.store, batch, width)) ?? new Uint8Array(0);
+    const data = Buffer.from(batch.checkpoint);
+    const { certificates } = parseEvidenceRecord(record);
+    t.equal(await bouncyCastle.verify(record, data, roots, at, certificates), 'good', `${batch.firstLeaf}`);
+    t.match(
+      await bouncyCastle.verify(record, DATA, roots, at, certificates),
+      /^bad: .*object hash not found/,
+    );
+  }
+});
 
 // BouncyCastle renews hashes by the clock of the machine: the tokens before are of years that are over.
 t.test('records that BouncyCastle makes', async (t) => {

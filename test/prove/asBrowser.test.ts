@@ -17,6 +17,7 @@ for (const file of [
   'test/prove/timestampCheck.test.ts',
   'test/asn1/evidenceRecordVerification.test.ts',
   'test/asn1/hashTree.test.ts',
+  'test/prove/evidenceCheck.test.ts',
   'test/asn1/timestampToken.test.ts',
   'test/asn1/certificate.test.ts',
   'test/asn1/foreign.test.ts',

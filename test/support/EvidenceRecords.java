@@ -11,6 +11,7 @@ import org.bouncycastle.asn1.tsp.ArchiveTimeStampSequence;
 import org.bouncycastle.asn1.tsp.EvidenceRecord;
 import org.bouncycastle.asn1.x509.AlgorithmIdentifier;
 import org.bouncycastle.cert.X509CertificateHolder;
+import org.bouncycastle.cms.SignerInformationVerifier;
 import org.bouncycastle.cms.jcajce.JcaSimpleSignerInfoVerifierBuilder;
 import org.bouncycastle.jce.provider.BouncyCastleProvider;
 import org.bouncycastle.operator.DefaultDigestAlgorithmIdentifierFinder;
@@ -45,7 +46,7 @@ class EvidenceRecords {
     try {
       switch (words[0]) {
         case "verify":
-          verify(bytes(words[1]), bytes(words[2]), new Date(Long.parseLong(words[3])), certificates(words, 4));
+          verify(bytes(words[1]), bytes(words[2]), new Date(Long.parseLong(words[3])), holders(words, 4));
           return "good";
         case "generate":
           return generate(words);
@@ -71,7 +72,7 @@ class EvidenceRecords {
    * first archive time-stamp of the last chain: so each beginning of the sequence is checked. Its method validate() is for
    * records whose renewals all cover all tokens before them, as those of BouncyCastle do and the RFC does not want.
    */
-  static void verify(byte[] der, byte[] data, Date at, List<X509CertificateHolder> roots) throws Exception {
+  static void verify(byte[] der, byte[] data, Date at, List<X509CertificateHolder> certificates) throws Exception {
     EvidenceRecord record = EvidenceRecord.getInstance(der);
     ArchiveTimeStampChain[] chains = record.getArchiveTimeStampSequence().getArchiveTimeStampChains();
     AlgorithmIdentifier[] declared = record.getDigestAlgorithms();
@@ -83,25 +84,28 @@ class EvidenceRecords {
       for (ArchiveTimeStamp one : chains[count - 1].getArchiveTimestamps())
         tokens.add(new TimeStampToken(one.getTimeStamp()));
     }
+    SignerInformationVerifier last = null;
     for (int index = 0; index < tokens.size(); index++) {
       Date until = index + 1 < tokens.size() ? tokens.get(index + 1).getTimeStampInfo().getGenTime() : at;
-      verifyToken(tokens.get(index), until, roots);
+      last = verifyToken(tokens.get(index), until, certificates);
     }
-    if (chains[chains.length - 1].getArchiveTimestamps().length <= 2 && !tokens.isEmpty()) {
-      ERSEvidenceRecord whole = new ERSEvidenceRecord(record, digests);
-      whole.validate(new JcaSimpleSignerInfoVerifierBuilder().setProvider(PROVIDER).build(whole.getSigningCertificate()));
-    }
+    if (chains[chains.length - 1].getArchiveTimestamps().length <= 2) new ERSEvidenceRecord(record, digests).validate(last);
   }
 
-  static void verifyToken(TimeStampToken token, Date until, List<X509CertificateHolder> roots) throws Exception {
+  /** The certificates are trusted roots, and those that tokens need and do not contain. */
+  static SignerInformationVerifier verifyToken(TimeStampToken token, Date until, List<X509CertificateHolder> certificates)
+      throws Exception {
     Date made = token.getTimeStampInfo().getGenTime();
-    X509CertificateHolder signer = (X509CertificateHolder) token.getCertificates().getMatches(token.getSID()).iterator().next();
-    token.validate(new JcaSimpleSignerInfoVerifierBuilder().setProvider(PROVIDER).build(signer));
+    List<X509CertificateHolder> pool = new ArrayList<>(certificates);
+    pool.addAll(token.getCertificates().getMatches(null));
+    X509CertificateHolder signer = pool.stream().filter(one -> token.getSID().match(one)).findFirst().orElseThrow();
+    SignerInformationVerifier verifier = new JcaSimpleSignerInfoVerifierBuilder().setProvider(PROVIDER).build(signer);
+    token.validate(verifier);
     if (!made.before(until)) throw new Exception("not before the next one");
-    for (X509CertificateHolder root : roots)
+    for (X509CertificateHolder root : certificates)
       if (root.getSubject().equals(signer.getIssuer())
           && signer.isSignatureValid(new JcaContentVerifierProviderBuilder().setProvider(PROVIDER).build(root))
-          && signer.isValidOn(made) && signer.isValidOn(until) && root.isValidOn(made) && root.isValidOn(until)) return;
+          && signer.isValidOn(made) && signer.isValidOn(until) && root.isValidOn(made) && root.isValidOn(until)) return verifier;
     throw new Exception("no trusted root, or no longer valid");
   }
 
@@ -131,10 +135,10 @@ class EvidenceRecords {
     return digests.get(new DefaultDigestAlgorithmIdentifierFinder().find(name));
   }
 
-  static List<X509CertificateHolder> certificates(String[] words, int from) throws Exception {
-    List<X509CertificateHolder> holders = new ArrayList<>();
-    for (int index = from; index < words.length; index++) holders.add(new X509CertificateHolder(bytes(words[index])));
-    return holders;
+  static List<X509CertificateHolder> holders(String[] words, int from) throws Exception {
+    List<X509CertificateHolder> found = new ArrayList<>();
+    for (int index = from; index < words.length; index++) found.add(new X509CertificateHolder(bytes(words[index])));
+    return found;
   }
 
   static byte[] bytes(String base64) {

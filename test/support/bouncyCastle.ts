@@ -38,14 +38,17 @@ export function startBouncyCastle(t: Test) {
     return answer.split(' ').map(decode);
   };
   return {
-    /** 'good', or 'bad: ' and the reason. */
+    /** 'good', or 'bad: ' and the reason. BouncyCastle keeps what is beside the tokens to itself: `beside` is DER of certificates. */
     verify: (
       record: Uint8Array,
       data: Uint8Array,
       roots: readonly Certificate[],
       at: number,
-    ): Promise<string> =>
-      ask(['verify', encode(record), encode(data), `${at}`, ...roots.map(({ der }) => encode(der))]),
+      beside: readonly Uint8Array[] = [],
+    ): Promise<string> => {
+      const certificates = [...roots.map(({ der }) => der), ...beside];
+      return ask(['verify', encode(record), encode(data), `${at}`, ...certificates.map(encode)]);
+    },
     /** A record of each data object, all by one token of the era. */
     generate: (digest: DigestName, data: Uint8Array[], era: Era, at: number) =>
       records(['generate', NAMES[digest], ...data.map(encode)], era, at),
