@@ -71,14 +71,14 @@ t.test('renewals', async (t) => {
   const client = await Client.connect(sandbox.url, apiKey);
   const seal = async () =>
     (await client.seal(Buffer.from(await makePdf('a')), { mode: 'blocking' })).json<JobBody>().id;
+  const { stdout: trust } = await pdfseal(['trust', 'export']);
+  const trustedRoots = parseTrust(trust).timestampAuthorities.map(({ root }) => root);
   /** The evidence record of a job, verified. */
   const recordOf = async (t: Test, id: string) => {
     const { bytes: record } = await client.get(`/v1/jobs/${id}/receipt.ers`);
     const receipt = (await client.get(`/v1/jobs/${id}/receipt.json`)).json<{
       evidence: { checkpoint: string };
     }>();
-    const { stdout } = await pdfseal(['trust', 'export']);
-    const trustedRoots = parseTrust(stdout).timestampAuthorities.map(({ root }) => root);
     const data = fromUtf8(receipt.evidence.checkpoint);
     const verdict = verifyEvidenceRecord({ record, data, trustedRoots, at: Date.now() + 5_000 });
     t.match(verdict, { outcome: 'good' });
@@ -101,7 +101,6 @@ t.test('renewals', async (t) => {
       renewed: { renewal: 1, digest: 'sha512', from: 0, stamps: [{ authority: 'built-in' }] },
     });
     t.strictSame(await recordOf(t, first), [2]);
-    t.match(await renew(t), { renewed: null, standing: [{ renewal: 1, authority: 'built-in' }, {}] });
     const shown = await pdfseal(['renew']);
     t.match(shown, {
       status: 0,
