@@ -1,0 +1,106 @@
+/** Which time-stamps a renewal takes: of how many authorities, of whom not, and how early ones are asked for again. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { bytesEqual, fromHex } from '../../src/base/bytes.ts';
+import { draftNow, type Renewing, stampNow } from '../../src/cli/store/renewRun.ts';
+import { RenewalTrees } from '../../src/prove/renewals.ts';
+import { MemoryLog, YearlyAuthority } from '../support/renewals.ts';
+
+const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
+const SEALED_AT = Date.now() - 60_000;
+
+/** A log with one checkpoint, and a daemon that stamps as these authorities do; `lateMs`: how long before now each time. */
+async function setUp(
+  t: Test,
+  needed: number,
+  stampers: Record<string, YearlyAuthority | undefined>,
+  lateMs: number[] = [],
+) {
+  const memory = new MemoryLog();
+  await memory.seal(1, SEALED_AT, alpha);
+  const asked: string[] = [];
+  const server = createServer(async (request, response) => {
+    const { searchParams: query } = new URL(`http://localhost${request.url}`);
+    const name = query.get('authority') ?? '';
+    asked.push(name);
+    const found = await stampers[name]?.stamp(
+      'sha384',
+      fromHex(query.get('digest') ?? ''),
+      Date.now() - (lateMs.shift() ?? 0),
+    );
+    const error = { code: 'timestamp_unavailable', message: 'not now' };
+    response
+      .writeHead(found ? 200 : 503)
+      .end(JSON.stringify(found ? { ...found, authority: name } : { error }));
+  });
+  // The path of a socket has at most 107 bytes.
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-renew-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const path = join(dir, 'admin.sock');
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  t.teardown(() => server.close());
+  const renewing = {
+    store: memory.store,
+    config: {
+      admin: { socket: { path } },
+      timestamp: { authorities: Object.keys(stampers) },
+      renewal: { authorities: needed, sunsets: [] },
+    },
+    authorities: [alpha.trusted, beta.trusted],
+    runs: [],
+    trees: new RenewalTrees(memory.store, []),
+  } as unknown as Renewing;
+  return { renewing, drafted: await draftNow(renewing, 'sha384'), asked };
+}
+
+const anybody = { kept: [], isGood: () => true };
+
+t.test('one authority, the first that answers', async (t) => {
+  const { renewing, drafted, asked } = await setUp(t, 1, { silent: undefined, alpha, beta });
+  t.match(await stampNow(renewing, drafted, anybody), [{ token: { authority: 'alpha' } }]);
+  t.strictSame(asked, ['silent', 'alpha']);
+});
+
+t.test('two that are independent, or none', async (t) => {
+  const two = await setUp(t, 2, { alpha, mirror: alpha, beta });
+  const found = await stampNow(two.renewing, two.drafted, anybody);
+  t.strictSame(
+    found.map(({ token }) => token.authority),
+    ['alpha', 'beta'],
+    'not one authority under two names',
+  );
+  const one = await setUp(t, 2, { alpha, mirror: alpha });
+  await t.rejects(stampNow(one.renewing, one.drafted, anybody), {
+    message: /1 of 2 authorities gave a time-stamp: nothing is renewed yet/,
+  });
+});
+
+t.test('what was carried here counts, if it is of this renewal', async (t) => {
+  const { renewing, drafted, asked } = await setUp(t, 2, { alpha, beta });
+  const kept = [await beta.stamp('sha384', drafted.root, Date.now())];
+  t.match(await stampNow(renewing, drafted, { ...anybody, kept }), [
+    { token: { authority: 'beta' } },
+    { token: { authority: 'alpha' } },
+  ]);
+  t.strictSame(asked, ['alpha']);
+  const other = [await beta.stamp('sha384', Buffer.alloc(48), Date.now())];
+  t.match(await stampNow(renewing, drafted, { ...anybody, kept: other }), [
+    { token: { authority: 'alpha' } },
+    { token: { authority: 'beta' } },
+  ]);
+});
+
+t.test('none of a root that is distrusted', async (t) => {
+  const { renewing, drafted } = await setUp(t, 1, { alpha, beta });
+  const isGood = ({ der }: { der: Uint8Array }) => !bytesEqual(der, alpha.trusted.root.der);
+  t.match(await stampNow(renewing, drafted, { kept: [], isGood }), [{ token: { authority: 'beta' } }]);
+});
+
+t.test('a time-stamp that is not later than what it renews is asked for again', async (t) => {
+  const { renewing, drafted, asked } = await setUp(t, 1, { alpha }, [120_000]);
+  t.match(await stampNow(renewing, drafted, anybody), [{ token: { authority: 'alpha' } }]);
+  t.strictSame(asked, ['alpha', 'alpha']);
+});
