@@ -32,7 +32,7 @@ export function verifyCommand(): Command {
       exit: {
         0: 'good',
         1: 'bad',
-        2: 'undecided: a file cannot be read, or the log is not in the trust file',
+        2: 'undecided: a file cannot be read, the log is not in the trust file, or the evidence record has ended',
       },
       examples: [
         'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
