@@ -62,7 +62,7 @@ export function renewCommand(): Command {
         '--distrust <file>',
         'root certificate of an authority whose key was stolen: list what stands on it',
       )
-      .option('--since <time>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument)
+      .option('--since <date>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument)
       .action((step: Step | undefined, options: RenewOptions) => STEPS[step ?? 'renew'](options)),
     {
       exit: {
