@@ -28,8 +28,11 @@ import { random } from '../support/seed.ts';
 /** How many changed records both judge. */
 const MUTATIONS = Number(process.env.PDFSEALD_MUTATIONS ?? 400);
 
-/** Where this implementation is the stricter one: DER to the end, known hash functions, all of them declared, and the very certificate that signed. */
-const STRICTER: readonly RecordFault[] = ['malformed', 'unsupported', 'digest', 'certificate'];
+/**
+ * Where this implementation is the stricter one: DER to the end, known hash functions, all of them declared, the very certificate that
+ * signed, and signed attributes in the order in which they were signed.
+ */
+const STRICTER: readonly RecordFault[] = ['malformed', 'unsupported', 'digest', 'certificate', 'signature'];
 
 const bouncyCastle = startBouncyCastle(t);
 
