@@ -15,11 +15,6 @@ export function treeRoot(digest: DigestName, leaves: readonly Uint8Array[]): Uin
   return rootOfLevels(treeLevels(digest, leaves));
 }
 
-/** The siblings from the leaf with that index up to the root; none for a tree of one leaf. */
-export function treePath(digest: DigestName, leaves: readonly Uint8Array[], index: number): Uint8Array[] {
-  return pathInLevels(treeLevels(digest, leaves), index);
-}
-
 /** All nodes of a binary tree, from the leaves up to the root. The last node of an odd level moves up as it is. */
 export function treeLevels(digest: DigestName, leaves: readonly Uint8Array[]): TreeLevels {
   const levels = [leaves];
@@ -27,7 +22,6 @@ export function treeLevels(digest: DigestName, leaves: readonly Uint8Array[]): T
   return levels;
 }
 
-/** Of a tree of which many paths are needed. */
 export type TreeLevels = readonly (readonly Uint8Array[])[];
 
 export function rootOfLevels(levels: TreeLevels): Uint8Array {
@@ -36,7 +30,7 @@ export function rootOfLevels(levels: TreeLevels): Uint8Array {
   return root;
 }
 
-/** As {@link treePath}. */
+/** The siblings from the leaf with that index up to the root; none for a tree of one leaf. */
 export function pathInLevels(levels: TreeLevels, index: number): Uint8Array[] {
   if (levels[0]?.[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
   return levels.flatMap((level, height) => level[(index >> height) ^ 1] ?? []);

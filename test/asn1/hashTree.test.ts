@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { reducedTree, rootOfReducedTree, treePath, treeRoot } from '../../src/asn1/hashTree.ts';
+import {
+  pathInLevels,
+  reducedTree,
+  rootOfReducedTree,
+  treeLevels,
+  treeRoot,
+} from '../../src/asn1/hashTree.ts';
 import { DIGEST_BYTES, DIGESTS } from '../../src/asn1/signatureAlgorithm.ts';
 import { fc, randomBytes } from '../support/seed.ts';
 
@@ -24,14 +30,14 @@ t.test('trees by hand', async (t) => {
   );
   const four = H(...[left, H(C, D)].sort(Buffer.compare));
   t.same(treeRoot('sha256', [A, B, C, D, E]), H(...[four, E].sort(Buffer.compare)));
-  t.same(treePath('sha256', [A, B, C, D, E], 4), [four]);
-  t.same(treePath('sha256', [A, B, C, D, E], 0), [B, H(C, D), E]);
-  t.same(treePath('sha256', [A], 0), []);
+  t.same(pathInLevels(treeLevels('sha256', [A, B, C, D, E]), 4), [four]);
+  t.same(pathInLevels(treeLevels('sha256', [A, B, C, D, E]), 0), [B, H(C, D), E]);
+  t.same(pathInLevels(treeLevels('sha256', [A]), 0), []);
   t.same(reducedTree(B, [A, C]), [[A, B], [C]]);
   t.same(reducedTree(A, []), undefined);
   t.same(rootOfReducedTree('sha256', [[A, A]], A), H(A, A), 'equal leaves');
   t.throws(() => treeRoot('sha256', []), RangeError);
-  t.throws(() => treePath('sha256', [A], 1), RangeError);
+  t.throws(() => pathInLevels(treeLevels('sha256', [A]), 1), RangeError);
 });
 
 t.test(
@@ -48,7 +54,7 @@ t.test(
         const leaves = Array.from({ length: size }, () => randomBytes(DIGEST_BYTES[digest]));
         const at = index % size;
         const leaf = leaves[at] as Buffer;
-        const siblings = treePath(digest, leaves, at);
+        const siblings = pathInLevels(treeLevels(digest, leaves), at);
         const tree = reducedTree(leaf, siblings) ?? [];
         const root = treeRoot(digest, leaves);
         if (Buffer.compare(rootOfReducedTree(digest, tree, leaf) ?? A, root) !== 0) return false;

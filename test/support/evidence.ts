@@ -3,7 +3,7 @@
 import { digestOfTree } from '../../src/asn1/archiveTimestamp.ts';
 import type { Certificate } from '../../src/asn1/certificate.ts';
 import { type EvidenceRecord, encodeEvidenceRecord, renewalLeaf } from '../../src/asn1/evidenceRecord.ts';
-import { reducedTree, treePath, treeRoot } from '../../src/asn1/hashTree.ts';
+import { pathInLevels, reducedTree, treeLevels, treeRoot } from '../../src/asn1/hashTree.ts';
 import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { parseResponse } from '../../src/asn1/timestampResponse.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
@@ -74,7 +74,7 @@ export async function renew(
   const token = await stamp(era, digest, treeRoot(digest, leaves), at);
   return items.map(({ data, record }, index) => {
     const leaf = leaves[index] ?? new Uint8Array(0);
-    const reducedHashTree = reducedTree(leaf, treePath(digest, leaves, index));
+    const reducedHashTree = reducedTree(leaf, pathInLevels(treeLevels(digest, leaves), index));
     const timestamp = { ...(reducedHashTree && { reducedHashTree }), token };
     const { digests = [], certificates = [], chains = [] } = record ?? {};
     const last = chains.at(-1);
