@@ -21,11 +21,15 @@ export interface TouchedRange {
   from: number;
   to: number;
   checkpoints: number;
-  /** What still proves them, such as `renewal 2`; undefined: they stand on the stolen key alone. */
+  /** What still proves them, such as `renewal 2, by acme`, or {@link OWN_TIMESTAMP}; undefined: they stand on the stolen key alone. */
   by?: string;
 }
 
+export const OWN_TIMESTAMP = 'its own time-stamp';
+
 export interface TheftReport {
+  /** Whether any time-stamp of the log rests on the root. */
+  isRootUsed: boolean;
   /** The first {@link RANGES_MAX}. */
   ranges: TouchedRange[];
   alone: number;
@@ -56,6 +60,7 @@ export async function reportTheft(
   const runs = await store.renewals.runs();
   const chains = new Chains(runs, theft, trust.timestampAuthorities, at);
   const report: TheftReport = {
+    isRootUsed: false,
     ranges: [],
     alone: 0,
     stillProven: 0,
@@ -77,11 +82,14 @@ export async function reportTheft(
       if (report.ranges.length < RANGES_MAX) report.ranges.push(last);
     }
   }
+  report.isRootUsed = chains.isRootUsed;
   return report;
 }
 
 /** Which tokens still stand, seen from the last run back. */
 class Chains {
+  /** Whether a token that was opened so far rests on the stolen root. */
+  isRootUsed = false;
   readonly #runs: readonly RenewalRun[];
   readonly #theft: Theft;
   readonly #authorities: readonly TrustedAuthority[];
@@ -109,7 +117,7 @@ class Chains {
     const first = this.#runs.findIndex(({ to }) => treeSize <= to);
     const key = [first, ...(timestamp?.certificates ?? [])].join();
     if (this.#known.has(key)) return this.#known.get(key);
-    const own = timestamp && this.#open(timestamp, 'its own time-stamp');
+    const own = timestamp && this.#open(timestamp, OWN_TIMESTAMP);
     const isTouched =
       own?.isStolen ||
       (first >= 0 &&
@@ -128,31 +136,31 @@ class Chains {
   /** What a batch stands on, by name. */
   #standing(own: Believable | undefined, first: number, knowsTheft: boolean): string | undefined {
     if (own && this.#isBelieved(own, this.#at, knowsTheft)) return own.name;
-    const next = (first < 0 ? [] : (this.#tokens[first] ?? [])).find(
-      (one, index) =>
-        one &&
-        this.#stands(first, index, knowsTheft) &&
-        (own === undefined || this.#isBelieved(own, one.genTime, knowsTheft)),
-    );
-    return next?.name;
+    for (const [index, one] of (this.#tokens[first] ?? []).entries()) {
+      if (one === undefined || (own && !this.#isBelieved(own, one.genTime, knowsTheft))) continue;
+      const found = this.#saviour(first, index, knowsTheft);
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
-  /** Whether a token of a run is believed now, or was when the next run was made, which stands. */
-  #stands(run: number, index: number, knowsTheft: boolean): boolean {
+  /**
+   * The name of the first token of another root, from this token of a run on; undefined unless this one is believed now, or was when the
+   * next run was made, which stands.
+   */
+  #saviour(run: number, index: number, knowsTheft: boolean): string | undefined {
     const token = this.#tokens[run]?.[index];
-    if (token === undefined) return false;
-    if (this.#isBelieved(token, this.#at, knowsTheft)) return true;
+    if (token === undefined) return undefined;
+    if (this.#isBelieved(token, this.#at, knowsTheft)) return token.name;
     // A later hash renewal covers one token of each run before it.
-    const isFixed = this.#runs.some(
-      ({ path, from }, later) => later > run && from === 0 && path[run] !== index,
-    );
-    return (
-      !isFixed &&
-      (this.#tokens[run + 1] ?? []).some(
-        (next, at) =>
-          next && this.#isBelieved(token, next.genTime, knowsTheft) && this.#stands(run + 1, at, knowsTheft),
-      )
-    );
+    if (this.#runs.some(({ path, from }, later) => later > run && from === 0 && path[run] !== index))
+      return undefined;
+    for (const [at, next] of (this.#tokens[run + 1] ?? []).entries()) {
+      const isInTime = next && this.#isBelieved(token, next.genTime, knowsTheft);
+      const found = isInTime ? this.#saviour(run + 1, at, knowsTheft) : undefined;
+      if (found !== undefined) return token.isStolen ? found : token.name;
+    }
+    return undefined;
   }
 
   #isBelieved({ isStolen, notAfter }: Believable, at: number, knowsTheft: boolean): boolean {
@@ -164,7 +172,9 @@ class Chains {
     const last = timestamp?.chain.at(-1);
     if (timestamp === undefined || last === undefined) return undefined;
     const { genTime, notAfter } = timestamp;
-    return { isStolen: bytesEqual(last, this.#theft.root.der), genTime, notAfter, name };
+    const isStolen = bytesEqual(last, this.#theft.root.der);
+    this.isRootUsed ||= isStolen;
+    return { isStolen, genTime, notAfter, name };
   }
 }
 

@@ -200,8 +200,16 @@ t.test('renewals', async (t) => {
     const shown = await pdfseal(['renew', ...theft, '2026-01-01']);
     t.match(shown, {
       status: 0,
-      stdout: /^0 checkpoints stand on this root alone; \d+ checkpoints stay proven\n/,
+      stdout: /^0 checkpoints stand on this root alone; \d+ checkpoints stay proven\n .* still proves? /,
     });
+    const other = makeAuthority(sandbox.dir, 'unrelated').certificateFile;
+    for (const [certificate, fault] of [
+      [file('tsa.pem'), /outside TSU is no root: another one issued it\n.*give the root of the authority/],
+      [other, /no time-stamp of the log rests on the root .*unrelated\n/],
+    ] as const) {
+      const refused = await pdfseal(['renew', '--distrust', certificate, '--since', '2026-01-01', '--now']);
+      t.match(refused, { status: 1, stdout: '', stderr: fault });
+    }
   });
 
   await t.test('everything is checked, recorded and carried by a backup', async (t) => {

@@ -22,6 +22,7 @@ t.test('an earlier renewal of another authority still proves what it covers', as
   await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [beta] });
   for (const by of [alpha, undefined, beta]) await memory.seal(1, day(11), by);
   t.strictSame(await report(memory, day(20), day(30)), {
+    isRootUsed: true,
     ranges: [
       { from: 0, to: 4, checkpoints: 2, by: 'renewal 1, by beta' },
       { from: 6, to: 7, checkpoints: 1 },
@@ -85,4 +86,20 @@ t.test('a time-stamp that has ended holds nothing up', async (t) => {
   });
   t.match(await report(memory, late, late), { alone: 1, stillProven: 0 });
   t.match(await report(memory, late, late + YEAR_MS), { ranges: [] }, 'the stolen one has ended too');
+});
+
+t.test('the first time-stamp of another root is named', async (t) => {
+  const memory = new MemoryLog();
+  await memory.seal(1, day(1), alpha);
+  await renew(memory.store, { digest: 'sha512', at: day(5), authorities: [alpha] });
+  await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [beta] });
+  t.match(await report(memory, day(20), day(30)), { ranges: [{ by: 'renewal 2, by beta' }] });
+});
+
+t.test('a root that nothing rests on is told from one that was renewed in time', async (t) => {
+  const memory = new MemoryLog();
+  await memory.seal(1, day(1), beta);
+  t.match(await report(memory, day(20), day(30)), { isRootUsed: false, alone: 0 });
+  await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha] });
+  t.match(await report(memory, day(20), day(30)), { isRootUsed: true, alone: 0, stillProven: 1 });
 });

@@ -1,10 +1,18 @@
 /** What stands on the key of an authority that was stolen, for people and programs. */
 import { readFileSync } from 'node:fs';
+import { describeSubject, isSelfIssued } from '../../asn1/certificate.ts';
+import { bytesEqual } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
-import { reportTheft, type Theft, type TheftReport, type TouchedRange } from '../../prove/distrust.ts';
+import {
+  OWN_TIMESTAMP,
+  reportTheft,
+  type Theft,
+  type TheftReport,
+  type TouchedRange,
+} from '../../prove/distrust.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { print, showProgress } from '../terminal.ts';
 import { counted } from '../times.ts';
@@ -23,23 +31,36 @@ export function readTheft(file: string, since: number): Theft {
   }
 }
 
+/** Throws OperatorError where the certificate is no root, and where nothing rests on it: that is no all-clear. */
 export async function findTheft({ store, config }: Renewing, theft: Theft): Promise<TheftReport> {
+  const { root } = theft;
   const trust = await trustOfStore(store, config);
+  const isTrusted = trust.timestampAuthorities.some((one) => bytesEqual(one.root.der, root.der));
+  if (!isTrusted && !isSelfIssued(root))
+    throw new OperatorError(`the certificate of ${describeSubject(root)} is no root: another one issued it`, {
+      remedy:
+        'give the root of the authority, not its time-stamping certificate: pdfseal trust export has it',
+    });
   // Receipts of old may rest on a root that the configuration does not name any more.
-  const authorities = [...trust.timestampAuthorities, { name: 'distrusted', root: theft.root }];
+  const authorities = [...trust.timestampAuthorities, { name: 'distrusted', root }];
   const progress = showProgress('reading', (await store.log.head())?.treeSize ?? 0, 'leaves');
-  return reportTheft(
+  const report = await reportTheft(
     store,
     theft,
     { trust: { ...trust, timestampAuthorities: authorities }, at: systemClock() },
     progress.update,
   ).finally(progress.stop);
+  if (report.isRootUsed) return report;
+  throw new OperatorError(`no time-stamp of the log rests on the root ${describeSubject(root)}`, {
+    remedy:
+      'make sure that this is the root of the stolen key: pdfseal trust export has the roots of all authorities',
+  });
 }
 
 export function printTheft({ ranges, alone, stillProven, witnessed }: TheftReport): void {
-  print(
-    `${counted(alone, 'checkpoint')} stand on this root alone; ${counted(stillProven, 'checkpoint')} stay proven`,
-  );
+  const verb = (count: number, one: string, many: string) =>
+    `${counted(count, 'checkpoint')} ${count === 1 ? one : many}`;
+  print(`${verb(alone, 'stands', 'stand')} on this root alone; ${verb(stillProven, 'stays', 'stay')} proven`);
   for (const range of ranges) print(`  ${describeRange(range)}`);
   const shown = ranges.reduce((sum, { checkpoints }) => sum + checkpoints, 0);
   if (shown < alone + stillProven) print(`  and ${counted(alone + stillProven - shown, 'checkpoint')} more`);
@@ -52,8 +73,14 @@ export function printTheft({ ranges, alone, stillProven, witnessed }: TheftRepor
 }
 
 function describeRange({ from, to, checkpoints, by }: TouchedRange): string {
-  const where = `leaves ${from} to ${to - 1}, ${counted(checkpoints, 'checkpoint')}`;
-  return `${where}: ${by === undefined ? 'this root alone' : `${by} still proves them`}`;
+  const leaves = to - from === 1 ? `leaf ${from}` : `leaves ${from} to ${to - 1}`;
+  const [own, them] =
+    checkpoints === 1
+      ? [`${OWN_TIMESTAMP} still proves`, 'it']
+      : ['their own time-stamps still prove', 'them'];
+  const proof =
+    by === undefined ? 'this root alone' : `${by === OWN_TIMESTAMP ? own : `${by} still proves`} ${them}`;
+  return `${leaves}, ${counted(checkpoints, 'checkpoint')}: ${proof}`;
 }
 
 export function theftJson({ ranges, alone, stillProven, witnessed }: TheftReport) {
