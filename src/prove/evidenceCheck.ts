@@ -1,4 +1,5 @@
 import {
+  type RecordFault,
   type RecordLine,
   type RecordVerification,
   type RenewalKind,
@@ -34,6 +35,8 @@ export interface EvidenceLine extends Finding {
 /** What an evidence record proves. */
 export interface EvidenceVerdict {
   finding: Finding;
+  /** Why the record is not good. */
+  fault?: RecordFault;
   /** Oldest first; empty when the record cannot be read. */
   lines: EvidenceLine[];
   /** RFC 3339: from then on nobody can rely on the record, unless it is renewed before. Only for a good record. */
@@ -68,7 +71,8 @@ export function checkEvidenceRecord(
   const lines = verdict.lines.map((line) => explain(line, authorities));
   if (verdict.outcome !== 'good') {
     const detail = printable(verdict.detail);
-    return { finding: verdict.outcome === 'bad' ? failed(detail) : unknown(detail), lines };
+    const finding = verdict.outcome === 'bad' ? failed(detail) : unknown(detail);
+    return { finding, fault: verdict.fault, lines };
   }
   const { timestamp } = lastOf(verdict.lines);
   const trusted = endOfTrust(timestamp, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
@@ -108,7 +112,7 @@ const WORDS: Record<DigestName, string> = { sha256: 'SHA-256', sha384: 'SHA-384'
 /** What each kind of time-stamp proves. */
 const PROVES: Record<RenewalKind, (hash: string) => string> = {
   initial: () => 'the checkpoint existed',
-  'time-stamp renewal': () => 'the time-stamp before existed, which was still valid',
+  'time-stamp renewal': () => 'the time-stamp before existed',
   'hash renewal': (hash) => `the checkpoint and all time-stamps before existed, by their ${hash}`,
 };
 
