@@ -2,6 +2,9 @@
 import { BAD, CHECKS, UNKNOWN } from './englishVerdicts.ts';
 import type { Text } from './text.ts';
 
+/** The name of a role with its article. */
+const one = (role: string) => `${/^[aeiou]/.test(role) ? 'an' : 'a'} ${role}`;
+
 export const english = {
   /** Of dates and numbers (BCP 47). */
   locale: 'en-GB',
@@ -147,7 +150,7 @@ export const english = {
     title: 'Checks',
     outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Open' },
     words: CHECKS,
-    copy: 'The document is, byte for byte, the copy without metadata that was sealed.',
+    copy: 'The document is, byte for byte, the copy without metadata that this receipt describes.',
     stamped: 'A time-stamp authority of the trust file bears out the time.',
     ownWord: 'The time is the word of the service, as the trust file allows.',
     ofProof: 'The statement is about a document.',
@@ -157,8 +160,8 @@ export const english = {
     title: 'Evidence record',
     note: 'Each time-stamp was made while the one before it was still valid, so the first one still counts today.',
     lines: {
-      initial: () => 'the checkpoint of the log existed',
-      'time-stamp renewal': () => 'the time-stamp before existed, which was still valid',
+      initial: () => 'the checkpoint in the receipt existed',
+      'time-stamp renewal': () => 'the time-stamp before existed',
       'hash renewal': (hash: string) =>
         `the checkpoint and all time-stamps before existed; sealed again with ${hash}`,
     },
@@ -198,12 +201,11 @@ export const english = {
   },
   several: {
     title: 'Documents and receipts',
-    all: (count: number) => `All ${count} documents are good.`,
-    some: (good: number, count: number) => `${good} of ${count} documents ${good === 1 ? 'is' : 'are'} good.`,
-    none: (count: number) =>
-      count === 1 ? 'The document is not good.' : `None of ${count} documents is good.`,
+    all: (count: number) => `All ${count} verdicts are good.`,
+    some: (good: number, count: number) => `${good} of ${count} verdicts ${good === 1 ? 'is' : 'are'} good.`,
+    none: (count: number) => `None of ${count} verdicts is good.`,
     bad: (count: number) => (count === 1 ? '1 is bad.' : `${count} are bad.`),
-    unknown: (count: number) => (count === 1 ? '1 could not be judged.' : `${count} could not be judged.`),
+    unknown: (count: number) => `${count} ${count === 1 ? 'is' : 'are'} “Could not tell”.`,
     remedy: 'Open the details of each line that is not good: they say what to do.',
     receipt: 'Receipt',
     document: 'Document',
@@ -227,13 +229,15 @@ export const english = {
     unreadable: (name: string, error: string) => `${name} cannot be read: is it a folder? (${error})`,
     several: (count: number, role: string, names: string) => `${count} files for one ${role}: ${names}`,
     twice: (name: string, other: string) => `${name} and ${other} are the same file, given twice: remove one`,
-    two: (name: string, role: string, other: string) => `${name} can be read as a ${role} and as a ${other}`,
+    two: (name: string, role: string, other: string) =>
+      `${name} can be read as ${one(role)} and as ${one(other)}`,
     stated: (name: string, stated: string, role: string) =>
-      `${name} was chosen as the ${stated}, but is a ${role}`,
+      `${name} was chosen as the ${stated}, but is ${one(role)}`,
     record: 'An evidence record is for one receipt: choose one receipt with its document',
-    long: (name: string, role: string) => `${name} is too long for a ${role}`,
-    namedPdf: (name: string, role: string) => `${name} is named as a PDF, but is a ${role}`,
+    long: (name: string, role: string) => `${name} is too long for ${one(role)}`,
+    namedPdf: (name: string, role: string) => `${name} is named as a PDF, but is ${one(role)}`,
     namedJson: (name: string) => `${name} is named as JSON, but is a PDF`,
+    namedRecord: (name: string) => `${name} is named as an evidence record, but is not one`,
   },
   footer: (version: string) => `pdfseald ${version}`,
 };

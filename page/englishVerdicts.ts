@@ -14,7 +14,7 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'The trust file cannot be read.',
   },
   receipt: {
-    passed: 'The receipt is complete and unaltered.',
+    passed: 'The receipt is not damaged: its checksum fits.',
     failed: 'The receipt is damaged or was altered.',
     unknown: 'This page is too old for the receipt.',
   },
@@ -24,22 +24,22 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'This page is too old for the proof.',
   },
   document: {
-    passed: 'The document is, byte for byte, the one that was sealed.',
-    failed: 'The document is not the one that was sealed.',
+    passed: 'The document is, byte for byte, the one that this receipt describes.',
+    failed: 'The document is not the one that this receipt describes.',
     unknown: 'The document is missing, so nothing is known about it.',
   },
   manifest: {
-    passed: 'The receipt says the same as the statement that was sealed.',
-    failed: 'The statement that was sealed does not belong to such a receipt.',
-    unknown: 'The statement that was sealed cannot be judged.',
+    passed: 'The receipt says the same as the statement that it brings along.',
+    failed: 'The statement does not belong to such a receipt.',
+    unknown: 'The statement cannot be judged.',
   },
   leaf: {
-    passed: 'The statement is in the log.',
-    failed: 'The receipt does not show that the statement is in the log.',
-    unknown: 'Whether the statement is in the log cannot be judged.',
+    passed: 'The statement is in the checkpoint that the receipt brings along.',
+    failed: 'The receipt does not show that the statement is in its checkpoint.',
+    unknown: 'Whether the statement is in the checkpoint cannot be judged.',
   },
   checkpoint: {
-    passed: 'The log is one that the trust file names.',
+    passed: 'The receipt names a log of the trust file.',
     failed: 'The log does not fit the receipt.',
     unknown: 'The trust file does not know the log.',
   },
@@ -49,13 +49,13 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'Whether the log has signed cannot be judged with this trust file.',
   },
   'time-stamp': {
-    passed: 'The time is the one that the trust file requires.',
+    passed: 'The time-stamps are as the trust file requires.',
     failed: 'The time is not proven as the trust file requires.',
     unknown: 'The time cannot be judged.',
   },
   epoch: {
-    passed: 'The keys were the keys of the log at that time.',
-    failed: 'The keys were not the keys of the log at that time.',
+    passed: 'The trust file has keys of the log for the time that the receipt states.',
+    failed: 'The trust file has no keys of the log that fit the time.',
     unknown: 'Whether the keys belong to that time cannot be judged.',
   },
   witnesses: {
@@ -64,13 +64,13 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'Too few witnesses have seen the log.',
   },
   'evidence-record': {
-    passed: 'The evidence record proves today that the log existed then.',
+    passed: 'The evidence record proves today that the checkpoint in the receipt existed then.',
     failed: 'The evidence record does not prove this receipt.',
     unknown: 'The evidence record cannot be judged.',
   },
 };
 
-/** What a failed or an open check means for the reader: the sentence above all others, and what to do. */
+/** What a failed or an open check, or a fault of an evidence record, means for you: the sentence above all others, and what to do. */
 interface Trouble {
   lead: string;
   remedy: string;
@@ -104,7 +104,7 @@ export const BAD: Record<string, Trouble> = {
     remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
   },
   epoch: {
-    lead: 'This receipt was signed with keys of another time.',
+    lead: 'The time of this receipt does not fit the keys of its log.',
     remedy:
       'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
   },
@@ -114,17 +114,26 @@ export const BAD: Record<string, Trouble> = {
       'It belongs to a test with which the service monitors itself. Ask for the receipt of your document.',
   },
   manifest: {
-    lead: 'This receipt contradicts what the log sealed.',
+    lead: 'This receipt contradicts its own statement.',
     remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
   },
   document: {
-    lead: 'This is not the document that was sealed.',
+    lead: 'This is not the document of this receipt.',
     remedy:
       'Make sure that you chose the right file, and that no program saved it again: a single changed byte makes another document.',
   },
   'evidence-record': {
     lead: 'The evidence record does not prove this receipt.',
     remedy: 'Make sure that the record is that of this receipt, or ask the service for it again.',
+  },
+  gap: {
+    lead: 'The evidence record was renewed too late.',
+    remedy: 'This cannot be mended. Ask the administrator of the log for another record of this receipt.',
+  },
+  authority: {
+    lead: 'The trust file does not trust a time-stamp of the evidence record.',
+    remedy:
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
   },
 };
 
@@ -166,7 +175,22 @@ export const UNKNOWN: Record<string, Trouble> = {
   },
   'evidence-record': {
     lead: 'The evidence record cannot be judged.',
-    remedy:
-      'It was renewed too late, or the trust file does not know who stamped it. Ask the administrator of the log for the newest record and trust file.',
+    remedy: 'Ask the administrator of the log for the newest record and trust file.',
+  },
+  expired: {
+    lead: 'The evidence record has ended.',
+    remedy: 'Ask the service for the newest record of this receipt.',
+  },
+  future: {
+    lead: 'The evidence record is of a later time than the clock of this computer.',
+    remedy: 'Set the clock of this computer, and check again.',
+  },
+  untrusted: {
+    lead: 'The trust file does not know who stamped the evidence record.',
+    remedy: 'Ask the administrator of the log for the present trust file, by a way that you trust.',
+  },
+  unsupported: {
+    lead: 'This page does not know this kind of evidence record.',
+    remedy: 'Get a newer version of this page from the administrator of the log.',
   },
 };

@@ -198,7 +198,7 @@ function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
   };
   const end = holdsUntil === undefined ? undefined : utcTime(Date.parse(holdsUntil), words);
   return [
-    end === undefined ? undefined : element('p', { class: 'quiet' }, names.note),
+    end === undefined || lines.length === 1 ? undefined : element('p', { class: 'quiet' }, names.note),
     element('ol', { class: 'checks renewals' }, ...lines.map(item)),
     end === undefined ? undefined : element('p', { id: 'holds' }, names.until(end)),
   ];

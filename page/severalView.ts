@@ -4,7 +4,7 @@ import { bodyRow, type Child, element, headRow, sign, value, wideSection } from 
 import { detailsOf, headline, type Result, verdictOf } from './resultView.ts';
 import type { Part } from './roles.ts';
 import { type Story, sealedAt } from './story.ts';
-import { shorten } from './text.ts';
+import { quoteName, shorten } from './text.ts';
 import { utcTime, type Words } from './words.ts';
 
 /** A document without a receipt is a line too: it must not pass for one that was verified. */
@@ -74,7 +74,7 @@ function rowsOf(result: Result, id: string, columns: readonly string[], words: W
       type: 'button',
       'aria-expanded': 'false',
       'aria-controls': id,
-      'aria-label': names.detailsOf(receipt.file.name),
+      'aria-label': names.detailsOf(quoteName(receipt.file.name)),
     },
     names.details,
   );

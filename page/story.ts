@@ -38,8 +38,10 @@ export function tell(verdict: Verdict, proven: Proven | undefined, words: Words)
   const wanted = verdict.outcome === 'bad' ? 'failed' : 'unknown';
   const wrong = verdict.checks.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
   const name = WEIGHT.find((one) => wrong.includes(one)) ?? 'receipt';
-  const key = name === 'manifest' && isCanary(proven) ? 'canary' : name;
-  const trouble = (verdict.outcome === 'bad' ? words.bad : words.unknown)[key] ?? words.unknown.receipt;
+  const fault = name === 'evidence-record' ? verdict.evidence?.fault : undefined;
+  const key = name === 'manifest' && isCanary(proven) ? 'canary' : (fault ?? name);
+  const troubles = verdict.outcome === 'bad' ? words.bad : words.unknown;
+  const trouble = troubles[key] ?? troubles[name] ?? words.unknown.receipt;
   return {
     lead: [trouble?.lead ?? ''],
     more: proven ? tellRest(verdict, proven, wrong, words) : [],

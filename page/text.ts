@@ -38,5 +38,5 @@ export function plainText(text: Text): string {
 }
 
 function seen(char: string): string {
-  return /[\p{C}\p{Zl}\p{Zp}]/u.test(char) ? `\\u{${char.codePointAt(0)?.toString(16)}}` : char;
+  return /[\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]/u.test(char) ? `\\u{${char.codePointAt(0)?.toString(16)}}` : char;
 }

@@ -11,7 +11,7 @@ import t from 'tap';
 import { bundle, hashOfSource } from '../../page/build.ts';
 import { english } from '../../page/english.ts';
 import { tell } from '../../page/story.ts';
-import { plainText, visible } from '../../page/text.ts';
+import { plainText, quoteName, visible } from '../../page/text.ts';
 import type { Content } from '../../src/job/job.ts';
 import { encodeTlogProof } from '../../src/log/tlogProof.ts';
 import { encodeManifest } from '../../src/manifest/manifest.ts';
@@ -290,7 +290,11 @@ t.test('the page', async (t) => {
       'document.pdf',
       ...chosen.map((one) => put(`${one.name}.receipt`, one.receipt)),
     );
-    t.match(found, { outcome: 'bad', lead: '4 of 8 documents are good.', checks: [] });
+    t.match(found, { outcome: 'bad', lead: '4 of 8 verdicts are good.', checks: [] });
+    const more = `document.querySelector('#outcome .said').textContent`;
+    t.match(await page.evaluate(more), /2 are bad\.2 are “Could not tell”\./);
+    const label = `document.querySelector('.several button').getAttribute('aria-label')`;
+    t.equal(await page.evaluate(label), `Details of ${quoteName('good.receipt')}`);
     t.strictSame(await page.evaluate(rows), [
       ['Good', 'contract.pdf', 'good.receipt'],
       ['Good', 'contract.pdf', 'copy.receipt'],
@@ -314,17 +318,24 @@ t.test('the page', async (t) => {
     const opened = `document.querySelector('tr.details:not([hidden])').textContent`;
     t.match(await page.evaluate(opened), /The log did not sign this receipt as the trust file requires\./);
     await again();
+    const two = await drop('fixture.trust', 'contract.pdf', 'good.receipt', 'hostile.receipt');
+    t.match(two, { outcome: 'good', lead: 'All 2 verdicts are good.' }, 'of one document');
+    await again();
   });
 
   await t.test('shows of an evidence record each time-stamp, and until when it holds', async (t) => {
-    const { fixture, record, ofOther } = await makeRenewed();
+    const { fixture, initial, record, ofOther } = await makeRenewed();
     const files = { 'r.pdf': fixture.document, 'r.receipt': fixture.receipt, 'r.trust': fixture.trust };
-    for (const [name, content] of Object.entries({ ...files, 'r.ers': record, 'other.ers': ofOther }))
+    for (const [name, content] of Object.entries({
+      ...files,
+      ...{ 'r.ers': record, 'other.ers': ofOther, 'initial.ers': initial },
+    }))
       writeFileSync(path(name), content);
     const at = Date.UTC(2045, 0);
     await page.evaluate(`window.now = Date.now; Date.now = () => ${at};`);
     const lines = `[...document.querySelectorAll('.renewals summary > span:not(.hidden)')].map(({ textContent }) => textContent)`;
     const holds = `document.querySelector('#holds')?.textContent`;
+    const note = `document.querySelector('#report').textContent.includes(${JSON.stringify(english.record.note)})`;
     for (const [name, der, outcome] of [
       ['r.ers', record, 'good'],
       ['other.ers', ofOther, 'bad'],
@@ -341,10 +352,11 @@ t.test('the page', async (t) => {
         continue;
       }
       t.strictSame(await page.evaluate(lines), [
-        '21 November 2026, 23:38:51 UTC – the checkpoint of the log existed (built-in)',
-        '22 November 2026, 23:38:51 UTC – the time-stamp before existed, which was still valid (second)',
+        '21 November 2026, 23:38:51 UTC – the checkpoint in the receipt existed (built-in)',
+        '22 November 2026, 23:38:51 UTC – the time-stamp before existed (second)',
         '1 January 2040, 00:00:00 UTC – the checkpoint and all time-stamps before existed; sealed again with SHA-384 (third)',
       ]);
+      t.equal(await page.evaluate(note), true);
       t.match(await page.evaluate(holds), /^The record holds until 1 January 2051, 00:00:00 UTC/);
     }
     t.match(await drop('r.ers'), { ...REFUSED, faults: [/^2 files for one evidence record: /] });
@@ -353,6 +365,15 @@ t.test('the page', async (t) => {
       ...REFUSED,
       faults: ['An evidence record is for one receipt: choose one receipt with its document'],
     });
+    await page.evaluate('Date.now = () => Date.UTC(2026, 10, 30)');
+    for (const [name, outcome] of [
+      ['initial.ers', 'good'],
+      ['r.ers', 'unknown'],
+    ] as const) {
+      await again();
+      t.match(await drop(...Object.keys(files), name), { outcome });
+      t.equal(await page.evaluate(note), false, 'nothing is said of a renewal');
+    }
     await page.evaluate('Date.now = window.now');
   });
 
@@ -427,7 +448,7 @@ t.test('the page', async (t) => {
     t.match(listed, [/^Document/, /^Receipt/, sha256Of(trust), /forged/, sha256Of(forgers.trust)]);
     t.match(await shownAfter(page, () => remove(page, 5)), {
       outcome: 'bad',
-      lead: '1 of 2 documents is good.',
+      lead: '1 of 2 verdicts is good.',
     });
     t.strictSame(await shownAfter(page, () => remove(page, 4)), good);
     t.match(await drop('trust.json'), {
@@ -474,7 +495,7 @@ t.test('the page', async (t) => {
     await again();
     t.match(await drop('document.pdf', 'receipt.json', 'twice.json'), { outcome: 'unknown' });
     await again();
-    t.match(await drop(...GENUINE, 'hidden.json'), { outcome: 'unknown', lead: '1 of 2 documents is good.' });
+    t.match(await drop(...GENUINE, 'hidden.json'), { outcome: 'unknown', lead: '1 of 2 verdicts is good.' });
   });
 
   await t.test('a file chosen for a role that is not its own is refused', async (t) => {

@@ -70,11 +70,11 @@ t.test('the sentences of a verdict', async (t) => {
     ],
     [
       'other document',
-      'This is not the document that was sealed.',
+      'This is not the document of this receipt.',
       `The receipt itself is genuine: it is for another document, sealed on 21 November 2026, 23:38:51 UTC (± 1 s), by ${ORIGIN}.`,
     ],
     ['canary', 'This receipt is for no document.'],
-    ['other reference', 'This receipt contradicts what the log sealed.'],
+    ['other reference', 'This receipt contradicts its own statement.'],
     ['altered', 'This receipt is damaged or was altered.'],
     ['forged', 'The log did not sign this receipt as the trust file requires.'],
     ['other environment', 'This receipt does not fit its log.'],
@@ -121,6 +121,62 @@ t.test('a check says what it found', async (t) => {
   t.equal(said('proof', 'manifest'), english.checks.ofProof);
 });
 
+t.test('a check that passed says what it found, and no more, whatever the verdict', async (t) => {
+  const said = (name: string) => {
+    const { verdict, proven } = judge(name);
+    return verdict.checks.map((check) => tellCheck(check, verdict, proven, english));
+  };
+  const [receipt, document, leaf, checkpoint, epoch] = [
+    'The receipt is not damaged: its checksum fits.',
+    'The document is, byte for byte, the one that this receipt describes.',
+    'The statement is in the checkpoint that the receipt brings along.',
+    'The receipt names a log of the trust file.',
+    'The trust file has keys of the log for the time that the receipt states.',
+  ];
+  t.strictSame(said('forged'), [
+    ...[
+      receipt,
+      document,
+      'The receipt says the same as the statement that it brings along.',
+      leaf,
+      checkpoint,
+    ],
+    'The log has not signed this as the trust file requires.',
+    'The time-stamps are as the trust file requires.',
+    epoch,
+  ]);
+  t.strictSame(said('other reference'), [
+    ...[receipt, document, 'The statement does not belong to such a receipt.', leaf, checkpoint],
+    'As many keys of the log as necessary have signed.',
+    english.checks.stamped,
+    epoch,
+  ]);
+  t.equal(
+    english.checks.words['evidence-record']?.passed,
+    'The evidence record proves today that the checkpoint in the receipt existed then.',
+  );
+});
+
+t.test('each fault of an evidence record has its own remedy', async (t) => {
+  const { verdict, proven } = judge('good');
+  for (const [outcome, fault, lead, remedy] of [
+    ['bad', 'imprint', 'The evidence record does not prove this receipt.', /is that of this receipt/],
+    ['bad', 'gap', 'The evidence record was renewed too late.', /another record/],
+    ['bad', 'authority', /^The trust file does not trust a time-stamp/, /old trust file/],
+    ['unknown', 'expired', 'The evidence record has ended.', /the newest record/],
+    ['unknown', 'future', /later time than the clock of this computer/, /^Set the clock/],
+    ['unknown', 'untrusted', 'The trust file does not know who stamped the evidence record.', /trust file/],
+    ['unknown', 'unsupported', /does not know this kind/, /newer version of this page/],
+    ['unknown', undefined, 'The evidence record cannot be judged.', /newest record and trust file/],
+  ] as const) {
+    const finding = { outcome: outcome === 'bad' ? 'failed' : 'unknown', detail: '' } as const;
+    const checks = [...verdict.checks, { name: 'evidence-record', ...finding } as const];
+    const evidence = { finding, lines: [], ...(fault && { fault }) };
+    const story = tell({ ...verdict, outcome, checks, evidence }, proven, english);
+    t.match({ lead: plainText(story.lead), remedy: story.remedy }, { lead, remedy }, String(fault));
+  }
+});
+
 t.test(
   'a time is in UTC and on the reader’s clock, and a language that is not there gives way',
   async (t) => {
@@ -142,4 +198,5 @@ t.test(
 
 t.test('nothing of a stranger hides', async (t) => {
   t.equal(visible('a\u202e\u0000\u200b\n<b>'), 'a\\u{202e}\\u{0}\\u{200b}\\u{a}<b>');
+  t.equal(visible('\u2800\u3164\u034f'), '\\u{2800}\\u{3164}\\u{34f}', 'what is blank, but is no space');
 });

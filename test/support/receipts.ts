@@ -184,7 +184,7 @@ export async function makeFixtures(): Promise<Fixture[]> {
  * A good receipt with its evidence record, renewed in 2026 and, with another hash function, in 2040: good in 2045, with the trust file that
  * knows all three authorities. `ofOther` is the record of another receipt.
  */
-export async function makeRenewed(): Promise<{ fixture: Fixture; record: Uint8Array; ofOther: Uint8Array }> {
+export async function makeRenewed() {
   const receipts = [await seal({}), await seal({ job: { purpose: 'another contract' } })];
   const bytes = (base64 = '') => fromBase64(base64) ?? new Uint8Array(0);
   const initial = receipts.map(({ evidence }) => ({
@@ -207,7 +207,7 @@ export async function makeRenewed(): Promise<{ fixture: Fixture; record: Uint8Ar
     ...{ name: 'renewed', outcome: 'good', document: DOCUMENT },
     ...{ receipt: encodeReceipt(receipt), trust: wide },
   };
-  return { fixture, record, ofOther };
+  return { fixture, initial: initial.map(derOf)[0] ?? new Uint8Array(0), record, ofOther };
 }
 
 function strangers(): string {
