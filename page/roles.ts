@@ -1,6 +1,7 @@
 /** Which of the given files are documents, receipts, the trust file and the evidence record: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
+import { RECORD_BYTES_MAX } from 'pdfseald/evidence-record';
 import { isProof, RECEIPT_BYTES_MAX } from 'pdfseald/verify';
 import { quoteName } from './text.ts';
 import type { Words } from './words.ts';
@@ -27,11 +28,11 @@ export interface Given {
 export interface Content {
   /** What it can be read as; nothing for a document that is no PDF. */
   roles: Role[];
+  /** Absent where it is too long for anything but a document. */
+  bytes?: Uint8Array;
+  sha256?: string;
   /** Absent where it is too long for a receipt or a trust file. */
   text?: string;
-  sha256?: string;
-  /** Of a file that can be an evidence record. */
-  bytes?: Uint8Array;
 }
 
 /** A file with a role of its own. */
@@ -50,18 +51,20 @@ export interface Assignment {
 
 /** Reads what is needed to tell a file's role. Rejects where it cannot be read: a folder, a file that is gone. */
 export async function readContent(file: File): Promise<Content> {
-  const isShort = file.size <= RECEIPT_BYTES_MAX;
+  // No receipt and no trust file is as long as the longest record.
+  const isShort = file.size <= RECORD_BYTES_MAX;
   const blob = isShort ? file : file.slice(0, MARK_WITHIN_BYTES);
   const bytes = new Uint8Array(await blob.arrayBuffer());
   const roles = isPdf(bytes) ? (['document'] as Role[]) : [];
   if (!isShort) return { roles };
+  if (isRecord(bytes)) roles.push('record');
+  const read = { roles, bytes, sha256: bytesToHex(sha256(bytes)) };
+  if (bytes.length > RECEIPT_BYTES_MAX) return read;
   // As `pdfseal verify` does; file.text() would pass over a byte order mark.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   if (isProof(text)) roles.push('receipt');
   roles.push(...rolesOfJson(text));
-  if (isRecord(bytes)) roles.push('record');
-  const read = { roles, text, sha256: bytesToHex(sha256(bytes)) };
-  return roles.some((role) => role !== 'record') ? read : { ...read, bytes };
+  return { ...read, text };
 }
 
 /** No file comes before another: what is not clear is a fault, and is left to the giver. */
@@ -92,26 +95,26 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
 }
 
 /** Where a file is not what its name says, or not what it was chosen as. */
-function contradictions({ file, role, roles, text }: Part, words: Words): string[] {
+function contradictions({ file, role, roles, bytes, text }: Part, words: Words): string[] {
   const name = quoteName(file.name);
   const nameOf = words.roles;
   const [is, other] = roles;
   if (is !== undefined && other !== undefined) return [words.faults.two(name, nameOf[is], nameOf[other])];
   const faults: string[] = [];
   if (is !== undefined && is !== role) faults.push(words.faults.stated(name, nameOf[role], nameOf[is]));
-  else if (role !== 'document' && text === undefined) faults.push(words.faults.long(name, nameOf[role]));
+  else if (role !== 'document' && (role === 'record' ? bytes : text) === undefined)
+    faults.push(words.faults.long(name, nameOf[role]));
   const ending = endingOf(file.name);
   if (ending === 'pdf' && is !== undefined && is !== 'document')
     faults.push(words.faults.namedPdf(name, nameOf[is]));
   if (ending === 'json' && is === 'document') faults.push(words.faults.namedJson(name));
+  if (ending === 'ers' && (is ?? role) !== 'record') faults.push(words.faults.namedRecord(name));
   return faults;
 }
 
 /** In lower case; what cannot be seen after it hides it from nobody. */
 function endingOf(name: string): string | undefined {
-  return /\.(\w+)$/
-    .exec(name.replace(/[\p{C}\p{Z}.]/gu, (char) => (char === '.' ? char : '')))?.[1]
-    ?.toLowerCase();
+  return /\.(\w+)$/.exec(name.replace(/[\p{C}\p{DI}\p{Z}\u2800]/gu, ''))?.[1]?.toLowerCase();
 }
 
 function isPdf(bytes: Uint8Array): boolean {

@@ -100,18 +100,23 @@ t.test('a file whose name or whose chooser says otherwise is refused', async (t)
   for (const [name, content, stated, fault] of [
     ['x.pdf', RECEIPT, undefined, 'is named as a PDF, but is a receipt'],
     ['x.json.PDF', TRUST, undefined, 'is named as a PDF, but is a trust file'],
+    ['x.pdf\u3164\u2800', TRUST, undefined, 'is named as a PDF, but is a trust file'],
     ['x.pdf\u200b ', TRUST, undefined, 'is named as a PDF, but is a trust file'],
     ['x.json', PDF, undefined, 'is named as JSON, but is a PDF'],
+    ['x.ers', 'broken', undefined, 'is named as an evidence record, but is not one'],
+    ['x.ers', PDF, undefined, 'is named as an evidence record, but is not one'],
     ['x', TRUST, 'document', 'was chosen as the document, but is a trust file'],
     ['x', RECEIPT, 'trust', 'was chosen as the trust file, but is a receipt'],
     ['x', PDF, 'trust', 'was chosen as the trust file, but is a document'],
     ['x', new Uint8Array(3_145_729), 'trust', 'is too long for a trust file'],
+    ['x', new Uint8Array(4_194_305), 'record', 'is too long for an evidence record'],
   ] as const) {
     const { faults } = await assign([name, content, stated]);
     t.equal(faults.length, 1, name);
     t.ok(faults[0]?.endsWith(fault), fault);
   }
   t.strictSame((await assign(['x.json', '{}', 'trust'])).faults, [], 'what it is, the verifier says');
+  t.strictSame((await assign(['x.ers', 'broken', 'record'])).faults, []);
 });
 
 t.test('an evidence record is told by its first octets, and is never missing', async (t) => {
@@ -126,6 +131,9 @@ t.test('an evidence record is told by its first octets, and is never missing', a
   for (const octets of [[], [0x30], [0x30, 0x05, 0x02, 0x01, 0x02, 0x30], [0x31, 0x05, ...rest]])
     t.strictSame((await assign(['a', record(...octets)])).roles, ['a: document'], octets.join(' '));
   t.strictSame((await assign()).missing, ['document', 'receipt', 'trust']);
+  const longest = new Uint8Array(4_194_304);
+  longest.set([0x30, 0x83, 0x3f, 0xff, 0xfb, ...rest]);
+  t.match(await assign(['a.ers', longest]), { roles: ['a.ers: record'], faults: [] });
 });
 
 t.test('a huge file is no more than begun', async (t) => {
@@ -139,7 +147,7 @@ t.test('a huge file is no more than begun', async (t) => {
       throw new Error('all of it was read');
     }
   }
-  const content = await readContent(new Huge([PDF, new Uint8Array(4_000_000)], 'x'));
+  const content = await readContent(new Huge([PDF, new Uint8Array(4_200_000)], 'x'));
   t.strictSame(content, { roles: ['document'] });
   t.strictSame(read, [1024]);
 });
