@@ -41,6 +41,7 @@ form.addEventListener('reset', () => {
   given = [];
   surplus = 0;
   void judge();
+  keepFocus();
 });
 document.addEventListener('dragover', (event) => {
   event.preventDefault();
@@ -164,7 +165,7 @@ function showFiles(files: Given[], parts: Part[] = []): void {
     button.addEventListener('click', () => {
       given = given.filter((other) => other !== one);
       void judge();
-      again.focus();
+      keepFocus();
     });
     return element(
       'li',
@@ -179,6 +180,11 @@ function showFiles(files: Given[], parts: Part[] = []): void {
   list.replaceChildren(...files.map(item));
   list.hidden = files.length === 0;
   again.hidden = files.length === 0;
+}
+
+/** The button that had the focus is gone. */
+function keepFocus(): void {
+  (again.hidden ? find('input', HTMLInputElement) : again).focus();
 }
 
 function showWork(text: string, done?: number, all = 0): void {

@@ -126,6 +126,15 @@ t.test('the page', async (t) => {
     t.match(wide, [/^<h1/]);
   });
 
+  await t.test('breaks a long name in a fault', async (t) => {
+    const { trust } = fixtureOf('good');
+    const long = ['a', 'b'].map((char, n) => put(`${char.repeat(90)}.json`, `${trust}${' '.repeat(n)}`));
+    await show(...long);
+    await page.emulate(320, 'light');
+    t.match(await page.evaluate(LAYOUT), { wide: [] });
+    t.match(await page.evaluate(`document.querySelector('#faults').textContent`), /a{50}/);
+  });
+
   await t.test('can be used by keyboard alone', async (t) => {
     await page.emulate(1280, 'light');
     await show();
@@ -159,6 +168,14 @@ t.test('the page', async (t) => {
     t.equal(name, 'Start again', 'the focus is not lost with the file');
     await page.press('Enter');
     await page.until(`document.querySelectorAll('#files li').length === 0`);
+    const focused = async () => ((await page.evaluate(FOCUSED)) as { name: string }).name;
+    t.equal(await focused(), 'document', 'nor with the button');
+    await page.drop(...filesOf(fixtureOf('good')).slice(0, 1));
+    await page.until(`document.querySelectorAll('#files li').length === 1`);
+    await page.evaluate(`document.querySelector('#files button').focus()`);
+    await page.press('Space');
+    await page.until(`document.querySelectorAll('#files li').length === 0`);
+    t.equal(await focused(), 'document', 'nor with the last file');
   });
 
   await t.test('unfolds everything on paper, and folds it again', async (t) => {
