@@ -37,6 +37,8 @@ export interface Due {
   at: number;
   /** In plain words, after "because". */
   reason: string;
+  /** The algorithm that ends; undefined where a certificate does. */
+  algorithm?: string;
   /** The hash function, if it is what ends: only a renewal with another one helps. */
   ofDigest?: DigestName;
 }
@@ -78,6 +80,7 @@ export function dueOf(
     .map(({ algorithm, untilMs, source }) => ({
       at: untilMs,
       reason: `${algorithm} may be relied on until then (${source})`,
+      algorithm,
       ...(digest === algorithm && { ofDigest: digest }),
     }))
     .reduce((first, one) => (one.at < first.at ? one : first), due);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { bytesEqual, fromHex } from '../../src/base/bytes.ts';
-import { draftNow, type Renewing, stampNow } from '../../src/cli/store/renewRun.ts';
+import { draftNow, type Judged, type Renewing, requireGain, stampNow } from '../../src/cli/store/renewRun.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { MemoryLog, YearlyAuthority } from '../support/renewals.ts';
 
@@ -103,4 +103,27 @@ t.test('a time-stamp that is not later than what it renews is asked for again', 
   const { renewing, drafted, asked } = await setUp(t, 1, { alpha }, [120_000]);
   t.match(await stampNow(renewing, drafted, anybody), [{ token: { authority: 'alpha' } }]);
   t.strictSame(asked, ['alpha', 'alpha']);
+});
+
+t.test('a renewal gains time, unless --shorter says otherwise', (t) => {
+  const day = 86_400_000;
+  const ending = (at: number, more = {}) => [{ due: { at, reason: '', ...more } }] as unknown as Judged[];
+  const first = { at: 100 * day, reason: '' };
+  const gain = (judged: Judged[], asked: boolean, shorter?: true) => () =>
+    requireGain(judged, first, { asked, shorter });
+  t.doesNotThrow(gain(ending(130 * day), false));
+  t.throws(gain(ending(129 * day), false), { message: /hardly later/, remedy: /hsm certify.*--shorter/ });
+  t.doesNotThrow(gain(ending(100 * day), true));
+  t.throws(gain([...ending(200 * day), ...ending(99 * day)], true), { message: /before what it renews/ });
+  t.doesNotThrow(gain(ending(1), true, true));
+  t.throws(gain(ending(1, { algorithm: 'rsa-2048' }), true), {
+    message: /before/,
+    remedy: /^name an authority .* rsa-2048/,
+  });
+  const ofHash = { algorithm: 'sha512', ofDigest: 'sha512' };
+  t.throws(gain(ending(1, ofHash), true), {
+    message: /before/,
+    remedy: /^name another hash function: renewal\.hash/,
+  });
+  t.end();
 });

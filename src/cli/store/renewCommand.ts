@@ -18,9 +18,12 @@ import {
   commitNow,
   DAY_MS,
   draftNow,
+  firstDue,
+  GainsNothing,
   type Judged,
   judgeToken,
   type Renewing,
+  requireGain,
   type Survey,
   stampNow,
   surveyNow,
@@ -57,6 +60,7 @@ export function renewCommand(): Command {
         ).choices(RENEWAL_DIGESTS),
       )
       .option('--now', 'renew also if nothing is due')
+      .option('--shorter', 'renew also if the new time-stamp ends before what it renews, or hardly later')
       .option('--dry-run', 'only say what is due, and until when everything holds')
       .option(
         '--distrust <file>',
@@ -88,6 +92,7 @@ interface RenewOptions {
   config: string;
   hash?: (typeof RENEWAL_DIGESTS)[number];
   now?: true;
+  shorter?: true;
   dryRun?: true;
   distrust?: string;
   /** Milliseconds since the epoch. */
@@ -96,7 +101,7 @@ interface RenewOptions {
 }
 
 async function renew(options: RenewOptions): Promise<void> {
-  const { distrust, since, now, dryRun, json } = options;
+  const { distrust, since, now, shorter, dryRun, json } = options;
   if ((distrust === undefined) !== (since === undefined))
     throw new OperatorError('name --distrust and --since together');
   const theft = distrust === undefined || since === undefined ? undefined : readTheft(distrust, since);
@@ -107,8 +112,9 @@ async function renew(options: RenewOptions): Promise<void> {
     else if (!json) printSurvey(survey, now);
     const isWanted = now || (survey.reason !== undefined && !theft);
     try {
-      const made = isWanted && !dryRun ? await renewNow(renewing, survey, now, theft) : undefined;
-      noteRenewal(renewing, survey.size, true, made ? endOf(made) : survey.first?.at);
+      const made =
+        isWanted && !dryRun ? await renewNow(renewing, survey, { now, shorter, theft }) : undefined;
+      noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.first?.at);
       const theftPart = found && { distrusted: theftJson(found) };
       if (json) printJson({ ...surveyJson(survey), ...theftPart, renewed: made ? madeJson(made) : null });
       else if (made !== undefined) printMade(made);
@@ -134,8 +140,6 @@ function noteRenewal(
   });
 }
 
-/** A renewal that gains less is not made by itself: the timer would make another one each time. */
-const GAIN_MS_MIN = 30 * DAY_MS;
 /** Until so long before the end, a renewal waits for an authority whose certificate ends later. */
 const WAIT_MS_MAX = 90 * DAY_MS;
 
@@ -145,10 +149,6 @@ interface Made {
   judged: Judged[];
 }
 
-function endOf({ judged }: Pick<Made, 'judged'>): number {
-  return Math.min(...judged.map(({ holdsUntil }) => holdsUntil));
-}
-
 /**
  * undefined where there is time to wait for a better certificate. After a theft, records go on with tokens of other authorities, and
  * none of the stolen key is taken.
@@ -156,30 +156,32 @@ function endOf({ judged }: Pick<Made, 'judged'>): number {
 async function renewNow(
   renewing: Renewing,
   survey: Survey,
-  now: true | undefined,
-  theft: Theft | undefined,
+  { now, shorter, theft }: { now: true | undefined; shorter: true | undefined; theft: Theft | undefined },
 ): Promise<Made | undefined> {
   const { store, runs } = renewing;
-  if (survey.first?.ofDigest !== undefined && survey.first.ofDigest === survey.digest)
-    throw new OperatorError(`${survey.digest} is the hash function whose time is over: nothing is renewed`, {
+  const { first, digest } = survey;
+  if (first?.ofDigest !== undefined && first.ofDigest === digest)
+    throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
   const isGood = (root: TrustedRoot) => theft === undefined || !bytesEqual(root.der, theft.root.der);
-  const drafted = await draftNow(renewing, survey.digest, isGood);
+  const drafted = await draftNow(renewing, digest, isGood);
   const kept = (await store.renewals.draft())?.tokens ?? [];
   const judged = await stampNow(renewing, drafted, { kept, isGood });
-  const lasts = endOf({ judged });
-  const isSameHash = survey.digest === (runs.at(-1)?.digest ?? 'sha512');
-  if (now || !isSameHash || survey.first === undefined || lasts >= survey.first.at + GAIN_MS_MIN)
-    return { run: await commitNow(renewing, drafted, judged), judged };
-  const message = `the new time-stamp would end ${toRfc3339(lasts)}, hardly later than what it renews: nothing is renewed`;
-  const remedy =
-    'install a new certificate of the time-stamping key (pdfseal hsm certify), or name another authority';
-  if (survey.first.at - systemClock() < WAIT_MS_MAX) throw new OperatorError(message, { remedy });
-  note(`${message} yet`);
-  note(`  → ${remedy}`);
-  return undefined;
+  const asked = now !== undefined || digest !== (runs.at(-1)?.digest ?? 'sha512');
+  try {
+    requireGain(judged, first, { asked, shorter });
+  } catch (error) {
+    const isTime = !asked && first !== undefined && first.at - systemClock() >= WAIT_MS_MAX;
+    if (!(error instanceof GainsNothing && isTime)) throw error;
+    note(`${error.message} yet`);
+    note(`  → ${error.remedy}`);
+    return undefined;
+  }
+  return { run: await commitNow(renewing, drafted, judged), judged };
 }
+
+const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
 async function request({ config, hash, json }: RenewOptions): Promise<void> {
   if (process.stdout.isTTY && !json)
@@ -205,7 +207,7 @@ async function request({ config, hash, json }: RenewOptions): Promise<void> {
   });
 }
 
-async function accept({ config: file, json }: RenewOptions): Promise<void> {
+async function accept({ config: file, json, shorter }: RenewOptions): Promise<void> {
   const answer = await readBytes(process.stdin);
   await withRenewals(file, async (renewing) => {
     const { store, trees, authorities, config } = renewing;
@@ -225,6 +227,8 @@ async function accept({ config: file, json }: RenewOptions): Promise<void> {
       if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`);
       judged.push(found);
     }
+    const { first } = await surveyNow(renewing, draft.digest);
+    requireGain(judged, first, { asked: true, shorter });
     const needed = config.renewal.authorities;
     if (judged.length < needed) {
       await store.renewals.keepDraft({ ...draft, tokens: judged.map(({ token }) => token) });
@@ -234,7 +238,7 @@ async function accept({ config: file, json }: RenewOptions): Promise<void> {
       );
     }
     const made = { run: await commitNow(renewing, drafted, judged), judged };
-    noteRenewal(renewing, made.run.to, true, endOf(made));
+    noteRenewal(renewing, made.run.to, true, firstDue(made.judged).at);
     if (json) printJson({ renewed: madeJson(made) });
     else printMade(made);
   });
@@ -259,8 +263,8 @@ function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: Stand
 function printMade({ run: { number, digest, to, tokens }, judged }: Made): void {
   const names = tokens.map(({ authority }) => authority).join(' and ');
   print(`renewal ${number}: ${names} stamped everything up to leaf ${to}, with ${digest}`);
-  for (const { token, genTime, holdsUntil } of judged)
-    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(holdsUntil))}`);
+  for (const { token, genTime, due } of judged)
+    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(due.at))}`);
 }
 
 function surveyJson({ standing, digest, first, reason }: Survey) {
@@ -284,10 +288,10 @@ function madeJson({ run: { number, digest, from, to }, judged }: Made) {
     digest,
     from,
     to,
-    stamps: judged.map(({ token, genTime, holdsUntil }) => ({
+    stamps: judged.map(({ token, genTime, due }) => ({
       authority: token.authority,
       gen_time: toRfc3339(genTime),
-      holds_until: toRfc3339(holdsUntil),
+      holds_until: toRfc3339(due.at),
     })),
   };
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PresentedStamp } from '../../admin/renewalStamp.ts';
-import { bytesEqual, toHex } from '../../base/bytes.ts';
+import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import type { DigestName } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -117,8 +117,8 @@ export interface Judged {
   token: RenewalToken;
   root: TrustedRoot;
   genTime: number;
-  /** Until when the token holds, milliseconds since the epoch. */
-  holdsUntil: number;
+  /** Until when the token holds, and why. */
+  due: Due;
 }
 
 /** Why a token is of no use for a run. */
@@ -137,10 +137,10 @@ export async function judgeToken(
   if ('fault' in judged) return judged;
   const { genTime, notAfter } = judged.timestamp;
   const strength = strengthOf(token.token, token.certificates, authorities);
-  const { at: holdsUntil } = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter };
+  const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, reason: '' };
   const fault = await orderFault(store, drafted.scope, genTime);
   if (fault !== undefined) return { fault, isEarly: true };
-  return { token, root: judged.authority.root, genTime, holdsUntil };
+  return { token, root: judged.authority.root, genTime, due };
 }
 
 /**
@@ -207,9 +207,47 @@ async function askDaemon(
   }
 }
 
-/** Commits the run, with its record on the audit trail. */
+/** A renewal that gains less is not made by itself: the timer would make another one each time. */
+const GAIN_MS_MIN = 30 * DAY_MS;
+
+/**
+ * Throws OperatorError where the new time-stamps end before what they renew; or, unless somebody `asked` for the renewal, hardly later.
+ * `first`: what ends first of all that stands.
+ */
+export function requireGain(
+  judged: readonly Judged[],
+  first: Due | undefined,
+  { asked, shorter }: { asked: boolean; shorter: true | undefined },
+): void {
+  const ends = firstDue(judged);
+  if (first === undefined || shorter || ends.at >= first.at + (asked ? 0 : GAIN_MS_MIN)) return;
+  const [than, until] = [toRfc3339(first.at), toRfc3339(ends.at)];
+  const message =
+    ends.at < first.at
+      ? `the new time-stamp would end ${until}, before what it renews (${than}): nothing is renewed`
+      : `the new time-stamp would end ${until}, hardly later than what it renews: nothing is renewed`;
+  throw new GainsNothing(message, { remedy: `${remedyOf(ends)}; or renew nevertheless, with --shorter` });
+}
+
+/** Nothing is wrong as long as there is time to wait for a better certificate. */
+export class GainsNothing extends OperatorError {}
+
+/** The first end of time-stamps. */
+export function firstDue(judged: readonly Judged[]): Due {
+  return judged.map(({ due }) => due).reduce((first, one) => (one.at < first.at ? one : first));
+}
+
+function remedyOf({ algorithm, ofDigest }: Due): string {
+  if (algorithm === undefined)
+    return 'install a new certificate of the time-stamping key (pdfseal hsm certify), or name another authority';
+  if (ofDigest !== undefined)
+    return 'name another hash function: renewal.hash in the configuration, or --hash';
+  return `name an authority that does without ${algorithm}, or give your own a key with another algorithm`;
+}
+
+/** Commits the run, with its record on the audit trail. Says so if verifiers may not know an authority yet. */
 export async function commitNow(
-  { store }: Renewing,
+  { store, runs }: Renewing,
   drafted: DraftedRun,
   judged: readonly Judged[],
 ): Promise<RenewalRun> {
@@ -230,5 +268,12 @@ export async function commitNow(
     act,
   );
   if (run === undefined) throw new OperatorError(`renewal ${number} was made by another process meanwhile`);
+  const { list } = await store.epochs.newest();
+  const known = list.flatMap(({ roots }) => roots.map(({ root }) => root));
+  const names = runs.flatMap(({ tokens }) => tokens.map(({ authority }) => authority));
+  const isNew = ({ token, root }: Judged) =>
+    !names.includes(token.authority) && !known.includes(toBase64(root.der));
+  if (judged.some(isNew))
+    note('verifiers may not know the authority yet: hand over the trust file again (pdfseal trust export)');
   return run;
 }
