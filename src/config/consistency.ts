@@ -14,7 +14,7 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
 /** What no single key can say. Each issue carries the key an administrator would change. */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
-  const { http, complianceMode, sealing, retention, log, kms, timestamp, witness } = payload.value;
+  const { http, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } = payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
@@ -45,6 +45,11 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
   checkTokens(['kms', 'partitions'], kms.partitions, refuse);
   checkTokens(['timestamp', 'keys'], timestamp.keys, refuse);
   checkAuthorities(timestamp, refuse);
+  const known = Object.keys(timestamp.remotes).length + Number(timestamp.authorities.includes(BUILT_IN));
+  if (renewal.authorities > Math.max(known, 1)) {
+    const expected = `at most the number of authorities, ${known} here: ${BUILT_IN} and each [timestamp.remotes]`;
+    refuse(['renewal', 'authorities'], expected, renewal.authorities);
+  }
 }
 
 const EVERYWHERE = new Set(['0.0.0.0', '::']);

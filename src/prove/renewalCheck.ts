@@ -23,8 +23,12 @@ export async function renewalProblems(
     for (const token of run.tokens) {
       const judged = judgeRenewal(token, { scope: run, root }, authorities);
       const found = 'fault' in judged ? judged.fault : await orderFault(store, run, judged.timestamp.genTime);
-      if (found !== undefined)
-        problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}`);
+      if (found === undefined) continue;
+      const remedy =
+        'isUntrusted' in judged && judged.isUntrusted
+          ? `; no backup mends this: put the authority back into the configuration, [timestamp.remotes.${token.authority}] with its roots_file and no URL`
+          : '';
+      problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}${remedy}`);
     }
   }
   return problems;

@@ -158,17 +158,20 @@ export function judgeRenewal(
   { token, certificates }: Omit<RenewalToken, 'authority'>,
   { scope, root }: Pick<DraftedRun, 'scope' | 'root'>,
   authorities: readonly TrustedAuthority[],
-): { fault: string } | { timestamp: VerifiedTimestamp; authority: TrustedAuthority } {
+): { fault: string; isUntrusted: boolean } | { timestamp: VerifiedTimestamp; authority: TrustedAuthority } {
   const verdict = verifyTimestampToken({
     token: bytesOf(token),
     messageImprint: { algorithm: scope.digest, digest: root },
     trustedRoots: authorities.map(({ root }) => root),
     certificates: certificates.map(bytesOf),
   });
-  if (verdict.outcome === 'bad') return { fault: `the token is no proof: ${verdict.detail}` };
+  if (verdict.outcome === 'bad')
+    return { fault: `the token is no proof: ${verdict.detail}`, isUntrusted: verdict.fault === 'untrusted' };
   const { timestamp } = verdict;
   const authority = authorityOf(timestamp, authorities);
-  return typeof authority === 'string' ? { fault: `the token is ${authority}` } : { timestamp, authority };
+  return typeof authority === 'string'
+    ? { fault: `the token is ${authority}`, isUntrusted: true }
+    : { timestamp, authority };
 }
 
 /**

@@ -340,7 +340,8 @@ async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
     if (chore === 'renewal') {
       for (const [days, verdicts] of [
         [364, []],
-        [89, ['warning']],
+        [171, []],
+        [169, ['warning']],
         [29, ['bad']],
         [-1, ['bad']],
       ] as const) {

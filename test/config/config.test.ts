@@ -385,6 +385,18 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
       'http.uploads_per_client_max: found 512',
       'at most http.uploads_max',
     ],
+    [
+      'authorities of a renewal',
+      (s) => `${s}[renewal]\nauthorities = 2`,
+      'renewal.authorities: found 2',
+      'at most the number of authorities',
+    ],
+    [
+      'the last day of an algorithm',
+      (s) => `${s}[[renewal.sunset]]\nalgorithm = "sha512"\nuntil = "2031-02-29"\nsource = "a"`,
+      'renewal.sunset[0].until: found "2031-02-29"',
+      'a date such as',
+    ],
     ['rate', (s) => `${s}[limits.rate]\nrequests = 0`, 'limits.rate.requests: found 0', 'or "unlimited"'],
     ['rate window', (s) => `${s}[limits.rate]\nwindow = "2h"`, 'limits.rate.window: found "2h"', 'to "1h"'],
     ['quota', (s) => `${s}[quotas.default]\njobs = "no"`, 'c.toml:13: quotas.default.jobs: found "no"'],

@@ -193,7 +193,8 @@ function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number
   const last = (name: string, done: typeof check) =>
     `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'not on record'}`;
   const until = renewal?.holds_until;
-  const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}`] : [];
+  const failed = renewal?.good === false ? ', and are not renewed though it is time' : '';
+  const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}${failed}`] : [];
   return [last('backup', backup), last('check', check), ...held].join('; ');
 }
 

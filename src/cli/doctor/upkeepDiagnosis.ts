@@ -14,11 +14,14 @@ interface Duty {
   /** After this age it is overdue. */
   ageMsMax: number;
   how: string;
-  /** Where the last one ended badly. */
-  remedy: string;
+  /** How the last one ended, where that was badly, and what to do then. */
+  badly: { words: string; remedy: string };
 }
 
-const FOUND_PROBLEMS = 'run `pdfseal check`: it lists the problems and says what to do';
+const FOUND_PROBLEMS = {
+  words: 'and found problems',
+  remedy: 'run `pdfseal check`: it lists the problems and says what to do',
+};
 
 /** What must be done regularly. Each command leaves a note with the time. */
 const DUTIES: readonly Duty[] = [
@@ -28,21 +31,21 @@ const DUTIES: readonly Duty[] = [
     // As in the alarms: a nightly backup may be half a day late.
     ageMsMax: 36 * HOUR_MS,
     how: 'run `pdfseal backup --output FOLDER --dated` every night, and copy the backup to another machine',
-    remedy: FOUND_PROBLEMS,
+    badly: FOUND_PROBLEMS,
   },
   {
     chore: 'check',
     name: 'check',
     ageMsMax: 3 * DAY_MS,
     how: 'run `pdfseal check` every night',
-    remedy: FOUND_PROBLEMS,
+    badly: FOUND_PROBLEMS,
   },
   {
     chore: 'restore-drill',
     name: 'restore drill',
     ageMsMax: 100 * DAY_MS,
     how: 'run `pdfseal restore --drill --input BACKUP` every three months, to know that a backup can be restored',
-    remedy: FOUND_PROBLEMS,
+    badly: FOUND_PROBLEMS,
   },
 ];
 
@@ -52,12 +55,15 @@ const RENEWAL: Duty = {
   name: 'renewal',
   ageMsMax: 3 * DAY_MS,
   how: 'run `pdfseal renew` every day: it renews the time-stamps of receipts before they end',
-  remedy: 'run `pdfseal renew`: it says why the time-stamps that are due were not renewed',
+  badly: {
+    words: 'and did not renew what is due',
+    remedy: 'run `pdfseal renew`: it says why',
+  },
 };
 
 /** Whether backups, checks and restore drills are done, and their timers enabled. */
 export function diagnoseUpkeep({ stateDir, file, timestamp }: Config): Diagnosis[] {
-  const isStamped = timestamp.authorities.length > 0;
+  const isStamped = timestamp.authorities.length > 0 || readUpkeep(stateDir, 'renewal') !== undefined;
   const chores: Chore[] = ['backup', 'check', ...(isStamped ? (['renewal'] as const) : [])];
   return [
     ...[...DUTIES, ...(isStamped ? [RENEWAL] : [])].map((duty) => judge(duty, stateDir)),
@@ -66,28 +72,32 @@ export function diagnoseUpkeep({ stateDir, file, timestamp }: Config): Diagnosis
   ];
 }
 
-/** A year, 90 and 30 days before the first time-stamp ends. */
+/** `pdfseal renew` renews half a year before the end, and is given ten days to. */
+const RENEWED_DAYS_MIN = 170;
+
+/** A year, half a year and 30 days before the first time-stamp ends. */
 function diagnoseEnd(stateDir: string): Diagnosis[] {
   const until = readUpkeep(stateDir, 'renewal')?.holds_until;
   if (until === undefined) return [];
   const name = 'time-stamps';
   const now = systemClock();
   const days = Math.floor((Date.parse(until) - now) / DAY_MS);
-  const detail = `the first one ends ${fromNow(until, now)}, on ${until.slice(0, 10)}`;
+  const ends = days < 0 ? 'ended' : 'ends';
+  const detail = `the first one ${ends} ${fromNow(until, now)}, on ${until.slice(0, 10)}`;
   if (days >= 365) return [good(name, detail)];
   const how = 'run `pdfseal renew`: it renews all time-stamps, or says what keeps it from doing so';
   if (days < 30) return [bad(name, detail, how)];
-  return days < 90
+  return days < RENEWED_DAYS_MIN
     ? [warning(name, detail, how)]
     : [good(name, `${detail}: pdfseal renew renews it in time`)];
 }
 
-function judge({ chore, name, ageMsMax, how, remedy }: Duty, stateDir: string): Diagnosis {
+function judge({ chore, name, ageMsMax, how, badly }: Duty, stateDir: string): Diagnosis {
   const last = readUpkeep(stateDir, chore);
   if (last === undefined) return warning(name, 'none is on record here', how);
   const now = systemClock();
   const detail = `the last one, of ${last.tree_size} leaves, was ${fromNow(last.finished_at, now)}`;
-  if (!last.good) return bad(name, `${detail}, and found problems`, remedy);
+  if (!last.good) return bad(name, `${detail}, ${badly.words}`, badly.remedy);
   return now - Date.parse(last.finished_at) > ageMsMax ? warning(name, detail, how) : good(name, detail);
 }
 
