@@ -30,6 +30,7 @@ import { digestAlgorithm } from './signatureAlgorithm.ts';
 import {
   parseTimestampToken,
   type TokenFault,
+  type TokenVerification,
   type VerifiedTimestamp,
   verifyTimestampToken,
 } from './timestampToken.ts';
@@ -171,8 +172,8 @@ export interface RecordVerification {
   record: Uint8Array;
   /** The data object: of a receipt, the signed checkpoint in UTF-8. */
   data: Uint8Array;
-  /** The roots that the verifier trusts, parsed or in DER. */
-  trustedRoots: readonly (Certificate | Uint8Array)[];
+  /** The roots that the verifier trusts, parsed or in DER; or trusts at a time, see {@link verifyTimestampToken}. */
+  trustedRoots: readonly (Certificate | Uint8Array)[] | ((at: number) => readonly Certificate[]);
   /** DER of certificates that can be part of a token's chain; the record and the token can contain others. */
   certificates?: readonly Uint8Array[];
   /** The time of verification, milliseconds since the epoch: the last token must be valid then. */
@@ -198,8 +199,10 @@ class Refused extends Error {
  * MalformedDer for a trusted root that is no certificate.
  */
 export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
-  const isDer = (root: Certificate | Uint8Array) => root instanceof Uint8Array;
-  const trustedRoots = input.trustedRoots.map((root) => (isDer(root) ? parseCertificate(root) : root));
+  const trustedRoots =
+    typeof input.trustedRoots === 'function'
+      ? input.trustedRoots
+      : input.trustedRoots.map((root) => (root instanceof Uint8Array ? parseCertificate(root) : root));
   let lines: RecordLine[];
   try {
     lines = verifyLines({ ...input, trustedRoots });
@@ -231,7 +234,7 @@ function refusalOf(error: unknown): Refusal {
   return { outcome: 'bad', fault: 'malformed', detail };
 }
 
-type Prepared = RecordVerification & { trustedRoots: readonly Certificate[] };
+type Prepared = RecordVerification & Pick<TokenVerification, 'trustedRoots'>;
 
 /** An archive time-stamp, and what must be true of it. */
 interface Link {

@@ -68,8 +68,8 @@ export interface TokenVerification {
   token: Uint8Array;
   /** The expected digest of the stamped data. */
   messageImprint: MessageImprint;
-  /** The roots that the verifier trusts. */
-  trustedRoots: readonly Certificate[];
+  /** The roots that the verifier trusts, or trusts at a time (milliseconds since the epoch): a chain to the first of them is taken. */
+  trustedRoots: readonly Certificate[] | ((at: number) => readonly Certificate[]);
   /** DER of certificates that can be part of the chain; the token can contain others. */
   certificates?: readonly Uint8Array[];
   /** When the certificates must be valid, milliseconds since the epoch; default: the token's own time. */
@@ -124,7 +124,9 @@ function verify(input: TokenVerification): VerifiedTimestamp {
   checkSignature(signedData, certificate);
   const fault = timestampingFault(certificate);
   if (fault !== undefined) throw new Rejected('certificate', `${describeSubject(certificate)} ${fault}`);
-  const found = findChain(certificate, pool, input.trustedRoots, input.at ?? info.genTime);
+  const { trustedRoots, at = info.genTime } = input;
+  const roots = typeof trustedRoots === 'function' ? trustedRoots(at) : trustedRoots;
+  const found = findChain(certificate, pool, roots, at);
   if ('fault' in found) throw new Rejected(found.untrusted ? 'untrusted' : 'chain', found.fault);
   return {
     genTime: info.genTime,

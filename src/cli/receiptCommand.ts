@@ -1,5 +1,4 @@
 import { Command, Option } from 'commander';
-import { encodeEvidenceRecord } from '../asn1/evidenceRecord.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
@@ -78,9 +77,10 @@ function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array 
   const known = pool.filter((der) => der !== undefined);
   if (token === undefined || known.length < pool.length)
     throw new OperatorError(`${path} proves nothing: what is not Base64 is in its evidence`);
-  const record = encodeEvidenceRecord({ digests: ['sha512'], certificates: known, chains: [[{ token }]] });
-  const { finding } = checkEvidenceRecord({ record, at: Date.now() }, checkpoint, [], []);
+  const record = encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
+  const stamped = { checkpoint, certificates: [], tokens: [] };
+  const { finding } = checkEvidenceRecord({ record, at: Date.now() }, stamped, []);
   // Nobody is trusted here, so that no finding is good.
   if (finding.outcome === 'failed') throw new OperatorError(`${path} proves nothing: ${finding.detail}`);
-  return encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
+  return record;
 }

@@ -1,4 +1,5 @@
 import {
+  parseEvidenceRecord,
   type RecordFault,
   type RecordLine,
   type RecordVerification,
@@ -6,14 +7,14 @@ import {
   verifyEvidenceRecord,
 } from '../asn1/evidenceRecord.ts';
 import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
-import { fromUtf8 } from '../base/bytes.ts';
+import { bytesEqual, fromUtf8 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
 import { printable } from '../manifest/received.ts';
 import { STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
-import { authorityOf, isLast } from './timestampCheck.ts';
+import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
 
 /** An evidence record from a stranger, and the time for which the verdict is wanted. */
 export interface EvidenceInput {
@@ -21,6 +22,16 @@ export interface EvidenceInput {
   record: Uint8Array;
   /** Milliseconds since the epoch: now, or another time. */
   at: number;
+}
+
+/** What a receipt or a proof brings along for its evidence record. */
+export interface Stamped {
+  /** The signed checkpoint. */
+  checkpoint: string;
+  /** DER. */
+  certificates: readonly Uint8Array[];
+  /** DER of its time-stamps: with one of them the record must begin. None: the record may begin with any. */
+  tokens: readonly Uint8Array[];
 }
 
 /** One archive time-stamp of the record, in words. */
@@ -49,8 +60,7 @@ export interface EvidenceVerdict {
  */
 export function checkEvidenceRecord(
   { record, at }: EvidenceInput,
-  checkpoint: string,
-  certificates: readonly Uint8Array[],
+  { checkpoint, certificates, tokens }: Stamped,
   authorities: readonly TrustedAuthority[],
 ): EvidenceVerdict {
   const objection: RecordVerification['objection'] = (timestamp, time) => {
@@ -62,7 +72,7 @@ export function checkEvidenceRecord(
   const verdict = verifyEvidenceRecord({
     record,
     data: fromUtf8(checkpoint),
-    trustedRoots: authorities.map(({ root }) => root),
+    trustedRoots: rootsOf(authorities),
     certificates,
     // The clocks of the authority and of this machine differ.
     at: at + STAMPING_TOLERANCE_MS,
@@ -74,6 +84,14 @@ export function checkEvidenceRecord(
     const finding = verdict.outcome === 'bad' ? failed(detail) : unknown(detail);
     return { finding, fault: verdict.fault, lines };
   }
+  const first = parseEvidenceRecord(record).chains[0]?.[0]?.token;
+  // Anybody can have a checkpoint of the past stamped today: that proves nothing of the time that the receipt states.
+  if (tokens.length > 0 && !tokens.some((token) => first && bytesEqual(first, token)))
+    return {
+      finding: failed('it does not begin with the time-stamp of the receipt'),
+      fault: 'imprint',
+      lines,
+    };
   const { timestamp } = lastOf(verdict.lines);
   const trusted = endOfTrust(timestamp, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
   const holdsUntil = toRfc3339(Math.min(verdict.holdsUntil, trusted));

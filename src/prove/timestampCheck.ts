@@ -68,7 +68,7 @@ function checkToken(
   const verdict = verifyTimestampToken({
     token: der,
     messageImprint: checkpointImprint(evidence.checkpoint),
-    trustedRoots: authorities.map(({ root }) => root),
+    trustedRoots: rootsOf(authorities),
     certificates,
   });
   if (verdict.outcome === 'bad') return { finding: explain(verdict) };
@@ -93,6 +93,14 @@ export function authorityOf(
     return `of ${toRfc3339(genTime)}, when the trust file does not trust ${printable(timestamp.authority)}`;
   const fault = accuracyFault(timestamp, valid.accuracyMaxMs);
   return fault === undefined ? valid : `of ${toRfc3339(genTime)}, which ${fault}`;
+}
+
+/** The roots, first those that are trusted at that time: a root that was renewed with its key leads to either. */
+export function rootsOf(authorities: readonly TrustedAuthority[]): (at: number) => Certificate[] {
+  return (at) =>
+    [true, false].flatMap((trusted) =>
+      authorities.filter((each) => isWithin(each, at) === trusted).map(({ root }) => root),
+    );
 }
 
 function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {

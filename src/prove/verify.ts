@@ -15,7 +15,12 @@ import {
   type TrustFile,
 } from '../manifest/trustFile.ts';
 import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
-import { checkEvidenceRecord, type EvidenceInput, type EvidenceVerdict } from './evidenceCheck.ts';
+import {
+  checkEvidenceRecord,
+  type EvidenceInput,
+  type EvidenceVerdict,
+  type Stamped,
+} from './evidenceCheck.ts';
 import {
   type Check,
   type Finding,
@@ -164,12 +169,12 @@ export function verifyReceiptText(
   }
   const verdict = verifyText(receiptText, trust, document);
   if (evidence === undefined) return verdict;
-  const { checkpoint, certificates } = readStamped(receiptText) ?? {};
-  if (checkpoint === undefined) {
+  const stamped = readStamped(receiptText);
+  if (stamped === undefined) {
     const finding = unknown('there is no checkpoint to compare it with');
     return { ...verdict, ...verdictOn([...verdict.checks, { name: 'evidence-record', ...finding }]) };
   }
-  const judged = checkEvidenceRecord(evidence, checkpoint, certificates ?? [], trust.timestampAuthorities);
+  const judged = checkEvidenceRecord(evidence, stamped, trust.timestampAuthorities);
   const checks: Check[] = [...verdict.checks, { name: 'evidence-record', ...judged.finding }];
   return { ...verdict, ...verdictOn(checks), evidence: judged };
 }
@@ -188,15 +193,20 @@ function verifyText(text: string, trust: TrustFile, document: DocumentDigests | 
 }
 
 /** The signed checkpoint of a receipt or a proof, and the certificates beside it. */
-function readStamped(text: string): { checkpoint: string; certificates: Uint8Array[] } | undefined {
+function readStamped(text: string): Stamped | undefined {
   if (isTlogProof(text)) {
     const proof = parseTlogProof(text);
-    return proof && { checkpoint: proof.checkpoint, certificates: [] };
+    return proof && { checkpoint: proof.checkpoint, certificates: [], tokens: [] };
   }
   const parsed = parseReceipt(parseReceiptJson(text));
   if (parsed.kind !== 'receipt') return undefined;
-  const { checkpoint, certificates } = parsed.receipt.evidence;
-  return { checkpoint, certificates: certificates.map(fromBase64).filter((der) => der !== undefined) };
+  const { checkpoint, certificates, timestamps } = parsed.receipt.evidence;
+  const read = (texts: string[]) => texts.map(fromBase64).filter((der) => der !== undefined);
+  return {
+    checkpoint,
+    certificates: read(certificates),
+    tokens: read(timestamps.map(({ token }) => token)),
+  };
 }
 
 /** The content of a receipt's text, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */

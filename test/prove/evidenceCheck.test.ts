@@ -8,6 +8,7 @@ import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedAuthority } from '../../src/manifest/trustFile.ts';
 import { encodeChains } from '../../src/prove/renewals.ts';
 import { verifyReceiptText } from '../../src/prove/verify.ts';
+import { issueRoot } from '../../src/tsa/pki.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { type Archived, derOf, makeEra, renew, yearMs } from '../support/evidence.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
@@ -156,6 +157,25 @@ t.test('an authority is trusted when the next time-stamp is made, and the last o
   });
 });
 
+t.test('a root that was renewed with its key, in any order', async (t) => {
+  const { subject } = pki.root;
+  const again = await issueRoot(
+    {
+      subject: { country: 'DE', organization: 'Muster & Söhne', commonName: 'Root' },
+      notBefore: sealedAt - 86_400_000,
+      notAfter: yearMs(2040),
+    },
+    pki.rootKey,
+  );
+  t.strictSame(again.subject, subject);
+  const roots: TrustedAuthority[] = [
+    { name: 'built-in', root: pki.root, notAfter: yearMs(2026) },
+    { name: 'built-in', root: again },
+  ];
+  for (const list of [roots, roots.toReversed()])
+    t.match(verifyReceiptText(encodeReceipt(receipt), trustIn(list), document), { outcome: 'good' });
+});
+
 t.test('a record that is not of this receipt', async (t) => {
   const verdict = verify(ofOther, 2045);
   t.match(verdict, { outcome: 'bad', finding: { outcome: 'failed', detail: /does not cover the data/ } });
@@ -164,6 +184,11 @@ t.test('a record that is not of this receipt', async (t) => {
     'the receipt is as good as before',
   );
   t.equal(verify(ofOther, 2045, { text: encodeReceipt(other) }).outcome, 'good');
+  const [late] = await renew([{ data: dataOf(receipt) }], 'sha512', third, yearMs(2044));
+  t.match(verify(derOf(late as Archived), 2045), {
+    outcome: 'bad',
+    finding: { detail: 'it does not begin with the time-stamp of the receipt' },
+  });
   t.match(verify(Buffer.from('3000', 'hex'), 2045), { outcome: 'bad', evidence: { lines: [] } });
   t.match(verify(new Uint8Array(0), 2045), { outcome: 'bad' });
 });
