@@ -148,15 +148,13 @@ const OPERATIONS = {
     parameters: queryParameters({
       digest: z.string().describe('The digest to stamp, in hexadecimal.'),
       algorithm: z.enum(RENEWAL_DIGESTS).default('sha512').describe('The hash function of the digest.'),
-      authority: z
-        .string()
-        .exactOptional()
-        .describe('Its name in `timestamp.authorities`. Default: the first that gives a time-stamp.'),
+      authority: z.string().describe('Its name in `timestamp.authorities`.'),
     }),
     answers: { 200: json('RenewalStamp', 'The time-stamp.') },
     failures: [
       ...CHANGE_FAILURES,
       'invalid_parameter',
+      'missing_parameter',
       'not_found',
       'too_many_requests',
       'queue_full',

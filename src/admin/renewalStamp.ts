@@ -37,7 +37,9 @@ export async function renewalStamp(
     throw invalid('digest', `digest must be ${digits} hexadecimal characters.`);
   const digest = fromHex(hex);
   const names = timestamping?.status().authorities.map(({ name }) => name) ?? [];
-  if (timestamping === undefined || (authority !== undefined && !names.includes(authority)))
+  if (authority === undefined)
+    throw new ServiceError('missing_parameter', 'authority is missing.', { parameter: 'authority' });
+  if (timestamping === undefined || !names.includes(authority))
     throw new ServiceError('not_found', 'No such time-stamp authority is in use: see timestamp.authorities.');
   try {
     const signal = AbortSignal.timeout(STAMP_MS_MAX);

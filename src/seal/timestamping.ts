@@ -101,14 +101,10 @@ export class Timestamping {
   }
 
   /**
-   * A verified token over the root of a renewal, of the named authority or the first that gives one. Throws TimestampUnavailable.
+   * A verified token over the root of a renewal, of the named authority. Throws TimestampUnavailable.
    */
-  async renew(
-    { algorithm, digest }: MessageImprint,
-    authority: string | undefined,
-    signal: AbortSignal,
-  ): Promise<RenewalStamp> {
-    const stamp = await this.#timestamps.stamp(digest, signal, { algorithm, authority });
+  async renew(imprint: MessageImprint, authority: string, signal: AbortSignal): Promise<RenewalStamp> {
+    const stamp = await this.#timestamps.stampBy(authority, imprint, signal);
     const { chain, genTime, notAfter } = stamp.timestamp;
     const certificates = chain.slice(0, -1).map(toBase64);
     return { authority: stamp.authorityName, token: toBase64(stamp.token), certificates, genTime, notAfter };

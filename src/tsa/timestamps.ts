@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import type { MessageImprint } from '../asn1/timestampQuery.ts';
 import type { Clock } from '../base/clock.ts';
-import type { DigestName } from '../base/crypto.ts';
 import { requestStamp, type Stamp, type TimestampAuthority } from './stamp.ts';
 import type { ClockStatus, TrustedClock } from './trustedClock.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
@@ -60,21 +60,17 @@ export class Timestamps {
   }
 
   /**
-   * Gets a verified token over a digest, SHA-512 by default, from the named authority or the first that gives one. Takes at most the sum
-   * of the authorities' time-outs. Throws TimestampUnavailable when no authority gives a token, our clock cannot be trusted to check it, or the
+   * Gets a verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs.
+   * Throws TimestampUnavailable when no authority gives a token, our clock cannot be trusted to check it, or the
    * signal aborts.
    */
-  async stamp(
-    digest: Uint8Array,
-    signal?: AbortSignal,
-    { algorithm = 'sha512', authority }: { algorithm?: DigestName; authority?: string | undefined } = {},
-  ): Promise<Stamp> {
+  async stamp(digest: Uint8Array, signal?: AbortSignal): Promise<Stamp> {
     this.#clock.now();
     let last: TimestampUnavailable | undefined;
     for (const member of this.#inOrder()) {
-      if (authority !== undefined && member.status.name !== authority) continue;
       try {
-        const stamp = await requestStamp(member.authority, { algorithm, digest }, this.#clock, signal);
+        const imprint = { algorithm: 'sha512', digest } as const;
+        const stamp = await requestStamp(member.authority, imprint, this.#clock, signal);
         this.#succeed(member, stamp);
         return stamp;
       } catch (error) {
@@ -84,11 +80,20 @@ export class Timestamps {
         last = error;
       }
     }
-    // One authority says nothing of the others.
-    if (authority !== undefined && last !== undefined) throw last;
     this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, PAUSE_MS_MIN), PAUSE_MS_MAX);
     this.#pausedUntilMs = this.#monotonicMs() + this.#pauseMs;
     throw last ?? new TimestampUnavailable('authority_unreachable', 'no time-stamp authority is configured');
+  }
+
+  /**
+   * Gets a verified token from one authority. What it refuses of a renewal, it need not refuse of a seal: nothing of it counts for {@link stamp}.
+   * Throws as that does.
+   */
+  async stampBy(name: string, imprint: MessageImprint, signal: AbortSignal): Promise<Stamp> {
+    const member = this.#members.find(({ authority }) => authority.name === name);
+    if (member === undefined)
+      throw new TimestampUnavailable('authority_unreachable', `there is no authority ${name}`);
+    return requestStamp(member.authority, imprint, this.#clock, signal);
   }
 
   /** Whether a stamp can succeed: the clock is trusted, and not all authorities failed just now. */

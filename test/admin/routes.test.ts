@@ -89,7 +89,7 @@ t.test('a time-stamp over a digest, of one authority or the first that gives one
       })
     ).json();
   const digest = (bytes: number) => `digest=${'ab'.repeat(bytes)}`;
-  t.strictSame(await post(digest(64)), {
+  t.strictSame(await post(`${digest(64)}&authority=built-in`), {
     authority: 'built-in',
     token: 'dG9rZW4=',
     certificates: [],
@@ -104,7 +104,7 @@ t.test('a time-stamp over a digest, of one authority or the first that gives one
     },
   });
   t.strictSame(asked, [
-    ['sha512', 64, undefined],
+    ['sha512', 64, 'built-in'],
     ['sha384', 48, 'built-in'],
     ['sha512', 64, 'acme'],
   ]);
@@ -112,6 +112,7 @@ t.test('a time-stamp over a digest, of one authority or the first that gives one
     [digest(48), 'invalid_parameter'],
     [`digest=${'xy'.repeat(64)}`, 'invalid_parameter'],
     [`${digest(20)}&algorithm=sha1`, 'invalid_parameter'],
+    [digest(64), 'missing_parameter'],
     [`${digest(64)}&authority=nobody`, 'not_found'],
     [`${digest(64)}&time=0`, 'unknown_parameter'],
   ] as const)

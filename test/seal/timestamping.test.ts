@@ -171,8 +171,7 @@ t.test('the next authority stamps where the first cannot, and only those named a
   );
   const imprint = { algorithm: 'sha384', digest: Buffer.alloc(48, 7) } as const;
   const signal = AbortSignal.timeout(60_000);
-  t.match(await both.renew(imprint, undefined, signal), { authority: 'built-in', notAfter: Number });
-  t.match(await both.renew(imprint, 'built-in', signal), { authority: 'built-in' });
+  t.match(await both.renew(imprint, 'built-in', signal), { authority: 'built-in', notAfter: Number });
   await t.rejects(both.renew(imprint, 'acme', signal), { message: /status 503/ }, 'and no other');
   t.equal(both.canStamp(), true, 'one authority says nothing of the others');
   const alone = await open({ authorities: ['acme'], remotes });
