@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fchownSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from './errors.ts';
 import { remedyFor, systemReason } from './systemReason.ts';
@@ -58,7 +67,11 @@ function noteHolder(file: number): void {
 
 function openLockFile(path: string): number {
   try {
-    return openSync(path, 'a+', 0o600);
+    const file = openSync(path, 'a+', 0o600);
+    // What root made here, the user of the folder must be able to open.
+    const { uid, gid } = statSync(dirname(path));
+    if (process.getuid?.() === 0) fchownSync(file, uid, gid);
+    return file;
   } catch (error) {
     const remedy = existsSync(dirname(path))
       ? remedyFor(error)

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { chownSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { acquireLock } from '../../src/base/lock.ts';
@@ -14,6 +14,14 @@ t.test('a second lock is refused, naming the holder; a released one is free', as
   });
   lock.release();
   acquireLock(path).release();
+});
+
+t.test('the user of the folder can open what root locked', async (t) => {
+  if (process.getuid?.() !== 0) return t.comment('only root makes files of others');
+  const folder = t.testdir();
+  chownSync(folder, 65_534, 65_534);
+  acquireLock(join(folder, 'lock')).release();
+  t.match(statSync(join(folder, 'lock')), { uid: 65_534, gid: 65_534 });
 });
 
 t.test('the lock goes with its process, killed or not, though children of it live on', async (t) => {
