@@ -200,7 +200,14 @@ const JOB_OPERATIONS = {
         ),
       }),
     },
-    failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable', 'not_found'],
+    failures: [
+      'job_not_found',
+      'receipt_not_ready',
+      'receipt_unavailable',
+      'not_found',
+      'too_many_requests',
+      'queue_full',
+    ],
   },
   getDocumentCopy: {
     method: 'get',

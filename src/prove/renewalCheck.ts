@@ -1,8 +1,10 @@
+import { parseTimestampToken } from '../asn1/timestampToken.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { type RenewalRun, renewedUntil } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
-import { RenewalTrees } from './renewals.ts';
+import { bytesOf, RenewalTrees } from './renewals.ts';
 
 /** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
 export async function renewalProblems(
@@ -20,9 +22,17 @@ export async function renewalProblems(
       return [...problems, `renewal ${run.number} ${fault}: restore a backup`];
     }
     const root = rootOfRun(trees, run, run.rows);
-    for (const token of run.tokens) {
+    for (const [index, token] of run.tokens.entries()) {
       const judged = judgeRenewal(token, { scope: run, root }, authorities);
       const found = 'fault' in judged ? judged.fault : await orderFault(store, run, judged.timestamp.genTime);
+      const next = runs[run.number];
+      if (found === undefined && 'timestamp' in judged && next && next.path[run.number - 1] === index) {
+        const ends = judged.timestamp.notAfter;
+        if (timesOf(next).some((time) => time > ends))
+          problems.push(
+            `the token of ${token.authority} in renewal ${run.number} ended ${toRfc3339(ends)}, before renewal ${next.number}: it proves nothing any more`,
+          );
+      }
       if (found === undefined) continue;
       const remedy =
         'isUntrusted' in judged && judged.isUntrusted
@@ -65,4 +75,8 @@ async function treeFault(
     for await (const batch of trees.batchesOfTile(tiles.at(-1)?.first ?? leaf, run.to)) leaf = batch.treeSize;
   }
   return leaf === run.to ? undefined : 'does not cover all checkpoints';
+}
+
+function timesOf({ tokens }: RenewalRun): number[] {
+  return tokens.map(({ token }) => parseTimestampToken(bytesOf(token)).info.genTime);
 }

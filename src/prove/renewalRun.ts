@@ -18,7 +18,7 @@ import {
 } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { bytesOf, pathNow, type RenewalTrees } from './renewals.ts';
-import { authorityOf } from './timestampCheck.ts';
+import { authorityOf, rootsOf } from './timestampCheck.ts';
 
 type RenewableStore = Pick<Store, 'log' | 'renewals'>;
 
@@ -162,7 +162,7 @@ export function judgeRenewal(
   const verdict = verifyTimestampToken({
     token: bytesOf(token),
     messageImprint: { algorithm: scope.digest, digest: root },
-    trustedRoots: authorities.map(({ root }) => root),
+    trustedRoots: rootsOf(authorities),
     certificates: certificates.map(bytesOf),
   });
   if (verdict.outcome === 'bad')

@@ -7,7 +7,7 @@ import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import type { SurveyGroup } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { batchesOf, bytesOf } from './renewals.ts';
-import { authorityOf } from './timestampCheck.ts';
+import { authorityOf, rootsOf } from './timestampCheck.ts';
 
 /** What a time-stamp rests on. */
 export interface Strength {
@@ -191,7 +191,7 @@ export function openToken(
   const verdict = verifyTimestampToken({
     token: der,
     messageImprint: info.imprint,
-    trustedRoots: authorities.map(({ root }) => root),
+    trustedRoots: rootsOf(authorities),
     certificates: certificates.map(bytesOf),
   });
   const { algorithm: digest } = info.imprint;

@@ -14,15 +14,19 @@ export interface RenewedLog {
   renewals: Pick<RenewalStore, 'row'>;
 }
 
+/** So many batches are read at a time. */
+const TURN_BATCHES = 32;
+
 /** Batches in the order of the log, beginning with the one that holds leaf `from`, up to tree size `to`. */
 export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number, to: number) {
   for (let leaf = from, seen = 1; leaf < to; seen++) {
     const batch = await log.batchOf(leaf);
     assert(batch && batch.treeSize > leaf && batch.treeSize <= to, `no batch holds leaf ${leaf}`);
+    // The event loop gets its turn, and the store may use again what a long read would hold: before the batch, since whoever takes so many
+    // may take no more.
+    if (seen % TURN_BATCHES === 0) await new Promise((resolve) => setImmediate(resolve));
     yield batch;
     leaf = batch.treeSize;
-    // The event loop gets its turn, and the store may use again what a long read would hold.
-    if (seen % TREE_WIDTH === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
@@ -41,17 +45,24 @@ export async function readEvidenceRecord(
   batch: Batch,
   width?: number,
 ): Promise<Uint8Array | undefined> {
-  const runs = await store.renewals.runs();
-  const path = pathNow(runs);
-  const chains = await new RenewalTrees(store, runs, width).chainsOf(batch, path);
-  if (chains.length === 0) return undefined;
-  const certificates = [
-    ...(batch.timestamp?.certificates ?? []),
-    ...runs
-      .filter(({ to }) => batch.treeSize <= to)
-      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []),
-  ];
-  return encodeChains(chains, certificates);
+  return new RenewalTrees(store, await store.renewals.runs(), width).recordOf(batch);
+}
+
+/** The same for many batches: what was computed for one serves the next. */
+export class EvidenceRecords {
+  readonly #store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> };
+  #trees: RenewalTrees | undefined;
+
+  constructor(store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> }) {
+    this.#store = store;
+  }
+
+  /** See {@link readEvidenceRecord}. */
+  async of(batch: Batch): Promise<Uint8Array | undefined> {
+    const runs = await this.#store.renewals.runs();
+    if (this.#trees?.runCount !== runs.length) this.#trees = new RenewalTrees(this.#store, runs);
+    return this.#trees.recordOf(batch);
+  }
 }
 
 /** The record of these chains. `certificates` are those kept beside the tokens, in Base64. */
@@ -105,6 +116,21 @@ export class RenewalTrees {
     this.width = width;
   }
 
+  get runCount(): number {
+    return this.#runs.length;
+  }
+
+  /** See {@link readEvidenceRecord}. */
+  async recordOf(batch: Batch): Promise<Uint8Array | undefined> {
+    const path = pathNow(this.#runs);
+    const chains = await this.chainsOf(batch, path);
+    if (chains.length === 0) return undefined;
+    const certificates = this.#runs
+      .filter(({ to }) => batch.treeSize <= to)
+      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []);
+    return encodeChains(chains, [...(batch.timestamp?.certificates ?? []), ...certificates]);
+  }
+
   /** The batches of the tile that begins with that leaf of the log. */
   async *batchesOfTile(first: number, to: number): AsyncIterable<Batch> {
     let count = 0;
@@ -124,7 +150,7 @@ export class RenewalTrees {
       const run = this.#runs[index];
       assert(run, `renewal ${index + 1} is gone`);
       if (batch.treeSize > run.to) continue;
-      const { leaf, siblings } = await this.#place(run, batch, chains, path);
+      const { leaf, siblings } = await this.#place(run, batch, path);
       const reducedHashTree = reducedTree(leaf, siblings);
       const renewal = { ...(reducedHashTree && { reducedHashTree }), token: tokenOf(run, chosen) };
       const last = chains.at(-1);
@@ -149,7 +175,7 @@ export class RenewalTrees {
   }
 
   /** Where a batch, or the time-stamp that stands for it, is in the tree of a run. */
-  async #place(run: RenewalRun, batch: Batch, chains: readonly Chain[], path: readonly number[]) {
+  async #place(run: RenewalRun, batch: Batch, path: readonly number[]) {
     const carried = this.carriedLeaves(run);
     if (batch.firstLeaf < run.from) {
       const index = path[run.number - 2] ?? 0;
@@ -158,8 +184,9 @@ export class RenewalTrees {
       return { leaf, siblings: pathInLevels(this.#top(run, carried), index) };
     }
     const tile = await this.#tile(run, batch.firstLeaf);
-    const leaf = leafAfter(chains, run, batch);
     const index = lastUpTo(tile.firsts, batch.firstLeaf);
+    const leaf = tile.levels[0]?.[index];
+    assert(leaf, `renewal ${run.number} has no leaf of the batch from leaf ${batch.firstLeaf}`);
     return { leaf, siblings: [...pathInLevels(tile.levels, index), ...tile.above] };
   }
 

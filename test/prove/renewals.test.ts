@@ -77,6 +77,20 @@ t.test('every record holds at every time, over any runs', async (t) => {
   );
 });
 
+t.test('others get their turn while a run is drafted', async (t) => {
+  const memory = new MemoryLog();
+  for (let n = 0; n < 100; n++) await memory.seal(1, BEGIN + n * 60_000);
+  let [turns, isOver] = [0, false];
+  const count = () => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  await renew(memory.store, { digest: 'sha512', at: BEGIN + DAY_MS, authorities: [alpha] });
+  isOver = true;
+  t.ok(turns >= 3, `${turns} turns`);
+});
+
 t.test('a check finds what was changed', async (t) => {
   const made = async () => {
     const memory = new MemoryLog();
@@ -101,6 +115,16 @@ t.test('a check finds what was changed', async (t) => {
     /^the token of alpha in renewal 1: the token is no proof: stamps something else/,
     /beta in renewal 1/,
     /^renewal 2 is not of the checkpoints of row 0/,
+  ]);
+  const late = await made();
+  await renew(late.store, {
+    digest: 'sha384',
+    at: BEGIN + 3 * YEAR_MS,
+    authorities: [alpha],
+    width: WIDTH,
+  });
+  t.match(await problems(late), [
+    /^the token of alpha in renewal 2 ended .*, before renewal 3: it proves nothing any more$/,
   ]);
   t.match(await renewalProblems((await made()).store, [alpha.trusted], WIDTH), [
     /^the token of beta in renewal 1: .*no trusted root.*; no backup mends this: put the authority back/,
