@@ -18,6 +18,7 @@ async function setUp(
   needed: number,
   stampers: Record<string, YearlyAuthority | undefined>,
   lateMs: number[] = [],
+  policies: Record<string, { policy: string }> = {},
 ) {
   const memory = new MemoryLog();
   await memory.seal(1, SEALED_AT, alpha);
@@ -46,7 +47,7 @@ async function setUp(
     store: memory.store,
     config: {
       admin: { socket: { path } },
-      timestamp: { authorities: Object.keys(stampers) },
+      timestamp: { authorities: Object.keys(stampers), remotes: policies },
       renewal: { authorities: needed, sunsets: [] },
     },
     authorities: [alpha.trusted, beta.trusted],
@@ -91,6 +92,13 @@ t.test('what was carried here counts, if it is of this renewal', async (t) => {
     { token: { authority: 'alpha' } },
     { token: { authority: 'beta' } },
   ]);
+});
+
+t.test('none of a time that is to come, and none of another policy', async (t) => {
+  const ahead = await setUp(t, 1, { alpha, beta }, [-3_600_000]);
+  t.match(await stampNow(ahead.renewing, ahead.drafted, anybody), [{ token: { authority: 'beta' } }]);
+  const other = await setUp(t, 1, { alpha, beta }, [], { alpha: { policy: '1.2.3.4' } });
+  t.match(await stampNow(other.renewing, other.drafted, anybody), [{ token: { authority: 'beta' } }]);
 });
 
 t.test('none of a root that is distrusted', async (t) => {

@@ -8,6 +8,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
+import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import {
   choosePath,
@@ -135,7 +136,14 @@ export async function judgeToken(
 ): Promise<Judged | Unusable> {
   const judged = judgeRenewal(token, drafted, authorities);
   if ('fault' in judged) return judged;
-  const { genTime, notAfter } = judged.timestamp;
+  const { genTime, notAfter, policy } = judged.timestamp;
+  // Every later renewal would have to be later still, and no run can be taken back.
+  const now = systemClock();
+  if (genTime > now + STAMPING_TOLERANCE_MS)
+    return { fault: `the token is of ${toRfc3339(genTime)}, and it is ${toRfc3339(now)} here` };
+  const wanted = config.timestamp.remotes[token.authority]?.policy;
+  if (wanted !== undefined && policy !== wanted)
+    return { fault: `the token is of policy ${policy}, and the configuration asks for ${wanted}` };
   const strength = strengthOf(token.token, token.certificates, authorities);
   const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, reason: '' };
   const fault = await orderFault(store, drafted.scope, genTime);
