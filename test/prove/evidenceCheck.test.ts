@@ -1,4 +1,5 @@
 /** Receipts with an evidence record, under trust files whose authorities come and go. */
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { encodeEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { fromBase64 } from '../../src/base/bytes.ts';
@@ -155,6 +156,15 @@ t.test('an authority is trusted when the next time-stamp is made, and the last o
   t.match(verifyReceiptText(encodeReceipt(receipt), trust, document, { record, at: yearMs(2045) }), {
     outcome: 'unknown',
   });
+});
+
+t.test('a record that an earlier version wrote', async (t) => {
+  const read = (name: string) => readFileSync(new URL(`../vectors/renewed/${name}`, import.meta.url));
+  const [text, trust] = [read('receipt.json').toString(), read('trust.json').toString()];
+  const at = (year: number) =>
+    verifyReceiptText(text, trust, document, { record: read('record.ers'), at: yearMs(year) });
+  t.match(at(2045), { outcome: 'good', evidence: { lines: { length: 3 } } });
+  t.match(at(2052), { outcome: 'unknown' });
 });
 
 t.test('a root that was renewed with its key, in any order', async (t) => {
