@@ -40,6 +40,8 @@ const pki = await makePki('rsa-3072');
 const receipt = await seal({ document });
 const ofCopy = await seal({ document: makeContent().document, sealedDocument: document });
 const trust = trustIn(genuineKeys);
+/** One receipt of an earlier version stands for all, whose verdicts are tested in Node. */
+const fixtures = (await makeFixtures()).filter(({ name }) => !/^installation.* [2-9]$/.test(name));
 
 const proof = encodeTlogProof({
   extra: encodeManifest(receipt.manifest),
@@ -139,8 +141,9 @@ const REFUSED = {
   checks: [],
 };
 
+const page = await openPage(t, PAGE.href);
+
 t.test('the page', async (t) => {
-  const page = await openPage(t, PAGE.href);
   const dir = t.testdir({
     'document.pdf': DOCUMENT,
     'changed.pdf': Buffer.from(DOCUMENT).fill('x', 299_999),
@@ -220,14 +223,10 @@ t.test('the page', async (t) => {
     t.match(await shownOf('post-quantum.pdf', flipped, trustText), { outcome: 'bad' });
   });
 
-  await t.test('says of each receipt what Node says of it', async (t) => {
+  await t.test('says of receipts that were changed what Node says of them', async (t) => {
     const { timestamps, certificates } = receipt.evidence;
     for (const [what, text, outcome] of [
-      ['as it was served', encodeReceipt(receipt), 'good'],
       ['of a copy', encodeReceipt(ofCopy), 'good'],
-      ['another reference', finish({ ...receipt, customer_reference: 'other' }), 'bad'],
-      ['a digest that is not its own', encodeReceipt({ ...receipt, kms_key_id: 'eu-1/other' }), 'bad'],
-      ['no time-stamp', withEvidence({ timestamps: [], certificates: [] }), 'bad'],
       ['no certificate', withEvidence({ certificates: [] }), 'bad'],
       ['a time-stamp cut short', withEvidence({ timestamps: [{ type: 'rfc3161', token: 'MIIB' }] }), 'bad'],
       [
@@ -235,7 +234,6 @@ t.test('the page', async (t) => {
         withEvidence({ checkpoint: receipt.evidence.checkpoint.replace(/— .*\n$/, '') }),
         'bad',
       ],
-      ['a later version', JSON.stringify({ ...receipt, algorithm: 'pdfseal-v9.x' }), 'unknown'],
       ['no JSON', '<script>alert(1)</script>', 'bad'],
       [
         'text that means something in HTML',
@@ -252,7 +250,6 @@ t.test('the page', async (t) => {
   });
 
   await t.test('says of every kind of receipt what the command says', async (t) => {
-    const fixtures = await makeFixtures();
     const names = fixtures.map(({ document, receipt, trust }, n) => {
       const triple = [path(`${n}.pdf`), path(`${n}.receipt`), path(`${n}.trust`)] as const;
       writeFileSync(triple[0], document);
@@ -274,7 +271,6 @@ t.test('the page', async (t) => {
   });
 
   await t.test('judges several receipts at once, each with its document', async (t) => {
-    const fixtures = await makeFixtures();
     const rows = `[...document.querySelectorAll('.several > tbody > tr:not(.details)')].map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))`;
     const names = ['good', 'copy', 'hostile', 'forged', 'proof', 'canary'];
     const chosen = names.flatMap((name) => fixtures.filter((one) => one.name === name));
@@ -482,7 +478,7 @@ t.test('the page', async (t) => {
         [...GENUINE, '\u202efdp.exe<b>&amp;\u0007.json'],
         '2 files for one trust file: “trust.json”, “\\u{202e}fdp.exe<b>&amp;\\u{7}.json”',
       ],
-      [Array.from({ length: 34 }, () => GENUINE).flat(), 'Only 101 files fit: 1 more is not looked at'],
+      [Array.from({ length: 102 }, () => 'trust.json'), 'Only 101 files fit: 1 more is not looked at'],
     ] as const) {
       await again();
       const { faults, ...shown } = await drop(...names);
@@ -592,7 +588,7 @@ t.test('the package, bundled: the same verdict on whatever is changed', async (t
   const script = await bundle(`export { verifyReceiptText } from 'pdfseald/verify';`);
   const policy = `default-src 'none'; script-src ${hashOfSource(script)}`;
   const html = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}"><script>${script}</script>`;
-  const page = await openPage(t, pathToFileURL(join(t.testdir({ 'page.html': html }), 'page.html')).href);
+  await page.navigate(pathToFileURL(join(t.testdir({ 'page.html': html }), 'page.html')).href);
 
   const texts = [encodeReceipt(receipt), ...mutations()];
   const call = `${JSON.stringify(texts)}.map((text) => pdfseald.verifyReceiptText(text, ${JSON.stringify(trust)}, ${JSON.stringify(document)}))`;
@@ -656,5 +652,5 @@ function mutations(): string[] {
       }
     }
   });
-  return fc.sample(mutation, 300);
+  return fc.sample(mutation, Number(process.env.PDFSEALD_MUTATIONS ?? 150));
 }
