@@ -74,7 +74,7 @@ export async function draftRun(
   const former = await store.renewals.draft();
   const isBegun =
     former !== undefined && isSameRun({ ...wanted, to: former.to }, former) && former.to <= wanted.to;
-  const draft = isBegun && former.at > wanted.at - DRAFT_MS_MAX ? former : wanted;
+  const draft = isBegun && wanted.at < endOfDraft(former) ? former : wanted;
   if (draft !== former) await store.renewals.keepDraft(draft);
   const rows: RenewalTile[] = [];
   for (let leaf = draft.from; leaf < draft.to; ) {
@@ -91,22 +91,15 @@ export async function draftRun(
   return completed(trees, draft, rows);
 }
 
-/** A draft is begun anew after a day: what was sealed since would be left out. */
-export const DRAFT_MS_MAX = 86_400_000;
+const DRAFT_MS_MAX = 86_400_000;
+const QUERY_MS_MAX = 30 * 86_400_000;
 
-/** The draft that is kept, if it has all of its rows. */
-export async function readDraftedRun(
-  { renewals }: Pick<Store, 'renewals'>,
-  trees: RenewalTrees,
-  draft: RenewalDraft,
-): Promise<DraftedRun> {
-  const rows: RenewalTile[] = [];
-  for (;;) {
-    const tiles = await renewals.row(draft.number, rows.length);
-    if (tiles === undefined) break;
-    rows.push({ first: tiles[0]?.first ?? 0, root: rootOfTiles(draft.digest, tiles) });
-  }
-  return completed(trees, draft, rows);
+/**
+ * When a draft is begun anew, milliseconds since the epoch: what was sealed since would be left out. The answer to a query that somebody
+ * carries to an authority has more time to come.
+ */
+export function endOfDraft({ at, nonce }: RenewalDraft): number {
+  return at + (nonce === undefined ? DRAFT_MS_MAX : QUERY_MS_MAX);
 }
 
 function completed(trees: RenewalTrees, draft: RenewalDraft, rows: RenewalTile[]): DraftedRun {

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { assert } from '../../src/base/assert.ts';
 import { bytesEqual, fromHex } from '../../src/base/bytes.ts';
 import { draftNow, type Judged, type Renewing, requireGain, stampNow } from '../../src/cli/store/renewRun.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
@@ -99,6 +100,27 @@ t.test('none of a time that is to come, and none of another policy', async (t) =
   t.match(await stampNow(ahead.renewing, ahead.drafted, anybody), [{ token: { authority: 'beta' } }]);
   const other = await setUp(t, 1, { alpha, beta }, [], { alpha: { policy: '1.2.3.4' } });
   t.match(await stampNow(other.renewing, other.drafted, anybody), [{ token: { authority: 'beta' } }]);
+});
+
+t.test('where nobody can be asked, it says so', async (t) => {
+  const { renewing, drafted } = await setUp(t, 1, {});
+  await t.rejects(stampNow(renewing, drafted, anybody), { message: /^timestamp\.authorities is empty/ });
+});
+
+t.test('a query that is out keeps its draft for 30 days, for the timer too', async (t) => {
+  const { renewing } = await setUp(t, 1, {});
+  const { renewals } = renewing.store;
+  const draft = await renewals.draft();
+  assert(draft, 'a draft is kept');
+  const begun = { ...draft, at: draft.at - 29 * 86_400_000 };
+  const query = { ...begun, nonce: 'ab' };
+  await renewals.keepDraft(query);
+  t.match(await draftNow(renewing, 'sha512', { query }), { scope: { digest: 'sha384' } });
+  await draftNow(renewing, 'sha384');
+  t.match(await renewals.draft(), { at: begun.at, nonce: 'ab' });
+  await renewals.keepDraft(begun);
+  await draftNow(renewing, 'sha384');
+  t.not((await renewals.draft())?.at, begun.at, 'without a query, a draft lives for a day');
 });
 
 t.test('none of a root that is distrusted', async (t) => {

@@ -1,5 +1,5 @@
 /** Renewals as an administrator makes them: with the running daemon, and with an outside authority that openssl plays, by file. */
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -67,6 +67,7 @@ t.test('renewals', async (t) => {
     return JSON.parse(stdout);
   };
   const apiKey = await sandbox.issueKey();
+  t.match(await pdfseal(['renew', '--now']), { status: 1, stderr: /the log is empty/ });
   const daemon = await sandbox.start();
   const client = await Client.connect(sandbox.url, apiKey);
   const seal = async () =>
@@ -86,6 +87,7 @@ t.test('renewals', async (t) => {
   };
 
   t.match(await renew(t, '--dry-run'), { due: null, standing: [], renewed: null });
+  t.notOk(existsSync(file('state/last-renewal.json')), 'where nothing is due, nothing is good or bad');
   const first = await seal();
 
   await t.test('the daemon stamps it', async (t) => {
@@ -119,6 +121,7 @@ t.test('renewals', async (t) => {
       const note = JSON.parse(readFileSync(file('state/last-renewal.json'), 'utf8'));
       return { ...run, note };
     };
+    const noteOf = () => readFileSync(file('state/last-renewal.json'), 'utf8');
     t.match(await until('ecdsa-p256', 200), {
       status: 0,
       stdout: /, because ecdsa-p256 may be relied on until then \(a catalogue\)\n[\s\S]*nothing is due/,
@@ -130,11 +133,15 @@ t.test('renewals', async (t) => {
         /hardly later than what it renews: nothing is renewed yet\n.*an authority that does without ecdsa-p256/,
       note: { good: true },
     });
+    t.match(await renew(t), { renewed: null, refused: /hardly later than what it renews/ });
     t.match(await until('ecdsa-p256', 80), {
       status: 1,
       stderr: /hardly later than what it renews: nothing is renewed\n.*--shorter\n/,
       note: { good: false, holds_until: new RegExp(`^${inDays(80)}`) },
     });
+    const failed = noteOf();
+    await pdfseal(['renew', '--dry-run']);
+    t.equal(noteOf(), failed, 'a look at the log silences no alarm');
     t.match(await until('sha512', 100), {
       status: 1,
       stderr: /sha512 may be relied on until \d{4}-\d\d-\d\d only: nothing is renewed\n/,
@@ -162,6 +169,13 @@ t.test('renewals', async (t) => {
     t.match(openssl('ts', '-query', '-in', file('query.tsq'), '-text'), { output: /Hash Algorithm: sha384/ });
     const again = await renew(t, 'request', '--hash', 'sha384');
     t.match(again, { renewal: 2, digest: 'sha384', query: query.toString('base64') });
+    t.ok(Date.parse(again.answer_until) > Date.now() + 29 * 86_400_000);
+    for (const args of [
+      ['request', '--dry-run'],
+      ['request', '--now'],
+      ['accept', '--hash', 'sha384'],
+    ])
+      t.match(await pdfseal(['renew', ...args]), { status: 64, stderr: /pdfseal renew \w+ takes no --/ });
     // Its tokens state whole seconds.
     await sleep(1_100);
     openssl('ts', '-query', '-digest', '00'.repeat(48), '-sha384', '-cert', '-out', file('other.tsq'));
@@ -191,7 +205,7 @@ t.test('renewals', async (t) => {
   await t.test('the theft of a key', async (t) => {
     const theft = ['--distrust', outside.rootFile, '--since'];
     t.match(await pdfseal(['renew', '--distrust', outside.rootFile]), {
-      status: 1,
+      status: 64,
       stderr: /--since together/,
     });
     t.match(await renew(t, ...theft, '2026-01-01'), {

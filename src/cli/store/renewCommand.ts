@@ -5,10 +5,9 @@ import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
-import type { DraftedRun } from '../../prove/renewalRun.ts';
-import { readDraftedRun } from '../../prove/renewalRun.ts';
-import type { StandingTimestamps } from '../../prove/renewalSurvey.ts';
-import { RENEWAL_DIGESTS, type RenewalRun } from '../../store/renewalStore.ts';
+import { draftRun, endOfDraft } from '../../prove/renewalRun.ts';
+import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
+import { RENEWAL_DIGESTS, type RenewalDraft, type RenewalRun } from '../../store/renewalStore.ts';
 import { noteUpkeep } from '../../watch/upkeepNotes.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
@@ -20,6 +19,7 @@ import {
   draftNow,
   firstDue,
   GainsNothing,
+  type IsGood,
   type Judged,
   judgeToken,
   type Renewing,
@@ -27,7 +27,6 @@ import {
   type Survey,
   stampNow,
   surveyNow,
-  type TrustedRoot,
   withRenewals,
 } from './renewRun.ts';
 import { findTheft, printTheft, readTheft, theftJson } from './theft.ts';
@@ -43,7 +42,7 @@ export function renewCommand(): Command {
           'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
           'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
           'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
-          'as any verifier would, and makes the renewal. Within a day, `request` writes the same query again. If renewal.authorities is ' +
+          'as any verifier would, and makes the renewal. For 30 days, `request` writes the same query again. If renewal.authorities is ' +
           '2, carry the query to two authorities.',
       )
       .addArgument(
@@ -67,7 +66,20 @@ export function renewCommand(): Command {
         'root certificate of an authority whose key was stolen: list what stands on it',
       )
       .option('--since <date>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument)
-      .action((step: Step | undefined, options: RenewOptions) => STEPS[step ?? 'renew'](options)),
+      .action((step: Step | undefined, options: RenewOptions, command: Command) => {
+        const { run, takes } = STEPS[step ?? 'renew'];
+        const wrong = command.options.find(
+          (option) => option.attributeName() in options && !takes.includes(option.attributeName()),
+        );
+        if (wrong !== undefined) command.error(`error: pdfseal renew ${step} takes no ${wrong.long}`);
+        const { distrust, since } = options;
+        if ((distrust === undefined) !== (since === undefined))
+          command.error('error: name --distrust and --since together');
+        return run(
+          options,
+          distrust === undefined || since === undefined ? undefined : readTheft(distrust, since),
+        );
+      }),
     {
       exit: {
         0: 'renewed, or nothing is due',
@@ -86,7 +98,18 @@ export function renewCommand(): Command {
 }
 
 type Step = 'request' | 'accept';
-const STEPS: Record<Step | 'renew', (options: RenewOptions) => Promise<void>> = { renew, request, accept };
+/** What each step does, and the options that it takes. */
+const STEPS: Record<
+  Step | 'renew',
+  { run(options: RenewOptions, theft: Theft | undefined): Promise<void>; takes: readonly string[] }
+> = {
+  renew: {
+    run: renew,
+    takes: ['config', 'json', 'hash', 'now', 'shorter', 'dryRun', 'distrust', 'since'],
+  },
+  request: { run: request, takes: ['config', 'json', 'hash', 'distrust', 'since'] },
+  accept: { run: accept, takes: ['config', 'json', 'shorter'] },
+};
 
 interface RenewOptions {
   config: string;
@@ -100,28 +123,29 @@ interface RenewOptions {
   json?: true;
 }
 
-async function renew(options: RenewOptions): Promise<void> {
-  const { distrust, since, now, shorter, dryRun, json } = options;
-  if ((distrust === undefined) !== (since === undefined))
-    throw new OperatorError('name --distrust and --since together');
-  const theft = distrust === undefined || since === undefined ? undefined : readTheft(distrust, since);
+async function renew(options: RenewOptions, theft: Theft | undefined): Promise<void> {
+  const { now, dryRun, json } = options;
   await withRenewals(options.config, async (renewing) => {
     const survey = await surveyNow(renewing, options.hash);
     const found = theft && (await findTheft(renewing, theft));
     if (!json && found) printTheft(found);
     else if (!json) printSurvey(survey, now);
-    const isWanted = now || (survey.reason !== undefined && !theft);
-    try {
-      const made =
-        isWanted && !dryRun ? await renewNow(renewing, survey, { now, shorter, theft }) : undefined;
+    const isWanted = !dryRun && (now || (survey.reason !== undefined && !theft));
+    const outcome = isWanted
+      ? await renewNow(renewing, survey, options, theft).catch((error: unknown) => {
+          // Where nothing was due, nothing is wrong with the time-stamps.
+          if (survey.reason !== undefined) noteRenewal(renewing, survey.size, false, survey.first?.at);
+          throw error;
+        })
+      : undefined;
+    const [made, refused] = outcome instanceof GainsNothing ? [undefined, outcome] : [outcome];
+    // A look at the log does not show whether what is due was renewed.
+    if (!dryRun && (now || !theft))
       noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.first?.at);
-      const theftPart = found && { distrusted: theftJson(found) };
-      if (json) printJson({ ...surveyJson(survey), ...theftPart, renewed: made ? madeJson(made) : null });
-      else if (made !== undefined) printMade(made);
-    } catch (error) {
-      noteRenewal(renewing, survey.size, false, survey.first?.at);
-      throw error;
-    }
+    const renewed = { renewed: made ? madeJson(made) : null, ...(refused && { refused: refused.message }) };
+    if (json)
+      printJson({ ...surveyJson(survey), ...(found && { distrusted: theftJson(found) }), ...renewed });
+    else if (made !== undefined) printMade(made);
   });
 }
 
@@ -150,40 +174,60 @@ interface Made {
 }
 
 /**
- * undefined where there is time to wait for a better certificate. After a theft, records go on with tokens of other authorities, and
- * none of the stolen key is taken.
+ * Returns why nothing is renewed where there is time to wait for a better certificate. After a theft, records go on with tokens of other
+ * authorities, and none of the stolen key is taken.
  */
 async function renewNow(
   renewing: Renewing,
   survey: Survey,
-  { now, shorter, theft }: { now: true | undefined; shorter: true | undefined; theft: Theft | undefined },
-): Promise<Made | undefined> {
+  options: RenewOptions,
+  theft: Theft | undefined,
+): Promise<Made | GainsNothing> {
   const { store, runs } = renewing;
   const { first, digest } = survey;
   if (first?.ofDigest !== undefined && first.ofDigest === digest)
     throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
-  const isGood = (root: TrustedRoot) => theft === undefined || !bytesEqual(root.der, theft.root.der);
-  const drafted = await draftNow(renewing, digest, isGood);
+  const isGood = without(theft);
+  const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
+  const drafted = await draftNow(renewing, digest, { isGood, query });
   const kept = (await store.renewals.draft())?.tokens ?? [];
-  const judged = await stampNow(renewing, drafted, { kept, isGood });
-  const asked = now !== undefined || digest !== (runs.at(-1)?.digest ?? 'sha512');
+  const request =
+    theft && `pdfseal renew request --distrust ${options.distrust} --since ${toRfc3339(theft.since)}`;
+  const judged = await stampNow(renewing, drafted, { kept, isGood, request });
+  const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');
   try {
-    requireGain(judged, first, { asked, shorter });
+    requireGain(judged, first, { asked, shorter: options.shorter });
   } catch (error) {
     const isTime = !asked && first !== undefined && first.at - systemClock() >= WAIT_MS_MAX;
     if (!(error instanceof GainsNothing && isTime)) throw error;
     note(`${error.message} yet`);
     note(`  → ${error.remedy}`);
-    return undefined;
+    return error;
   }
   return { run: await commitNow(renewing, drafted, judged), judged };
 }
 
+/** The draft of a query that is out and can still be answered, unless another hash function is wanted now. */
+async function queryToKeep(
+  { store, config }: Renewing,
+  { first }: Survey,
+  hash: RenewOptions['hash'],
+): Promise<RenewalDraft | undefined> {
+  const draft = await store.renewals.draft();
+  if (draft?.nonce === undefined || systemClock() >= endOfDraft(draft)) return undefined;
+  const wanted = hash ?? config.renewal.hash ?? draft.digest;
+  return draft.digest === wanted && draft.digest !== first?.ofDigest ? draft : undefined;
+}
+
+function without(theft: Theft | undefined): IsGood {
+  return (root) => theft === undefined || !bytesEqual(root.der, theft.root.der);
+}
+
 const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
-async function request({ config, hash, json }: RenewOptions): Promise<void> {
+async function request({ config, hash, json }: RenewOptions, theft: Theft | undefined): Promise<void> {
   if (process.stdout.isTTY && !json)
     throw new OperatorError('the query is binary', {
       remedy: 'send it to a file: pdfseal renew request >query.tsq',
@@ -191,19 +235,21 @@ async function request({ config, hash, json }: RenewOptions): Promise<void> {
   await withRenewals(config, async (renewing) => {
     const { renewals } = renewing.store;
     const survey = await surveyNow(renewing, hash);
-    const drafted = await draftNow(renewing, survey.digest);
+    if (theft) await findTheft(renewing, theft);
+    const drafted = await draftNow(renewing, survey.digest, { isGood: without(theft) });
     const draft = await renewals.draft();
     if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
     const nonce = draft.nonce ?? newNonce();
     if (draft.nonce === undefined) await renewals.keepDraft({ ...draft, nonce });
+    const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
     const { number, digest, to } = drafted.scope;
-    if (json) return printJson({ renewal: number, digest, to, query: toBase64(query) });
+    if (json) return printJson({ renewal: number, digest, to, query: toBase64(query), answer_until: until });
     process.stdout.write(query);
     note(
       `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
     );
-    note('  and its answer to pdfseal renew accept <answer.tsr');
+    note(`  and its answer, which is taken until ${until}, to pdfseal renew accept <answer.tsr`);
   });
 }
 
@@ -219,7 +265,7 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
           remedy: 'write a query: pdfseal renew request >query.tsq',
         },
       );
-    const drafted: DraftedRun = await readDraftedRun(store, trees, draft);
+    const drafted = await draftRun(store, trees, draft);
     const token = readRenewalAnswer(answer, drafted, draft.nonce, authorities);
     const judged: Judged[] = [];
     for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
@@ -245,13 +291,15 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
 }
 
 function printSurvey({ standing, first, reason }: Survey, now: true | undefined): void {
-  for (const one of standing)
-    print(
-      `${nameOf(one)}: ${one.due ? `until ${forPeople(toRfc3339(one.due.at))}, because ${one.due.reason}` : 'no time-stamp'}`,
-    );
+  for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
   if (standing.length === 0) print('nothing was sealed yet');
   else if (reason !== undefined) print(`due: ${reason}`);
   else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
+}
+
+function describeDue(due: Due | undefined): string {
+  if (due === undefined) return 'no time-stamp';
+  return due.at === 0 ? due.reason : `until ${forPeople(toRfc3339(due.at))}, because ${due.reason}`;
 }
 
 function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {

@@ -31,7 +31,7 @@ import {
 import { RenewalTrees } from '../../prove/renewals.ts';
 import { authorityOf } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import type { RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
+import type { RenewalDraft, RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
 import type { Store } from '../../store/store.ts';
 import { AdminRefusal, askAdministration } from '../daemon/adminClient.ts';
 import { withStore } from '../options.ts';
@@ -85,33 +85,45 @@ export async function surveyNow(
   const [first] = standing.flatMap(({ due }) => due ?? []).sort((a, b) => a.at - b.at);
   if (first === undefined) return { standing, digest, size };
   const isOld = first.at - RENEW_BEFORE_MS <= systemClock();
-  const reason =
-    digest !== now
-      ? `${digest} replaces ${now}`
-      : `a time-stamp ends within ${RENEW_BEFORE_MS / DAY_MS} days`;
+  const reason = digest !== now ? `${digest} replaces ${now}` : `a time-stamp ${describeEnd(first.at)}`;
   return { standing, digest, size, first, ...((isOld || digest !== now) && { reason }) };
+}
+
+function describeEnd(at: number): string {
+  if (at === 0) return 'is of an authority that the configuration does not name';
+  return at <= systemClock() ? 'has ended' : `ends within ${RENEW_BEFORE_MS / DAY_MS} days`;
 }
 
 export const DAY_MS = 86_400_000;
 
-/** Computes the tree of the next run, or what is left of it. Throws OperatorError where nothing was sealed yet. */
+/**
+ * Computes the tree of the next run, or what is left of it; that of `query`, a draft whose query is out, where that is to stay. Throws
+ * OperatorError where nothing was sealed yet.
+ */
 export async function draftNow(
   { store, runs, trees, authorities }: Renewing,
   digest: DigestName,
-  isGood: (root: TrustedRoot) => boolean = () => true,
+  { isGood = () => true, query }: { isGood?: IsGood; query?: RenewalDraft | undefined } = {},
 ): Promise<DraftedRun> {
   const isOfGood = ({ token, certificates }: RenewalToken): boolean => {
     const { timestamp } = openToken(token, certificates, authorities);
     const authority = timestamp && authorityOf(timestamp, authorities);
     return typeof authority === 'object' && isGood(authority.root);
   };
-  const scope = await nextRun(store, digest, choosePath(runs, isOfGood));
+  const former = await store.renewals.draft();
+  const scope = query ?? (await nextRun(store, digest, choosePath(runs, isOfGood)));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
-  return draftRun(store, trees, { ...scope, at: systemClock() }, progress.update).finally(progress.stop);
+  const wanted = { at: systemClock(), ...scope };
+  const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
+  if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
+    note('the answer to the query that was written before is not taken any more');
+  return drafted;
 }
 
 export type TrustedRoot = TrustedAuthority['root'];
+/** Whether the key of a root is not distrusted. */
+export type IsGood = (root: TrustedRoot) => boolean;
 
 /** A token that was judged, and what it proves. */
 export interface Judged {
@@ -158,20 +170,24 @@ export async function judgeToken(
 export async function stampNow(
   renewing: Renewing,
   drafted: DraftedRun,
-  { kept, isGood }: { kept: readonly RenewalToken[]; isGood: (root: TrustedRoot) => boolean },
+  {
+    kept,
+    isGood,
+    request = 'pdfseal renew request',
+  }: { kept: readonly RenewalToken[]; isGood: IsGood; request?: string | undefined },
 ): Promise<Judged[]> {
   const { config } = renewing;
   const needed = config.renewal.authorities;
   const found: Judged[] = [];
-  const add = (name: string, judged: Judged | Unusable): void => {
-    const fault = 'fault' in judged ? judged.fault : objectionTo(judged);
-    if (fault === undefined) found.push(judged as Judged);
-    else note(`pdfseal: no time-stamp of ${name} for the renewal: ${fault}`);
-  };
-  const objectionTo = (judged: Judged): string | undefined => {
-    if (!isGood(judged.root)) return 'its root is distrusted';
+  const admitted = (judged: Judged): Judged | Unusable => {
+    if (!isGood(judged.root)) return { fault: 'its root is distrusted' };
     const isTwice = found.some(({ root }) => bytesEqual(root.der, judged.root.der));
-    return isTwice ? 'it has the same root as another one' : undefined;
+    return isTwice ? { fault: 'it has the same root as another one' } : judged;
+  };
+  const add = (name: string, judged: Judged | Unusable): void => {
+    const result = 'fault' in judged ? judged : admitted(judged);
+    if ('fault' in result) note(`pdfseal: no time-stamp of ${name} for the renewal: ${result.fault}`);
+    else found.push(result);
   };
   for (const token of kept) add(token.authority, await judgeToken(renewing, drafted, token));
   for (const name of config.timestamp.authorities) {
@@ -179,13 +195,18 @@ export async function stampNow(
     add(name, await askDaemon(renewing, drafted, name));
   }
   if (found.length >= needed) return found;
-  throw new OperatorError(
-    `${found.length} of ${needed} authorities gave a time-stamp: nothing is renewed yet`,
-    {
-      remedy:
-        'run pdfseal status to see why; or carry a query to an authority yourself: pdfseal renew request >query.tsq. What was computed is kept for a day',
-    },
-  );
+  const carry = `carry a query to an authority yourself: ${request} >query.tsq`;
+  if (config.timestamp.authorities.length === 0)
+    throw new OperatorError(
+      'timestamp.authorities is empty: nobody can be asked, and nothing is renewed yet',
+      {
+        remedy: `name an authority there, or ${carry}`,
+      },
+    );
+  const given = needed === 1 ? 'no authority' : `${found.length} of ${needed} authorities`;
+  throw new OperatorError(`${given} gave a time-stamp: nothing is renewed yet`, {
+    remedy: `the lines above say why. Mend that, or ${carry}. What was computed is kept for a day`,
+  });
 }
 
 /** Some authorities state whole seconds: a token over something sealed just now may seem to be of before that. */
