@@ -57,6 +57,8 @@ export interface RenewalDraft extends RenewalScope {
   nonce?: string;
   /** What authorities answered so far, where several are needed. */
   tokens?: RenewalToken[];
+  /** Base64 DER of the root whose time-stamps are not taken, since its key was stolen. */
+  distrusted?: string;
 }
 
 /** A committed run: a hash tree, and time-stamps over its root. */

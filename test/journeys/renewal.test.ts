@@ -232,6 +232,18 @@ t.test('renewals', async (t) => {
     }
   });
 
+  await t.test('no answer of a distrusted root is taken', async (t) => {
+    const since = `${new Date().toISOString().slice(0, 19)}Z`;
+    const { query } = await renew(t, 'request', '--distrust', outside.rootFile, '--since', since);
+    writeFileSync(file('distrusted.tsq'), Buffer.from(query, 'base64'));
+    await sleep(1_100);
+    outside.reply(file('distrusted.tsq'), file('distrusted.tsr'));
+    t.match(await pdfseal(['renew', 'accept'], readFileSync(file('distrusted.tsr'))), {
+      status: 1,
+      stderr: /the answer is not taken: its root is distrusted/,
+    });
+  });
+
   await t.test('everything is checked, recorded and carried by a backup', async (t) => {
     const checked = await pdfseal(['check']);
     t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);

@@ -8,11 +8,11 @@ import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/ren
 import { draftRun, endOfDraft } from '../../prove/renewalRun.ts';
 import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
 import { RENEWAL_DIGESTS, type RenewalDraft, type RenewalRun } from '../../store/renewalStore.ts';
-import { noteUpkeep } from '../../watch/upkeepNotes.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { counted, forPeople } from '../times.ts';
+import { noteChore } from './chores.ts';
 import {
   commitNow,
   DAY_MS,
@@ -156,12 +156,9 @@ function noteRenewal(
   good: boolean,
   holdsUntil: number | undefined,
 ): void {
-  noteUpkeep(config.stateDir, 'renewal', {
-    finished_at: toRfc3339(systemClock()),
-    good,
-    tree_size: size,
-    ...(holdsUntil !== undefined && { holds_until: toRfc3339(holdsUntil) }),
-  });
+  // 0: no root vouches for it, and nobody knows until when it holds.
+  const end = holdsUntil ? { holds_until: toRfc3339(holdsUntil) } : {};
+  noteChore(config.stateDir, 'renewal', { good, tree_size: size, ...end });
 }
 
 /** Until so long before the end, a renewal waits for an authority whose certificate ends later. */
@@ -193,8 +190,9 @@ async function renewNow(
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
   const drafted = await draftNow(renewing, digest, { isGood, query });
   const kept = (await store.renewals.draft())?.tokens ?? [];
-  const request =
-    theft && `pdfseal renew request --distrust ${options.distrust} --since ${toRfc3339(theft.since)}`;
+  // As the option takes it: whole seconds.
+  const since = theft && toRfc3339(theft.since).replace('.000', '');
+  const request = theft && `pdfseal renew request --distrust ${options.distrust} --since ${since}`;
   const judged = await stampNow(renewing, drafted, { kept, isGood, request });
   const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');
   try {
@@ -239,8 +237,8 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const drafted = await draftNow(renewing, survey.digest, { isGood: without(theft) });
     const draft = await renewals.draft();
     if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
-    const nonce = draft.nonce ?? newNonce();
-    if (draft.nonce === undefined) await renewals.keepDraft({ ...draft, nonce });
+    const { nonce = newNonce(), distrusted = theft && toBase64(theft.root.der) } = draft;
+    await renewals.keepDraft({ ...draft, nonce, ...(distrusted && { distrusted }) });
     const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
     const { number, digest, to } = drafted.scope;
@@ -271,6 +269,8 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
       const found = await judgeToken(renewing, drafted, one);
       if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`);
+      if (toBase64(found.root.der) === draft.distrusted)
+        throw new OperatorError('the answer is not taken: its root is distrusted');
       judged.push(found);
     }
     const { first } = await surveyNow(renewing, draft.digest);
