@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   closeSync,
+  constants,
   existsSync,
   fchownSync,
   ftruncateSync,
@@ -65,13 +66,25 @@ function noteHolder(file: number): void {
   }
 }
 
-function openLockFile(path: string): number {
+/** Root may lock a folder of another user: a link that was put there is not followed. */
+const MODE = constants.O_RDWR | constants.O_APPEND | constants.O_NOFOLLOW;
+
+/** Undefined if there is one. What root makes, the user of the folder must be able to open. */
+function makeLockFile(path: string): number | undefined {
   try {
-    const file = openSync(path, 'a+', 0o600);
-    // What root made here, the user of the folder must be able to open.
+    const file = openSync(path, MODE | constants.O_CREAT | constants.O_EXCL, 0o600);
     const { uid, gid } = statSync(dirname(path));
     if (process.getuid?.() === 0) fchownSync(file, uid, gid);
     return file;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return undefined;
+    throw error;
+  }
+}
+
+function openLockFile(path: string): number {
+  try {
+    return makeLockFile(path) ?? openSync(path, MODE);
   } catch (error) {
     const remedy = existsSync(dirname(path))
       ? remedyFor(error)

@@ -1,4 +1,4 @@
-import { chownSync, readFileSync, statSync } from 'node:fs';
+import { chownSync, existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { acquireLock } from '../../src/base/lock.ts';
@@ -22,6 +22,20 @@ t.test('the user of the folder can open what root locked', async (t) => {
   chownSync(folder, 65_534, 65_534);
   acquireLock(join(folder, 'lock')).release();
   t.match(statSync(join(folder, 'lock')), { uid: 65_534, gid: 65_534 });
+});
+
+t.test('a link in the place of the lock is not followed', async (t) => {
+  const folder = t.testdir({ precious: 'data' });
+  const [precious, missing] = [join(folder, 'precious'), join(folder, 'missing')];
+  for (const [name, target] of [
+    ['to a file', precious],
+    ['to nothing', missing],
+  ] as const) {
+    symlinkSync(target, join(folder, name));
+    t.throws(() => acquireLock(join(folder, name)), { name: 'OperatorError', message: /cannot open/ });
+  }
+  t.equal(readFileSync(precious, 'utf8'), 'data');
+  t.notOk(existsSync(missing));
 });
 
 t.test('the lock goes with its process, killed or not, though children of it live on', async (t) => {
