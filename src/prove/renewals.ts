@@ -36,32 +36,32 @@ export function pathNow(runs: readonly RenewalScope[]): number[] {
   return last === undefined ? [] : [...last.path, 0];
 }
 
-/**
- * The evidence record (RFC 4998) of a batch, in DER: its time-stamp and every renewal. The data object is the signed checkpoint. It follows
- * from immutable parts, so it has the same bytes every time, and a renewal only adds to it. undefined for a batch that nothing has stamped.
- */
-export async function readEvidenceRecord(
-  store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> },
-  batch: Batch,
-  width?: number,
-): Promise<Uint8Array | undefined> {
-  return new RenewalTrees(store, await store.renewals.runs(), width).recordOf(batch);
-}
-
-/** The same for many batches: what was computed for one serves the next. */
+/** Evidence records (RFC 4998) of batches, in DER. What was computed for one serves the next. */
 export class EvidenceRecords {
   readonly #store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> };
+  readonly #width: number | undefined;
   #trees: RenewalTrees | undefined;
 
-  constructor(store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> }) {
+  constructor(store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> }, width?: number) {
     this.#store = store;
+    this.#width = width;
   }
 
-  /** See {@link readEvidenceRecord}. */
+  /**
+   * The time-stamp of the batch, and every renewal. The data object is the signed checkpoint. The record follows from immutable parts, so
+   * it has the same bytes every time, and a renewal only adds to it. undefined for a batch that nothing has stamped.
+   */
   async of(batch: Batch): Promise<Uint8Array | undefined> {
     const runs = await this.#store.renewals.runs();
-    if (this.#trees?.runCount !== runs.length) this.#trees = new RenewalTrees(this.#store, runs);
-    return this.#trees.recordOf(batch);
+    if (this.#trees?.runs.length !== runs.length)
+      this.#trees = new RenewalTrees(this.#store, runs, this.#width);
+    const path = pathNow(runs);
+    const chains = await this.#trees.chainsOf(batch, path);
+    if (chains.length === 0) return undefined;
+    const certificates = runs
+      .filter(({ to }) => batch.treeSize <= to)
+      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []);
+    return encodeChains(chains, [...(batch.timestamp?.certificates ?? []), ...certificates]);
   }
 }
 
@@ -103,7 +103,7 @@ interface Part {
  */
 export class RenewalTrees {
   readonly #store: RenewedLog;
-  readonly #runs: readonly RenewalRun[];
+  readonly runs: readonly RenewalRun[];
   readonly #carried = new Map<number, readonly Uint8Array[]>();
   readonly #parts = new Map<string, Part & { first: number }>();
 
@@ -112,23 +112,8 @@ export class RenewalTrees {
 
   constructor(store: RenewedLog, runs: readonly RenewalRun[], width = TREE_WIDTH) {
     this.#store = store;
-    this.#runs = runs;
+    this.runs = runs;
     this.width = width;
-  }
-
-  get runCount(): number {
-    return this.#runs.length;
-  }
-
-  /** See {@link readEvidenceRecord}. */
-  async recordOf(batch: Batch): Promise<Uint8Array | undefined> {
-    const path = pathNow(this.#runs);
-    const chains = await this.chainsOf(batch, path);
-    if (chains.length === 0) return undefined;
-    const certificates = this.#runs
-      .filter(({ to }) => batch.treeSize <= to)
-      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []);
-    return encodeChains(chains, [...(batch.timestamp?.certificates ?? []), ...certificates]);
   }
 
   /** The batches of the tile that begins with that leaf of the log. */
@@ -147,7 +132,7 @@ export class RenewalTrees {
       ? [{ digest: 'sha512', timestamps: [{ token: bytesOf(batch.timestamp.token) }] }]
       : [];
     for (const [index, chosen] of path.entries()) {
-      const run = this.#runs[index];
+      const run = this.runs[index];
       assert(run, `renewal ${index + 1} is gone`);
       if (batch.treeSize > run.to) continue;
       const { leaf, siblings } = await this.#place(run, batch, path);
@@ -167,7 +152,7 @@ export class RenewalTrees {
 
   /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
   carriedLeaves({ number, digest }: RenewalScope): readonly Uint8Array[] {
-    const before = this.#runs[number - 2];
+    const before = this.runs[number - 2];
     const tokens = before?.digest === digest ? before.tokens : [];
     const leaves = this.#carried.get(number) ?? tokens.map(({ token }) => digestOf(digest, bytesOf(token)));
     this.#carried.set(number, leaves);

@@ -7,7 +7,7 @@ import {
   verifyEvidenceRecord,
 } from '../../src/asn1/evidenceRecord.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
-import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
 import {
@@ -107,7 +107,7 @@ t.test('what the renewals of a log make', async (t) => {
   }
   const at = BEGIN + 4 * YEAR_MS;
   for (const batch of memory.batches) {
-    const record = (await readEvidenceRecord(memory.store, batch, width)) ?? new Uint8Array(0);
+    const record = (await new EvidenceRecords(memory.store, width).of(batch)) ?? new Uint8Array(0);
     const data = Buffer.from(batch.checkpoint);
     const { certificates } = parseEvidenceRecord(record);
     t.equal(await bouncyCastle.verify(record, data, roots, at, certificates), 'good', `${batch.firstLeaf}`);

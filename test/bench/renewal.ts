@@ -10,7 +10,7 @@ import type { DigestName } from '../../src/base/crypto.ts';
 import { renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { draftRun, nextRun } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
-import { RenewalTrees, readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
@@ -133,7 +133,7 @@ try {
   await measured('renew again, sha512', () => renew(store, 'sha512'));
   await measured('renew, sha384', () => renew(store, 'sha384'));
   const batch = await store.log.batchOf(Math.floor(checkpoints / 2));
-  await measured('one evidence record', async () => batch && readEvidenceRecord(store, batch));
+  await measured('one evidence record', async () => batch && new EvidenceRecords(store).of(batch));
   await measured('check', () => renewalProblems(store, roots));
   await store.close();
 } finally {

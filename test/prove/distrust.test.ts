@@ -3,7 +3,7 @@ import t from 'tap';
 import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { reportTheft } from '../../src/prove/distrust.ts';
-import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
 
@@ -62,7 +62,7 @@ t.test('of two authorities at once, one is enough, and records go on with it', a
   t.strictSame(run.path, [1]);
   const trustedRoots = [alpha.trusted.root, beta.trusted.root];
   for (const batch of memory.batches) {
-    const record = (await readEvidenceRecord(memory.store, batch)) ?? new Uint8Array();
+    const record = (await new EvidenceRecords(memory.store).of(batch)) ?? new Uint8Array();
     const objection = ({ chain }: { chain: Uint8Array[] }, at: number) =>
       Buffer.compare(chain.at(-1) ?? Buffer.alloc(0), alpha.trusted.root.der) === 0 && at >= day(20)
         ? 'stolen'

@@ -4,7 +4,7 @@ import t from 'tap';
 import { parseCertificate } from '../../src/asn1/certificate.ts';
 import { fromBase64 } from '../../src/base/bytes.ts';
 import { renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/lmdb/records.ts';
@@ -29,7 +29,9 @@ t.test('kill -9 at every write', async (t) => {
   });
   const recordsOf = async () => {
     const store = await openStore({ path, readOnly: true });
-    const records = await Promise.all(memory.batches.map((batch) => readEvidenceRecord(store, batch, WIDTH)));
+    const records = await Promise.all(
+      memory.batches.map((batch) => new EvidenceRecords(store, WIDTH).of(batch)),
+    );
     const { length } = await store.renewals.runs();
     await store.close();
     return { records, runs: length };

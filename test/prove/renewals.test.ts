@@ -5,7 +5,7 @@ import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import { renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { orderFault } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
-import { readEvidenceRecord } from '../../src/prove/renewals.ts';
+import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
@@ -52,7 +52,7 @@ t.test('every record holds at every time, over any runs', async (t) => {
           ...(distrusted && { distrusted }),
         };
         const read = () =>
-          Promise.all(memory.batches.map((one) => readEvidenceRecord(memory.store, one, WIDTH)));
+          Promise.all(memory.batches.map((one) => new EvidenceRecords(memory.store, WIDTH).of(one)));
         const before = await read();
         await renew(memory.store, options);
         const records = await read();
@@ -186,8 +186,8 @@ t.test('nothing stamped has no record; what is beside the tokens goes into it on
   const memory = new MemoryLog();
   const bare = await memory.seal(1, BEGIN + DAY_MS);
   const stamped = await memory.seal(1, BEGIN + DAY_MS, alpha);
-  t.equal(await readEvidenceRecord(memory.store, bare), undefined);
-  const first = await readEvidenceRecord(memory.store, stamped);
+  t.equal(await new EvidenceRecords(memory.store).of(bare), undefined);
+  const first = await new EvidenceRecords(memory.store).of(stamped);
   t.match(parseEvidenceRecord(first ?? new Uint8Array()), {
     digests: ['sha512'],
     chains: [[{ reducedHashTree: undefined }]],
@@ -197,9 +197,10 @@ t.test('nothing stamped has no record; what is beside the tokens goes into it on
     stamped.timestamp?.certificates,
   );
   await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [alpha] });
-  const both = await readEvidenceRecord(memory.store, stamped);
+  const both = await new EvidenceRecords(memory.store).of(stamped);
   t.equal(parseEvidenceRecord(both ?? new Uint8Array()).certificates.length, 1);
-  t.match(parseEvidenceRecord((await readEvidenceRecord(memory.store, bare)) ?? new Uint8Array()).chains, [
-    [{}],
-  ]);
+  t.match(
+    parseEvidenceRecord((await new EvidenceRecords(memory.store).of(bare)) ?? new Uint8Array()).chains,
+    [[{}]],
+  );
 });
