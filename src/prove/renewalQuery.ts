@@ -10,6 +10,7 @@ import { printable } from '../manifest/received.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import type { RenewalToken } from '../store/renewalStore.ts';
 import type { DraftedRun } from './renewalRun.ts';
+import { rootsOf } from './timestampCheck.ts';
 
 const NONCE_BYTES = 8;
 
@@ -37,7 +38,7 @@ export function readRenewalAnswer(
   const verdict = verifyTimestampToken({
     token,
     messageImprint: { algorithm: scope.digest, digest: root },
-    trustedRoots: authorities.map(({ root }) => root),
+    trustedRoots: rootsOf(authorities),
     nonce: fromHex(nonce),
   });
   if (verdict.outcome === 'bad') {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
+import { encodePem } from '../../src/asn1/pem.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { makeAuthority, openssl } from '../support/certificates.ts';
@@ -234,7 +235,12 @@ t.test('renewals', async (t) => {
 
   await t.test('no answer of a distrusted root is taken', async (t) => {
     const since = `${new Date().toISOString().slice(0, 19)}Z`;
-    const { query } = await renew(t, 'request', '--distrust', outside.rootFile, '--since', since);
+    const { timestampAuthorities } = parseTrust((await pdfseal(['trust', 'export'])).stdout);
+    const own = timestampAuthorities.find(({ name }) => name === 'built-in')?.root.der ?? new Uint8Array();
+    writeFileSync(file('own.pem'), encodePem('CERTIFICATE', own));
+    const distrust = (root: string) => renew(t, 'request', '--distrust', root, '--since', since);
+    await distrust(file('own.pem'));
+    const { query } = await distrust(outside.rootFile);
     writeFileSync(file('distrusted.tsq'), Buffer.from(query, 'base64'));
     await sleep(1_100);
     outside.reply(file('distrusted.tsq'), file('distrusted.tsr'));

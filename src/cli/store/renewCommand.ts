@@ -1,6 +1,6 @@
 import { buffer as readBytes } from 'node:stream/consumers';
 import { Argument, Command, Option } from 'commander';
-import { bytesEqual, toBase64 } from '../../base/bytes.ts';
+import { toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Theft } from '../../prove/distrust.ts';
@@ -19,7 +19,6 @@ import {
   draftNow,
   firstDue,
   GainsNothing,
-  type IsGood,
   type Judged,
   judgeToken,
   type Renewing,
@@ -29,7 +28,7 @@ import {
   surveyNow,
   withRenewals,
 } from './renewRun.ts';
-import { findTheft, printTheft, readTheft, theftJson } from './theft.ts';
+import { findTheft, printTheft, readTheft, theftJson, without } from './theft.ts';
 
 export function renewCommand(): Command {
   return explain(
@@ -186,14 +185,18 @@ async function renewNow(
     throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
-  const isGood = without(theft);
+  const stolen = theft && toBase64(theft.root.der);
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
-  const drafted = await draftNow(renewing, digest, { isGood, query });
-  const kept = (await store.renewals.draft())?.tokens ?? [];
+  const drafted = await draftNow(renewing, digest, { isGood: without(stolen), query });
+  const draft = await store.renewals.draft();
   // As the option takes it: whole seconds.
   const since = theft && toRfc3339(theft.since).replace('.000', '');
   const request = theft && `pdfseal renew request --distrust ${options.distrust} --since ${since}`;
-  const judged = await stampNow(renewing, drafted, { kept, isGood, request });
+  const judged = await stampNow(renewing, drafted, {
+    kept: draft?.tokens ?? [],
+    isGood: without(stolen, draft?.distrusted),
+    request,
+  });
   const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');
   try {
     requireGain(judged, first, { asked, shorter: options.shorter });
@@ -219,10 +222,6 @@ async function queryToKeep(
   return draft.digest === wanted && draft.digest !== first?.ofDigest ? draft : undefined;
 }
 
-function without(theft: Theft | undefined): IsGood {
-  return (root) => theft === undefined || !bytesEqual(root.der, theft.root.der);
-}
-
 const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
 async function request({ config, hash, json }: RenewOptions, theft: Theft | undefined): Promise<void> {
@@ -234,10 +233,12 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const { renewals } = renewing.store;
     const survey = await surveyNow(renewing, hash);
     if (theft) await findTheft(renewing, theft);
-    const drafted = await draftNow(renewing, survey.digest, { isGood: without(theft) });
+    const stolen = theft && toBase64(theft.root.der);
+    const drafted = await draftNow(renewing, survey.digest, { isGood: without(stolen) });
     const draft = await renewals.draft();
     if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
-    const { nonce = newNonce(), distrusted = theft && toBase64(theft.root.der) } = draft;
+    const { nonce = newNonce() } = draft;
+    const distrusted = stolen ?? draft.distrusted;
     await renewals.keepDraft({ ...draft, nonce, ...(distrusted && { distrusted }) });
     const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
@@ -269,7 +270,7 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
       const found = await judgeToken(renewing, drafted, one);
       if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`);
-      if (toBase64(found.root.der) === draft.distrusted)
+      if (!without(draft.distrusted)(found.root))
         throw new OperatorError('the answer is not taken: its root is distrusted');
       judged.push(found);
     }
