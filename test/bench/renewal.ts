@@ -14,7 +14,7 @@ import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { epoch, identity } from '../store/samples.ts';
 import {

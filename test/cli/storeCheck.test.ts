@@ -7,16 +7,12 @@ import type { Config } from '../../src/config/config.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { encodeNote, parseNote } from '../../src/log/note.ts';
+import { encodeContent, encodeJob } from '../../src/store/jobCodec.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import {
-  encodeContent,
-  encodeFailed,
-  encodeJob,
-  encodeRecord,
-  parseRecord,
-} from '../../src/store/lmdb/records.ts';
+import { encodeFailed } from '../../src/store/lmdb/outcomeRecords.ts';
+import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import type { WitnessState } from '../../src/store/witnessStore.ts';
 import { firstEpoch, makeContent, makeJob, makeKey, signNote, type TestKey } from '../support/sealing.ts';

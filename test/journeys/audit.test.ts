@@ -16,7 +16,7 @@ import type { Credential } from '../../src/store/credentialStore.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
 import { Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';

@@ -11,7 +11,7 @@ import { actOfProcess } from '../../src/store/acts.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord, parseRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import { Client } from '../support/client.ts';
 import { onePage, pdfFile } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';

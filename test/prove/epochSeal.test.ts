@@ -12,10 +12,11 @@ import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeForms, epochObject, sealedForms } from '../../src/manifest/sealedForm.ts';
 import { EpochSeal, examineEpochs } from '../../src/prove/epochSeal.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
+import { encodeJob, parseJob } from '../../src/store/jobCodec.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, jobKey, parseJobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeJob, encodeRecord, parseJob, parseRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import type { TrailEntry } from '../../src/store/trail.ts';
 import { firstEpoch, makeJob, makeKey, signNote, type TestKey } from '../support/sealing.ts';
@@ -233,7 +234,7 @@ const forged: [name: string, from: string, message: RegExp, forge: (databases: D
       setEpochs(databases, [first, second]);
       for (const number of [5, 6]) {
         const key = jobKey(entryIn(databases, number)[0]) ?? Buffer.alloc(0);
-        const job = parseJob(key, databases.jobs.getBinary(key) ?? Buffer.alloc(0));
+        const job = parseJob(parseJobKey(key), databases.jobs.getBinary(key) ?? Buffer.alloc(0));
         databases.jobs.put(key, encodeJob({ ...job, source: 'upload' }));
         databases.trail.remove(counterKey(number));
       }

@@ -7,7 +7,7 @@ import { renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';

@@ -22,7 +22,8 @@ import {
   timeKey,
 } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord, encodeSealed } from '../../src/store/lmdb/records.ts';
+import { encodeSealed } from '../../src/store/lmdb/outcomeRecords.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import type { Store } from '../../src/store/store.ts';
 import { makeJob } from '../support/sealing.ts';
 import {

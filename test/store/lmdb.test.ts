@@ -6,7 +6,7 @@ import { Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { assertWholeFile } from '../../src/store/lmdb/dataFile.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { tamper } from '../support/wholeStore.ts';
 import { Child } from './child.ts';
 import { storeContract } from './contract.ts';

@@ -8,7 +8,7 @@ import { Timekeeping } from '../../src/seal/timekeeping.ts';
 import { DiskSpace } from '../../src/store/diskSpace.ts';
 import { expiryKey, idempotencyKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/lmdb/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { startSweeping, sweep } from '../../src/watch/sweep.ts';
 import {
   collected,

@@ -1,8 +1,8 @@
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import { type Databases, scanKeys } from './databases.ts';
 import { jobKey, ownKey, parseJobKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 /** Where the copies of documents are, by job: so they are in the order in which their jobs were accepted. */
 export class CopyRecords implements CopyStore {

@@ -2,10 +2,10 @@ import { assert } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 /** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */

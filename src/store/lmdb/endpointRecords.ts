@@ -1,9 +1,9 @@
 import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { COUNTER_BYTES, counterKey, NOTHING, ownEndpointKey, parseCounterKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 /** A change is written only if no other took its revision since it was decided; so many later revisions are remembered. */

@@ -1,11 +1,11 @@
 import { assert } from '../../base/assert.ts';
 import type { Epoch, Epochs } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { EpochStore } from '../store.ts';
 import type { Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 /** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */

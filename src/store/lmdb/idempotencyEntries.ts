@@ -1,11 +1,11 @@
 import { assert } from '../../base/assert.ts';
 import { toHex } from '../../base/bytes.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 /** Idempotency entries by key, and again by time, so that removing old entries needs no search. */
 export class IdempotencyEntries {

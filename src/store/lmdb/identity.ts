@@ -1,9 +1,9 @@
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { StoreIdentity } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 const IDENTITY_KEY = Buffer.from('identity');
 

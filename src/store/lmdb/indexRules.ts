@@ -2,6 +2,7 @@ import { isReceived } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import type { IndexFlaw } from '../indexStore.ts';
+import { encodeRecord } from '../records.ts';
 import {
   IDEMPOTENCY_RETENTION_MS,
   type IdempotencyEntry,
@@ -34,6 +35,7 @@ import {
 } from './keyLayout.ts';
 import { batchOfLeaf, logSize, readLeaves } from './logRecords.ts';
 import type { Entry } from './outbox.ts';
+import { encodeSealed, isReleased, parseLeaf } from './outcomeRecords.ts';
 import {
   generationsMax,
   inGeneration,
@@ -46,7 +48,6 @@ import {
   scopeEntries,
 } from './postings.ts';
 import { encodeCount } from './quotaCounts.ts';
-import { encodeRecord, encodeSealed, isReleased, parseLeaf } from './records.ts';
 import { countEntries, emptyTally } from './tallies.ts';
 
 /**

@@ -1,7 +1,10 @@
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Job, Outcome } from '../../job/job.ts';
+import { parseJob } from '../jobCodec.ts';
+import { parseRecord } from '../records.ts';
 import type { DatabaseName, Databases } from './databases.ts';
-import { parseJob, parseOutcome, parseRecord } from './records.ts';
+import { parseJobKey } from './keyLayout.ts';
+import { parseOutcome } from './outcomeRecords.ts';
 
 /** What belongs at a key of an index; undefined: nothing. */
 export type Expected = [key: Uint8Array, value: Uint8Array | undefined];
@@ -70,7 +73,7 @@ export class IndexView {
   /** As it was when it was accepted. */
   job(key: Uint8Array): Job | undefined {
     const bytes = this.databases.jobs.getBinary(key);
-    return bytes && parseJob(key, bytes);
+    return bytes && parseJob(parseJobKey(key), bytes);
   }
 
   outcome(key: Uint8Array): Outcome | undefined {

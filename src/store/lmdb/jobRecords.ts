@@ -8,6 +8,8 @@ import {
   type JobRecord,
   type Outcome,
 } from '../../job/job.ts';
+import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import {
   type Acceptance,
   type IdempotencyEntry,
@@ -28,19 +30,9 @@ import { type Databases, scanKeys } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
 import { jobKey, NOTHING, ownKey, parseJobKey } from './keyLayout.ts';
 import type { Outbox } from './outbox.ts';
+import { encodeFailed, encodeSealed, parseOutcome } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
-import {
-  encodeContent,
-  encodeFailed,
-  encodeJob,
-  encodeRecord,
-  encodeSealed,
-  parseContent,
-  parseJob,
-  parseOutcome,
-  parseRecord,
-} from './records.ts';
 
 /** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
 const CANDIDATES_MAX = 1000;
@@ -284,7 +276,7 @@ export class JobRecords implements JobStore {
   #job(key: Uint8Array): Job | undefined {
     const bytes = this.#databases.jobs.getBinary(key);
     if (bytes === undefined) return undefined;
-    const job = parseJob(key, bytes);
+    const job = parseJob(parseJobKey(key), bytes);
     if (isReceived(job)) return job;
     const content = this.#databases.contents.getBinary(key);
     return content === undefined ? job : { ...job, content: parseContent(content) };

@@ -1,4 +1,5 @@
 import { assert } from '../../base/assert.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore, SealedBatch } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases, Range } from './databases.ts';
@@ -6,7 +7,7 @@ import type { EpochRecords } from './epochRecords.ts';
 import type { JobRecords } from './jobRecords.ts';
 import { counterKey, parseCounterKey, tileKey } from './keyLayout.ts';
 import type { Outbox } from './outbox.ts';
-import { encodeLeaf, encodeRecord, parseLeaf, parseRecord } from './records.ts';
+import { encodeLeaf, parseLeaf } from './outcomeRecords.ts';
 
 /** Beside the identity, as the one batch it is about. */
 const ANNOUNCED_KEY = Buffer.from('announced');

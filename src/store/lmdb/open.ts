@@ -18,6 +18,7 @@ import { formatBytes } from '../../base/units.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { DiskSpace } from '../diskSpace.ts';
+import { encodeRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
@@ -26,7 +27,6 @@ import { assertNotUnderRepair, assertSame, identityChange, readIdentity } from '
 import { counterKey } from './keyLayout.ts';
 import { lmdbStore } from './lmdbStore.ts';
 import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrations.ts';
-import { encodeRecord } from './records.ts';
 
 const BACKLOG_MAX_DEFAULT = 10_000;
 

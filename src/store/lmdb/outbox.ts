@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { ServiceError } from '../../base/errors.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import type {
   DeadLetter,
@@ -26,7 +27,6 @@ import {
   ownEndpointKey,
   parseDeliveryKey,
 } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 import { type Channel, Counting, countEntries, drop, emptyTally, endOf, Tallies } from './tallies.ts';
 
 /** What an entry says beside its key. */

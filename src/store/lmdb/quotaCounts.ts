@@ -1,10 +1,10 @@
 import { toHex } from '../../base/bytes.ts';
 import type { QuotaWindow } from '../../job/job.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { QuotaCount } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { quotaKey, timeKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 export function encodeCount({ clientId, name, startsAt, endsAt, jobs }: QuotaCount): Buffer {
   return encodeRecord({ clientId, name, startsAt, endsAt, jobs });

@@ -1,5 +1,6 @@
 import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import {
   isSameRun,
   type RenewalDraft,
@@ -13,7 +14,6 @@ import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey } from './keyLayout.ts';
 import { logSize } from './logRecords.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 const RUNS = Buffer.from('run');

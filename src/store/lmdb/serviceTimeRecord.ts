@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import type { Batch } from '../store.ts';
 import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 /** Service time as it was last kept. */
 interface Point {

@@ -1,8 +1,8 @@
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Database, Databases } from './databases.ts';
 import { JOB_KEY_BYTES, ownEndpointKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 /** An endpoint as this process counts it. */
 export interface Channel {

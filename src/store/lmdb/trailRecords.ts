@@ -6,11 +6,11 @@ import { randomIdBytes } from '../../base/random.ts';
 import { newJobId } from '../../job/id.ts';
 import type { ReceivedJob } from '../../job/job.ts';
 import { type Act, auditReference, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
 import { AUDIT_CLIENT, type TrailEntry, type TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 export interface AuditOptions {
   environment: string;

@@ -1,7 +1,7 @@
+import { encodeRecord, parseRecord } from '../records.ts';
 import type { WitnessState, WitnessStore } from '../witnessStore.ts';
 import type { Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { encodeRecord, parseRecord } from './records.ts';
 
 const WITNESSING_KEY = Buffer.from('witnessing');
 

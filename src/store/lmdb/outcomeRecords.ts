@@ -1,0 +1,37 @@
+import type { Failure, Outcome } from '../../job/job.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { Leaf } from '../store.ts';
+import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keyLayout.ts';
+
+const SEALED = Buffer.from('s');
+const FAILED = Buffer.from('f');
+/** Failed, and counts against no quota: so earlier versions ended blocking creates. */
+const RELEASED = Buffer.from('r');
+
+export function encodeSealed(leafIndex: number): Buffer {
+  return Buffer.concat([SEALED, counterKey(leafIndex)]);
+}
+
+export function encodeFailed(failure: Failure): Buffer {
+  return Buffer.concat([FAILED, encodeRecord(failure)]);
+}
+
+/** Whether these are the bytes of an outcome whose job counts against no quota. */
+export function isReleased(bytes: Uint8Array): boolean {
+  return bytes[0] === RELEASED[0];
+}
+
+export function parseOutcome(bytes: Uint8Array): Outcome {
+  const content = bytes.subarray(1);
+  return bytes[0] === SEALED[0]
+    ? { kind: 'sealed', leafIndex: parseCounterKey(content) }
+    : { kind: 'failed', failure: parseRecord<Failure>(content) };
+}
+
+export function encodeLeaf(job: Uint8Array, data: Uint8Array): Buffer {
+  return Buffer.concat([job, data]);
+}
+
+export function parseLeaf(bytes: Uint8Array): Leaf {
+  return { jobId: parseJobKey(bytes.subarray(0, JOB_KEY_BYTES)), data: bytes.subarray(JOB_KEY_BYTES) };
+}
