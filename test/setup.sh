@@ -116,7 +116,7 @@ case "${1-}" in
   --tests) install_debian_packages chromium:chromium clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
       promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
-      zbarimg:zbar-tools ip:iproute2 unshare:util-linux \
+      zbarimg:zbar-tools ip:iproute2 unshare:util-linux /usr/lib/postgresql:postgresql \
       java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
   *) install_debian_packages ;;
 esac

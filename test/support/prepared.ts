@@ -21,7 +21,7 @@ const OTHER_SOURCES = [
   'package-lock.json',
   'tsconfig.build.json',
   'dist/.compiled',
-  ...['prepared', 'programs', 'sandbox', 'partitions'].map((name) => `test/support/${name}.ts`),
+  ...['prepared', 'programs', 'sandbox', 'partitions', 'postgres'].map((name) => `test/support/${name}.ts`),
 ];
 
 const taken = new Map<string, number>();
