@@ -1,0 +1,129 @@
+-- The first layout of the store. Every record is the bytes that encodeRecord makes (a checksum, then JSON): `text` holds neither NUL nor
+-- lone surrogates, and callers' strings may. The columns beside a record are what is searched, joined or held by the database itself.
+-- A table is filled by INSERT alone where nothing here says otherwise.
+
+-- Identity, service time, the announced batch, what witnesses said, draft and survey of renewals. Rows are replaced.
+CREATE TABLE notes (
+  name text PRIMARY KEY,
+  record bytea NOT NULL
+);
+
+-- How often something was changed, by any process. Whoever decides on its newest state locks the row first.
+CREATE TABLE revisions (
+  name text PRIMARY KEY,
+  revision bigint NOT NULL
+);
+INSERT INTO revisions VALUES ('endpoints', 0), ('trail', 0), ('renewals', 0);
+
+-- The daemon whose turn it is. Whoever takes over raises the fence first: from then on the one before writes nothing more.
+CREATE TABLE sequencer (
+  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  fence bigint NOT NULL,
+  holder text NOT NULL
+);
+INSERT INTO sequencer VALUES (true, 0, '');
+
+-- The newest checkpoint, changed only from the one before (compare and swap).
+CREATE TABLE log_head (
+  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  tree_size bigint NOT NULL,
+  -- SHA-256 of the signed checkpoint; empty for an empty log.
+  checkpoint_sha256 bytea NOT NULL
+);
+INSERT INTO log_head VALUES (true, 0, '');
+
+CREATE TABLE epochs (
+  revision bigint PRIMARY KEY,
+  record bytea NOT NULL
+);
+
+CREATE TABLE jobs (
+  -- A UUIDv7: jobs sort by the time of acceptance.
+  id uuid PRIMARY KEY,
+  client_id text COLLATE "C" NOT NULL,
+  organization text COLLATE "C" NOT NULL,
+  visibility text COLLATE "C" NOT NULL,
+  document_sha256 bytea NOT NULL,
+  -- SHA-256 of the customer reference, so that any string fits.
+  reference_sha256 bytea,
+  record bytea NOT NULL
+);
+-- A viewer sees the jobs of the own client, those of the own organization that are not private, and those of partners. Each of these
+-- circles is a range of an index, in the order of ids, with and without a document or a reference.
+CREATE INDEX jobs_of_client ON jobs (client_id, id);
+CREATE INDEX jobs_of_organization ON jobs (organization, visibility, id) WHERE visibility <> 'private';
+CREATE INDEX documents_of_client ON jobs (client_id, document_sha256, id);
+CREATE INDEX documents_of_organization ON jobs (organization, visibility, document_sha256, id)
+  WHERE visibility <> 'private';
+CREATE INDEX references_of_client ON jobs (client_id, reference_sha256, id) WHERE reference_sha256 IS NOT NULL;
+CREATE INDEX references_of_organization ON jobs (organization, visibility, reference_sha256, id)
+  WHERE reference_sha256 IS NOT NULL AND visibility <> 'private';
+
+-- The content of a job from a URL, once it was fetched.
+CREATE TABLE contents (
+  job_id uuid PRIMARY KEY REFERENCES jobs,
+  record bytea NOT NULL
+);
+
+-- The URL of a document that is still to be fetched; it may hold secrets. Removed with the content or the failure.
+CREATE TABLE sources (
+  job_id uuid PRIMARY KEY,
+  record bytea NOT NULL
+);
+
+-- The key of a copy without metadata, and so the copy. Removed when its time is over.
+CREATE TABLE copies (
+  job_id uuid PRIMARY KEY,
+  record bytea NOT NULL
+);
+
+-- Jobs without an outcome. Removed with the outcome.
+CREATE TABLE waiting (
+  job_id uuid PRIMARY KEY
+);
+
+CREATE TABLE failures (
+  job_id uuid PRIMARY KEY REFERENCES jobs,
+  record bytea NOT NULL
+);
+
+-- Removed when its retention is over; replaced where the job before failed, or its retention is over.
+CREATE TABLE idempotency (
+  -- SHA-256 of client, operation and key.
+  key bytea PRIMARY KEY,
+  job_id uuid NOT NULL,
+  -- In service time.
+  accepted_at bigint NOT NULL,
+  record bytea NOT NULL
+);
+CREATE INDEX idempotency_by_age ON idempotency (accepted_at);
+
+-- Jobs of a client that count against a quota in a window. Counted up with each job; removed when the window is long over.
+CREATE TABLE quotas (
+  client_id text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  starts_at bigint NOT NULL,
+  ends_at bigint NOT NULL,
+  jobs bigint NOT NULL,
+  PRIMARY KEY (client_id, name, starts_at, ends_at)
+);
+CREATE INDEX quotas_by_end ON quotas (ends_at);
+
+CREATE TABLE leaves (
+  leaf_index bigint PRIMARY KEY,
+  job_id uuid NOT NULL UNIQUE REFERENCES jobs,
+  data bytea NOT NULL CHECK (length(data) = 64)
+);
+
+-- Hash tiles as far as they are filled (C2SP tlog-tiles); those that are not full are replaced.
+CREATE TABLE tiles (
+  level smallint NOT NULL,
+  index bigint NOT NULL,
+  hashes bytea NOT NULL,
+  PRIMARY KEY (level, index)
+);
+
+CREATE TABLE batches (
+  tree_size bigint PRIMARY KEY,
+  record bytea NOT NULL
+);

@@ -1,0 +1,102 @@
+import { type ClientBase, Pool } from 'pg';
+import { stopwatch } from '../../base/clock.ts';
+import { UnknownOutcome } from '../store.ts';
+import { begin, clientConfig, isLost, type Location } from './session.ts';
+
+/** A statement, prepared once per connection under its name. */
+export interface Query {
+  name: string;
+  text: string;
+}
+
+/** Statements that see one transaction, or one connection. */
+export interface Queries {
+  /** Columns of `bigint` are numbers, of `bytea` buffers, of `uuid` strings with dashes. */
+  rows<Row>(query: Query, values?: readonly unknown[]): Promise<Row[]>;
+}
+
+const READERS_MAX = 8;
+const READ_MS_MAX = 30_000;
+/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
+export const AWAY_MS_MAX = 10_000;
+const RETRY_MS = 100;
+
+/** The database, for reading. It is always a primary that is read. */
+export class Database implements Queries {
+  readonly location: Location;
+  readonly #pools: Pool[];
+  #current = 0;
+  #failure: Error | undefined;
+  #isClosed = false;
+
+  constructor(location: Location) {
+    this.location = location;
+    this.#pools = location.urls.map((url) => {
+      const pool = new Pool({
+        ...clientConfig(url, location.password),
+        max: READERS_MAX,
+        query_timeout: READ_MS_MAX + 1_000,
+        onConnect: (client: ClientBase) => begin(client, { statementMsMax: READ_MS_MAX }),
+      });
+      pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
+      return pool;
+    });
+  }
+
+  async rows<Row>({ name, text }: Query, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.retrying(async (server) => {
+      const pool = this.#pools[server] as Pool;
+      const { rows } = await pool.query({ name, text, values: [...values] });
+      return rows as Row[];
+    });
+  }
+
+  /** All rows of a statement that takes the last row's key first and a limit second, page by page. */
+  async *pages<Row>(query: Query, keyOf: (row: Row) => unknown, start: unknown): AsyncIterable<Row> {
+    const limit = 500;
+    for (let after = start; ; ) {
+      const rows = await this.rows<Row>(query, [after, limit]);
+      yield* rows;
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < limit) return;
+      after = keyOf(last);
+    }
+  }
+
+  /** Calls `work` with the number of a server; again, with the next one, while servers are lost. Throws UnknownOutcome where that goes on too long. */
+  async retrying<T>(work: (server: number) => Promise<T>): Promise<T> {
+    const since = stopwatch();
+    for (let awayMs = 0; ; ) {
+      this.#assertUsable();
+      const server = this.#current;
+      try {
+        const result = await work(server);
+        this.#assertUsable();
+        return result;
+      } catch (error) {
+        if (!isLost(error)) throw error;
+        awayMs += since();
+        if (awayMs > AWAY_MS_MAX) throw this.fail(error);
+        if (this.#current === server) this.#current = (server + 1) % this.#pools.length;
+      }
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+
+  /** From now on every use throws: what this process believes may not be what the database has. */
+  fail(cause: unknown): Error {
+    this.#failure ??= cause instanceof UnknownOutcome ? cause : new UnknownOutcome(cause);
+    return this.#failure;
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await Promise.all(this.#pools.map((pool) => pool.end()));
+  }
+
+  #assertUsable(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#isClosed) throw new Error('the store is closed');
+  }
+}

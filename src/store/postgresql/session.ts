@@ -1,0 +1,84 @@
+import { userInfo } from 'node:os';
+import { type ClientBase, type ClientConfig, types } from 'pg';
+
+/** Where the database is, and how to log in. */
+export interface Location {
+  /** URLs as of libpq, one for each server that may be the primary. */
+  urls: readonly string[];
+  password?: string;
+}
+
+/** How long a server may take to accept a connection, log in included. */
+const CONNECT_MS_MAX = 5_000;
+
+/** The types that a `bigint` column, a `uuid` and bytes come back as. No number here comes near 2^53. */
+const INT8 = 20;
+
+/** What a client of `pg` needs for this server. */
+export function clientConfig(url: string, password: string | undefined): ClientConfig {
+  const named = new URL(url);
+  // Peer authentication: the user of the database is named like that of the process.
+  if (named.username === '' && !named.searchParams.has('user'))
+    named.searchParams.set('user', userInfo().username);
+  return {
+    connectionString: named.href,
+    ...(password !== undefined && { password }),
+    application_name: 'pdfseal',
+    connectionTimeoutMillis: CONNECT_MS_MAX,
+    keepAlive: true,
+    types: {
+      getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+        oid === INT8 ? Number : types.getTypeParser(oid, format),
+    } as NonNullable<ClientConfig['types']>,
+  };
+}
+
+/** A server that follows another: what it shows can be older than what a primary has told (or was never told by one). */
+export class NotPrimary extends Error {
+  constructor() {
+    super('the server is a standby, or does not accept writes');
+    this.name = 'NotPrimary';
+  }
+}
+
+/**
+ * What every session begins with. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a client
+ * that is gone is noticed within half a minute. Throws NotPrimary on a standby.
+ */
+export async function begin(
+  client: ClientBase,
+  { statementMsMax }: { statementMsMax: number },
+): Promise<void> {
+  const results = (await client.query(`
+    SET search_path = pdfseal, pg_temp;
+    SET default_transaction_isolation = 'read committed';
+    SET statement_timeout = ${statementMsMax};
+    SET lock_timeout = 10000;
+    SET idle_in_transaction_session_timeout = 60000;
+    SET tcp_keepalives_idle = 10;
+    SET tcp_keepalives_interval = 5;
+    SET tcp_keepalives_count = 3;
+    SELECT set_config('synchronous_commit', 'on', false)
+      WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');
+    SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS follows
+  `)) as unknown as { rows: { follows?: boolean }[] }[];
+  if (results.at(-1)?.rows[0]?.follows === true) throw new NotPrimary();
+}
+
+/** What `pg` says, without a code, of a connection that is gone or does not come about. */
+const LOST =
+  /^(?:Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout e|The server does not support SSL|Connection ended)/;
+
+/** Whether the statement can be tried again on another connection: the server, or the way to it, was lost. */
+export function isLost(error: unknown): boolean {
+  if (error instanceof NotPrimary) return true;
+  const { code, message = '' } = error as { code?: string; message?: string };
+  if (code === undefined) return LOST.test(message);
+  // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more.
+  return /^08|^57P0|^53300$|^25006$/.test(code) || /^E[A-Z]{3,}$/.test(code);
+}
+
+/** Two transactions that could not both go on: this one is to be repeated (serialization failure, deadlock, waited too long for a lock). */
+export function isRepeatable(error: unknown): boolean {
+  return ['40001', '40P01', '55P03'].includes((error as { code?: string }).code ?? '');
+}

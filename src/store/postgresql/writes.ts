@@ -1,0 +1,213 @@
+import { Client } from 'pg';
+import { UnknownOutcome } from '../store.ts';
+import type { Database, Queries } from './database.ts';
+import { begin, clientConfig, isLost, isRepeatable } from './session.ts';
+
+type Work<T> = (queries: Queries) => Promise<T>;
+
+interface Pending {
+  work: Work<unknown>;
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** Upper bound of one transaction. */
+const GROUP_WORKS_MAX = 256;
+const REPEATS_MAX = 20;
+/** A statement of a transaction that takes longer is given up with its connection. */
+const STATEMENT_MS_MAX = 30_000;
+/** As for the other engine: a disk, or a standby, that takes this long will take no more. */
+const COMMIT_MS_MAX = 60_000;
+
+/** A daemon writes only while it is the one whose turn it is. */
+export interface Turn {
+  /** The number under which this daemon took over. */
+  fence: number;
+  /** Called for every new connection: holds the lock that tells other daemons to wait. Throws Superseded when another has it. */
+  hold(client: Client): Promise<void>;
+}
+
+/** Another daemon took over. Whatever this one still wanted to write is not written. */
+export class Superseded extends UnknownOutcome {
+  constructor() {
+    super(new Error('another daemon has taken over this log'));
+    this.name = 'Superseded';
+  }
+}
+
+/**
+ * Group commit: one transaction of this process at a time is on its way to the disk, and what is to be written meanwhile becomes the next
+ * one. Works run in the order in which they were given.
+ *
+ * When the answer to a COMMIT is lost, or says that standbys may not have the transaction, nobody can tell whether it is durable (a server's
+ * own answer to that question can come from another timeline): every write in it and everything after it, reads included, throws
+ * {@link UnknownOutcome}, until the process ends, and another has committed a barrier of its own before it reads.
+ */
+export class Writes {
+  readonly #database: Database;
+  readonly #turn: Turn | undefined;
+  #client: { client: Client; isWarned: boolean } | undefined;
+  #pending: Pending[] = [];
+  #draining: Promise<void> | undefined;
+  #failure: Error | undefined;
+
+  constructor(database: Database, turn?: Turn) {
+    this.#database = database;
+    this.#turn = turn;
+  }
+
+  /**
+   * Resolves with what `work` returned, once that is durable. A work that throws has written nothing. It can be called several times: it must
+   * do nothing but use the queries it is given.
+   */
+  run<T>(work: Work<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (this.#failure !== undefined) throw this.#failure;
+      this.#pending.push({ work, resolve: resolve as (result: unknown) => void, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#draining;
+    await this.#client?.client.end().catch(() => {});
+    this.#client = undefined;
+  }
+
+  async #drain(): Promise<void> {
+    // Everything else that happens in this turn of the event loop shares the first commit.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#pending.length > 0) {
+      const group = this.#pending.splice(0, GROUP_WORKS_MAX);
+      try {
+        await this.#write(group);
+      } catch (error) {
+        this.#break(error, group);
+      }
+    }
+    this.#draining = undefined;
+  }
+
+  /** All works in one transaction; where one of them throws, each in one of its own. */
+  async #write(group: Pending[]): Promise<void> {
+    const results: unknown[] = [];
+    try {
+      await this.#transaction(async (queries) => {
+        results.length = 0;
+        for (const { work } of group) results.push(await work(queries));
+      });
+    } catch (error) {
+      if (error instanceof UnknownOutcome) throw error;
+      const [only, second] = group;
+      if (only !== undefined && second === undefined) only.reject(error);
+      else for (const one of group) await this.#write([one]);
+      return;
+    }
+    for (const [index, { resolve }] of group.entries()) resolve(results[index]);
+  }
+
+  /** Runs until it is known that the transaction is durable, or that nothing of it is. Throws UnknownOutcome where neither is known. */
+  async #transaction(work: Work<void>): Promise<void> {
+    for (let repeats = 0; ; repeats++) {
+      try {
+        return await this.#database.retrying((server) => this.#attempt(server, work));
+      } catch (error) {
+        if (!isRepeatable(error) || repeats >= REPEATS_MAX) throw error;
+      }
+    }
+  }
+
+  async #attempt(server: number, work: Work<void>): Promise<void> {
+    this.#client ??= await this.#connect(server);
+    const { client } = this.#client;
+    const queries: Queries = {
+      rows: async ({ name, text }, values = []) =>
+        (await client.query({ name, text, values: [...values] })).rows,
+    };
+    try {
+      await this.#begin(client);
+      await work(queries);
+    } catch (error) {
+      // The session of a lost connection ends without a commit. Any other one is used again.
+      if (isLost(error) || !(await isRolledBack(client))) this.#drop();
+      throw error;
+    }
+    await this.#commit();
+  }
+
+  async #connect(server: number) {
+    const { urls, password } = this.#database.location;
+    const config = clientConfig(urls[server] ?? '', password);
+    // No time limit of the server's: it would also end the wait of a COMMIT for standbys, and call that success.
+    const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
+    const connection = { client, isWarned: false };
+    client.on('error', () => {
+      if (this.#client === connection) this.#client = undefined;
+    });
+    client.on('notice', ({ severity }) => {
+      if (severity === 'WARNING') connection.isWarned = true;
+    });
+    try {
+      await client.connect();
+      await begin(client, { statementMsMax: 0 });
+      await this.#turn?.hold(client);
+    } catch (error) {
+      client.end().catch(() => {});
+      throw error;
+    }
+    return connection;
+  }
+
+  /** Also holds off whoever would take over, until the transaction ends. */
+  async #begin(client: Client): Promise<void> {
+    if (this.#turn === undefined) {
+      await client.query('BEGIN');
+      return;
+    }
+    const [, held] = (await client.query(
+      'BEGIN; SELECT fence FROM pdfseal.sequencer FOR SHARE',
+    )) as unknown as { rows: { fence: number }[] }[];
+    if (held?.rows[0]?.fence !== this.#turn.fence) throw new Superseded();
+  }
+
+  async #commit(): Promise<void> {
+    const connection = this.#client;
+    if (connection === undefined) throw new Error('the connection was closed'); // before a COMMIT: it can be repeated
+    connection.isWarned = false;
+    try {
+      const { command } = await connection.client.query({ text: 'COMMIT', query_timeout: COMMIT_MS_MAX } as {
+        text: string;
+      });
+      if (command !== 'COMMIT') throw new Error(`the database answered ${command} to a COMMIT`);
+    } catch (error) {
+      const isRefused = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '') && !isLost(error);
+      this.#drop();
+      throw isRefused ? error : new UnknownOutcome(error);
+    }
+    // "The transaction has already committed locally, but might not have been replicated to the standby."
+    if (connection.isWarned)
+      throw new UnknownOutcome(new Error('a COMMIT did not reach the standbys for sure'));
+  }
+
+  #drop(): void {
+    const { client } = this.#client ?? {};
+    this.#client = undefined;
+    client?.end().catch(() => {});
+  }
+
+  #break(error: unknown, group: Pending[]): void {
+    this.#failure = this.#database.fail(error);
+    const lost = [...group, ...this.#pending];
+    this.#pending = [];
+    for (const { reject } of lost) reject(this.#failure);
+  }
+}
+
+async function isRolledBack(client: Client): Promise<boolean> {
+  try {
+    await client.query('ROLLBACK');
+    return true;
+  } catch {
+    return false;
+  }
+}
