@@ -24,6 +24,15 @@ export function parseRecord<T>(bytes: Uint8Array, what = 'a record'): T {
   return JSON.parse(json.toString()) as T;
 }
 
+/** Undefined for bytes that are no record. */
+export function readable<T>(bytes: Uint8Array | undefined): T | undefined {
+  try {
+    return bytes && parseRecord<T>(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
 function checksumOf(json: Uint8Array): Uint8Array {
   return sha256(json).subarray(0, CHECKSUM_BYTES);
 }

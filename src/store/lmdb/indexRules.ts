@@ -2,7 +2,7 @@ import { isReceived } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import type { IndexFlaw } from '../indexStore.ts';
-import { encodeRecord } from '../records.ts';
+import { encodeRecord, readable } from '../records.ts';
 import {
   IDEMPOTENCY_RETENTION_MS,
   type IdempotencyEntry,
@@ -12,7 +12,7 @@ import {
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { DatabaseName } from './databases.ts';
 import { REVISIONS_KEPT } from './endpointRecords.ts';
-import { type Expected, type IndexView, inHex, readable } from './indexView.ts';
+import { type Expected, type IndexView, inHex } from './indexView.ts';
 import {
   COUNTER_BYTES,
   counterKey,

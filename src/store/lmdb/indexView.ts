@@ -1,7 +1,6 @@
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Job, Outcome } from '../../job/job.ts';
 import { parseJob } from '../jobCodec.ts';
-import { parseRecord } from '../records.ts';
 import type { DatabaseName, Databases } from './databases.ts';
 import { parseJobKey } from './keyLayout.ts';
 import { parseOutcome } from './outcomeRecords.ts';
@@ -79,15 +78,6 @@ export class IndexView {
   outcome(key: Uint8Array): Outcome | undefined {
     const bytes = this.get('outcomes', key);
     return bytes && parseOutcome(bytes);
-  }
-}
-
-/** Undefined for bytes that are no record. */
-export function readable<T>(bytes: Uint8Array | undefined): T | undefined {
-  try {
-    return bytes && parseRecord<T>(bytes);
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { DiskSpace } from '../diskSpace.ts';
+import type { ServiceTimeOptions } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
 import { CopyRecords } from './copyRecords.ts';
@@ -13,7 +14,7 @@ import { LogRecords } from './logRecords.ts';
 import { Outbox } from './outbox.ts';
 import { QuotaCounts } from './quotaCounts.ts';
 import { RenewalRecords } from './renewalRecords.ts';
-import { LmdbServiceTime, type ServiceTimeOptions } from './serviceTimeRecord.ts';
+import { lmdbServiceTime } from './serviceTimeRecord.ts';
 import { TrailRecords } from './trailRecords.ts';
 import { LmdbWitnessing } from './witnessRecord.ts';
 
@@ -26,7 +27,7 @@ interface LmdbOptions extends ServiceTimeOptions {
 export function lmdbStore(databases: Databases, identity: StoreIdentity, options: LmdbOptions): Store {
   const { clock, diskSpace, backlogMax } = options;
   const commits = new Commits(databases, { diskSpace });
-  const serviceTime = new LmdbServiceTime(databases, commits, options);
+  const serviceTime = lmdbServiceTime(databases, commits, options);
   const trail = new TrailRecords(databases, commits, {
     environment: identity.environment,
     clock,

@@ -1,0 +1,67 @@
+import type { Clock } from '../base/clock.ts';
+import type { ServiceTime } from './serviceTime.ts';
+
+/** Service time as it was last kept. */
+export interface ServiceTimePoint {
+  elapsedMs: number;
+  begunAt: number;
+  /** The date then, as far as it was trusted; milliseconds since the epoch. */
+  date?: number;
+}
+
+export interface ServiceTimeOptions {
+  clock: Clock;
+  /** A monotonic clock, milliseconds. */
+  monotonicMs: Clock;
+}
+
+/** What a store knows of its service time when it is opened, and how it keeps more of it. */
+export interface KeptTime {
+  /** Undefined where none is readable: service time begins again, and nothing ends early. */
+  point: ServiceTimePoint | undefined;
+  /** Of the newest batch, 0 without any. No date before it is believed (see `tsa/trustedClock.ts`): a machine whose clock is far behind begins no earlier. */
+  newestSealedAt: number;
+  keep(point: ServiceTimePoint): Promise<void>;
+}
+
+/** What was kept, and the time since it was read. */
+export class RunningTime implements ServiceTime {
+  readonly begunAt: number;
+  readonly lastDate: number | undefined;
+  readonly #keep: KeptTime['keep'];
+  readonly #clock: Clock;
+  readonly #monotonicMs: Clock;
+  readonly #openedMs: number;
+  readonly #openedAtMs: number;
+
+  constructor({ point, newestSealedAt, keep }: KeptTime, { clock, monotonicMs }: ServiceTimeOptions) {
+    this.#keep = keep;
+    this.#clock = clock;
+    this.#monotonicMs = monotonicMs;
+    this.#openedMs = point?.elapsedMs ?? Math.max(clock(), newestSealedAt);
+    this.#openedAtMs = monotonicMs();
+    this.begunAt = point?.begunAt ?? this.#openedMs;
+    this.lastDate = point?.date;
+  }
+
+  now(): number {
+    return this.#openedMs + Math.max(0, Math.floor(this.#monotonicMs() - this.#openedAtMs));
+  }
+
+  since(stamp: number | undefined = this.begunAt): number {
+    return Math.max(0, this.now() - Math.max(stamp, this.begunAt));
+  }
+
+  before(ms: number): number {
+    const stamp = this.now() - ms;
+    return stamp < this.begunAt ? 0 : stamp;
+  }
+
+  dateOf(stamp: number): number {
+    return this.#clock() + stamp - this.now();
+  }
+
+  async keep(date: number): Promise<void> {
+    await this.#keep({ elapsedMs: this.now(), begunAt: this.begunAt, date });
+  }
+}
