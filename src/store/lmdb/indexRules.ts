@@ -2,6 +2,7 @@ import { isReceived } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import type { IndexFlaw } from '../indexStore.ts';
+import { emptyTally, type OutboxEntry } from '../outboxEntry.ts';
 import { encodeRecord, readable } from '../records.ts';
 import {
   IDEMPOTENCY_RETENTION_MS,
@@ -34,7 +35,6 @@ import {
   tileKey,
 } from './keyLayout.ts';
 import { batchOfLeaf, logSize, readLeaves } from './logRecords.ts';
-import type { Entry } from './outbox.ts';
 import { encodeSealed, isReleased, parseLeaf } from './outcomeRecords.ts';
 import {
   generationsMax,
@@ -48,7 +48,7 @@ import {
   scopeEntries,
 } from './postings.ts';
 import { encodeCount } from './quotaCounts.ts';
-import { countEntries, emptyTally } from './tallies.ts';
+import { countEntries } from './tallies.ts';
 
 /**
  * How one index follows from the rest of the store. The rule tells page by page what belongs at which keys. Between two pages others may
@@ -279,12 +279,12 @@ function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView):
 function* deliveries(
   view: IndexView,
   name: 'outbox' | 'deadLetters',
-  afresh: Pick<Entry, 'death'>,
+  afresh: Pick<OutboxEntry, 'death'>,
 ): Iterable<Expected[]> {
   yield* view.each(name, (key, value) => {
     if (key.length !== DELIVERY_KEY_BYTES) return [[key, undefined]];
     const endpoint = readable<WebhookEndpoint>(view.get('endpoints', key.subarray(0, ENDPOINT_KEY_BYTES)));
-    const entry = readable<Entry>(value);
+    const entry = readable<OutboxEntry>(value);
     if (endpoint === undefined || entry?.type === 'webhook.test') return [];
     const isOwn = view.job(jobKeyAtEnd(key))?.clientId === endpoint.clientId;
     const told = isOwn ? eventOf(view, jobKeyAtEnd(key)) : undefined;
@@ -295,7 +295,7 @@ function* deliveries(
 }
 
 /** How that job ended, as its client is told; undefined for one that waits. */
-function eventOf(view: IndexView, job: Uint8Array): Pick<Entry, 'type' | 'occurredAt'> | undefined {
+function eventOf(view: IndexView, job: Uint8Array): Pick<OutboxEntry, 'type' | 'occurredAt'> | undefined {
   const outcome = view.outcome(job);
   if (outcome?.kind === 'failed') return { type: 'job.failed', occurredAt: outcome.failure.failedAt };
   const batch = outcome && batchOfLeaf(view.databases, outcome.leafIndex);

@@ -1,8 +1,8 @@
 import { assert } from '../../base/assert.ts';
 import type { Clock } from '../../base/clock.ts';
-import { ServiceError } from '../../base/errors.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { backlogFull, emptyTally, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import type {
@@ -27,11 +27,7 @@ import {
   ownEndpointKey,
   parseDeliveryKey,
 } from './keyLayout.ts';
-import { type Channel, Counting, countEntries, drop, emptyTally, endOf, Tallies } from './tallies.ts';
-
-/** What an entry says beside its key. */
-export type Entry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
-  Partial<Pick<DeadLetter, 'death'>>;
+import { type Channel, Counting, countEntries, drop, endOf, Tallies } from './tallies.ts';
 
 /** Changes for a transaction; `settled` must be called once it is known whether the transaction took place. */
 interface Queued {
@@ -39,9 +35,6 @@ interface Queued {
   settled(happened: boolean): void;
 }
 
-const RETRY_AFTER_SECONDS = 60;
-/** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
-const SWEEP_ENTRIES_MAX = 500;
 const MESSAGE_BYTES = 16;
 
 /**
@@ -98,7 +91,7 @@ export class Outbox implements OutboxStore {
   }
 
   #queue(
-    entry: Entry,
+    entry: OutboxEntry,
     jobs: readonly { key: Uint8Array; clientId: string }[],
     listening: ReadonlyMap<string, readonly WebhookEndpoint[]>,
   ): Queued {
@@ -177,7 +170,7 @@ export class Outbox implements OutboxStore {
       type: 'webhook.test',
       occurredAt: this.#clock(),
       attempts: 0,
-    } satisfies Entry);
+    } satisfies OutboxEntry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
       const prefix = ownEndpointKey(endpointId);
       if (countEntries(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
@@ -219,7 +212,7 @@ export class Outbox implements OutboxStore {
       for (const { key } of forgotten) changes.push({ database: deadLetters, key });
       channel.tally.deadLetters -= forgotten.length;
       for (const { key, value } of overdue) {
-        const entry: Entry = { ...parseRecord<Entry>(value), death: 'overdue' };
+        const entry: OutboxEntry = { ...parseRecord<OutboxEntry>(value), death: 'overdue' };
         changes.push(
           { database: outbox, key },
           ...this.#giveUp(channel, key.subarray(-MESSAGE_BYTES), entry),
@@ -252,7 +245,7 @@ export class Outbox implements OutboxStore {
     });
     return Array.from(range, ({ key, value }) => ({
       ...parseDeliveryKey(key),
-      ...parseRecord<Entry>(value),
+      ...parseRecord<OutboxEntry>(value),
     }));
   }
 
@@ -263,14 +256,14 @@ export class Outbox implements OutboxStore {
     { type, occurredAt, attempts }: Delivery,
     result: Exclude<DeliveryResult, { kind: 'delivered' }>,
   ): Change[] {
-    const entry: Entry = { type, occurredAt, attempts: attempts + 1, failure: result.failure };
+    const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, failure: result.failure };
     if (result.kind === 'dead') return this.#giveUp(channel, message, { ...entry, death: 'exhausted' });
     channel.tally.pending += 1;
     const key = deliveryKey(channel.key, result.dueAt, message);
     return [{ database: this.#databases.outbox, key, value: encodeRecord(entry) }];
   }
 
-  #giveUp(channel: Channel, message: Uint8Array, entry: Entry): Change[] {
+  #giveUp(channel: Channel, message: Uint8Array, entry: OutboxEntry): Change[] {
     if (channel.tally.deadLetters < this.#backlogMax) {
       return [this.#bury(channel, this.#serviceTime.now(), message, entry)];
     }
@@ -278,7 +271,7 @@ export class Outbox implements OutboxStore {
     return [];
   }
 
-  #bury(channel: Channel, now: number, message: Uint8Array, entry: Entry): Change {
+  #bury(channel: Channel, now: number, message: Uint8Array, entry: OutboxEntry): Change {
     channel.tally.deadLetters += 1;
     const key = deliveryKey(channel.key, now, message);
     return { database: this.#databases.deadLetters, key, value: encodeRecord(entry) };
@@ -292,8 +285,8 @@ export class Outbox implements OutboxStore {
     for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {
       if (changes.length >= 2 * room) break;
       if (wanted !== undefined && !wanted.has(parseDeliveryKey(key).webhookId)) continue;
-      const { type, occurredAt } = parseRecord<Entry>(value);
-      const again = encodeRecord({ type, occurredAt, attempts: 0 } satisfies Entry);
+      const { type, occurredAt } = parseRecord<OutboxEntry>(value);
+      const again = encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
       const message = Buffer.from(key.subarray(-MESSAGE_BYTES));
       changes.push({ database: deadLetters, key: Buffer.from(key) });
       changes.push({ database: outbox, key: deliveryKey(prefix, now, message), value: again });
@@ -316,11 +309,6 @@ export class Outbox implements OutboxStore {
       }
     }
   }
-}
-
-function backlogFull(): ServiceError {
-  const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
-  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
 function asItIs(endpoint: WebhookEndpoint): WebhookEndpoint {

@@ -1,3 +1,4 @@
+import { emptyTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { Change, Commits } from './commits.ts';
@@ -92,10 +93,6 @@ export function drop(tally: EndpointTally, occurredAt: number): void {
   tally.dropped += 1;
   tally.droppedFrom = Math.min(tally.droppedFrom ?? occurredAt, occurredAt);
   tally.droppedTo = Math.max(tally.droppedTo ?? occurredAt, occurredAt);
-}
-
-export function emptyTally(): EndpointTally {
-  return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
 }
 
 /** Sorts after every key that begins with the prefix. */

@@ -1,0 +1,20 @@
+import { ServiceError } from '../base/errors.ts';
+import type { DeadLetter, Delivery, EndpointTally } from './webhookStore.ts';
+
+/** What an entry says beside its key. */
+export type OutboxEntry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
+  Partial<Pick<DeadLetter, 'death'>>;
+
+/** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
+export const SWEEP_ENTRIES_MAX = 500;
+
+const RETRY_AFTER_SECONDS = 60;
+
+export function emptyTally(): EndpointTally {
+  return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
+}
+
+export function backlogFull(): ServiceError {
+  const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
