@@ -1,13 +1,9 @@
 import { assert } from '../../base/assert.ts';
-import { fromUtf8, toHex } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
-import { sha256, sha512 } from '../../base/crypto.ts';
-import { randomIdBytes } from '../../base/random.ts';
-import { newJobId } from '../../job/id.ts';
 import type { ReceivedJob } from '../../job/job.ts';
-import { type Act, auditReference, encodeAuditRecord } from '../../manifest/auditRecord.ts';
-import { encodeRecord, parseRecord } from '../records.ts';
-import { AUDIT_CLIENT, type TrailEntry, type TrailStore } from '../trail.ts';
+import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
+import type { TrailEntry, TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
@@ -74,7 +70,7 @@ export class TrailRecords implements TrailStore {
     this.#refresh();
     const start = counterKey(Math.max(after, 0) + 1);
     return Array.from(this.#databases.trail.getRange({ start, limit }), ({ key, value }) =>
-      parseEntry(parseCounterKey(key), value),
+      parseTrailEntry(parseCounterKey(key), value),
     );
   }
 
@@ -94,8 +90,8 @@ export class TrailRecords implements TrailStore {
     const { environment, clock, accept } = this.#options;
     const atMs = clock();
     const text = encodeAuditRecord(act, { number, previous, atMs, environment });
-    const job = jobOf(number, text, atMs);
-    const value = encodeRecord([job.id, text]);
+    const job = auditJob(number, text, atMs);
+    const value = encodeTrailEntry({ jobId: job.id, text });
     return [{ database: this.#databases.trail, key: counterKey(number), value }, ...accept(job)];
   }
 
@@ -103,29 +99,4 @@ export class TrailRecords implements TrailStore {
   #refresh(): void {
     this.#databases.root.resetReadTxn();
   }
-}
-
-/** The job that seals a record: a job like any other, whose document is the record itself. */
-function jobOf(number: number, text: string, acceptedAt: number): ReceivedJob {
-  const bytes = fromUtf8(text);
-  const document = { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
-  return {
-    id: newJobId(),
-    clientId: AUDIT_CLIENT,
-    organization: AUDIT_CLIENT,
-    traceId: randomIdBytes(16).toString('hex'),
-    mode: 'async',
-    visibility: 'private',
-    customerReference: auditReference(number),
-    preserveMetadata: false,
-    source: 'audit',
-    content: { document, scan: { verdict: 'not_scanned' } },
-    capabilities: [],
-    acceptedAt,
-  };
-}
-
-function parseEntry(number: number, value: Uint8Array): TrailEntry {
-  const [jobId, text] = parseRecord<[string, string]>(value, `audit record ${number}`);
-  return { number, jobId, text };
 }
