@@ -1,3 +1,4 @@
+import { assert } from '../base/assert.ts';
 import type { DigestName } from '../base/crypto.ts';
 import type { Act } from '../manifest/auditRecord.ts';
 
@@ -117,4 +118,25 @@ export function isSameRun(a: RenewalScope, b: RenewalScope): boolean {
 export function renewedUntil(runs: readonly RenewalScope[], digest: DigestName): number {
   const last = runs.at(-1);
   return last?.digest === digest ? last.to : 0;
+}
+
+/** What a store has when a run is to be committed. */
+export interface BeforeRun {
+  runs: readonly RenewalRun[];
+  draft: RenewalDraft | undefined;
+  /** How many rows of the draft. */
+  rows: number;
+  logSize: number;
+}
+
+/** Throws BrokenInvariant unless the run follows from the newest one and its own draft. */
+export function assertFollows(run: RenewalRun, { runs, draft, rows, logSize }: BeforeRun): void {
+  const last = runs.at(-1);
+  assert(run.number === runs.length + 1, `renewal ${run.number} follows renewal ${runs.length}`);
+  assert(draft && isSameRun(draft, run), `renewal ${run.number} is not what was drafted`);
+  assert(run.from === renewedUntil(runs, run.digest), `renewal ${run.number} leaves out batches`);
+  assert(run.to >= (last?.to ?? 0) && run.to <= logSize, 'a renewal ends with the log');
+  assert(run.path.length === runs.length, `renewal ${run.number} has no path`);
+  assert(run.tokens.length > 0, `renewal ${run.number} has no time-stamp`);
+  assert(rows === run.rows.length, `renewal ${run.number} has ${rows} rows, not ${run.rows.length}`);
 }

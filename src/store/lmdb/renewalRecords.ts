@@ -2,13 +2,13 @@ import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
+  assertFollows,
   isSameRun,
   type RenewalDraft,
   type RenewalRun,
   type RenewalStore,
   type RenewalSurvey,
   type RenewalTile,
-  renewedUntil,
 } from '../renewalStore.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
@@ -75,18 +75,9 @@ export class RenewalRecords implements RenewalStore {
     const { renewals: database } = this.#databases;
     const runs = await this.runs();
     if (run.number <= runs.length) return false;
-    assert(run.number === runs.length + 1, `renewal ${run.number} follows renewal ${runs.length}`);
-    const draft = await this.draft();
-    assert(draft && isSameRun(draft, run), `renewal ${run.number} is not what was drafted`);
-    assert(run.from === renewedUntil(runs, run.digest), `renewal ${run.number} leaves out batches`);
-    assert(
-      run.to >= (runs.at(-1)?.to ?? 0) && run.to <= logSize(this.#databases),
-      'a renewal ends with the log',
-    );
-    assert(run.path.length === runs.length, `renewal ${run.number} has no path`);
-    assert(run.tokens.length > 0, `renewal ${run.number} has no time-stamp`);
-    const rows = database.getKeysCount({ start: rowKey(run.number, 0), end: rowKey(run.number + 1, 0) });
-    assert(rows === run.rows.length, `renewal ${run.number} has ${rows} rows, not ${run.rows.length}`);
+    const range = { start: rowKey(run.number, 0), end: rowKey(run.number + 1, 0) };
+    const rows = database.getKeysCount(range);
+    assertFollows(run, { runs, draft: await this.draft(), rows, logSize: logSize(this.#databases) });
     const key = runKey(run.number);
     return this.#trail.write(act, {
       unless: [{ database, key }],
