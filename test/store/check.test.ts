@@ -12,7 +12,7 @@ import {
 } from '../../src/cli/store/storeCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { IndexFlaw } from '../../src/store/indexStore.ts';
-import type { Database, Databases } from '../../src/store/lmdb/databases.ts';
+import type { Databases, NamedDatabase } from '../../src/store/lmdb/databases.ts';
 import {
   counterKey,
   deliveryKey,
@@ -92,7 +92,7 @@ const byIndex: [IndexFlaw['index'], keyof Databases & string, extra: [Buffer, Bu
 
 type Entries = { key: Buffer; value: Buffer }[];
 /** Does something to an index whose entries are given, and tells how many of them. */
-type Edit = (database: Database, entries: Entries, extra: [Buffer, Buffer][]) => unknown[];
+type Edit = (database: NamedDatabase, entries: Entries, extra: [Buffer, Buffer][]) => unknown[];
 
 /** To all indexes at once. */
 function toEach(edit: Edit, kind: IndexFlaw['kind'], except?: string): [Damage, Found[]] {
@@ -101,10 +101,10 @@ function toEach(edit: Edit, kind: IndexFlaw['kind'], except?: string): [Damage, 
     byIndex.flatMap(([index, name, extra]) => {
       if (index === except) return [];
       // How jobs failed follows from nothing.
-      const own = entriesOf(databases[name] as Database).filter(
+      const own = entriesOf(databases[name] as NamedDatabase).filter(
         ({ value }) => index !== 'outcomes' || value[0] === 's'.charCodeAt(0),
       );
-      const edits = edit(databases[name] as Database, own, extra);
+      const edits = edit(databases[name] as NamedDatabase, own, extra);
       found.push([index, kind, edits.length]);
       return edits;
     });
@@ -398,7 +398,7 @@ async function check(path: string): Promise<StoreReport> {
   }
 }
 
-function entriesOf(database: Database): { key: Buffer; value: Buffer }[] {
+function entriesOf(database: NamedDatabase): { key: Buffer; value: Buffer }[] {
   return Array.from(database.getRange({}), ({ key, value }) => ({
     key: Buffer.from(key),
     value: Buffer.from(value),
@@ -413,16 +413,16 @@ function parse(value: Buffer): object {
   return JSON.parse(value.subarray(8).toString()) as object;
 }
 
-async function flip(database: Database, at: Buffer, byte: number): Promise<void> {
+async function flip(database: NamedDatabase, at: Buffer, byte: number): Promise<void> {
   const value = Buffer.from(database.getBinary(at) ?? '');
   value.writeUInt8(value.readUInt8(byte) ^ 1, byte);
   await database.put(at, value);
 }
 
-async function cutShort(database: Database, at: Buffer, bytes: number): Promise<void> {
+async function cutShort(database: NamedDatabase, at: Buffer, bytes: number): Promise<void> {
   await database.put(at, Buffer.from(database.getBinary(at)?.subarray(0, -bytes) ?? ''));
 }
 
-async function widen(database: Database, at: Buffer): Promise<void> {
+async function widen(database: NamedDatabase, at: Buffer): Promise<void> {
   await database.put(at, Buffer.concat([database.getBinary(at) ?? Buffer.alloc(0), Buffer.alloc(32)]));
 }

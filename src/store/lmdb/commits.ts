@@ -1,9 +1,9 @@
 import type { DiskSpace } from '../diskSpace.ts';
 import { UnknownOutcome } from '../store.ts';
-import type { Database, Databases } from './databases.ts';
+import type { Databases, NamedDatabase } from './databases.ts';
 
 export interface Change {
-  database: Database;
+  database: NamedDatabase;
   key: Uint8Array;
   /** Absent: the entry is removed. */
   value?: Uint8Array;
@@ -13,7 +13,7 @@ export interface Change {
 export interface Write {
   changes: Change[];
   /** Looked up inside the transaction: if one of these entries exists by then, nothing of the write happens. */
-  unless?: { database: Database; key: Uint8Array }[];
+  unless?: { database: NamedDatabase; key: Uint8Array }[];
 }
 
 interface Pending extends Write {

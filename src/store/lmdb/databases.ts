@@ -4,7 +4,7 @@ import { open, type RootDatabase } from 'lmdb';
 import { assertWholeFile } from './dataFile.ts';
 
 /** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
-export interface Database {
+export interface NamedDatabase {
   getBinary(key: Uint8Array): Buffer | undefined;
   doesExist(key: Uint8Array): boolean;
   getRange(options: Range): Iterable<{ key: Uint8Array; value: Buffer }>;
@@ -60,7 +60,7 @@ const LATER: readonly DatabaseName[] = ['renewals'];
 
 const READ_ONLY = new Error('the store is open for reading only');
 
-const EMPTY: Database = {
+const EMPTY: NamedDatabase = {
   getBinary: () => undefined,
   doesExist: () => false,
   getRange: () => [],
@@ -73,7 +73,7 @@ const EMPTY: Database = {
 };
 
 /** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
-export type Databases = Readonly<Record<DatabaseName, Database>> & {
+export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
   readonly root: RootDatabase;
   fail(error: Error): void;
 };
@@ -93,11 +93,11 @@ export function openDatabases(path: string, { readOnly }: { readOnly: boolean })
     // Commits puts together what belongs together; lmdb-js must not add to a transaction by itself.
     eventTurnBatching: false,
   });
-  const open1 = (name: DatabaseName): Database => {
+  const open1 = (name: DatabaseName): NamedDatabase => {
     const database = root.openDB<Buffer, Uint8Array>({ name, keyEncoding: 'binary', encoding: 'binary' });
     if (database === undefined && readOnly && LATER.includes(name)) return EMPTY;
     if (database === undefined) throw new Error(`database ${name} is missing`);
-    return database as unknown as Database;
+    return database as unknown as NamedDatabase;
   };
   let failure: Error | undefined;
   const properties: PropertyDescriptorMap = {

@@ -17,7 +17,7 @@ import type {
   WebhookEvent,
 } from '../webhookStore.ts';
 import type { Change, Commits, Write } from './commits.ts';
-import type { Database, Databases } from './databases.ts';
+import type { Databases, NamedDatabase } from './databases.ts';
 import type { EndpointRecords } from './endpointRecords.ts';
 import {
   deliveryKey,
@@ -231,7 +231,11 @@ export class Outbox implements OutboxStore {
     return this.#endpoints.current().byId.get(endpointId);
   }
 
-  #list(database: Database, endpointId: string, { limit, after }: DeliveryPage): (Delivery | DeadLetter)[] {
+  #list(
+    database: NamedDatabase,
+    endpointId: string,
+    { limit, after }: DeliveryPage,
+  ): (Delivery | DeadLetter)[] {
     const prefix = endpointKey(endpointId);
     if (prefix === undefined) return [];
     this.#databases.root.resetReadTxn();
@@ -295,7 +299,7 @@ export class Outbox implements OutboxStore {
   }
 
   /** Entries whose endpoint is no more: one look for each endpoint that has any. */
-  *#orphans(database: Database, limit: number): Iterable<Change> {
+  *#orphans(database: NamedDatabase, limit: number): Iterable<Change> {
     let found = 0;
     for (let start: Uint8Array = Buffer.alloc(1); found < limit; ) {
       const [first] = database.getKeys({ start, limit: 1 });
@@ -317,7 +321,7 @@ function asItIs(endpoint: WebhookEndpoint): WebhookEndpoint {
 
 /** The first entries of an endpoint with a time before that. */
 function* before(
-  database: Database,
+  database: NamedDatabase,
   prefix: Uint8Array,
   stamp: number,
   limit: number,

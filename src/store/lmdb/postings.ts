@@ -1,7 +1,7 @@
 import { documentSha256, type Job } from '../../job/job.ts';
 import type { JobQuery, Viewer } from '../store.ts';
 import type { Change } from './commits.ts';
-import type { Database, Databases } from './databases.ts';
+import type { Databases, NamedDatabase } from './databases.ts';
 import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keyLayout.ts';
 
 /**
@@ -65,7 +65,7 @@ export class Postings {
     yield* newestFirst(searches);
   }
 
-  #prefixes(query: JobQuery): { database: Database; prefix: Uint8Array }[] {
+  #prefixes(query: JobQuery): { database: NamedDatabase; prefix: Uint8Array }[] {
     const lookup = lookupIn(query);
     const scopes = scopesFor(query.viewer);
     if (lookup === undefined) {
@@ -180,7 +180,7 @@ function nextJob(search: Iterator<Uint8Array>): Uint8Array | undefined {
   return done ? undefined : value.subarray(-JOB_KEY_BYTES);
 }
 
-function posting(database: Database, key: Uint8Array): Change {
+function posting(database: NamedDatabase, key: Uint8Array): Change {
   return { database, key, value: NOTHING };
 }
 
@@ -190,7 +190,7 @@ function generationKey(generation: number): Buffer {
   return key;
 }
 
-export function newestGeneration(lookups: Database): number {
+export function newestGeneration(lookups: NamedDatabase): number {
   for (const key of lookups.getKeys({ reverse: true })) {
     // A damaged key must not prevent the store from being opened and mended.
     if (key.length === LOOKUP_KEY_BYTES) return parseLookup(key).generation;

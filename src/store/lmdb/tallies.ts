@@ -2,7 +2,7 @@ import { emptyTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { Change, Commits } from './commits.ts';
-import type { Database, Databases } from './databases.ts';
+import type { Databases, NamedDatabase } from './databases.ts';
 import { JOB_KEY_BYTES, ownEndpointKey } from './keyLayout.ts';
 
 /** An endpoint as this process counts it. */
@@ -100,6 +100,6 @@ export function endOf(prefix: Uint8Array): Buffer {
   return Buffer.concat([prefix, Buffer.alloc(JOB_KEY_BYTES, 0xff)]);
 }
 
-export function countEntries(database: Database, prefix: Uint8Array): number {
+export function countEntries(database: NamedDatabase, prefix: Uint8Array): number {
   return database.getKeysCount({ start: prefix, end: endOf(prefix) });
 }

@@ -1,7 +1,7 @@
 import { type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { UnknownOutcome } from '../store.ts';
-import { begin, clientConfig, isLost, type Location } from './session.ts';
+import { begin, clientConfig, isLost, type Location } from './pgSession.ts';
 
 /** A statement, prepared once per connection under its name. */
 export interface Query {

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { UnknownOutcome } from '../store.ts';
 import type { Database, Queries } from './database.ts';
-import { begin, clientConfig, isLost, isRepeatable } from './session.ts';
+import { begin, clientConfig, isLost, isRepeatable } from './pgSession.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
