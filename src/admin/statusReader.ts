@@ -14,6 +14,7 @@ import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
+import type { StoreLocation } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
 import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
@@ -40,7 +41,9 @@ import type { AdminStatus } from './statusSchema.ts';
 export interface StatusSources {
   store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail'>;
   stateDir: string;
-  storeDir: string;
+  location: StoreLocation;
+  /** On the disk that must have room. */
+  diskDir: string;
   sealer: Pick<Sealer, 'waiting'>;
   partitions: Pick<Partitions, 'status' | 'canSign'>;
   /** The quorum of the epoch in force. */
@@ -84,8 +87,7 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, storeDir, sealer, partitions, timestamping, scanner, witnessing, canary, clock } =
-      this.#sources;
+    const { store, sealer, partitions, timestamping, scanner, witnessing, canary, clock } = this.#sources;
     const now = clock();
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
@@ -118,7 +120,7 @@ export class StatusReader {
       },
       witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
       upkeep: presentUpkeep(this.#sources.stateDir),
-      store: await measureStore(storeDir, this.#sources.storeFreeBytesMin),
+      store: await measureStore(this.#sources),
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { configFileFromEnvironment } from '../base/env.ts';
@@ -9,7 +9,7 @@ import { type Config, loadConfig } from '../config/config.ts';
 import { NAME_PATTERN } from '../config/partitionTables.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
-import { type OpenStoreOptions, openStore } from '../store/lmdb/open.ts';
+import { openStoreAt, type StoreLocation, type StoreOptions, storeExists } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
 
 const CONFIG_FOLDER = '/etc/pdfseal';
@@ -68,20 +68,20 @@ export async function withStore<T>(
 ): Promise<T> {
   const config = loadConfig(file, { files: 'unused' });
   const options = {
-    path: config.storeDir,
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: access === 'read',
     backlogMax: config.webhooks.backlogMax,
   };
-  return withStoreAt(options, (store) => work(store, config));
+  return withStoreAt(config.store, options, (store) => work(store, config));
 }
 
 /** Runs `work` on a store, and closes it. */
 export async function withStoreAt<T>(
-  options: OpenStoreOptions,
+  location: StoreLocation,
+  options: StoreOptions,
   work: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = await openStore(options);
+  const store = await openStoreAt(location, options);
   try {
     return await work(store);
   } finally {
@@ -99,8 +99,8 @@ export async function actOnRecord<Result>(
   work: () => Promise<Result>,
   describe?: (result: Result) => ActObject,
 ): Promise<Result> {
-  const { storeDir } = loadConfig(file, { files: 'unused' });
-  if (!existsSync(storeDir)) return work();
+  const { store } = loadConfig(file, { files: 'unused' });
+  if (!(await storeExists(store))) return work();
   const act = actOfProcess('command', name, object);
   return withStore(file, 'write', ({ trail }) => onRecord(trail, act, work, describe));
 }

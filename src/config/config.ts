@@ -7,6 +7,7 @@ import { assert } from '../base/assert.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { formatAddress } from '../net/address.ts';
+import type { StoreLocation } from '../store/engines.ts';
 import { consistent } from './consistency.ts';
 import { makePathsAbsolute, renameFormerKeys } from './document.ts';
 import { checkFiles, credentialFile, signerSocket } from './fileChecks.ts';
@@ -114,6 +115,7 @@ function toConfig(text: string, file: string) {
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder };
+  const location = toStore(join(stateDir, 'store'));
   const last =
     log.lastCheckpointFile === undefined ? lastCheckpointIn(stateDir) : { file: log.lastCheckpointFile };
   return {
@@ -125,7 +127,9 @@ function toConfig(text: string, file: string) {
     document,
     /** What has the name that an earlier version gave it, and what to do: a sentence for each. */
     formerNames: [...formerKeys, ...(last.former === undefined ? [] : [last.former])],
-    storeDir: join(stateDir, 'store'),
+    store: location,
+    /** A folder on the disk that must have room: that of the store, or where a database has the store, state_dir. */
+    diskDir: location.engine === 'lmdb' ? location.path : stateDir,
     lockFile: join(stateDir, 'lock'),
     trustFile: join(stateDir, 'trust.json'),
     /** The certificates of the built-in authority's keys. */
@@ -149,6 +153,10 @@ function toConfig(text: string, file: string) {
     kms: { ...kms, partitions: kms.partitions.map((one) => toLogPartition(one, place)) },
     timestamp: { ...timestamp, keys: timestamp.keys.map((one) => toPartition(one, place)) },
   };
+}
+
+function toStore(path: string): StoreLocation {
+  return { engine: 'lmdb', path };
 }
 
 function adminAddressOf({ listen }: ConfigTables['admin']) {

@@ -29,7 +29,7 @@ import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
 import { DiskSpace } from '../store/diskSpace.ts';
-import { openStore } from '../store/lmdb/open.ts';
+import { openStoreAt } from '../store/engines.ts';
 import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
@@ -71,14 +71,13 @@ export async function serve(config: Config): Promise<void> {
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
   const egress = openEgress(config, logger, parts);
   const diskSpace = new DiskSpace({
-    path: config.storeDir,
+    path: config.diskDir,
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
   const store = adopt(
-    await openStore({
+    await openStoreAt(config.store, {
       diskSpace,
-      path: config.storeDir,
       expected: { environment: config.environment, logOrigin: config.log.origin },
       backlogMax: config.webhooks.backlogMax,
       onMigration: (schema) =>
@@ -248,7 +247,8 @@ export async function serve(config: Config): Promise<void> {
       status: {
         store,
         stateDir: config.stateDir,
-        storeDir: config.storeDir,
+        location: config.store,
+        diskDir: config.diskDir,
         sealer,
         quorum: () => signing.epoch.quorum,
         timestamping,

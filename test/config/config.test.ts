@@ -72,7 +72,8 @@ t.test('defaults, units and relative paths', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
   t.match(config, {
     file: '/etc/pdfseal/test.toml',
-    storeDir: '/etc/pdfseal/state/store',
+    store: { engine: 'lmdb', path: '/etc/pdfseal/state/store' },
+    diskDir: '/etc/pdfseal/state/store',
     lockFile: '/etc/pdfseal/state/lock',
     trustFile: '/etc/pdfseal/state/trust.json',
     drainTimeoutMs: 30_000,

@@ -9,7 +9,7 @@ import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { doubtOf } from '../../src/prove/lastCheckpoint.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
-import { openStore } from '../../src/store/lmdb/open.ts';
+import { openStoreAt } from '../../src/store/engines.ts';
 import type { Store } from '../../src/store/store.ts';
 
 /** What was said before the cut. */
@@ -28,7 +28,7 @@ process.on('message', async ({ dir, expected }: { dir: string; expected: Expecte
 
 async function judge(dir: string, { jobs, receipts, promised }: Expected): Promise<string[]> {
   const config = loadConfig(join(dir, 'sandbox.toml'), { files: 'unused' });
-  const store = await openStore({ path: config.storeDir });
+  const store = await openStoreAt(config.store, {});
   const against: string[] = [];
   try {
     const doubt = await doubtOf(store, config.log.lastCheckpointFile);

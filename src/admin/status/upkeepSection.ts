@@ -1,7 +1,7 @@
-import { stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { statfs } from 'node:fs/promises';
 import { z } from 'zod';
 import { formatBytes } from '../../base/units.ts';
+import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import { readUpkeep, upkeepNote } from '../../watch/upkeepNotes.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
@@ -26,12 +26,23 @@ export const upkeepSchema = z
   .describe('What was last noted of each; a backup only if it was good.');
 type UpkeepSection = z.infer<typeof upkeepSchema>;
 
-/** Bytes the store takes on disk, and what is left of the disk it is on. */
-export async function measureStore(path: string, freeBytesMin: number): Promise<StoreSection> {
-  const [{ size }, disk] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)]);
+/** Where a store is, and what must be free on the disk of `diskDir`. */
+interface StorePlace {
+  location: StoreLocation;
+  diskDir: string;
+  storeFreeBytesMin: number;
+}
+
+/** Bytes the store takes on disk, and what is left of the disk that must have room. */
+export async function measureStore({
+  location,
+  diskDir,
+  storeFreeBytesMin: freeBytesMin,
+}: StorePlace): Promise<StoreSection> {
+  const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
   return {
-    path,
-    bytes: size,
+    path: describeStore(location),
+    bytes,
     disk_free_bytes: disk.bavail * disk.bsize,
     disk_free_bytes_min: freeBytesMin,
     disk_bytes: disk.blocks * disk.bsize,

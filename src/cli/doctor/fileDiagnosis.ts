@@ -28,7 +28,9 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
   const rules: Rule[] = [
     { what: 'configuration', path: config.file, never: OTHERS_WRITE },
     { what: 'state folder', path: config.stateDir, never: OTHERS_WRITE, owned: true },
-    { what: 'store', path: config.storeDir, never: OTHERS_ANYTHING, owned: true },
+    ...(config.store.engine === 'lmdb'
+      ? [{ what: 'store', path: config.store.path, never: OTHERS_ANYTHING, owned: true }]
+      : []),
     { what: 'lock', path: config.lockFile, never: OTHERS_WRITE, owned: true, optional: true },
     { what: 'trust file', path: config.trustFile, never: OTHERS_WRITE, optional: true },
     ...(policy === undefined ? [] : [{ what: 'witness policy', path: policy, never: OTHERS_WRITE }]),

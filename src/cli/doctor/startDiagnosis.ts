@@ -14,6 +14,7 @@ import { meetsQuorum } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { formatAddress, type HostPort } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
+import { describeStore, storeExists } from '../../store/engines.ts';
 import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
@@ -148,9 +149,9 @@ function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[
 
 /** What `pdfseal init` creates. Before that, nothing can be wrong. */
 async function diagnoseState(config: Config): Promise<Diagnosis[]> {
-  const { stateDir, storeDir, environment, timestamp, certificatesDir } = config;
-  if (!existsSync(storeDir)) {
-    const detail = `${storeDir} does not exist yet`;
+  const { stateDir, store, environment, timestamp, certificatesDir } = config;
+  if (!(await storeExists(store))) {
+    const detail = `${describeStore(store)} does not exist yet`;
     return [
       warning(
         'store',

@@ -29,7 +29,7 @@ export interface StoreFindings {
 export async function diagnoseStore(config: Config): Promise<StoreFindings> {
   try {
     const expected = { environment: config.environment, logOrigin: config.log.origin };
-    return await withStoreAt({ path: config.storeDir, expected, readOnly: true }, async (store) => {
+    return await withStoreAt(config.store, { expected, readOnly: true }, async (store) => {
       const head = await store.log.head();
       const waiting = await store.jobs.waitingCount();
       const epochs = await store.epochs.newest();
@@ -101,8 +101,9 @@ function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
   }
 }
 
-async function diagnoseDisk({ storeDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
-  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(storeDir, freeBytesMin);
+async function diagnoseDisk({ store, diskDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
+  const place = { location: store, diskDir, storeFreeBytesMin: freeBytesMin };
+  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(place);
   return judgeDisk(
     `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
     free,

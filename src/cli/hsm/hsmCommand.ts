@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS } from '../../asn1/signatureAlgorithm.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -7,6 +6,7 @@ import { KEY_ALGORITHMS, type KeyAlgorithm } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import { makeSoftwareKey } from '../../kms/softwareKey.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
+import { storeExists } from '../../store/engines.ts';
 import { createFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, withStore } from '../options.ts';
@@ -95,7 +95,7 @@ async function makeKey({
     throw new OperatorError(
       `${kmsKeyId(token)} is a software key: \`pdfseal hsm make-software-key\` makes its file`,
     );
-  if (wanted.purpose === 'log' && existsSync(config.storeDir)) await refuseKnown(file, wanted);
+  if (wanted.purpose === 'log' && (await storeExists(config.store))) await refuseKnown(file, wanted);
   const named = { key: kmsKeyId(wanted.token), algorithm: chosen, purpose };
   const key = await actOnRecord(file, ['hsm.init_key', named], () => initKey(wanted.token, chosen));
   if (json)

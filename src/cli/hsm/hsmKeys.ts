@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -10,6 +9,7 @@ import type { PartitionOptions } from '../../kms/partitions.ts';
 import { SignerFailure } from '../../kms/signerFailure.ts';
 import { comingAt, termAt } from '../../log/epochs.ts';
 import { isClassical, kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
+import { storeExists } from '../../store/engines.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
 import { configOption, withStore } from '../options.ts';
 
@@ -35,7 +35,7 @@ export function configuredKeys({ kms, timestamp }: Config): WantedKey[] {
  */
 export async function keysInService(config: Config): Promise<WantedKey[]> {
   const all = configuredKeys(config);
-  if (!existsSync(config.storeDir)) return all;
+  if (!(await storeExists(config.store))) return all;
   const epochs = await withStore(config.file, 'read', (store) => store.epochs.newest());
   const now = systemClock();
   const keys = [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];

@@ -21,7 +21,7 @@ import {
 import { sealedForm } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { createStore } from '../../store/lmdb/open.ts';
+import { createStoreAt, describeStore, storeExists } from '../../store/engines.ts';
 import { certificateFile } from '../../tsa/installed.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
@@ -146,7 +146,7 @@ async function init(options: InitOptions, command: Command): Promise<void> {
   const config = loadConfig(options.config);
   requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
   requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
-  refuseExisting(config, options);
+  await refuseExisting(config, options);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
   const lock = acquireLock(config.lockFile);
   try {
@@ -190,7 +190,7 @@ async function make(config: Config, options: InitOptions): Promise<void> {
     ...sealedForm(config.log.origin, epoch),
     keys: keys.map(({ key }) => kmsKeyId(key)),
   });
-  await createStore({ path: config.storeDir, identity, epoch, act });
+  await createStoreAt(config.store, { identity, epoch, act });
   const trustFile = lacksCertificates(config) ? undefined : config.trustFile;
   if (options.json) {
     printJson({
@@ -198,14 +198,14 @@ async function make(config: Config, options: InitOptions): Promise<void> {
       log_origin: config.log.origin,
       keys: keys.map(presentKey),
       chains: files,
-      store: config.storeDir,
+      store: describeStore(config.store),
       trust_file: trustFile ?? null,
     });
     return;
   }
   for (const file of files) print(`chain  ${file}`);
   print(`log    ${config.log.origin}`);
-  print(`store  ${config.storeDir}`);
+  print(`store  ${describeStore(config.store)}`);
   if (trustFile !== undefined) print(`trust  ${trustFile}`);
 }
 
@@ -240,9 +240,9 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
   note(`      and start:         systemctl enable --now ${names}`);
 }
 
-function refuseExisting({ stateDir, storeDir, ...config }: Config, options: InitOptions): void {
-  if (existsSync(storeDir))
-    throw new OperatorError(`${storeDir} exists already: a store is never overwritten`);
+async function refuseExisting({ stateDir, ...config }: Config, options: InitOptions): Promise<void> {
+  if (await storeExists(config.store))
+    throw new OperatorError(`${describeStore(config.store)} exists already: a store is never overwritten`);
   const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
   if (!existsSync(home))
     throw new OperatorError(`${home} does not exist: make the folder, owned by the daemon's user`);

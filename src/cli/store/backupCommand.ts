@@ -7,6 +7,7 @@ import { packageVersion } from '../../base/package.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
 import { actOfProcess } from '../../store/acts.ts';
+import { requireFolder } from '../../store/engines.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseCountArgument, withStore, withStoreAt } from '../options.ts';
@@ -19,6 +20,7 @@ import {
   digestTree,
   FOLDERS,
   requireGood,
+  storeIn,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 
@@ -62,6 +64,9 @@ async function backup({ config: file, output, dated, keep, json }: BackupOptions
   if (dated && keep !== undefined) await removeOldest(config, output, keep);
 }
 
+const IN_DATABASE =
+  'back up the database with its own tools, and copy the configuration and state_dir; see "PostgreSQL" in the manual';
+
 /** Path of a backup that is made now, in that folder. */
 export function nameIn(folder: string): string {
   return resolve(folder, new Date().toISOString().replaceAll(':', ''));
@@ -75,12 +80,13 @@ export async function makeBackup(
   target: string,
   options?: { flawsMax: number },
 ): Promise<BackupFile> {
+  const folder = requireFolder(config.store, IN_DATABASE);
   if (existsSync(target))
     throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
   const draft = `${target}.part`;
   rmSync(draft, { recursive: true, force: true });
   try {
-    await copyStore(config.storeDir, join(draft, 'store'));
+    await copyStore(folder, join(draft, 'store'));
     for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
     const made = await checked(draft, config, options);
     writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
@@ -103,7 +109,7 @@ async function checked(
   options: { flawsMax: number } | undefined,
 ): Promise<BackupFile> {
   const createdAt = new Date().toISOString();
-  return withStoreAt({ path: join(folder, 'store'), readOnly: true }, async (store) => {
+  return withStoreAt(storeIn(folder), { readOnly: true }, async (store) => {
     const flaws = await requireGood(store, config, options);
     const head = await store.log.head();
     return {

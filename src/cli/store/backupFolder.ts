@@ -6,6 +6,7 @@ import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { contradiction, type EarlierState } from '../../prove/history.ts';
+import { describeStore, type StoreLocation, storeExists } from '../../store/engines.ts';
 import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';
 import { withStoreAt } from '../options.ts';
@@ -97,7 +98,7 @@ export function requireGoodState(store: Store, folder: string, made: BackupFile,
 export async function checkBackup(folder: string, config: Config): Promise<StoreReport> {
   const made = readBackup(folder, config);
   await requireUnchanged(folder, made);
-  const report = await withStoreAt({ path: join(folder, 'store'), readOnly: true }, (store) =>
+  const report = await withStoreAt(storeIn(folder), { readOnly: true }, (store) =>
     runCheck(store, broughtBy(folder, config), notedIn(folder, made)),
   );
   const problem = await whyNotContinued(made, config);
@@ -108,15 +109,16 @@ export async function checkBackup(folder: string, config: Config): Promise<Store
 /** Why the log in the store is no continuation of the log in a backup; undefined if it is, or if there is no store that can be opened. */
 export async function whyNotContinued(
   { checkpoint }: BackupFile,
-  { storeDir }: Config,
+  config: Config,
 ): Promise<string | undefined> {
   const noted = checkpoint === null ? undefined : openCheckpoint(checkpoint)?.checkpoint;
-  if (noted === undefined || !existsSync(storeDir)) return undefined;
+  if (noted === undefined || !(await storeExists(config.store))) return undefined;
   try {
-    const found = await withStoreAt({ path: storeDir, readOnly: true }, (store) =>
-      contradiction(store, noted),
+    const found = await withStoreAt(config.store, { readOnly: true }, (store) => contradiction(store, noted));
+    return (
+      found &&
+      `the store in ${describeStore(config.store)} does not continue the log of this backup: ${found}`
     );
-    return found && `the store in ${storeDir} does not continue the log of this backup: ${found}`;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     note(`pdfseal: the backup was not compared with the store: ${error.message}`);
@@ -138,6 +140,11 @@ function notedIn(folder: string, { checkpoint }: BackupFile): EarlierState | und
 export function asOperatorError(error: unknown, what: string): unknown {
   if (error instanceof OperatorError || !(error instanceof Error && 'code' in error)) return error;
   return new OperatorError(`${what} (${systemReason(error)})`, { cause: error });
+}
+
+/** The store in a backup. */
+export function storeIn(folder: string): StoreLocation {
+  return { engine: 'lmdb', path: join(folder, 'store') };
 }
 
 /** SHA-256 of every file in a folder, by its path in it. */

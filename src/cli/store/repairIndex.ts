@@ -4,8 +4,8 @@ import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
+import { openStoreAt } from '../../store/engines.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
-import { openStore } from '../../store/lmdb/open.ts';
 import { type Store, UnknownOutcome } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
@@ -142,8 +142,7 @@ async function withStore<T>(
   access: 'read' | 'write',
   work: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = await openStore({
-    path: config.storeDir,
+  const store = await openStoreAt(config.store, {
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: access === 'read',
     repairing: true,

@@ -12,6 +12,7 @@ import type { ActObject } from '../../manifest/auditRecord.ts';
 import { contradiction } from '../../prove/history.ts';
 import { type Doubt, doubtOf, restartLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
+import { describeStore, requireFolder, type StoreLocation } from '../../store/engines.ts';
 import { explain } from '../help.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
 import { configOption, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
@@ -24,6 +25,7 @@ import {
   readBackup,
   requireGoodState,
   requireUnchanged,
+  storeIn,
   whyNotContinued,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
@@ -64,6 +66,9 @@ export function restoreCommand(): Command {
   );
 }
 
+const IN_DATABASE =
+  'restore the database with its own tools, and then run `pdfseal check`; see "PostgreSQL" in the manual';
+
 interface RestoreOptions {
   config: string;
   input: string;
@@ -87,6 +92,7 @@ async function restore({
     else print(`${from}: ${tree_size} leaves, restored on trial and checked`);
     return;
   }
+  requireFolder(config.store, IN_DATABASE);
   const made = readBackup(from, config);
   await requireUnchanged(from, made);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });
@@ -110,7 +116,7 @@ async function restore({
     const { lastCheckpointFile } = config.log;
     if (isAccepted) {
       forgetSigned(config, suffix);
-      await withStoreAt({ path: config.storeDir, readOnly: true }, (store) =>
+      await withStoreAt(config.store, { readOnly: true }, (store) =>
         restartLastCheckpoint(lastCheckpointFile, store, suffix),
       );
     }
@@ -132,21 +138,25 @@ async function restore({
 
 /** Checks the backup, and compares it with the last-checkpoint file; where that is missing, with the store that it is to replace. */
 async function doubtAbout(from: string, made: BackupFile, config: Config): Promise<Doubt | undefined> {
-  return withStoreAt({ path: join(from, 'store'), readOnly: true }, async (store) => {
+  return withStoreAt(storeIn(from), { readOnly: true }, async (store) => {
     await requireGoodState(store, from, made, config);
     const doubt = await doubtOf(store, config.log.lastCheckpointFile);
-    const present = doubt?.kind === 'unknown' ? await headOf(config.storeDir) : undefined;
+    const present = doubt?.kind === 'unknown' ? await headOf(config.store) : undefined;
     const found = present && (await contradiction(store, present));
     return doubt && found !== undefined
-      ? { ...doubt, kind: 'rollback', reason: `the store in ${config.storeDir} is newer: ${found}` }
+      ? {
+          ...doubt,
+          kind: 'rollback',
+          reason: `the store in ${describeStore(config.store)} is newer: ${found}`,
+        }
       : doubt;
   });
 }
 
 /** The newest checkpoint of a store; undefined if there is none, or no store that can be opened: that may be why another is restored. */
-async function headOf(storeDir: string): Promise<Checkpoint | undefined> {
+async function headOf(location: StoreLocation): Promise<Checkpoint | undefined> {
   try {
-    const head = await withStoreAt({ path: storeDir, readOnly: true }, ({ log }) => log.head());
+    const head = await withStoreAt(location, { readOnly: true }, ({ log }) => log.head());
     return head && openCheckpoint(head.checkpoint)?.checkpoint;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -165,7 +175,7 @@ async function drillRestore(from: string, config: Config): Promise<BackupFile> {
   try {
     copyState(from, scratch);
     const expected = { environment: config.environment, logOrigin: config.log.origin };
-    await withStoreAt({ path: join(scratch, 'store'), expected }, (store) =>
+    await withStoreAt(storeIn(scratch), { expected }, (store) =>
       requireGoodState(store, scratch, made, config),
     );
     const problem = await whyNotContinued(made, config);
@@ -191,7 +201,7 @@ async function replaceState(
   const names = ['store', ...FOLDERS];
   for (const name of names) rmSync(join(stateDir, `${name}.part`), { recursive: true, force: true });
   copyState(from, stateDir, '.part');
-  await withStoreAt({ path: join(stateDir, 'store.part') }, ({ trail }) =>
+  await withStoreAt({ engine: 'lmdb', path: join(stateDir, 'store.part') }, {}, ({ trail }) =>
     trail.append(actOfProcess('command', 'restore', object)),
   );
   await syncTree(stateDir);
