@@ -110,12 +110,12 @@ function toConfig(text: string, file: string) {
   const formerKeys = renameFormerKeys(document);
   refuseFaults(document, text, file);
   makePathsAbsolute(document, folder);
-  const { limits, quotas, clients, ...tables } = configSchema.parse(document);
+  const { limits, quotas, clients, store, ...tables } = configSchema.parse(document);
   const { environment, stateDir, http, log, kms, timestamp } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder };
-  const location = toStore(join(stateDir, 'store'));
+  const location = toStore(store, { environment, path: join(stateDir, 'store') });
   const last =
     log.lastCheckpointFile === undefined ? lastCheckpointIn(stateDir) : { file: log.lastCheckpointFile };
   return {
@@ -155,8 +155,17 @@ function toConfig(text: string, file: string) {
   };
 }
 
-function toStore(path: string): StoreLocation {
-  return { engine: 'lmdb', path };
+function toStore(
+  { engine, urls = [], passwordFile, passwordCredential }: ConfigTables['store'],
+  { environment, path }: { environment: string; path: string },
+): StoreLocation {
+  if (engine === 'lmdb') return { engine, path };
+  const hasPassword = passwordFile !== undefined || passwordCredential !== undefined;
+  return {
+    engine,
+    urls,
+    ...(hasPassword && { passwordFile: secretFile(passwordFile, passwordCredential, environment) }),
+  };
 }
 
 function adminAddressOf({ listen }: ConfigTables['admin']) {

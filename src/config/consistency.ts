@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
 import { formatAddress, isLoopback } from '../net/address.ts';
 import { BUILT_IN, type ConfigTables } from './schema.ts';
+import { checkStoreTable } from './storeTable.ts';
 import type { KeyPath } from './toml.ts';
 
 const HOUR_MS = 3_600_000;
@@ -28,9 +29,16 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
     const expected = `at least ${hoursMin}, an hour more than sealing.give_up_after: until then a job may have no receipt`;
     refuse(['retention', 'document_hours'], expected, hours);
   }
+  if (complianceMode && payload.value.store.engine !== 'lmdb')
+    refuse(
+      ['compliance_mode'],
+      'false while store.engine is "postgresql": copies are files of one machine',
+      true,
+    );
   if (witness.required && witness.policy === undefined)
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
   checkAddresses(http, refuse);
+  checkStoreTable(payload.value.store, refuse);
   const fault = quorumFault(kms.quorum, kms.partitions);
   if (fault !== undefined) {
     refuse(['kms', 'quorum'], `what kms.partitions can meet: ${fault}`, encodeQuorum(kms.quorum));

@@ -36,6 +36,7 @@ import {
   wholeNumberOrUnlimited,
 } from './keys.ts';
 import { NAME_PATTERN, partition, partitions, token } from './partitionTables.ts';
+import { storeTable } from './storeTable.ts';
 
 /** The name of the built-in authority among `timestamp.authorities`. */
 export const BUILT_IN = 'built-in';
@@ -181,6 +182,7 @@ export const configSchema = table({
     table({ rate: omissible(rate('unlimited')), quotas: quotas.prefault({}) }),
     'a table for each client with limits of its own: [clients.invoices.rate]',
   ).prefault({}),
+  store: storeTable,
   storage: section({
     freeBytesMin: size('what is to be free on the disk of the store', '16MiB', '1024TiB').prefault('256MiB'),
   }),

@@ -66,7 +66,7 @@ t.test('production.toml explains every key, and says its default', async (t) => 
 
 /** Of two keys either, and files that are there only where somebody put one. */
 const WITHOUT_DEFAULT =
-  /^(token_serial|pin_file|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
+  /^(token_serial|pin_file|password_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
 
 t.test('defaults, units and relative paths', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
@@ -95,6 +95,75 @@ t.test('defaults, units and relative paths', async (t) => {
     TypeError,
     'frozen to the leaves',
   );
+});
+
+t.test('the store is in state_dir, or in a PostgreSQL that is reached safely', async (t) => {
+  const at = (lines: string) => parseConfig(`${MINIMAL}[store]\n${lines}`, '/etc/pdfseal/test.toml').store;
+  t.strictSame(at(''), { engine: 'lmdb', path: '/etc/pdfseal/state/store' });
+  const socket = 'postgresql:///pdfseal?host=/run/postgresql';
+  const remote = 'postgresql://pdfseal@db1.example.com:5433/pdfseal?sslmode=verify-full';
+  for (const url of [
+    socket,
+    `${socket}&port=5433&user=pdfseal`,
+    'postgres://%2Frun%2Fpostgresql/pdfseal',
+    remote,
+    `${remote}&sslrootcert=/etc/ca.pem`,
+    'postgresql://[2001:db8::1]/pdfseal?sslmode=verify-full',
+  ])
+    t.strictSame(at(`engine = "postgresql"\nurl = "${url}"`), { engine: 'postgresql', urls: [url] }, url);
+  t.strictSame(at(`engine = "postgresql"\nurl = ["${socket}", "${remote}"]\npassword_file = "secret"`), {
+    engine: 'postgresql',
+    urls: [socket, remote],
+    passwordFile: '/etc/pdfseal/secret',
+  });
+  t.match(at(`engine = "postgresql"\nurl = "${remote}"\npassword_credential = "db"`), {
+    passwordFile: '/run/credentials/pdfseald@test.service/db',
+  });
+
+  const url = (text: string) => `engine = "postgresql"\nurl = "${text}"`;
+  const refused: [lines: string, message: RegExp][] = [
+    ['engine = "postgresql"', /store\.url: missing; expected the URL of the database/],
+    [`url = "${socket}"`, /store\.url: .*; expected nothing while store\.engine is "lmdb"/],
+    ['engine = "postgresql"\nurl = []', /expected the URL of a PostgreSQL database, or a list/],
+    [`engine = "postgresql"\nurl = ["${socket}", "${socket}"]`, /or a list of them, one for each server/],
+    [url('mysql://db/pdfseal'), /expected a URL such as "postgresql:/],
+    [url('postgresql:///?host=/run/postgresql'), /the path names the database/],
+    [url('postgresql:///pdfseal'), /host names the folder of its Unix socket, or a server/],
+    [url('postgresql:///pdfseal?host=a.example,b.example'), /one host; a list of URLs/],
+    [url(`${socket}&port=0`), /a port from 1 to 65535/],
+    [url(`postgresql:///pdfseal?host=/${'x'.repeat(100)}`), /at most 107 bytes/],
+    [url(`${socket}&sslmode=verify-full`), /no TLS on a Unix socket/],
+    [url('postgresql://db1.example.com/pdfseal'), /sslmode=verify-full, because the server is reached over/],
+    [url('postgresql://localhost/pdfseal?sslmode=require'), /sslmode=verify-full, because/],
+    [url(`${remote}&sslrootcert=ca.pem`), /the absolute path of a PEM file/],
+    [
+      url(`${remote}&options=-cfsync=off`),
+      /a URL whose parameters are host, port, user, sslmode, sslrootcert/,
+    ],
+    [url(`${socket}&host=/tmp`), /each at most once/],
+    [
+      `${url(remote)}\npassword_file = "a"\npassword_credential = "b"`,
+      /either password_file or password_credential/,
+    ],
+  ];
+  for (const [lines, message] of refused) t.throws(() => at(lines), { message }, lines);
+
+  t.throws(
+    () => parseConfig(`compliance_mode = true\n${MINIMAL}[store]\n${url(remote)}`, '/etc/pdfseal/test.toml'),
+    { message: /compliance_mode: .*; expected false while store\.engine is "postgresql"/ },
+  );
+
+  for (const secret of ['postgresql://u:s3cr3t@db/d?sslmode=verify-full', `${socket}&password=s3cr3t`]) {
+    const error = (() => {
+      try {
+        return at(url(secret));
+      } catch (error) {
+        return error;
+      }
+    })();
+    t.match(error, { message: /a URL without a password: store\.password_file or store\.password_cred/ });
+    t.notMatch(String(error), 's3cr3t');
+  }
 });
 
 t.test('the former name of a key works, and of a file; both are told of', async (t) => {
