@@ -1,7 +1,6 @@
 import { assert } from '../../base/assert.ts';
 import {
   type Content,
-  documentSha256,
   type Failure,
   isReceived,
   type Job,
@@ -9,20 +8,20 @@ import {
   type Outcome,
 } from '../../job/job.ts';
 import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
+import { assertAcceptable, assertCopied, CANDIDATES_MAX, isOrUnset, matches } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import {
-  type Acceptance,
-  type IdempotencyEntry,
-  type IdempotencyKey,
-  type JobPage,
-  type JobQuery,
-  type JobReference,
-  type JobStore,
-  maySee,
-  type NewJob,
-  type QuotaCount,
-  type SealedLeaf,
-  type StoredCopy,
+import type {
+  Acceptance,
+  IdempotencyEntry,
+  IdempotencyKey,
+  JobPage,
+  JobQuery,
+  JobReference,
+  JobStore,
+  NewJob,
+  QuotaCount,
+  SealedLeaf,
+  StoredCopy,
 } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
@@ -33,9 +32,6 @@ import type { Outbox } from './outbox.ts';
 import { encodeFailed, encodeSealed, parseOutcome } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
-
-/** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
-const CANDIDATES_MAX = 1000;
 
 /** What is written together with jobs. */
 interface Beside {
@@ -79,11 +75,10 @@ export class JobRecords implements JobStore {
   }
 
   /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then tell `written` whether they were. */
-  #adding({ job, acceptance }: NewJob): Adding {
+  #adding(newJob: NewJob): Adding {
+    assertAcceptable(newJob);
+    const { job, acceptance } = newJob;
     const { idempotency, sourceUrl, copy } = acceptance;
-    const hasEither = isReceived(job) !== (sourceUrl !== undefined);
-    assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
-    assertCopied(job.id, job.content, copy);
     const { sources } = this.#databases;
     const key = ownKey(job.id);
     const taken = idempotency && this.#beside.idempotency.take(idempotency, (id) => this.#hasFailed(id));
@@ -293,26 +288,4 @@ export class JobRecords implements JobStore {
     const bytes = this.#databases.outcomes.getBinary(key);
     return bytes && parseOutcome(bytes);
   }
-}
-
-/** The manifest names the digests of a copy only where there is one. */
-function assertCopied(jobId: string, content: Content | undefined, copy: StoredCopy | undefined): void {
-  const matches = (content?.sealedDocument !== undefined) === (copy !== undefined);
-  assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
-}
-
-/** Every filter but the one by outcome. */
-function matches(query: JobQuery, { job }: JobRecord): boolean {
-  return (
-    maySee(query.viewer, job) &&
-    isOrUnset(query.documentSha256, documentSha256(job)) &&
-    isOrUnset(query.customerReference, job.customerReference) &&
-    isOrUnset(query.visibility, job.visibility) &&
-    job.acceptedAt >= (query.createdFrom ?? 0) &&
-    job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
-  );
-}
-
-function isOrUnset<T>(wanted: T | undefined, actual: T): boolean {
-  return wanted === undefined || wanted === actual;
 }

@@ -1,4 +1,5 @@
 import { documentSha256, type Job } from '../../job/job.ts';
+import { ID_SKEW_MS } from '../jobRules.ts';
 import type { JobQuery, Viewer } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
@@ -19,9 +20,6 @@ const GENERATION_BYTES = 4;
 const LOOKUPS_PER_JOB_MAX = 6;
 export const SCOPE_KEY_BYTES = TERM_BYTES + JOB_KEY_BYTES;
 export const LOOKUP_KEY_BYTES = GENERATION_BYTES + SCOPE_KEY_BYTES;
-
-/** Leeway between the time in a job's id and its `acceptedAt`. */
-const ID_SKEW_MS = 3_600_000;
 
 export class Postings {
   readonly #databases: Databases;

@@ -1,0 +1,42 @@
+import { assert } from '../base/assert.ts';
+import { type Content, documentSha256, isReceived, type JobRecord } from '../job/job.ts';
+import { type JobQuery, maySee, type NewJob, type StoredCopy } from './store.ts';
+
+/** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
+export const CANDIDATES_MAX = 1000;
+
+/** Leeway between the time in a job's id and its `acceptedAt`. */
+export const ID_SKEW_MS = 3_600_000;
+
+/** Throws BrokenInvariant unless the job has either its content or the URL it comes from, and a copy where its content says so. */
+export function assertAcceptable({ job, acceptance: { sourceUrl, copy } }: NewJob): void {
+  const hasEither = isReceived(job) !== (sourceUrl !== undefined);
+  assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
+  assertCopied(job.id, job.content, copy);
+}
+
+/** The manifest names the digests of a copy only where there is one. */
+export function assertCopied(
+  jobId: string,
+  content: Content | undefined,
+  copy: StoredCopy | undefined,
+): void {
+  const matches = (content?.sealedDocument !== undefined) === (copy !== undefined);
+  assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
+}
+
+/** Every filter but the one by outcome. */
+export function matches(query: JobQuery, { job }: JobRecord): boolean {
+  return (
+    maySee(query.viewer, job) &&
+    isOrUnset(query.documentSha256, documentSha256(job)) &&
+    isOrUnset(query.customerReference, job.customerReference) &&
+    isOrUnset(query.visibility, job.visibility) &&
+    job.acceptedAt >= (query.createdFrom ?? 0) &&
+    job.acceptedAt < (query.createdTo ?? Number.POSITIVE_INFINITY)
+  );
+}
+
+export function isOrUnset<T>(wanted: T | undefined, actual: T): boolean {
+  return wanted === undefined || wanted === actual;
+}
