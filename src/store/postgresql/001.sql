@@ -13,7 +13,7 @@ CREATE TABLE revisions (
   name text PRIMARY KEY,
   revision bigint NOT NULL
 );
-INSERT INTO revisions VALUES ('endpoints', 0), ('trail', 0), ('renewals', 0);
+INSERT INTO revisions VALUES ('epochs', 0), ('endpoints', 0), ('trail', 0), ('renewals', 0);
 
 -- The daemon whose turn it is. Whoever takes over raises the fence first: from then on the one before writes nothing more.
 CREATE TABLE sequencer (

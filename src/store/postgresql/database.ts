@@ -9,6 +9,11 @@ export interface Query {
   text: string;
 }
 
+/** A statement whose first parameter is the key after which its rows begin, and the second how many of them at most. */
+export interface PagedQuery<Row> extends Query {
+  row?: Row;
+}
+
 /** Statements that see one transaction, or one connection. */
 export interface Queries {
   /** Columns of `bigint` are numbers, of `bytea` buffers, of `uuid` strings with dashes. */
@@ -16,6 +21,7 @@ export interface Queries {
 }
 
 const READERS_MAX = 8;
+const PAGE_ROWS = 500;
 const READ_MS_MAX = 30_000;
 /** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
 export const AWAY_MS_MAX = 10_000;
@@ -51,16 +57,35 @@ export class Database implements Queries {
     });
   }
 
-  /** All rows of a statement that takes the last row's key first and a limit second, page by page. */
-  async *pages<Row>(query: Query, keyOf: (row: Row) => unknown, start: unknown): AsyncIterable<Row> {
-    const limit = 500;
+  /** All rows of a statement, page by page. */
+  async *pages<Row>(
+    query: PagedQuery<Row>,
+    keyOf: (row: Row) => unknown,
+    start: unknown,
+  ): AsyncIterable<Row> {
     for (let after = start; ; ) {
-      const rows = await this.rows<Row>(query, [after, limit]);
+      const rows = await this.rows<Row>(query, [after, PAGE_ROWS]);
       yield* rows;
       const last = rows.at(-1);
-      if (last === undefined || rows.length < limit) return;
+      if (last === undefined || rows.length < PAGE_ROWS) return;
       after = keyOf(last);
     }
+  }
+
+  /** Statements that all see the store as it is at one moment, on a connection of their own. Call `end` after the last one. */
+  async snapshot(): Promise<{ queries: Queries; end(): Promise<void> }> {
+    const client = await this.retrying((server) => (this.#pools[server] as Pool).connect());
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    return {
+      queries: {
+        rows: async ({ name, text }, values = []) =>
+          (await client.query({ name, text, values: [...values] })).rows,
+      },
+      end: async () => {
+        await client.query('ROLLBACK').catch(() => {});
+        client.release();
+      },
+    };
   }
 
   /** Calls `work` with the number of a server; again, with the next one, while servers are lost. Throws UnknownOutcome where that goes on too long. */

@@ -3,6 +3,9 @@ import { assert } from '../../base/assert.ts';
 /** What has an id: a job, a webhook endpoint, a message to one. */
 type Kind = 'job' | 'we' | 'msg';
 
+/** Sorts before every UUID that was given out. */
+export const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
+
 const ID = /^(job|we|msg)_([0-9a-f]{32})$/;
 
 /** The UUID of an id of that kind; undefined when the id is not of the form this store gives out. */

@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { BrokenInvariant } from '../../base/assert.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Database, Queries } from './database.ts';
 import { begin, clientConfig, isLost, isRepeatable } from './pgSession.ts';
@@ -19,12 +20,10 @@ const STATEMENT_MS_MAX = 30_000;
 /** As for the other engine: a disk, or a standby, that takes this long will take no more. */
 const COMMIT_MS_MAX = 60_000;
 
-/** A daemon writes only while it is the one whose turn it is. */
+/** A daemon writes only while it is its turn. */
 export interface Turn {
-  /** The number under which this daemon took over. */
-  fence: number;
-  /** Called for every new connection: holds the lock that tells other daemons to wait. Throws Superseded when another has it. */
-  hold(client: Client): Promise<void>;
+  /** The number under which this daemon took over: that of the store, until another takes over. */
+  readonly fence: number;
 }
 
 /** Another daemon took over. Whatever this one still wanted to write is not written. */
@@ -99,7 +98,7 @@ export class Writes {
     } catch (error) {
       if (error instanceof UnknownOutcome) throw error;
       const [only, second] = group;
-      if (only !== undefined && second === undefined) only.reject(error);
+      if (only !== undefined && second === undefined) only.reject(asInvariant(error));
       else for (const one of group) await this.#write([one]);
       return;
     }
@@ -150,7 +149,6 @@ export class Writes {
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0 });
-      await this.#turn?.hold(client);
     } catch (error) {
       client.end().catch(() => {});
       throw error;
@@ -201,6 +199,12 @@ export class Writes {
     this.#pending = [];
     for (const { reject } of lost) reject(this.#failure);
   }
+}
+
+/** What the database itself does not allow (class 23) contradicts the program, as an assertion that fails. */
+function asInvariant(error: unknown): unknown {
+  const { code = '', message = '' } = error as { code?: string; message?: string };
+  return /^23/.test(code) ? new BrokenInvariant(message) : error;
 }
 
 async function isRolledBack(client: Client): Promise<boolean> {
