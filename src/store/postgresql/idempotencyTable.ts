@@ -1,0 +1,103 @@
+import { assert } from '../../base/assert.ts';
+import { sha256 } from '../../base/crypto.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { ServiceTime } from '../serviceTime.ts';
+import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
+import type { Database, Queries } from './database.ts';
+import { ownUuid } from './ids.ts';
+
+const GET = { name: 'get_idempotency', text: 'SELECT record FROM idempotency WHERE key = $1' };
+const HOLDERS = {
+  name: 'idempotency_holders',
+  text: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
+    FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) FOR UPDATE OF i`,
+};
+/** Only an entry that was seen to be free is replaced: its job is named. */
+const TAKE = {
+  name: 'take_idempotency',
+  text: `INSERT INTO idempotency (key, job_id, accepted_at, record)
+    SELECT * FROM unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bytea[])
+    ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, accepted_at = excluded.accepted_at, record = excluded.record
+      WHERE idempotency.job_id = ANY ($5::uuid[])
+    RETURNING key`,
+};
+const SWEEP = {
+  name: 'sweep_idempotency',
+  text: `DELETE FROM idempotency WHERE key IN (
+      SELECT key FROM idempotency WHERE accepted_at < $1 ORDER BY accepted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING key`,
+};
+
+/** Idempotency entries by key. An entry is replaced by that of a later job once its own failed or its time is over. */
+export class IdempotencyTable {
+  readonly #serviceTime: ServiceTime;
+
+  constructor(serviceTime: ServiceTime) {
+    this.#serviceTime = serviceTime;
+  }
+
+  async get(database: Database, key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
+    const [row] = await database.rows<{ record: Buffer }>(GET, [keyBytes(key)]);
+    const entry = row && parse(row.record);
+    return entry && this.#isLive(entry) ? entry : undefined;
+  }
+
+  /** Of these entries those whose key a job holds that did not fail, or another of them before it. The rows of all others are locked. */
+  async taken(queries: Queries, entries: readonly IdempotencyEntry[]): Promise<Taking> {
+    const taking: Taking = { refused: new Set(), replaced: [] };
+    if (entries.length === 0) return taking;
+    const rows = await queries.rows<{ key: Buffer; record: Buffer; has_failed: boolean }>(HOLDERS, [
+      entries.map(keyBytes),
+    ]);
+    const holders = new Map(rows.map((row) => [row.key.toString('hex'), row]));
+    const claimed = new Set<string>();
+    for (const entry of entries) {
+      const key = keyBytes(entry).toString('hex');
+      const row = holders.get(key);
+      const holder = row && parse(row.record);
+      if (claimed.has(key) || (holder && !row.has_failed && this.#isLive(holder))) taking.refused.add(entry);
+      else if (holder) taking.replaced.push(holder.jobId);
+      claimed.add(key);
+    }
+    return taking;
+  }
+
+  /** Writes entries whose keys are free; `replaced` as {@link taken} told it. */
+  async take(
+    queries: Queries,
+    entries: readonly IdempotencyEntry[],
+    replaced: readonly string[],
+  ): Promise<void> {
+    if (entries.length === 0) return;
+    const written = await queries.rows(TAKE, [
+      entries.map(keyBytes),
+      entries.map(({ jobId }) => ownUuid('job', jobId)),
+      entries.map(({ acceptedAt }) => acceptedAt),
+      entries.map((entry) => encodeRecord(entry)),
+      replaced.map((jobId) => ownUuid('job', jobId)),
+    ]);
+    assert(written.length === entries.length, 'the idempotency key is taken');
+  }
+
+  async sweep(queries: Queries, before: number, limit: number): Promise<number> {
+    return (await queries.rows(SWEEP, [before, limit])).length;
+  }
+
+  #isLive({ acceptedAt }: IdempotencyEntry): boolean {
+    return this.#serviceTime.since(acceptedAt) < IDEMPOTENCY_RETENTION_MS;
+  }
+}
+
+interface Taking {
+  refused: Set<IdempotencyEntry>;
+  /** Jobs whose entries are to be replaced. */
+  replaced: string[];
+}
+
+function keyBytes({ clientId, operation, key }: IdempotencyKey): Buffer {
+  return Buffer.from(sha256(Buffer.from(JSON.stringify([clientId, operation, key]))));
+}
+
+function parse(record: Buffer): IdempotencyEntry {
+  return parseRecord<IdempotencyEntry>(record, 'an idempotency entry');
+}

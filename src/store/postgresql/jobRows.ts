@@ -1,0 +1,106 @@
+import { sha256 } from '../../base/crypto.ts';
+import { documentSha256, isReceived, type Job, type JobRecord } from '../../job/job.ts';
+import { encodeJob, parseContent, parseJob } from '../jobCodec.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { NewJob } from '../store.ts';
+import type { Queries } from './database.ts';
+import { idOf, ownUuid } from './ids.ts';
+
+/** A job with what became of it, as {@link JOB_COLUMNS} select it. */
+export interface JobRow {
+  id: string;
+  record: Buffer;
+  content: Buffer | null;
+  leaf_index: number | null;
+  failure: Buffer | null;
+}
+
+/** Of `jobs AS j`. */
+export const JOB_COLUMNS = 'j.id, j.record, c.record AS content, l.leaf_index, f.record AS failure';
+export const JOB_JOINS = `
+  LEFT JOIN contents c ON c.job_id = j.id
+  LEFT JOIN leaves l ON l.job_id = j.id
+  LEFT JOIN failures f ON f.job_id = j.id`;
+
+export function parseJobRow({ id, record, content, leaf_index, failure }: JobRow): JobRecord {
+  const jobId = idOf('job', id);
+  const parsed = parseJob(jobId, record);
+  const job = content === null || isReceived(parsed) ? parsed : { ...parsed, content: parseContent(content) };
+  if (leaf_index !== null) return { job, outcome: { kind: 'sealed', leafIndex: leaf_index } };
+  if (failure === null) return { job };
+  return { job, outcome: { kind: 'failed', failure: parseRecord(failure, `the failure of ${jobId}`) } };
+}
+
+const INSERT_JOBS = {
+  name: 'insert_jobs',
+  text: `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, reference_sha256, record)
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])`,
+};
+const INSERT_WAITING = {
+  name: 'insert_waiting',
+  text: 'INSERT INTO waiting (job_id) SELECT unnest($1::uuid[])',
+};
+const INSERT_SOURCES = {
+  name: 'insert_sources',
+  text: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
+};
+export const INSERT_COPIES = {
+  name: 'insert_copies',
+  text: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
+};
+/** In the order of the key, as everybody does it: so two who count the same quotas never wait for each other in a circle. */
+const COUNT_QUOTAS = {
+  name: 'count_quotas',
+  text: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
+    SELECT client_id, name, starts_at, ends_at, count(*)
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = quotas.jobs + excluded.jobs`,
+};
+
+/** Adds jobs with their sources, copies and counts. Of their idempotency entries see `idempotencyTable.ts`; they do not wait yet. */
+export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
+  const jobs = newJobs.map(({ job }) => job);
+  await queries.rows(INSERT_JOBS, [
+    jobs.map(({ id }) => ownUuid('job', id)),
+    jobs.map(({ clientId }) => clientId),
+    jobs.map(({ organization }) => organization),
+    jobs.map(({ visibility }) => visibility),
+    jobs.map((job) => Buffer.from(documentSha256(job), 'hex')),
+    jobs.map(({ customerReference }) => referenceSha256(customerReference) ?? null),
+    jobs.map((job: Job) => encodeJob(job)),
+  ]);
+  await insertBeside(queries, INSERT_SOURCES, newJobs, ({ sourceUrl }) => sourceUrl);
+  await insertBeside(queries, INSERT_COPIES, newJobs, ({ copy }) => copy);
+  const counted = jobs.flatMap(({ clientId, quota }) => (quota ? [{ clientId, ...quota }] : []));
+  if (counted.length === 0) return;
+  await queries.rows(COUNT_QUOTAS, [
+    counted.map(({ clientId }) => clientId),
+    counted.map(({ name }) => name),
+    counted.map(({ startsAt }) => startsAt),
+    counted.map(({ endsAt }) => endsAt),
+  ]);
+}
+
+export async function insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
+  await queries.rows(INSERT_WAITING, [jobIds.map((id) => ownUuid('job', id))]);
+}
+
+async function insertBeside(
+  queries: Queries,
+  query: { name: string; text: string },
+  newJobs: readonly NewJob[],
+  of: (acceptance: NewJob['acceptance']) => unknown,
+): Promise<void> {
+  const kept = newJobs.filter(({ acceptance }) => of(acceptance) !== undefined);
+  if (kept.length === 0) return;
+  await queries.rows(query, [
+    kept.map(({ job }) => ownUuid('job', job.id)),
+    kept.map(({ acceptance }) => encodeRecord(of(acceptance))),
+  ]);
+}
+
+/** What a customer reference is found by. JSON keeps every string apart from every other. */
+export function referenceSha256(reference: string | undefined): Buffer | undefined {
+  return reference === undefined ? undefined : Buffer.from(sha256(Buffer.from(JSON.stringify(reference))));
+}
