@@ -1,0 +1,48 @@
+import { parseRecord } from '../records.ts';
+import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
+import type { Database, PagedQuery } from './database.ts';
+import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
+import type { Writes } from './writes.ts';
+
+interface CopyRow {
+  job_id: string;
+  record: Buffer;
+}
+
+const GET = { name: 'get_copy', text: 'SELECT job_id, record FROM copies WHERE job_id = $1' };
+const ALL: PagedQuery<CopyRow> = {
+  name: 'all_copies',
+  text: 'SELECT job_id, record FROM copies WHERE job_id > $1 ORDER BY job_id LIMIT $2',
+};
+const FORGET = { name: 'forget_copies', text: 'DELETE FROM copies WHERE job_id = ANY ($1::uuid[])' };
+
+/** Where the copies of documents are, by job. */
+export class CopyTable implements CopyStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+
+  constructor(database: Database, writes: Writes) {
+    this.#database = database;
+    this.#writes = writes;
+  }
+
+  async get(jobId: string): Promise<StoredCopy | undefined> {
+    const id = uuidOf('job', jobId);
+    if (id === undefined) return undefined;
+    const [row] = await this.#database.rows<CopyRow>(GET, [id]);
+    return row && parse(row).copy;
+  }
+
+  async *all(): AsyncIterable<JobCopy> {
+    for await (const row of this.#database.pages(ALL, ({ job_id }) => job_id, LEAST_UUID)) yield parse(row);
+  }
+
+  async forget(jobIds: readonly string[]): Promise<void> {
+    await this.#writes.run((queries) => queries.rows(FORGET, [jobIds.map((id) => ownUuid('job', id))]));
+  }
+}
+
+function parse({ job_id, record }: CopyRow): JobCopy {
+  const jobId = idOf('job', job_id);
+  return { jobId, copy: parseRecord<StoredCopy>(record, `the copy of ${jobId}`) };
+}

@@ -1,0 +1,316 @@
+import { assert } from '../../base/assert.ts';
+import type { Content, Failure, Job, JobRecord } from '../../job/job.ts';
+import { encodeContent } from '../jobCodec.ts';
+import { assertAcceptable, assertCopied } from '../jobRules.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type {
+  Acceptance,
+  IdempotencyEntry,
+  IdempotencyKey,
+  JobPage,
+  JobQuery,
+  JobReference,
+  JobStore,
+  NewJob,
+  QuotaCount,
+  StoredCopy,
+} from '../store.ts';
+import type { WebhookEvent } from '../webhookStore.ts';
+import type { Database, PagedQuery, Queries } from './database.ts';
+import type { IdempotencyTable } from './idempotencyTable.ts';
+import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
+import {
+  INSERT_COPIES,
+  insertJobs,
+  insertWaiting,
+  JOB_COLUMNS,
+  JOB_JOINS,
+  type JobRow,
+  parseJobRow,
+} from './jobRows.ts';
+import { listJobs } from './listing.ts';
+import type { Writes } from './writes.ts';
+
+/** Jobs accepted in one go. */
+const ACCEPTED_MAX = 1000;
+
+const KNOWN = { name: 'known_jobs', text: 'SELECT id FROM jobs WHERE id = ANY ($1::uuid[])' };
+const GET = { name: 'get_job', text: `SELECT ${JOB_COLUMNS} FROM jobs j ${JOB_JOINS} WHERE j.id = $1` };
+const ALL: PagedQuery<JobRow> = {
+  name: 'all_jobs',
+  text: `SELECT ${JOB_COLUMNS} FROM jobs j ${JOB_JOINS} WHERE j.id > $1 ORDER BY j.id LIMIT $2`,
+};
+const WAITING = {
+  name: 'waiting_jobs',
+  text: `SELECT ${JOB_COLUMNS} FROM waiting w JOIN jobs j ON j.id = w.job_id ${JOB_JOINS}
+    WHERE w.job_id > $1 ORDER BY w.job_id LIMIT $2`,
+};
+const WAITING_COUNT = { name: 'waiting_count', text: 'SELECT count(*) AS count FROM waiting' };
+const END_WAITING = {
+  name: 'end_waiting',
+  text: 'DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id',
+};
+const LOCK_WAITING = { name: 'lock_waiting', text: 'SELECT FROM waiting WHERE job_id = $1 FOR SHARE' };
+const UNFETCHED = { name: 'unfetched', text: 'SELECT job_id FROM sources WHERE job_id = ANY ($1::uuid[])' };
+const END_SOURCE = { name: 'end_source', text: 'DELETE FROM sources WHERE job_id = $1 RETURNING job_id' };
+const SOURCE = { name: 'get_source', text: 'SELECT record FROM sources WHERE job_id = $1' };
+const RECEIVE = { name: 'receive', text: 'INSERT INTO contents (job_id, record) VALUES ($1, $2)' };
+const FAIL = {
+  name: 'fail',
+  text: `INSERT INTO failures (job_id, record) VALUES ($1, $2)
+    RETURNING (SELECT client_id FROM jobs WHERE id = $1)`,
+};
+const QUOTAS = { name: 'quotas', text: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas' };
+const SWEEP_QUOTAS = {
+  name: 'sweep_quotas',
+  text: `DELETE FROM quotas WHERE (client_id, name, starts_at, ends_at) IN (
+      SELECT client_id, name, starts_at, ends_at FROM quotas WHERE ends_at < $1 ORDER BY ends_at LIMIT $2
+      FOR UPDATE SKIP LOCKED)
+    RETURNING jobs`,
+};
+
+/** Where each kind of what is kept beside a job is. */
+const BESIDE = [
+  ['outcome', 'failures'],
+  ['content', 'contents'],
+  ['source', 'sources'],
+  ['copy', 'copies'],
+] as const;
+
+/** Tells clients how their jobs ended. */
+export interface Telling {
+  /** Queues what the endpoints of these jobs' clients are to be told, in the transaction that ends the jobs; the endpoints it queued for. */
+  tell(
+    queries: Queries,
+    type: WebhookEvent,
+    occurredAt: number,
+    jobs: readonly { id: string; clientId: string }[],
+  ): Promise<string[]>;
+  /** Once that transaction is durable. */
+  wake(endpointIds: readonly string[]): void;
+}
+
+/** Jobs that are to be accepted in one go. */
+interface Accepting {
+  newJobs: NewJob[];
+  /** What was refused, and why. */
+  refused: Promise<Map<NewJob, string>>;
+}
+
+interface QuotaRow {
+  client_id: string;
+  name: string;
+  starts_at: number;
+  ends_at: number;
+  jobs: number;
+}
+
+export class JobTable implements JobStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #idempotency: IdempotencyTable;
+  readonly #outbox: Telling;
+  #accepting: Accepting | undefined;
+
+  constructor(
+    database: Database,
+    writes: Writes,
+    { idempotency, outbox }: { idempotency: IdempotencyTable; outbox: Telling },
+  ) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#idempotency = idempotency;
+    this.#outbox = outbox;
+  }
+
+  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
+    const newJob = { job, acceptance };
+    assertAcceptable(newJob);
+    this.#accepting ??= this.#accept();
+    const { newJobs, refused } = this.#accepting;
+    newJobs.push(newJob);
+    if (newJobs.length >= ACCEPTED_MAX) this.#accepting = undefined;
+    const refusal = (await refused).get(newJob);
+    assert(refusal === undefined, refusal ?? '');
+  }
+
+  /** Whatever is accepted until the transaction begins goes into it. */
+  #accept(): Accepting {
+    const newJobs: NewJob[] = [];
+    const refused = this.#writes.run(async (queries) => {
+      if (this.#accepting === accepting) this.#accepting = undefined;
+      const { refused, replaced } = await this.#refusals(queries, newJobs);
+      const accepted = newJobs.filter((one) => !refused.has(one));
+      if (accepted.length === 0) return refused;
+      await this.#insert(queries, accepted, replaced);
+      await insertWaiting(
+        queries,
+        accepted.map(({ job }) => job.id),
+      );
+      return refused;
+    });
+    const accepting = { newJobs, refused };
+    return accepting;
+  }
+
+  /** Adds jobs that do not wait: their leaves are written with them. Throws BrokenInvariant when one of them cannot be accepted. */
+  async add(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
+    if (newJobs.length === 0) return;
+    for (const newJob of newJobs) assertAcceptable(newJob);
+    const { refused, replaced } = await this.#refusals(queries, newJobs);
+    for (const reason of refused.values()) assert(false, reason);
+    await this.#insert(queries, newJobs, replaced);
+  }
+
+  async #insert(queries: Queries, newJobs: readonly NewJob[], replaced: readonly string[]): Promise<void> {
+    await insertJobs(queries, newJobs);
+    await this.#idempotency.take(queries, newJobs.flatMap(entryOf), replaced);
+  }
+
+  async #refusals(queries: Queries, newJobs: readonly NewJob[]) {
+    const rows = await queries.rows<{ id: string }>(KNOWN, [
+      newJobs.map(({ job }) => ownUuid('job', job.id)),
+    ]);
+    const known = new Set(rows.map(({ id }) => idOf('job', id)));
+    const refused = new Map<NewJob, string>();
+    for (const newJob of newJobs) {
+      const { id } = newJob.job;
+      if (known.has(id)) refused.set(newJob, `job ${id} is in the store already`);
+      known.add(id);
+    }
+    const others = newJobs.filter((one) => !refused.has(one));
+    const taken = await this.#idempotency.taken(queries, others.flatMap(entryOf));
+    for (const newJob of others) {
+      const [entry] = entryOf(newJob);
+      if (entry && taken.refused.has(entry)) refused.set(newJob, 'the idempotency key is taken');
+    }
+    return { refused, replaced: taken.replaced };
+  }
+
+  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
+    assertCopied(jobId, content, copy);
+    const id = ownUuid('job', jobId);
+    await this.#writes.run(async (queries) => {
+      const waiting = await queries.rows(LOCK_WAITING, [id]);
+      assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
+      const ended = await queries.rows(END_SOURCE, [id]);
+      assert(ended.length === 1, `job ${jobId} has its content already`);
+      await queries.rows(RECEIVE, [id, encodeContent(content)]);
+      if (copy !== undefined) await queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]);
+    });
+  }
+
+  async fail(jobId: string, failure: Failure): Promise<void> {
+    const id = ownUuid('job', jobId);
+    const told = await this.#writes.run(async (queries) => {
+      await this.endWaiting(queries, [jobId]);
+      const [job] = await queries.rows<{ client_id: string }>(FAIL, [id, encodeRecord(failure)]);
+      assert(job?.client_id, `job ${jobId} waits but is not in the store`);
+      await queries.rows(END_SOURCE, [id]);
+      return this.#outbox.tell(queries, 'job.failed', failure.failedAt, [
+        { id: jobId, clientId: job.client_id },
+      ]);
+    });
+    this.#outbox.wake(told);
+  }
+
+  /** A job waits exactly as long as it has no outcome. Throws BrokenInvariant when one of these does not. */
+  async endWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
+    const ended = await queries.rows<{ job_id: string }>(END_WAITING, [
+      jobIds.map((id) => ownUuid('job', id)),
+    ]);
+    if (ended.length === jobIds.length) return;
+    const found = new Set(ended.map(({ job_id }) => idOf('job', job_id)));
+    const missing = jobIds.find((id) => !found.has(id));
+    assert(false, `job ${missing} is unknown or has an outcome already`);
+  }
+
+  /** Throws BrokenInvariant when the document of one of these jobs is still to be fetched. */
+  async assertFetched(queries: Queries, jobIds: readonly string[]): Promise<void> {
+    const [first] = await queries.rows<{ job_id: string }>(UNFETCHED, [
+      jobIds.map((id) => ownUuid('job', id)),
+    ]);
+    assert(first === undefined, `the document of job ${idOf('job', first?.job_id ?? '')} was not received`);
+  }
+
+  async get(jobId: string): Promise<JobRecord | undefined> {
+    const id = uuidOf('job', jobId);
+    if (id === undefined) return undefined;
+    const [row] = await this.#database.rows<JobRow>(GET, [id]);
+    return row && parseJobRow(row);
+  }
+
+  async list(query: JobQuery): Promise<JobPage> {
+    return listJobs(this.#database, query);
+  }
+
+  async *all(): AsyncIterable<JobRecord> {
+    for await (const row of this.#database.pages(ALL, ({ id }) => id, LEAST_UUID)) yield parseJobRow(row);
+  }
+
+  async waiting(limit: number, after?: string): Promise<Job[]> {
+    const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
+    const rows = await this.#database.rows<JobRow>(WAITING, [from, limit]);
+    return rows.map((row) => parseJobRow(row).job);
+  }
+
+  async waitingCount(): Promise<number> {
+    const [row] = await this.#database.rows<{ count: number }>(WAITING_COUNT);
+    return row?.count ?? 0;
+  }
+
+  async sourceUrl(jobId: string): Promise<string | undefined> {
+    const id = uuidOf('job', jobId);
+    if (id === undefined) return undefined;
+    const [row] = await this.#database.rows<{ record: Buffer }>(SOURCE, [id]);
+    return row && parseRecord<string>(row.record, `the source of ${jobId}`);
+  }
+
+  async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
+    return this.#idempotency.get(this.#database, key);
+  }
+
+  async sweepIdempotency(before: number, limit: number): Promise<number> {
+    return this.#writes.run((queries) => this.#idempotency.sweep(queries, before, limit));
+  }
+
+  async quotaCounts(): Promise<QuotaCount[]> {
+    const rows = await this.#database.rows<QuotaRow>(QUOTAS);
+    return rows.map(({ client_id, name, starts_at, ends_at, jobs }) => ({
+      clientId: client_id,
+      name,
+      startsAt: starts_at,
+      endsAt: ends_at,
+      jobs,
+    }));
+  }
+
+  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
+    return this.#writes.run(async (queries) => (await queries.rows(SWEEP_QUOTAS, [epochMs, limit])).length);
+  }
+
+  async *references(): AsyncIterable<JobReference> {
+    for (const [kind, table] of BESIDE) {
+      for await (const { job_id } of this.#database.pages(
+        jobsOf(table, 'job_id'),
+        (row) => row.job_id,
+        LEAST_UUID,
+      ))
+        yield { kind, jobId: idOf('job', job_id) };
+    }
+    const entries = this.#database.pages(jobsOf('idempotency', 'key'), (row) => row.key, Buffer.alloc(0));
+    for await (const { job_id } of entries) yield { kind: 'idempotency', jobId: idOf('job', job_id) };
+  }
+}
+
+/** The jobs that a table is about, in the order of its key. */
+function jobsOf(table: string, key: string): PagedQuery<{ job_id: string; key: Buffer }> {
+  return {
+    name: `jobs_of_${table}`,
+    text: `SELECT * FROM ${table} WHERE ${key} > $1 ORDER BY ${key} LIMIT $2`,
+  };
+}
+
+function entryOf({ acceptance: { idempotency } }: NewJob): IdempotencyEntry[] {
+  return idempotency === undefined ? [] : [idempotency];
+}
