@@ -1,0 +1,55 @@
+import { assert } from '../../base/assert.ts';
+import type { Epoch, Epochs } from '../../log/epochs.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { EpochStore } from '../store.ts';
+import type { Database, Queries } from './database.ts';
+import type { Writes } from './writes.ts';
+
+const REVISION = { name: 'epochs_revision', text: `SELECT revision FROM revisions WHERE name = 'epochs'` };
+const GET = { name: 'get_epochs', text: 'SELECT record FROM epochs WHERE revision = $1' };
+const RAISE = {
+  name: 'raise_epochs',
+  text: `UPDATE revisions SET revision = revision + 1 WHERE name = 'epochs' AND revision = $1 RETURNING revision`,
+};
+const INSERT = { name: 'insert_epochs', text: 'INSERT INTO epochs (revision, record) VALUES ($1, $2)' };
+
+/** Records an act in the transaction of what it changes, as the last thing of it. */
+interface Recording {
+  record(queries: Queries, act: Act | null): Promise<void>;
+}
+
+/** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
+export class EpochTable implements EpochStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #trail: Recording;
+  #newest: Epochs | undefined;
+
+  constructor(database: Database, writes: Writes, trail: Recording) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#trail = trail;
+  }
+
+  async newest(): Promise<Epochs> {
+    const [row] = await this.#database.rows<{ revision: number }>(REVISION);
+    assert(row, 'the store has no epochs');
+    const { revision } = row;
+    if (this.#newest?.revision === revision) return this.#newest;
+    const [found] = await this.#database.rows<{ record: Buffer }>(GET, [revision]);
+    assert(found, `revision ${revision} of the epochs is gone`);
+    this.#newest = { revision, list: parseRecord<Epoch[]>(found.record, 'the list of epochs') };
+    return this.#newest;
+  }
+
+  async change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
+    return this.#writes.run(async (queries) => {
+      const [raised] = await queries.rows<{ revision: number }>(RAISE, [revision]);
+      if (raised === undefined) return false;
+      await queries.rows(INSERT, [raised.revision, encodeRecord(list)]);
+      await this.#trail.record(queries, act);
+      return true;
+    });
+  }
+}

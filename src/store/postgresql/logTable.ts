@@ -1,0 +1,193 @@
+import { assert } from '../../base/assert.ts';
+import { sha256 } from '../../base/crypto.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { AnnouncedBatch, Batch, Leaf, LogStore, NewJob, SealedBatch } from '../store.ts';
+import type { Database, Queries, Query } from './database.ts';
+import { idOf, ownUuid } from './ids.ts';
+import type { JobTable, Telling } from './jobTable.ts';
+import { putNote, readNote, removeNotes } from './notes.ts';
+import type { Writes } from './writes.ts';
+
+/** Until the transaction ends, nobody changes the epochs, or the endpoints that are told of the batch. */
+const LOCK_REVISIONS = {
+  name: 'lock_revisions',
+  text: `SELECT name, revision FROM revisions WHERE name IN ('epochs', 'endpoints') ORDER BY name DESC FOR SHARE`,
+};
+const LOCK_HEAD = { name: 'lock_head', text: 'SELECT tree_size, checkpoint_sha256 FROM log_head FOR UPDATE' };
+const SWAP_HEAD = {
+  name: 'swap_head',
+  text: `UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2
+    WHERE tree_size = $3 AND checkpoint_sha256 = $4 RETURNING tree_size`,
+};
+const INSERT_LEAVES = {
+  name: 'insert_leaves',
+  text: 'INSERT INTO leaves (leaf_index, job_id, data) SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bytea[])',
+};
+const PUT_TILES = {
+  name: 'put_tiles',
+  text: `INSERT INTO tiles (level, index, hashes) SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bytea[])
+    ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes`,
+};
+const INSERT_BATCH = {
+  name: 'insert_batch',
+  text: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
+};
+const HEAD = { name: 'head', text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1' };
+const BATCH_OF = {
+  name: 'batch_of',
+  text: 'SELECT record FROM batches WHERE tree_size > $1 ORDER BY tree_size LIMIT 1',
+};
+const BATCH_AT = { name: 'batch_at', text: 'SELECT record FROM batches WHERE tree_size = $1' };
+const LEAVES = {
+  name: 'leaves',
+  text: 'SELECT job_id, data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
+};
+const TILE = { name: 'tile', text: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2' };
+
+interface Head {
+  tree_size: number;
+  checkpoint_sha256: Buffer;
+}
+
+/** The transparency log. Its head is swapped against the one that this process wrote or read last: whatever else happened, there is one log. */
+export class LogTable implements LogStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #jobs: JobTable;
+  readonly #outbox: Telling;
+  /** SHA-256 of the newest checkpoint; undefined until the first batch of this process. */
+  #newest: Buffer | undefined;
+
+  constructor(database: Database, writes: Writes, { jobs, outbox }: { jobs: JobTable; outbox: Telling }) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#jobs = jobs;
+    this.#outbox = outbox;
+  }
+
+  async commit(batch: SealedBatch): Promise<boolean> {
+    const { leaves, tiles, epochsRevision, ...evidence } = batch;
+    const { firstLeaf, treeSize, sealedAt, checkpoint } = evidence satisfies Batch;
+    assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
+    assert(leaves.length > 0, 'the batch is empty');
+    assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+    const told = await this.#writes.run(async (queries) => {
+      const isCurrent = await isAsDrafted(queries, epochsRevision);
+      const announced = await announcedBatch(queries);
+      const isOther = announced !== undefined && announced.checkpoint !== checkpoint;
+      assert(!isOther, 'witnesses may have seen another batch');
+      const head = await this.#lockHead(queries, firstLeaf);
+      if (!isCurrent && announced === undefined) return undefined;
+      const newJobs: NewJob[] = [];
+      const waiting: string[] = [];
+      for (const { jobId, newJob } of leaves) {
+        if (newJob === undefined) waiting.push(jobId);
+        else {
+          assert(newJob.job.id === jobId && newJob.job.content, `${jobId} is not the new job of its leaf`);
+          newJobs.push(newJob);
+        }
+      }
+      if (waiting.length > 0) {
+        await this.#jobs.endWaiting(queries, waiting);
+        await this.#jobs.assertFetched(queries, waiting);
+      }
+      await this.#jobs.add(queries, newJobs);
+      await queries.rows(INSERT_LEAVES, [
+        leaves.map((_, offset) => firstLeaf + offset),
+        leaves.map(({ jobId }) => ownUuid('job', jobId)),
+        leaves.map(({ data }) => Buffer.from(data)),
+      ]);
+      await queries.rows(PUT_TILES, [
+        tiles.map(({ level }) => level),
+        tiles.map(({ index }) => index),
+        tiles.map(({ hashes }) => Buffer.from(hashes)),
+      ]);
+      await queries.rows(INSERT_BATCH, [treeSize, encodeRecord(evidence)]);
+      if (announced !== undefined) await removeNotes(queries, ['announced']);
+      const told = await this.#outbox.tell(
+        queries,
+        'job.completed',
+        sealedAt,
+        leaves.map(({ jobId, clientId }) => ({ id: jobId, clientId })),
+      );
+      const swapped = await queries.rows(SWAP_HEAD, [
+        treeSize,
+        hashOf(checkpoint),
+        head.tree_size,
+        head.checkpoint_sha256,
+      ]);
+      assert(swapped.length === 1, 'the head of the log changed while a batch was written');
+      return told;
+    });
+    if (told === undefined) return false;
+    this.#newest = hashOf(checkpoint);
+    this.#outbox.wake(told);
+    return true;
+  }
+
+  async announce(batch: AnnouncedBatch): Promise<boolean> {
+    return this.#writes.run(async (queries) => {
+      const isCurrent = await isAsDrafted(queries, batch.epochsRevision);
+      await this.#lockHead(queries, batch.firstLeaf);
+      assert((await announcedBatch(queries)) === undefined, 'another batch is announced');
+      if (isCurrent) await putNote(queries, 'announced', encodeRecord(batch));
+      return isCurrent;
+    });
+  }
+
+  /** Throws BrokenInvariant unless the log ends where the batch begins, and as this process left it. */
+  async #lockHead(queries: Queries, firstLeaf: number): Promise<Head> {
+    const [head] = await queries.rows<Head>(LOCK_HEAD);
+    assert(head, 'the store has no head of the log');
+    const { tree_size, checkpoint_sha256 } = head;
+    assert(tree_size === firstLeaf, `the log has ${tree_size} leaves, the batch begins at ${firstLeaf}`);
+    const isKnown = this.#newest === undefined || this.#newest.equals(checkpoint_sha256);
+    assert(isKnown, `the newest checkpoint of the log is not the one that this process wrote`);
+    return head;
+  }
+
+  async announced(): Promise<AnnouncedBatch | undefined> {
+    return announcedBatch(this.#database);
+  }
+
+  async head(): Promise<Batch | undefined> {
+    return this.#batch(HEAD);
+  }
+
+  async batchOf(leafIndex: number): Promise<Batch | undefined> {
+    return this.#batch(BATCH_OF, leafIndex);
+  }
+
+  async batchAt(treeSize: number): Promise<Batch | undefined> {
+    return this.#batch(BATCH_AT, treeSize);
+  }
+
+  async #batch(query: Query, ...values: number[]): Promise<Batch | undefined> {
+    const [row] = await this.#database.rows<{ record: Buffer }>(query, values);
+    return row && parseRecord<Batch>(row.record);
+  }
+
+  async leaves(from: number, to: number): Promise<Leaf[]> {
+    const rows = await this.#database.rows<{ job_id: string; data: Buffer }>(LEAVES, [from, to]);
+    return rows.map(({ job_id, data }) => ({ jobId: idOf('job', job_id), data }));
+  }
+
+  async tile(level: number, index: number): Promise<Uint8Array | undefined> {
+    const [row] = await this.#database.rows<{ hashes: Buffer }>(TILE, [level, index]);
+    return row?.hashes;
+  }
+}
+
+async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<boolean> {
+  const rows = await queries.rows<{ name: string; revision: number }>(LOCK_REVISIONS);
+  return rows.find(({ name }) => name === 'epochs')?.revision === epochsRevision;
+}
+
+async function announcedBatch(queries: Queries): Promise<AnnouncedBatch | undefined> {
+  const bytes = await readNote(queries, 'announced');
+  return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
+}
+
+function hashOf(checkpoint: string): Buffer {
+  return Buffer.from(sha256(Buffer.from(checkpoint)));
+}
