@@ -1,0 +1,288 @@
+import { bytesEqual } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { documentSha256, type Job } from '../../job/job.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
+import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
+import type { IndexFlaw, IndexStore, RepairOptions } from '../indexStore.ts';
+import { parseJob } from '../jobCodec.ts';
+import { encodeRecord } from '../records.ts';
+import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../store.ts';
+import type { Database, Queries, Query } from './database.ts';
+import { idOf, LEAST_UUID, ownUuid } from './ids.ts';
+import { referenceSha256 } from './jobRows.ts';
+import { putNote } from './notes.ts';
+import type { Writes } from './writes.ts';
+
+const PAGE_JOBS = 1000;
+/** Leaves hashed in one go: some milliseconds. */
+const PAGE_LEAVES = 4096;
+
+interface Flaw extends IndexFlaw {
+  mend(queries: Queries): Promise<unknown>;
+}
+
+interface CheckedJob {
+  id: string;
+  client_id: string;
+  organization: string;
+  visibility: string;
+  document_sha256: Buffer;
+  reference_sha256: Buffer | null;
+  record: Buffer;
+  ended: boolean;
+  received: boolean;
+  waits: boolean;
+  has_source: boolean;
+}
+
+const JOBS: Query = {
+  name: 'checked_jobs',
+  text: `SELECT j.*, l.job_id IS NOT NULL OR f.job_id IS NOT NULL AS ended, c.job_id IS NOT NULL AS received,
+      w.job_id IS NOT NULL AS waits, s.job_id IS NOT NULL AS has_source
+    FROM jobs j LEFT JOIN leaves l ON l.job_id = j.id LEFT JOIN failures f ON f.job_id = j.id
+      LEFT JOIN contents c ON c.job_id = j.id LEFT JOIN waiting w ON w.job_id = j.id LEFT JOIN sources s ON s.job_id = j.id
+    WHERE j.id > $1 ORDER BY j.id LIMIT ${PAGE_JOBS}`,
+};
+/** Of jobs that are not there. */
+const STRAYS: Query = {
+  name: 'stray_waiting',
+  text: 'SELECT job_id FROM waiting w WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = w.job_id)',
+};
+const LEAVES: Query = {
+  name: 'checked_leaves',
+  text: 'SELECT data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
+};
+const SIZE: Query = { name: 'checked_size', text: 'SELECT tree_size FROM log_head' };
+const TILE: Query = {
+  name: 'checked_tile',
+  text: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2',
+};
+const TILES: Query = {
+  name: 'checked_tiles',
+  text: 'SELECT level, index FROM tiles WHERE (level, index) > ($1, $2) ORDER BY level, index LIMIT 1000',
+};
+const QUOTAS: Query = { name: 'checked_quotas', text: 'SELECT * FROM quotas' };
+
+const PUT_TILE: Query = {
+  name: 'mend_tile',
+  text: 'INSERT INTO tiles VALUES ($1, $2, $3) ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes',
+};
+const REMOVE_TILE: Query = { name: 'remove_tile', text: 'DELETE FROM tiles WHERE level = $1 AND index = $2' };
+const REMOVE_WAITING: Query = { name: 'remove_waiting', text: 'DELETE FROM waiting WHERE job_id = $1' };
+const ADD_WAITING: Query = {
+  name: 'add_waiting',
+  text: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
+};
+const REMOVE_SOURCE: Query = { name: 'remove_source', text: 'DELETE FROM sources WHERE job_id = $1' };
+const MEND_JOB: Query = {
+  name: 'mend_job',
+  text: `UPDATE jobs SET client_id = $2, organization = $3, visibility = $4, document_sha256 = $5, reference_sha256 = $6
+    WHERE id = $1`,
+};
+const REMOVE_QUOTA: Query = {
+  name: 'remove_quota',
+  text: 'DELETE FROM quotas WHERE client_id = $1 AND name = $2 AND starts_at = $3 AND ends_at = $4',
+};
+const PUT_QUOTA: Query = {
+  name: 'mend_quota',
+  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
+};
+
+/**
+ * What follows from other tables, and could differ from them: tiles, waiting jobs, sources that are done with, the columns that jobs are
+ * found by, counts of quotas. All of it is read in one snapshot, so what a running daemon writes is no flaw. Indexes proper are the
+ * database's own (`amcheck`).
+ */
+export class TableCheck implements IndexStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #identity: StoreIdentity;
+  readonly #clock: Clock;
+
+  constructor(database: Database, writes: Writes, identity: StoreIdentity, clock: Clock) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#identity = identity;
+    this.#clock = clock;
+  }
+
+  check(): AsyncIterable<IndexFlaw> {
+    return this.#flaws();
+  }
+
+  async repair({ backup, onMended, isGood }: RepairOptions): Promise<boolean> {
+    const { repair, ...whole } = this.#identity;
+    const mark = repair ?? { begunAt: this.#clock(), ...(backup !== undefined && { backup }) };
+    await this.#mark({ ...whole, repair: mark });
+    for await (const flaw of this.#flaws()) {
+      await this.#writes.run((queries) => flaw.mend(queries));
+      onMended(flaw);
+    }
+    if (!(await isGood())) return false;
+    await this.#mark(whole);
+    return true;
+  }
+
+  async *#flaws(): AsyncIterable<Flaw> {
+    const snapshot = await this.#database.snapshot();
+    try {
+      yield* tiles(snapshot.queries);
+      yield* strays(snapshot.queries);
+      const counts = new Counts(this.#clock() - QUOTA_RETENTION_MS);
+      yield* jobs(snapshot.queries, counts);
+      yield* counts.flaws(snapshot.queries);
+    } finally {
+      await snapshot.end();
+    }
+  }
+
+  async #mark(identity: StoreIdentity): Promise<void> {
+    await this.#writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
+  }
+}
+
+/** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
+async function* tiles(queries: Queries): AsyncIterable<Flaw> {
+  const [{ tree_size: size } = { tree_size: 0 }] = await queries.rows<{ tree_size: number }>(SIZE);
+  for (let edge = emptyEdge(); edge.size < size; ) {
+    const rows = await queries.rows<{ data: Buffer }>(LEAVES, [
+      edge.size,
+      Math.min(edge.size + PAGE_LEAVES, size),
+    ]);
+    if (rows.length === 0) break; // The log is damaged, which the check of its leaves tells.
+    const grown = appendLeaves(
+      edge,
+      rows.map(({ data }) => leafHash(data)),
+    );
+    edge = grown.edge;
+    for (const tile of grown.tiles) {
+      const isFinal = tile.hashes.length === TILE_WIDTH * HASH_BYTES || edge.size === size;
+      if (isFinal) yield* tileFlaw(queries, tile);
+    }
+  }
+  for (let last = [-1, 0]; ; ) {
+    const rows = await queries.rows<{ level: number; index: number }>(TILES, last);
+    for (const { level, index } of rows) {
+      if (tileWidth(level, index, size) > 0) continue;
+      const entry = tilePath({ level, index, width: TILE_WIDTH });
+      const mend = (queries: Queries) => queries.rows(REMOVE_TILE, [level, index]);
+      yield { index: 'tiles', kind: 'superfluous', entry, mend };
+    }
+    const end = rows.at(-1);
+    if (end === undefined) return;
+    last = [end.level, end.index];
+  }
+}
+
+async function* tileFlaw(queries: Queries, { level, index, hashes }: Tile): AsyncIterable<Flaw> {
+  const [stored] = await queries.rows<{ hashes: Buffer }>(TILE, [level, index]);
+  if (stored && bytesEqual(stored.hashes, hashes)) return;
+  const entry = tilePath({ level, index, width: TILE_WIDTH });
+  const mend = (queries: Queries) => queries.rows(PUT_TILE, [level, index, Buffer.from(hashes)]);
+  yield { index: 'tiles', kind: stored ? 'wrong' : 'missing', entry, mend };
+}
+
+async function* strays(queries: Queries): AsyncIterable<Flaw> {
+  for (const { job_id } of await queries.rows<{ job_id: string }>(STRAYS)) {
+    const mend = (queries: Queries) => queries.rows(REMOVE_WAITING, [job_id]);
+    yield { index: 'waiting', kind: 'superfluous', entry: idOf('job', job_id), mend };
+  }
+}
+
+async function* jobs(queries: Queries, counts: Counts): AsyncIterable<Flaw> {
+  for (let last = LEAST_UUID; ; ) {
+    const rows = await queries.rows<CheckedJob>(JOBS, [last]);
+    for (const row of rows) {
+      const job = readable(row);
+      if (job === undefined) continue; // The check of the records themselves tells.
+      yield* jobFlaws(row, job);
+      counts.add(job);
+    }
+    const end = rows.at(-1);
+    if (end === undefined) return;
+    last = end.id;
+  }
+}
+
+function readable({ id, record }: CheckedJob): Job | undefined {
+  try {
+    return parseJob(idOf('job', id), record);
+  } catch {
+    return undefined;
+  }
+}
+
+function* jobFlaws(row: CheckedJob, job: Job): Iterable<Flaw> {
+  const id = ownUuid('job', job.id);
+  const of = (
+    index: IndexFlaw['index'],
+    kind: IndexFlaw['kind'],
+    query: Query,
+    values: unknown[] = [id],
+  ): Flaw => ({
+    index,
+    kind,
+    entry: job.id,
+    mend: (queries) => queries.rows(query, values),
+  });
+  if (row.waits && row.ended) yield of('waiting', 'superfluous', REMOVE_WAITING);
+  if (!row.waits && !row.ended) yield of('waiting', 'missing', ADD_WAITING);
+  const isFetched = job.content !== undefined || row.received || row.ended;
+  if (row.has_source && isFetched) yield of('sources', 'superfluous', REMOVE_SOURCE);
+  const columns = [job.clientId, job.organization, job.visibility];
+  const document = Buffer.from(documentSha256(job), 'hex');
+  const reference = referenceSha256(job.customerReference) ?? null;
+  const mending = [id, ...columns, document, reference];
+  const isSeen = columns.join('\n') === [row.client_id, row.organization, row.visibility].join('\n');
+  if (!isSeen) yield of('scopes', 'wrong', MEND_JOB, mending);
+  const isFound =
+    document.equals(row.document_sha256) &&
+    (reference === null
+      ? row.reference_sha256 === null
+      : reference.equals(row.reference_sha256 ?? Buffer.of()));
+  if (!isFound) yield of('lookups', 'wrong', MEND_JOB, mending);
+}
+
+interface QuotaColumns {
+  client_id: string;
+  name: string;
+  starts_at: number;
+  ends_at: number;
+  jobs: number;
+}
+
+/** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
+class Counts {
+  readonly #overBefore: number;
+  readonly #counts = new Map<string, QuotaCount>();
+
+  constructor(overBefore: number) {
+    this.#overBefore = overBefore;
+  }
+
+  add({ clientId, quota }: Job): void {
+    if (quota === undefined || quota.endsAt < this.#overBefore) return;
+    const key = JSON.stringify([clientId, quota.name, quota.startsAt, quota.endsAt]);
+    const count = this.#counts.get(key) ?? { clientId, ...quota, jobs: 0 };
+    count.jobs += 1;
+    this.#counts.set(key, count);
+  }
+
+  async *flaws(queries: Queries): AsyncIterable<Flaw> {
+    for (const { client_id, name, starts_at, ends_at, jobs } of await queries.rows<QuotaColumns>(QUOTAS)) {
+      const columns = [client_id, name, starts_at, ends_at];
+      const entry = JSON.stringify(columns);
+      const counted = this.#counts.get(entry);
+      this.#counts.delete(entry);
+      if (counted?.jobs === jobs || (counted === undefined && ends_at < this.#overBefore)) continue;
+      const [query, values] = counted ? [PUT_QUOTA, [...columns, counted.jobs]] : [REMOVE_QUOTA, columns];
+      const mend = (queries: Queries) => queries.rows(query, values);
+      yield { index: 'quotas', kind: counted ? 'wrong' : 'superfluous', entry, mend };
+    }
+    for (const [entry, { clientId, name, startsAt, endsAt, jobs }] of this.#counts) {
+      const values = [clientId, name, startsAt, endsAt, jobs];
+      yield { index: 'quotas', kind: 'missing', entry, mend: (queries) => queries.rows(PUT_QUOTA, values) };
+    }
+  }
+}
