@@ -28,7 +28,7 @@ import {
   type JobRow,
   parseJobRow,
 } from './jobRows.ts';
-import { listJobs } from './listing.ts';
+import { findJobs } from './listing.ts';
 import type { Writes } from './writes.ts';
 
 /** Jobs accepted in one go. */
@@ -241,7 +241,7 @@ export class JobTable implements JobStore {
   }
 
   async list(query: JobQuery): Promise<JobPage> {
-    return listJobs(this.#database, query);
+    return findJobs(this.#database, query);
   }
 
   async *all(): AsyncIterable<JobRecord> {

@@ -47,7 +47,7 @@ const ALL = listing('jobs', '');
 const BY_DOCUMENT = listing('documents', 'AND document_sha256 = $10');
 const BY_REFERENCE = listing('references', 'AND reference_sha256 = $10');
 
-export async function listJobs(database: Database, query: JobQuery): Promise<JobPage> {
+export async function findJobs(database: Database, query: JobQuery): Promise<JobPage> {
   const { viewer, limit, outcome, visibility } = query;
   const [least, below] = bounds(query);
   const isFiltered = outcome !== undefined || visibility !== undefined;

@@ -1,7 +1,7 @@
 import type { Queries, Query } from './database.ts';
 
 /** What there is once in a store, each a record under its name. */
-export type Note =
+export type NoteName =
   | 'identity'
   | 'announced'
   | 'service_time'
@@ -17,15 +17,15 @@ const PUT: Query = {
 const REMOVE: Query = { name: 'remove_notes', text: 'DELETE FROM notes WHERE name = ANY ($1)' };
 
 /** The bytes of a note; undefined where there is none. */
-export async function readNote(queries: Queries, name: Note): Promise<Buffer | undefined> {
+export async function readNote(queries: Queries, name: NoteName): Promise<Buffer | undefined> {
   const [row] = await queries.rows<{ record: Buffer }>(READ, [name]);
   return row?.record;
 }
 
-export async function putNote(queries: Queries, name: Note, record: Buffer): Promise<void> {
+export async function putNote(queries: Queries, name: NoteName, record: Buffer): Promise<void> {
   await queries.rows(PUT, [name, record]);
 }
 
-export async function removeNotes(queries: Queries, names: readonly Note[]): Promise<void> {
+export async function removeNotes(queries: Queries, names: readonly NoteName[]): Promise<void> {
   await queries.rows(REMOVE, [names]);
 }
