@@ -17,7 +17,7 @@ INSERT INTO revisions VALUES ('epochs', 0), ('endpoints', 0), ('trail', 0), ('re
 
 -- The daemon whose turn it is. Whoever takes over raises the fence first: from then on the one before writes nothing more.
 CREATE TABLE sequencer (
-  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  single boolean PRIMARY KEY DEFAULT true CHECK (single),
   fence bigint NOT NULL,
   holder text NOT NULL
 );
@@ -25,7 +25,7 @@ INSERT INTO sequencer VALUES (true, 0, '');
 
 -- The newest checkpoint, changed only from the one before (compare and swap).
 CREATE TABLE log_head (
-  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  single boolean PRIMARY KEY DEFAULT true CHECK (single),
   tree_size bigint NOT NULL,
   -- SHA-256 of the signed checkpoint; empty for an empty log.
   checkpoint_sha256 bytea NOT NULL
@@ -125,5 +125,18 @@ CREATE TABLE tiles (
 
 CREATE TABLE batches (
   tree_size bigint PRIMARY KEY,
+  record bytea NOT NULL
+);
+
+-- API keys and client certificates. Rows are replaced, and removed when they are forgotten.
+CREATE TABLE credentials (
+  -- SHA-256 of the key, or of the name of a certificate.
+  key_hash bytea PRIMARY KEY CHECK (length(key_hash) = 32),
+  record bytea NOT NULL
+);
+
+-- The audit trail: numbers from 1, without gaps.
+CREATE TABLE trail (
+  number bigint PRIMARY KEY CHECK (number > 0),
   record bytea NOT NULL
 );

@@ -1,0 +1,82 @@
+import { assert } from '../../base/assert.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { Database, Queries, Query } from './database.ts';
+import { lockRevision } from './revisions.ts';
+import type { TrailTable } from './trailTable.ts';
+import type { Writes } from './writes.ts';
+
+const HASH = /^[0-9a-f]{64}$/;
+
+const GET: Query = { name: 'credential', text: 'SELECT record FROM credentials WHERE key_hash = $1' };
+const ALL: Query = { name: 'credentials', text: 'SELECT record FROM credentials ORDER BY key_hash' };
+const PUT: Query = {
+  name: 'put_credentials',
+  text: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
+    ON CONFLICT (key_hash) DO UPDATE SET record = excluded.record`,
+};
+const FORGET: Query = {
+  name: 'forget_credentials',
+  text: 'DELETE FROM credentials WHERE key_hash = ANY ($1)',
+};
+
+/** API keys and client certificates in PostgreSQL. Every read asks the database: so revoking a key acts at once, on every node. */
+export class CredentialTable implements CredentialStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #trail: TrailTable;
+
+  constructor(database: Database, writes: Writes, trail: TrailTable) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#trail = trail;
+  }
+
+  async get(keyHash: string): Promise<Credential | undefined> {
+    if (!HASH.test(keyHash)) return undefined;
+    const [row] = await this.#database.rows<{ record: Buffer }>(GET, [Buffer.from(keyHash, 'hex')]);
+    return row && parseRecord<Credential>(row.record);
+  }
+
+  async all(): Promise<Credential[]> {
+    return allCredentials(this.#database);
+  }
+
+  async put(credentials: Credential[], act: Act | null): Promise<void> {
+    await this.#writes.run(async (queries) => {
+      // Before the rows: so two changes of the same ones never wait for each other.
+      await lockRevision(queries, 'trail');
+      await putAll(queries, credentials);
+      await this.#trail.record(queries, act);
+    });
+  }
+
+  async change<Decision extends CredentialChange>(
+    decide: (all: readonly Credential[]) => Decision | undefined,
+  ): Promise<Decision | undefined> {
+    return this.#writes.run(async (queries) => {
+      await lockRevision(queries, 'trail'); // no act of any process comes between
+      const decision = decide(await allCredentials(queries));
+      if (decision === undefined) return undefined;
+      await putAll(queries, decision.credentials);
+      await queries.rows(FORGET, [(decision.forgotten ?? []).map(keyOf)]);
+      await this.#trail.record(queries, decision.act);
+      return decision;
+    });
+  }
+}
+
+async function allCredentials(queries: Queries): Promise<Credential[]> {
+  const rows = await queries.rows<{ record: Buffer }>(ALL);
+  return rows.map(({ record }) => parseRecord<Credential>(record));
+}
+
+async function putAll(queries: Queries, credentials: readonly Credential[]): Promise<void> {
+  await queries.rows(PUT, [credentials.map(keyOf), credentials.map(encodeRecord)]);
+}
+
+function keyOf({ keyHash }: Credential): Buffer {
+  assert(HASH.test(keyHash), 'a credential is stored by the SHA-256 of its key, in lower-case hex');
+  return Buffer.from(keyHash, 'hex');
+}

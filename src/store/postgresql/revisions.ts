@@ -1,0 +1,31 @@
+import type { Queries, Query } from './database.ts';
+
+/**
+ * What changes of it are decided on the newest state, by any process, one after the other. Who takes several of these locks takes them in this
+ * order, so that no two wait for each other.
+ */
+export type Revised = 'endpoints' | 'renewals' | 'trail';
+
+const LOCK: Query = {
+  name: 'lock_revision',
+  text: 'SELECT revision FROM revisions WHERE name = $1 FOR UPDATE',
+};
+const RAISE: Query = { name: 'raise_revision', text: 'UPDATE revisions SET revision = $2 WHERE name = $1' };
+const READ: Query = { name: 'revision', text: 'SELECT revision FROM revisions WHERE name = $1' };
+
+/** Holds off changes by others until the transaction ends. Its next statement sees all that were before. Returns the revision. */
+export async function lockRevision(queries: Queries, name: Revised): Promise<number> {
+  return only(await queries.rows(LOCK, [name]));
+}
+
+export async function raiseRevision(queries: Queries, name: Revised, revision: number): Promise<void> {
+  await queries.rows(RAISE, [name, revision]);
+}
+
+export async function readRevision(queries: Queries, name: Revised): Promise<number> {
+  return only(await queries.rows(READ, [name]));
+}
+
+function only(rows: { revision: number }[]): number {
+  return rows[0]?.revision ?? 0;
+}

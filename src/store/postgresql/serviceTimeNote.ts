@@ -1,0 +1,28 @@
+import { encodeRecord, readable } from '../records.ts';
+import { RunningTime, type ServiceTimeOptions, type ServiceTimePoint } from '../runningTime.ts';
+import type { ServiceTime } from '../serviceTime.ts';
+import type { Batch } from '../store.ts';
+import type { Database, Query } from './database.ts';
+import { putNote, readNote } from './notes.ts';
+import type { Writes } from './writes.ts';
+
+const NEWEST_BATCH: Query = {
+  name: 'newest_batch',
+  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
+};
+
+/** Service time in PostgreSQL: as it was last kept, and the time since it was read. */
+export async function postgresqlServiceTime(
+  database: Database,
+  writes: Writes,
+  options: ServiceTimeOptions,
+): Promise<ServiceTime> {
+  const [newest] = await database.rows<{ record: Buffer }>(NEWEST_BATCH);
+  const kept = {
+    point: readable<ServiceTimePoint>(await readNote(database, 'service_time')),
+    newestSealedAt: readable<Batch>(newest?.record)?.sealedAt ?? 0,
+    keep: (point: ServiceTimePoint) =>
+      writes.run((queries) => putNote(queries, 'service_time', encodeRecord(point))),
+  };
+  return new RunningTime(kept, options);
+}
