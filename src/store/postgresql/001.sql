@@ -140,3 +140,17 @@ CREATE TABLE trail (
   number bigint PRIMARY KEY CHECK (number > 0),
   record bytea NOT NULL
 );
+
+-- Renewals of time-stamps, without gaps.
+CREATE TABLE renewals (
+  run bigint PRIMARY KEY CHECK (run > 0),
+  record bytea NOT NULL
+);
+
+-- The tiles of a run, or of the draft of the next one; those of a draft are removed when another run is drafted.
+CREATE TABLE renewal_rows (
+  run bigint NOT NULL,
+  row bigint NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (run, row)
+);

@@ -1,0 +1,117 @@
+import { assert } from '../../base/assert.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import {
+  assertFollows,
+  isSameRun,
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalStore,
+  type RenewalSurvey,
+  type RenewalTile,
+} from '../renewalStore.ts';
+import type { Database, Queries, Query } from './database.ts';
+import { putNote, readNote, removeNotes } from './notes.ts';
+import { lockRevision } from './revisions.ts';
+import type { TrailTable } from './trailTable.ts';
+import type { Writes } from './writes.ts';
+
+const RUNS: Query = { name: 'renewals', text: 'SELECT record FROM renewals ORDER BY run' };
+const ROW: Query = {
+  name: 'renewal_row',
+  text: 'SELECT record FROM renewal_rows WHERE run = $1 AND row = $2',
+};
+const COUNTS: Query = {
+  name: 'renewal_counts',
+  text: 'SELECT tree_size, (SELECT count(*) FROM renewal_rows WHERE run = $1) AS rows FROM log_head',
+};
+const ADD_RUN: Query = { name: 'add_renewal', text: 'INSERT INTO renewals VALUES ($1, $2)' };
+const ADD_ROW: Query = {
+  name: 'add_renewal_row',
+  text: 'INSERT INTO renewal_rows VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING row',
+};
+const FORGET_ROWS: Query = { name: 'forget_renewal_rows', text: 'DELETE FROM renewal_rows WHERE run = $1' };
+
+/** Renewals in PostgreSQL. */
+export class RenewalTable implements RenewalStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #trail: TrailTable;
+
+  constructor(database: Database, writes: Writes, trail: TrailTable) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#trail = trail;
+  }
+
+  async runs(): Promise<RenewalRun[]> {
+    return allRuns(this.#database);
+  }
+
+  async row(run: number, row: number): Promise<RenewalTile[] | undefined> {
+    return readRow(this.#database, run, row);
+  }
+
+  async draft(): Promise<RenewalDraft | undefined> {
+    return readDraft(this.#database);
+  }
+
+  async keepDraft(draft: RenewalDraft): Promise<void> {
+    await this.#writes.run(async (queries) => {
+      await lockRevision(queries, 'renewals');
+      const former = await readDraft(queries);
+      if (former === undefined || !isSameRun(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
+      await putNote(queries, 'renewal_draft', encodeRecord(draft));
+    });
+  }
+
+  async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {
+    await this.#writes.run(async (queries) => {
+      await lockRevision(queries, 'renewals');
+      const draft = await readDraft(queries);
+      assert(draft?.number === run, `renewal ${run} is not drafted`);
+      assert(row === 0 || (await readRow(queries, run, row - 1)), `renewal ${run} has no row ${row - 1}`);
+      const added = await queries.rows(ADD_ROW, [run, row, encodeRecord(tiles)]);
+      assert(added.length > 0, `renewal ${run} has row ${row} already`);
+    });
+  }
+
+  async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
+    return this.#writes.run(async (queries) => {
+      await lockRevision(queries, 'renewals');
+      const runs = await allRuns(queries);
+      if (run.number <= runs.length) return false;
+      const [counts] = await queries.rows<{ tree_size: number; rows: number }>(COUNTS, [run.number]);
+      const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
+      assertFollows(run, { runs, draft: await readDraft(queries), rows, logSize });
+      await queries.rows(ADD_RUN, [run.number, encodeRecord(run)]);
+      await removeNotes(queries, ['renewal_draft', 'renewal_survey']);
+      await this.#trail.record(queries, act);
+      return true;
+    });
+  }
+
+  async survey(): Promise<RenewalSurvey | undefined> {
+    const bytes = await readNote(this.#database, 'renewal_survey');
+    return bytes && parseRecord<RenewalSurvey>(bytes, 'the survey of time-stamps');
+  }
+
+  async keepSurvey(survey: RenewalSurvey): Promise<void> {
+    await this.#writes.run((queries) => putNote(queries, 'renewal_survey', encodeRecord(survey)));
+  }
+}
+
+async function allRuns(queries: Queries): Promise<RenewalRun[]> {
+  const rows = await queries.rows<{ record: Buffer }>(RUNS);
+  return rows.map(({ record }, n) => parseRecord<RenewalRun>(record, `renewal ${n + 1}`));
+}
+
+async function readRow(queries: Queries, run: number, row: number): Promise<RenewalTile[] | undefined> {
+  const [found] = await queries.rows<{ record: Buffer }>(ROW, [run, row]);
+  return found && parseRecord<RenewalTile[]>(found.record, `row ${row} of renewal ${run}`);
+}
+
+async function readDraft(queries: Queries): Promise<RenewalDraft | undefined> {
+  const bytes = await readNote(queries, 'renewal_draft');
+  return bytes && parseRecord<RenewalDraft>(bytes, 'the draft of a renewal');
+}
