@@ -141,6 +141,33 @@ CREATE TABLE trail (
   record bytea NOT NULL
 );
 
+-- Webhook endpoints. Rows are replaced, and removed at once; what belongs to them goes with the sweep.
+CREATE TABLE endpoints (
+  -- A UUIDv7: endpoints sort by age.
+  id uuid PRIMARY KEY,
+  client_id text COLLATE "C" NOT NULL,
+  -- The events it is told of: none while it is disabled.
+  told text[] COLLATE "C" NOT NULL,
+  record bytea NOT NULL
+);
+CREATE INDEX endpoints_of_client ON endpoints (client_id);
+
+-- How an endpoint fares: a row from the moment it is added until its last message is gone. Whoever adds messages locks it first, so that
+-- the bounds hold and the counts of messages are right.
+CREATE TABLE tallies (
+  endpoint_id uuid PRIMARY KEY,
+  pending bigint NOT NULL DEFAULT 0,
+  dead_letters bigint NOT NULL DEFAULT 0,
+  delivered bigint NOT NULL DEFAULT 0,
+  failures bigint NOT NULL DEFAULT 0,
+  dropped bigint NOT NULL DEFAULT 0,
+  dropped_from bigint,
+  dropped_to bigint,
+  delivered_at bigint,
+  -- The record of the last failure.
+  failure bytea
+);
+
 -- Renewals of time-stamps, without gaps.
 CREATE TABLE renewals (
   run bigint PRIMARY KEY CHECK (run > 0),

@@ -1,0 +1,116 @@
+import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
+import type { Database, Queries, Query } from './database.ts';
+import { ownUuid, uuidOf } from './ids.ts';
+import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
+import type { TrailTable } from './trailTable.ts';
+import type { Writes } from './writes.ts';
+
+const ALL: Query = {
+  name: 'endpoints',
+  text: 'SELECT record FROM endpoints WHERE client_id = coalesce($1, client_id) ORDER BY id',
+};
+const GET: Query = { name: 'endpoint', text: 'SELECT record FROM endpoints WHERE id = $1' };
+const COUNT: Query = {
+  name: 'count_endpoints',
+  text: 'SELECT count(*) AS endpoints FROM endpoints WHERE client_id = $1',
+};
+const IS_LISTENING: Query = {
+  name: 'listening_endpoint',
+  text: 'SELECT id FROM endpoints WHERE client_id = $1 AND $2 = ANY (told) LIMIT 1',
+};
+const PUT: Query = {
+  name: 'put_endpoint',
+  text: `INSERT INTO endpoints VALUES ($1, $2, $3, $4)
+    ON CONFLICT (id) DO UPDATE SET client_id = excluded.client_id, told = excluded.told, record = excluded.record`,
+};
+const BEGIN_TALLY: Query = { name: 'begin_tally', text: 'INSERT INTO tallies (endpoint_id) VALUES ($1)' };
+const REMOVE: Query = { name: 'remove_endpoint', text: 'DELETE FROM endpoints WHERE id = $1 RETURNING id' };
+
+/** Webhook endpoints in PostgreSQL. */
+export class EndpointTable implements EndpointStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #trail: TrailTable;
+
+  constructor(database: Database, writes: Writes, trail: TrailTable) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#trail = trail;
+  }
+
+  async all(clientId?: string): Promise<WebhookEndpoint[]> {
+    const rows = await this.#database.rows<{ record: Buffer }>(ALL, [clientId]);
+    return rows.map(({ record }) => parseRecord<WebhookEndpoint>(record));
+  }
+
+  async get(endpointId: string): Promise<WebhookEndpoint | undefined> {
+    return read(this.#database, endpointId);
+  }
+
+  async revision(): Promise<number> {
+    return readRevision(this.#database, 'endpoints');
+  }
+
+  async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
+    return (await this.#database.rows(IS_LISTENING, [clientId, event])).length > 0;
+  }
+
+  async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
+    return this.#change(act, async (queries, revision) => {
+      const [count] = await queries.rows<{ endpoints: number }>(COUNT, [endpoint.clientId]);
+      if (count === undefined || count.endpoints >= perClientMax) return false;
+      await put(queries, { ...endpoint, revision });
+      await queries.rows(BEGIN_TALLY, [ownUuid('we', endpoint.id)]);
+      return true;
+    });
+  }
+
+  /** What `also` writes goes into the same transaction. */
+  async change(
+    endpointId: string,
+    change: (current: WebhookEndpoint) => NewEndpoint,
+    act: Act | null,
+    also: (queries: Queries) => Promise<void> = async () => {},
+  ): Promise<WebhookEndpoint | undefined> {
+    return this.#change(act, async (queries, revision) => {
+      const current = await read(queries, endpointId);
+      if (current === undefined) return undefined;
+      const changed = { ...change(current), revision };
+      await put(queries, changed);
+      await also(queries);
+      return changed;
+    });
+  }
+
+  async remove(endpointId: string, act: Act | null): Promise<boolean> {
+    return this.#change(act, async (queries) => {
+      const removed = await queries.rows(REMOVE, [uuidOf('we', endpointId)]);
+      return removed.length > 0;
+    });
+  }
+
+  /** Calls `decide` with the next revision, which is taken unless it returns false or undefined. */
+  async #change<T>(act: Act | null, decide: (queries: Queries, revision: number) => Promise<T>): Promise<T> {
+    return this.#writes.run(async (queries) => {
+      const revision = (await lockRevision(queries, 'endpoints')) + 1;
+      const decision = await decide(queries, revision);
+      if (!decision) return decision;
+      await raiseRevision(queries, 'endpoints', revision);
+      await this.#trail.record(queries, act);
+      return decision;
+    });
+  }
+}
+
+async function read(queries: Queries, endpointId: string): Promise<WebhookEndpoint | undefined> {
+  const [row] = await queries.rows<{ record: Buffer }>(GET, [uuidOf('we', endpointId)]);
+  return row && parseRecord<WebhookEndpoint>(row.record);
+}
+
+async function put(queries: Queries, endpoint: WebhookEndpoint): Promise<void> {
+  const { id, clientId, events, disabled } = endpoint;
+  const told = disabled === undefined ? events : [];
+  await queries.rows(PUT, [ownUuid('we', id), clientId, told, encodeRecord(endpoint)]);
+}
