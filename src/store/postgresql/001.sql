@@ -168,6 +168,27 @@ CREATE TABLE tallies (
   failure bytea
 );
 
+-- What is still to be sent to an endpoint. Removed when it is delivered or given up.
+CREATE TABLE outbox (
+  endpoint_id uuid NOT NULL,
+  -- When it is due, in service time.
+  at bigint NOT NULL,
+  -- The UUID of the job it is about, or its own.
+  message uuid NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (endpoint_id, at, message)
+);
+
+-- What was given up. Removed when it is sent again, or after some time.
+CREATE TABLE dead_letters (
+  endpoint_id uuid NOT NULL,
+  -- When it was given up, in service time.
+  at bigint NOT NULL,
+  message uuid NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (endpoint_id, at, message)
+);
+
 -- Renewals of time-stamps, without gaps.
 CREATE TABLE renewals (
   run bigint PRIMARY KEY CHECK (run > 0),

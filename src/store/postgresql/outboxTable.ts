@@ -1,0 +1,236 @@
+import type { Clock } from '../../base/clock.ts';
+import { newUuid } from '../../base/uuid.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import { backlogFull, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { ServiceTime } from '../serviceTime.ts';
+import type {
+  DeadLetter,
+  Delivery,
+  DeliveryPage,
+  DeliveryResult,
+  EndpointTally,
+  OutboxStore,
+  SweepBounds,
+  WebhookEvent,
+} from '../webhookStore.ts';
+import type { Database, Queries, Query } from './database.ts';
+import type { EndpointTable } from './endpointTable.ts';
+import { idOf, ownUuid, uuidOf } from './ids.ts';
+import {
+  BURY,
+  DEAD_LETTERS,
+  END_TALLIES,
+  PENDING,
+  QUEUE,
+  QUEUE_ONE,
+  RAISE,
+  SETTLE,
+  TAKE_FORGOTTEN,
+  TAKE_OVERDUE,
+  TELL,
+} from './outboxQueries.ts';
+import { lockRevision } from './revisions.ts';
+import { readTally } from './tallyTable.ts';
+import type { Writes } from './writes.ts';
+
+interface MessageRow {
+  message: string;
+  record: Buffer;
+}
+
+/** A message that is given up: UUIDs of its endpoint and of itself. */
+interface Letter {
+  endpoint: string;
+  message: string;
+  entry: OutboxEntry;
+}
+
+/** Sorts before every message. */
+const FIRST = { at: -1, webhookId: `msg_${'0'.repeat(32)}` };
+
+/** What is still to be sent, and what was given up, in PostgreSQL. */
+export class OutboxTable implements OutboxStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #endpoints: EndpointTable;
+  readonly #clock: Clock;
+  readonly #serviceTime: ServiceTime;
+  readonly #backlogMax: number;
+  #listener: (endpointIds: readonly string[]) => void = () => {};
+
+  constructor(
+    database: Database,
+    writes: Writes,
+    endpoints: EndpointTable,
+    { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
+  ) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#endpoints = endpoints;
+    this.#clock = clock;
+    this.#serviceTime = serviceTime;
+    this.#backlogMax = backlogMax;
+  }
+
+  onQueued(listener: (endpointIds: readonly string[]) => void): void {
+    this.#listener = listener;
+  }
+
+  /** Queues, in the transaction that ends these jobs, the messages that tell their clients. Returns the endpoints to {@link wake} after it. */
+  async tell(
+    queries: Queries,
+    type: WebhookEvent,
+    occurredAt: number,
+    jobs: readonly { id: string; clientId: string }[],
+  ): Promise<string[]> {
+    const entry: OutboxEntry = { type, occurredAt, attempts: 0 };
+    const told = await queries.rows<{ endpoint_id: string; queued: number; rest: string[] }>(TELL, [
+      jobs.map(({ id }) => ownUuid('job', id)),
+      jobs.map(({ clientId }) => clientId),
+      type,
+      this.#serviceTime.now(),
+      encodeRecord(entry),
+      this.#backlogMax,
+    ]);
+    const full: OutboxEntry = { ...entry, death: 'backlog_full' };
+    const letters = told.flatMap(({ endpoint_id: endpoint, rest }) =>
+      rest.map((message): Letter => ({ endpoint, message, entry: full })),
+    );
+    await this.#bury(queries, letters);
+    return told.filter(({ queued }) => queued > 0).map(({ endpoint_id }) => idOf('we', endpoint_id));
+  }
+
+  /** Once the transaction in which these endpoints were told is durable. */
+  wake(endpointIds: readonly string[]): void {
+    if (endpointIds.length > 0) this.#listener(endpointIds);
+  }
+
+  async pending(endpointId: string, page: DeliveryPage): Promise<Delivery[]> {
+    return this.#list(PENDING, endpointId, page);
+  }
+
+  async deadLetters(endpointId: string, page: DeliveryPage): Promise<DeadLetter[]> {
+    return this.#list(DEAD_LETTERS, endpointId, page) as Promise<DeadLetter[]>;
+  }
+
+  async tally(endpointId: string): Promise<EndpointTally> {
+    return readTally(this.#database, endpointId);
+  }
+
+  async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
+    const { type, occurredAt, attempts } = delivery;
+    const [endpoint, message] = [ownUuid('we', delivery.endpointId), ownUuid('msg', delivery.webhookId)];
+    const failure = result.kind === 'delivered' ? undefined : result.failure;
+    const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, ...(failure && { failure }) };
+    await this.#writes.run(async (queries) => {
+      const [settled] = await queries.rows<{ was_there: boolean }>(SETTLE, [
+        endpoint,
+        delivery.at,
+        message,
+        result.kind === 'retry' ? Math.trunc(result.dueAt) : undefined,
+        encodeRecord(entry),
+        this.#clock(),
+        failure && encodeRecord(failure),
+      ]);
+      if (settled?.was_there && result.kind === 'dead')
+        await this.#bury(queries, [{ endpoint, message, entry: { ...entry, death: 'exhausted' } }]);
+    });
+  }
+
+  async test(endpointId: string): Promise<string | undefined> {
+    const webhookId = `msg_${newUuid()}`;
+    const entry: OutboxEntry = { type: 'webhook.test', occurredAt: this.#clock(), attempts: 0 };
+    const values = [
+      this.#serviceTime.now(),
+      ownUuid('msg', webhookId),
+      encodeRecord(entry),
+      this.#backlogMax,
+    ];
+    const endpoint = await this.#endpoints.change(
+      endpointId,
+      (asItIs) => asItIs,
+      null,
+      async (queries) => {
+        const queued = await queries.rows(QUEUE_ONE, [uuidOf('we', endpointId), ...values]);
+        if (queued.length === 0) throw backlogFull();
+      },
+    );
+    this.#listener([endpointId]);
+    return endpoint && webhookId;
+  }
+
+  async replay(
+    endpointId: string,
+    webhookIds: readonly string[] | undefined,
+    act: Act | null,
+  ): Promise<number> {
+    const endpoint = uuidOf('we', endpointId);
+    const wanted = webhookIds?.flatMap((id) => uuidOf('msg', id) ?? []);
+    let replayed = 0;
+    await this.#endpoints.change(
+      endpointId,
+      (asItIs) => asItIs,
+      act,
+      async (queries) => {
+        const raised = await queries.rows<MessageRow>(RAISE, [endpoint, wanted, this.#backlogMax]);
+        const afresh = raised.map(({ record }) => {
+          const { type, occurredAt } = parseRecord<OutboxEntry>(record);
+          return encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
+        });
+        const messages = raised.map(({ message }) => message);
+        await queries.rows(QUEUE, [endpoint, this.#serviceTime.now(), messages, afresh]);
+        replayed = raised.length;
+      },
+    );
+    this.#listener([endpointId]);
+    return replayed;
+  }
+
+  async sweep({ dueBefore, diedBefore }: SweepBounds): Promise<number> {
+    return this.#writes.run(async (queries) => {
+      await lockRevision(queries, 'endpoints'); // none is removed meanwhile
+      const forgotten = await queries.rows(TAKE_FORGOTTEN, [diedBefore, SWEEP_ENTRIES_MAX]);
+      const room = SWEEP_ENTRIES_MAX - forgotten.length;
+      const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(TAKE_OVERDUE, [
+        dueBefore,
+        room,
+      ]);
+      const letters = overdue.map(({ endpoint_id: endpoint, message, record }): Letter => {
+        const entry = parseRecord<OutboxEntry>(record);
+        return { endpoint, message, entry: { ...entry, death: 'overdue' } };
+      });
+      await this.#bury(queries, letters);
+      await queries.rows(END_TALLIES);
+      return forgotten.length + overdue.length;
+    });
+  }
+
+  async #bury(queries: Queries, letters: readonly Letter[]): Promise<void> {
+    if (letters.length === 0) return;
+    await queries.rows(BURY, [
+      letters.map(({ endpoint }) => endpoint),
+      letters.map(({ message }) => message),
+      letters.map(({ entry }) => encodeRecord(entry)),
+      letters.map(({ entry }) => entry.occurredAt),
+      this.#serviceTime.now(),
+      this.#backlogMax,
+    ]);
+  }
+
+  async #list(
+    query: Query,
+    endpointId: string,
+    { limit, after = FIRST }: DeliveryPage,
+  ): Promise<(Delivery | DeadLetter)[]> {
+    const last = uuidOf('msg', after.webhookId) ?? uuidOf('msg', FIRST.webhookId);
+    const values = [uuidOf('we', endpointId), after.at, last, limit];
+    const rows = await this.#database.rows<MessageRow & { at: number }>(query, values);
+    return rows.map(({ at, message, record }) => ({
+      endpointId,
+      at,
+      webhookId: idOf('msg', message),
+      ...parseRecord<OutboxEntry>(record),
+    }));
+  }
+}
