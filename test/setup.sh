@@ -64,6 +64,7 @@ compile_sources() {
   mkdir dist
   touch dist/.compiling
   node_modules/.bin/node node_modules/typescript/bin/tsc -p tsconfig.build.json
+  (cd src && find . -name '*.sql' -exec cp --parents '{}' ../dist ';')
   node_modules/.bin/node page/build.ts
   chmod +x dist/main.js dist/cli.js dist/witness/start.js
   # Older than any source that was changed in the meantime.
