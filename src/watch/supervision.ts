@@ -27,6 +27,8 @@ export class Supervision {
   readonly #addon: Pick<DatagramAddon, 'notify'> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #toldAt = performance.now();
+  /** The status until requests are answered. */
+  #waitsFor: string | undefined;
 
   /** Throws if there is a service manager and the add-on was not built: the service manager would wait in vain. */
   constructor(options: SupervisionOptions) {
@@ -36,17 +38,34 @@ export class Supervision {
 
   /** A step of the start takes long. To be called again and again; tells the log and the service manager now and then. */
   starting(status: string): void {
+    if (this.#waitsFor !== undefined) this.#waitsFor = status;
     if (performance.now() - this.#toldAt < STATUS_INTERVAL_MS) return;
     this.#toldAt = performance.now();
     this.#options.logger.info(`still starting: ${status}`);
     this.#tell(`EXTEND_TIMEOUT_USEC=${EXTENSION_US}`, status);
   }
 
+  /** This daemon is here to take over from another: started as far as the service manager is concerned, for hours or for years. */
+  standby(status: string): void {
+    const isNew = this.#waitsFor === undefined;
+    this.#waitsFor = status;
+    if (isNew) this.#started();
+  }
+
   /** From now on requests are answered and the watchdog is fed. */
   ready(): void {
+    this.#waitsFor = undefined;
+    this.#started();
+  }
+
+  #started(): void {
     const intervalMs = Math.min((this.#options.watchdogMs ?? Infinity) / WATCHDOG_SHARE, STATUS_INTERVAL_MS);
-    this.#timer = setInterval(() => this.#tell('WATCHDOG=1', this.#options.status()), intervalMs).unref();
-    this.#tell('READY=1', this.#options.status());
+    this.#timer ??= setInterval(() => this.#tell('WATCHDOG=1', this.#status()), intervalMs).unref();
+    this.#tell('READY=1', this.#status());
+  }
+
+  #status(): string {
+    return this.#waitsFor ?? this.#options.status();
   }
 
   /** The stop has begun. The watchdog is still fed, because the drain takes its time. */

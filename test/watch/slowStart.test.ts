@@ -16,6 +16,22 @@ print("bound", file=sys.stderr, flush=True)
 print(receiver.recv(65536).decode() + receiver.recv(65536).decode(), flush=True)
 `;
 
+t.test('a daemon that waits to take over counts as started, and says for what it waits', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-start-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const socket = join(dir, 'notify');
+  const receiver = spawn('python3', ['-c', RECEIVER, socket]);
+  t.teardown(() => receiver.kill());
+  await new Promise((resolve) => receiver.stderr.once('data', resolve));
+  const logger = createLogger('info', { write: () => {} });
+  const supervision = new Supervision({ socket, watchdogMs: undefined, status: () => 'well', logger });
+  t.teardown(() => supervision.close());
+  supervision.standby('process 1 on a is active');
+  supervision.standby('process 1 on a is active');
+  supervision.ready();
+  t.equal(await text(receiver.stdout), 'READY=1\nSTATUS=process 1 on a is active\nREADY=1\nSTATUS=well\n\n');
+});
+
 t.test('a long start asks for more time, now and then', async (t) => {
   // The path of a socket has 107 bytes at most.
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-start-'));
