@@ -1,7 +1,7 @@
 import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
-import { type RenewalRun, renewedUntil } from '../store/renewalStore.ts';
+import { type RenewalRun, renewedUntil, SKIPPED } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
 import { bytesOf, RenewalTrees } from './renewals.ts';
@@ -51,9 +51,12 @@ async function shapeFault(
 ): Promise<string | undefined> {
   const before = runs.slice(0, number - 1);
   if (runs[number - 1]?.number !== number) return 'is not where it belongs';
-  if (from !== renewedUntil(before, digest) || to < (before.at(-1)?.to ?? 0))
+  if (from !== renewedUntil(before, { digest, path }) || to < (before.at(-1)?.to ?? 0))
     return 'does not follow the one before';
-  if (path.length !== before.length || path.some((index, n) => before[n]?.tokens[index] === undefined))
+  if (
+    path.length !== before.length ||
+    path.some((index, n) => index !== SKIPPED && before[n]?.tokens[index] === undefined)
+  )
     return 'goes on with a token that is not there';
   return to > 0 && (await log.batchAt(to)) === undefined
     ? `ends at ${to} leaves, where no checkpoint is`

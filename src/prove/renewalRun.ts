@@ -17,7 +17,8 @@ import {
   renewedUntil,
 } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
-import { bytesOf, pathNow, type RenewalTrees } from './renewals.ts';
+import { pathNow } from './renewalPath.ts';
+import { bytesOf, type RenewalTrees } from './renewals.ts';
 import { authorityOf, rootsOf } from './timestampCheck.ts';
 
 type RenewableStore = Pick<Store, 'log' | 'renewals'>;
@@ -37,28 +38,8 @@ export async function nextRun(
 ): Promise<RenewalScope> {
   const runs = await renewals.runs();
   const to = (await log.head())?.treeSize ?? 0;
-  return {
-    number: runs.length + 1,
-    digest,
-    from: renewedUntil(runs, digest),
-    to,
-    path: path ?? pathNow(runs),
-  };
-}
-
-/**
- * For each run the index of the token with which the next run goes on: as before if that token `isGood`, or the first that is, or as before.
- * What a hash renewal has covered stays as it was.
- */
-export function choosePath(runs: readonly RenewalRun[], isGood: (token: RenewalToken) => boolean): number[] {
-  const changed = runs.findLastIndex((run, index) => index > 0 && run.digest !== runs[index - 1]?.digest);
-  const fixed = runs[changed]?.path.length ?? 0;
-  return pathNow(runs).map((chosen, index) => {
-    const tokens = runs[index]?.tokens ?? [];
-    const isKept = index < fixed || tokens.slice(chosen, chosen + 1).some(isGood);
-    const other = tokens.findIndex(isGood);
-    return isKept || other < 0 ? chosen : other;
-  });
+  const chosen = { digest, path: path ?? pathNow(runs) };
+  return { number: runs.length + 1, ...chosen, from: renewedUntil(runs, chosen), to };
 }
 
 /**

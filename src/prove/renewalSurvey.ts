@@ -4,10 +4,11 @@ import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } fro
 import { assert } from '../base/assert.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
-import type { SurveyGroup } from '../store/renewalStore.ts';
+import { type RenewalRun, type RenewalToken, SKIPPED, type SurveyGroup } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
+import { choosePath, pathNow, runsOf, type TokenStanding } from './renewalPath.ts';
 import { batchesOf, bytesOf } from './renewals.ts';
-import { authorityOf, rootsOf } from './timestampCheck.ts';
+import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
 
 /** What a time-stamp rests on. */
 export interface Strength {
@@ -65,6 +66,8 @@ export interface Sunset {
 export interface Terms {
   authorities: readonly TrustedAuthority[];
   sunsets: readonly Sunset[];
+  /** Of the survey, milliseconds since the epoch. */
+  at: number;
 }
 
 /** Until when a time-stamp holds; undefined for none. */
@@ -93,15 +96,15 @@ function isOf(used: string, algorithm: string): boolean {
 
 /**
  * Looks at the time-stamps that the next run renews: of the newest run, and of the batches that were sealed since. It goes on where the last
- * survey ended, and keeps what it found.
+ * survey ended, and keeps what it found. Where runs have lapsed, also at those runs, and at what the next run goes back to without them.
  */
 export async function surveyTimestamps(
   store: Pick<Store, 'log' | 'renewals'>,
-  { authorities, sunsets }: Terms,
+  { authorities, sunsets, at }: Terms,
   onLeaves: (leaves: number) => void = () => {},
 ): Promise<StandingTimestamps[]> {
-  const run = (await store.renewals.runs()).at(-1);
-  const from = run?.to ?? 0;
+  const runs = await store.renewals.runs();
+  const from = runs.at(-1)?.to ?? 0;
   const to = (await store.log.head())?.treeSize ?? 0;
   const kept = await store.renewals.survey();
   // What nobody vouched for may be vouched for by now.
@@ -121,30 +124,52 @@ export async function surveyTimestamps(
     if (seen % KEEP_BATCHES === 0) await keep(batch.treeSize);
   }
   if (seen > 0 || survey !== kept) await keep(to);
-  const ofRun = (run?.tokens ?? []).map(({ token, certificates, authority }): StandingTimestamps => {
-    const strength = strengthOf(token, certificates, authorities);
-    return { ...strength, run: run?.number ?? 0, authority, leaf: 0, due: dueOf(strength, sunsets) };
-  });
-  const ofBatches = Array.from(groups.values(), (group) => ({ ...group, due: dueOf(group, sunsets) }));
-  return [...ofRun, ...ofBatches];
+  const { renewed, alone } = renewedBy(runs, choosePath(runs, tokenStandings(authorities), at));
+  const former = new Map<string, SurveyGroup>();
+  for (const range of alone)
+    for await (const batch of batchesOf(store, range.from, range.to))
+      addTo(former, batch, strengthOfBatch(batch));
+  const ofRuns = renewed.flatMap(({ number, tokens }) =>
+    tokens.map(({ token, certificates, authority }): StandingTimestamps => {
+      const strength = strengthOf(token, certificates, authorities);
+      return { ...strength, run: number, authority, leaf: 0, due: dueOf(strength, sunsets) };
+    }),
+  );
+  const ofBatches = [...former.values(), ...groups.values()].map((group) => ({
+    ...group,
+    due: dueOf(group, sunsets),
+  }));
+  return [...ofRuns, ...ofBatches];
+}
+
+/** What the next run with this path renews of what runs cover: runs, those that it leaves out too; and batches that stand alone without them. */
+function renewedBy(
+  runs: readonly RenewalRun[],
+  path: readonly number[],
+): { renewed: RenewalRun[]; alone: { from: number; to: number }[] } {
+  const now = pathNow(runs);
+  const renewed = new Set(runs.filter((_, n) => path[n] === SKIPPED && now[n] !== SKIPPED));
+  const alone: { from: number; to: number }[] = [];
+  for (const [n, { to }] of runs.entries()) {
+    const from = runs[n - 1]?.to ?? 0;
+    if (from === to) continue;
+    const last = runsOf({ firstLeaf: from, treeSize: to }, runs, path).at(-1);
+    if (last) renewed.add(last);
+    else alone.push({ from, to });
+  }
+  return { renewed: [...renewed], alone };
 }
 
 function addTo(groups: Map<string, SurveyGroup>, { firstLeaf }: Batch, strength: Strength): void {
   const key = keyOf(strength);
   const group = groups.get(key) ?? { ...strength, leaf: firstLeaf, batches: 0 };
-  const isEarlier = endOf(strength) < endOf(group);
-  groups.set(key, {
-    ...group,
-    ...(isEarlier && { notAfter: strength.notAfter, leaf: firstLeaf }),
-    batches: group.batches + 1,
-  });
+  groups.set(key, { ...group, batches: group.batches + 1 });
 }
 
-const keyOf = ({ digest, signatures }: Strength) => [digest, ...signatures].join(' ');
-const endOf = ({ notAfter }: Strength) => notAfter ?? 0;
+const keyOf = ({ digest, signatures, notAfter }: Strength) => [notAfter, digest, ...signatures].join(' ');
 
 /** Batches whose tokens have the same certificates rest on the same: one token of each kind is verified. */
-function byCertificates(authorities: readonly TrustedAuthority[]): (batch: Batch) => Strength {
+export function byCertificates(authorities: readonly TrustedAuthority[]): (batch: Batch) => Strength {
   const known = new Map<string, Strength>();
   return ({ timestamp }) => {
     if (timestamp === undefined) return { digest: 'sha512', signatures: [], notAfter: null };
@@ -197,6 +222,24 @@ export function openToken(
   const { algorithm: digest } = info.imprint;
   const opened = { digest, signer: signedData.signer };
   return verdict.outcome === 'good' ? { ...opened, timestamp: verdict.timestamp } : opened;
+}
+
+/**
+ * Until when the tokens of renewals can be believed, under these roots; after a theft of the key of a root, only until then. A token for which
+ * no root vouches stays believed: the configuration lacks the root, and the next one may have it.
+ */
+export function tokenStandings(
+  authorities: readonly TrustedAuthority[],
+  theft?: { root: TrustedAuthority['root']; since: number },
+): (token: RenewalToken) => TokenStanding {
+  return ({ token, certificates }) => {
+    const { genTime } = parseTimestampToken(bytesOf(token)).info;
+    const { timestamp } = openToken(token, certificates, authorities);
+    if (timestamp === undefined) return { genTime, until: Infinity, isStolen: false };
+    const isStolen = theft !== undefined && isLast(timestamp.chain, theft.root);
+    const until = isStolen ? Math.min(timestamp.notAfter, theft.since - 1) : timestamp.notAfter;
+    return { genTime, until, isStolen };
+  };
 }
 
 /** `ecdsa-p256`, `rsa-3072`, … */

@@ -7,6 +7,7 @@ import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
 import { type RenewalRun, type RenewalScope, type RenewalStore, TREE_WIDTH } from '../store/renewalStore.ts';
 import type { Batch, LogStore } from '../store/store.ts';
+import { pathNow, runsOf } from './renewalPath.ts';
 
 /** Where batches and their renewals are. */
 export interface RenewedLog {
@@ -28,12 +29,6 @@ export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number,
     yield batch;
     leaf = batch.treeSize;
   }
-}
-
-/** By each run, the token with which records of today go on. */
-export function pathNow(runs: readonly RenewalScope[]): number[] {
-  const last = runs.at(-1);
-  return last === undefined ? [] : [...last.path, 0];
 }
 
 /** Evidence records (RFC 4998) of batches, in DER. What was computed for one serves the next. */
@@ -58,9 +53,9 @@ export class EvidenceRecords {
     const path = pathNow(runs);
     const chains = await this.#trees.chainsOf(batch, path);
     if (chains.length === 0) return undefined;
-    const certificates = runs
-      .filter(({ to }) => batch.treeSize <= to)
-      .flatMap(({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? []);
+    const certificates = runsOf(batch, runs, path).flatMap(
+      ({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? [],
+    );
     return encodeChains(chains, [...(batch.timestamp?.certificates ?? []), ...certificates]);
   }
 }
@@ -131,13 +126,11 @@ export class RenewalTrees {
     const chains: Chain[] = batch.timestamp
       ? [{ digest: 'sha512', timestamps: [{ token: bytesOf(batch.timestamp.token) }] }]
       : [];
-    for (const [index, chosen] of path.entries()) {
-      const run = this.runs[index];
-      assert(run, `renewal ${index + 1} is gone`);
-      if (batch.treeSize > run.to) continue;
+    for (const run of runsOf(batch, this.runs, path)) {
       const { leaf, siblings } = await this.#place(run, batch, path);
       const reducedHashTree = reducedTree(leaf, siblings);
-      const renewal = { ...(reducedHashTree && { reducedHashTree }), token: tokenOf(run, chosen) };
+      const token = tokenOf(run, path[run.number - 1] ?? 0);
+      const renewal = { ...(reducedHashTree && { reducedHashTree }), token };
       const last = chains.at(-1);
       if (last?.digest === run.digest) last.timestamps.push(renewal);
       else chains.push({ digest: run.digest, timestamps: [renewal] });
@@ -151,9 +144,8 @@ export class RenewalTrees {
   }
 
   /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
-  carriedLeaves({ number, digest }: RenewalScope): readonly Uint8Array[] {
-    const before = this.runs[number - 2];
-    const tokens = before?.digest === digest ? before.tokens : [];
+  carriedLeaves({ number, digest, from }: RenewalScope): readonly Uint8Array[] {
+    const tokens = from === 0 ? [] : (this.runs[number - 2]?.tokens ?? []);
     const leaves = this.#carried.get(number) ?? tokens.map(({ token }) => digestOf(digest, bytesOf(token)));
     this.#carried.set(number, leaves);
     return leaves;

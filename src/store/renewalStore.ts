@@ -38,6 +38,9 @@ export const RENEWAL_DIGESTS = ['sha512', 'sha384'] as const satisfies readonly 
 /** A tile covers so many batches, and a row so many tiles, except the last. */
 export const TREE_WIDTH = 256;
 
+/** In the place of a token: evidence records go on without the run. */
+export const SKIPPED = -1;
+
 /** What decides every hash of a run. */
 export interface RenewalScope {
   /** From 1, without gaps. */
@@ -46,7 +49,7 @@ export interface RenewalScope {
   /** Batches from leaf index `from` to tree size `to` have a leaf of their own in the tree of the run. */
   from: number;
   to: number;
-  /** For each earlier run the index of the token with which evidence records go on. */
+  /** For each earlier run the index of the token with which evidence records go on, or {@link SKIPPED}. */
   path: number[];
 }
 
@@ -96,14 +99,14 @@ export interface RenewalSurvey {
   groups: SurveyGroup[];
 }
 
-/** Batches whose time-stamps are made alike. */
+/** Batches whose time-stamps are made alike, and end together. */
 export interface SurveyGroup {
   /** The digest of the imprint, and the signature algorithms from the token to the root; empty where batches have no time-stamp. */
   digest: DigestName;
   signatures: string[];
-  /** The earliest end of their certificates, milliseconds since the epoch; null where there is none, or none that is trusted. */
+  /** When the first of their certificates ends, milliseconds since the epoch; null where there is none, or none that is trusted. */
   notAfter: number | null;
-  /** Leaf index where the batch with that end begins. */
+  /** Leaf index where the first of them begins. */
   leaf: number;
   batches: number;
 }
@@ -114,10 +117,17 @@ export function isSameRun(a: RenewalScope, b: RenewalScope): boolean {
   return of(a) === of(b);
 }
 
-/** Where the leaves of the next run begin: after those that earlier runs cover, unless the digest changes. */
-export function renewedUntil(runs: readonly RenewalScope[], digest: DigestName): number {
+/**
+ * Where the leaves of the next run begin: after those that earlier runs cover. At 0 if the digest changes, or if records leave out a run with
+ * which they went on so far: then each checkpoint has a leaf of its own again.
+ */
+export function renewedUntil(
+  runs: readonly RenewalScope[],
+  { digest, path }: Pick<RenewalScope, 'digest' | 'path'>,
+): number {
   const last = runs.at(-1);
-  return last?.digest === digest ? last.to : 0;
+  const isLeftOut = path.some((chosen, index) => chosen === SKIPPED && last?.path[index] !== SKIPPED);
+  return last?.digest === digest && !isLeftOut ? last.to : 0;
 }
 
 /** What a store has when a run is to be committed. */
@@ -134,7 +144,7 @@ export function assertFollows(run: RenewalRun, { runs, draft, rows, logSize }: B
   const last = runs.at(-1);
   assert(run.number === runs.length + 1, `renewal ${run.number} follows renewal ${runs.length}`);
   assert(draft && isSameRun(draft, run), `renewal ${run.number} is not what was drafted`);
-  assert(run.from === renewedUntil(runs, run.digest), `renewal ${run.number} leaves out batches`);
+  assert(run.from === renewedUntil(runs, run), `renewal ${run.number} leaves out batches`);
   assert(run.to >= (last?.to ?? 0) && run.to <= logSize, 'a renewal ends with the log');
   assert(run.path.length === runs.length, `renewal ${run.number} has no path`);
   assert(run.tokens.length > 0, `renewal ${run.number} has no time-stamp`);

@@ -9,6 +9,7 @@ import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.
 
 const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
 const trust = { timestampAuthorities: [alpha.trusted, beta.trusted], logs: [] };
+const theft = { root: alpha.trusted.root, since: BEGIN + 20 * DAY_MS };
 const day = (n: number) => BEGIN + n * DAY_MS;
 
 function report(memory: MemoryLog, since: number, at: number) {
@@ -32,7 +33,7 @@ t.test('an earlier renewal of another authority still proves what it covers', as
     witnessed: [],
   });
   t.match(await report(memory, day(5), day(30)), { alone: 3, stillProven: 0 }, 'stolen before that renewal');
-  await renew(memory.store, { digest: 'sha512', at: day(25), authorities: [beta], distrusted: 'alpha' });
+  await renew(memory.store, { digest: 'sha512', at: day(25), authorities: [beta], theft });
   t.match(await report(memory, day(20), day(30)), { alone: 1 }, 'a renewal after the theft mends nothing');
   t.match(await report(memory, day(26), day(30)), { alone: 0, stillProven: 3 }, 'one before it does');
 });
@@ -57,7 +58,8 @@ t.test('of two authorities at once, one is enough, and records go on with it', a
     digest: 'sha512',
     at: day(25),
     authorities: [beta],
-    distrusted: 'alpha',
+    trusted: trust.timestampAuthorities,
+    theft,
   });
   t.strictSame(run.path, [1]);
   const trustedRoots = [alpha.trusted.root, beta.trusted.root];

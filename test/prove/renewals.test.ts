@@ -34,14 +34,14 @@ t.test('every record holds at every time, over any runs', async (t) => {
     ),
     digest: fc.constantFrom('sha512', 'sha512', 'sha512', 'sha384', 'sha256'),
     by: fc.constantFrom([alpha], [beta], [alpha, beta], [beta, alpha]),
-    distrusted: fc.constantFrom(undefined, undefined, 'alpha'),
+    isStolen: fc.constantFrom(false, false, true),
   } as const);
   const steps = fc.array(step, { minLength: 1, maxLength: 6 });
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {
       const memory = new MemoryLog();
       await memory.seal(1, BEGIN + DAY_MS, alpha);
-      for (const [year, { batches, digest, by, distrusted }] of all.entries()) {
+      for (const [year, { batches, digest, by, isStolen }] of all.entries()) {
         const at = BEGIN + year * YEAR_MS + 2 * DAY_MS;
         for (const [n, { leaves, by }] of batches.entries()) await memory.seal(leaves, at + n * 60_000, by);
         const options = {
@@ -49,7 +49,9 @@ t.test('every record holds at every time, over any runs', async (t) => {
           at: at + DAY_MS,
           authorities: by,
           width: WIDTH,
-          ...(distrusted && { distrusted }),
+          trusted,
+          // From then on; before, what it signed can be believed.
+          ...(isStolen && { theft: { root: alpha.trusted.root, since: at + YEAR_MS } }),
         };
         const read = () =>
           Promise.all(memory.batches.map((one) => new EvidenceRecords(memory.store, WIDTH).of(one)));
@@ -64,7 +66,7 @@ t.test('every record holds at every time, over any runs', async (t) => {
           const fault = faultOf(record, batch, at + YEAR_MS);
           if (fault !== undefined) throw new Error(`batch ${index} after ${year + 1} runs: ${fault}`);
           const former = before[index];
-          if (former === undefined || distrusted) continue;
+          if (former === undefined || isStolen) continue;
           const [was, is] = [parseEvidenceRecord(former), parseEvidenceRecord(record)];
           const flat = is.chains.flat().slice(0, was.chains.flat().length);
           t.strictSame(flat, was.chains.flat(), 'a run only adds');
@@ -123,9 +125,7 @@ t.test('a check finds what was changed', async (t) => {
     authorities: [alpha],
     width: WIDTH,
   });
-  t.match(await problems(late), [
-    /^the token of alpha in renewal 2 ended .*, before renewal 3: it proves nothing any more$/,
-  ]);
+  t.strictSame(await problems(late), [], 'what ended too early is no damage');
   t.match(await renewalProblems((await made()).store, [alpha.trusted], WIDTH), [
     /^the token of beta in renewal 1: .*no trusted root.*; no backup mends this: put the authority back/,
     /^the token of beta in renewal 2/,
@@ -150,15 +150,19 @@ t.test('a token must be younger than all that it renews', async (t) => {
 
 t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {
   const memory = new MemoryLog();
-  const survey = (roots = trusted) => surveyTimestamps(memory.store, { authorities: roots, sunsets: [] });
+  const survey = (roots = trusted) =>
+    surveyTimestamps(memory.store, { authorities: roots, sunsets: [], at: BEGIN + YEAR_MS });
   t.strictSame(await survey(), []);
   await memory.seal(1, BEGIN + DAY_MS, alpha);
   await memory.seal(1, BEGIN + 2 * DAY_MS);
   await memory.seal(2, BEGIN + YEAR_MS, alpha);
   const signatures = ['ecdsa-p256', 'sha256'];
-  const stamped = { digest: 'sha512', signatures, notAfter: BEGIN + 2 * YEAR_MS, leaf: 0, batches: 2 };
+  const stamped = (year: number, leaf: number, batches: number) => {
+    const notAfter = BEGIN + year * YEAR_MS;
+    return { digest: 'sha512', signatures, notAfter, leaf, batches, due: { at: notAfter } };
+  };
   const bare = { signatures: [], notAfter: null, leaf: 1, batches: 1, due: undefined };
-  t.match(await survey(), [{ ...stamped, due: { at: BEGIN + 2 * YEAR_MS } }, bare]);
+  t.match(await survey(), [stamped(2, 0, 1), bare, stamped(3, 2, 1)]);
   await memory.seal(1, BEGIN + YEAR_MS + DAY_MS, beta);
   const read: number[] = [];
   const { batchOf } = memory.log;
@@ -166,15 +170,16 @@ t.test('a survey tells what time-stamps rest on, and goes on where the last one 
     read.push(leaf);
     return batchOf(leaf);
   };
-  t.match(await survey(), [{ ...stamped, batches: 3 }, bare]);
+  t.match(await survey(), [stamped(2, 0, 1), bare, stamped(3, 2, 2)]);
   t.strictSame(read, [4], 'only what is new');
   await memory.seal(1, BEGIN + YEAR_MS + DAY_MS, beta);
   t.match(await survey([alpha.trusted]), [
-    { ...stamped, batches: 3 },
+    stamped(2, 0, 1),
     bare,
+    stamped(3, 2, 2),
     { notAfter: null, due: { at: 0, reason: /no root/ } },
   ]);
-  t.match(await survey(), [{ ...stamped, batches: 4 }, bare], 'who is trusted later vouches for it');
+  t.match(await survey(), [stamped(2, 0, 1), bare, stamped(3, 2, 3)], 'who is trusted later vouches for it');
   await renew(memory.store, { digest: 'sha384', at: BEGIN + 2 * YEAR_MS - DAY_MS, authorities });
   t.match(await survey(), [
     { run: 1, authority: 'alpha', digest: 'sha384', notAfter: BEGIN + 3 * YEAR_MS },

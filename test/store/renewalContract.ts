@@ -2,12 +2,13 @@ import type { Test } from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
-import type {
-  RenewalDraft,
-  RenewalRun,
-  RenewalScope,
-  RenewalSurvey,
-  RenewalTile,
+import {
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalScope,
+  type RenewalSurvey,
+  type RenewalTile,
+  SKIPPED,
 } from '../../src/store/renewalStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { MakeStore } from './contract.ts';
@@ -132,6 +133,23 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await store.trail.newest(), 1);
     t.equal(await store.renewals.commit(runOf(good, []), act(2)), true, 'nothing was sealed since');
   });
+
+  t.test(
+    'a run that leaves out an earlier one begins at the first leaf, and those after it do not',
+    async (t) => {
+      const { store } = await makeStore(t);
+      await withLog(store);
+      const second: RenewalScope = { number: 2, digest: 'sha512', from: 0, to: 5, path: [SKIPPED] };
+      t.equal(await commit(store, first), true);
+      await t.rejects(commit(store, { ...second, from: 3 }), BrokenInvariant);
+      t.equal(await commit(store, second), true);
+      const third: RenewalScope = { ...second, number: 3, from: 5, path: [SKIPPED, 0] };
+      await t.rejects(commit(store, { ...third, from: 0 }), BrokenInvariant);
+      await store.renewals.keepDraft({ ...third, at: START_MS });
+      t.equal(await store.renewals.commit(runOf(third, []), act(3)), true);
+      t.match(await store.renewals.runs(), [first, second, third]);
+    },
+  );
 
   const survey: RenewalSurvey = {
     from: 0,

@@ -5,7 +5,10 @@ import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
 import { digestOf } from '../../src/base/crypto.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
-import { choosePath, commitRun, draftRun, judgeRenewal, nextRun } from '../../src/prove/renewalRun.ts';
+import type { Theft } from '../../src/prove/distrust.ts';
+import { choosePath } from '../../src/prove/renewalPath.ts';
+import { commitRun, draftRun, judgeRenewal, nextRun } from '../../src/prove/renewalRun.ts';
+import { tokenStandings } from '../../src/prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import {
@@ -23,19 +26,22 @@ import { BEGIN, DAY_MS, HeldClock, makeAuthority, makePki, makeToken, type Pki }
 
 export const YEAR_MS = 365 * DAY_MS;
 
-/** An authority with a new certificate each year, which is valid for two. */
+/** An authority with a new certificate each year, which is valid for so many. */
 export class YearlyAuthority {
   readonly name: string;
   readonly #pki: Pki;
   readonly #certificates = new Map<number, Promise<Certificate>>();
 
-  private constructor(name: string, pki: Pki) {
+  readonly #years: number;
+
+  private constructor(name: string, pki: Pki, years: number) {
     this.name = name;
     this.#pki = pki;
+    this.#years = years;
   }
 
-  static async make(name: string): Promise<YearlyAuthority> {
-    return new YearlyAuthority(name, await makePki('ecdsa-p256', name));
+  static async make(name: string, years = 2): Promise<YearlyAuthority> {
+    return new YearlyAuthority(name, await makePki('ecdsa-p256', name), years);
   }
 
   get trusted(): TrustedAuthority {
@@ -63,7 +69,7 @@ export class YearlyAuthority {
           key: unitKey.key,
           issuer: root,
           notBefore,
-          notAfter: notBefore + 2 * YEAR_MS,
+          notAfter: notBefore + this.#years * YEAR_MS,
         },
         rootKey,
       );
@@ -141,17 +147,19 @@ export async function renew(
     digest: DigestName;
     at: number;
     authorities: readonly YearlyAuthority[];
-    distrusted?: string;
+    /** Of those whose time-stamps are in the log; default: those that stamp now. */
+    trusted?: readonly TrustedAuthority[];
+    theft?: Theft;
     width?: number;
   },
 ): Promise<RenewalRun> {
-  const { digest, at, authorities, distrusted, width } = options;
+  const { digest, at, authorities, theft, width } = options;
+  const trusted = options.trusted ?? authorities.map((one) => one.trusted);
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs, width);
-  const path = choosePath(runs, ({ authority }) => authority !== distrusted);
+  const path = choosePath(runs, tokenStandings(trusted, theft), at);
   const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest, path)), at });
   const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
-  const trusted = authorities.map((one) => one.trusted);
   for (const token of tokens)
     assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');
   const act = actOfProcess('command', 'renewal.run', { run: drafted.scope.number });

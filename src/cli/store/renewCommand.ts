@@ -187,7 +187,7 @@ async function renewNow(
     });
   const stolen = theft && toBase64(theft.root.der);
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
-  const drafted = await draftNow(renewing, digest, { isGood: without(stolen), query });
+  const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
   // As the option takes it: whole seconds.
   const since = theft && toRfc3339(theft.since).replace('.000', '');
@@ -234,7 +234,7 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const survey = await surveyNow(renewing, hash);
     if (theft) await findTheft(renewing, theft);
     const stolen = theft && toBase64(theft.root.der);
-    const drafted = await draftNow(renewing, survey.digest, { isGood: without(stolen) });
+    const drafted = await draftNow(renewing, survey.digest, { theft });
     const draft = await renewals.draft();
     if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
     const { nonce = newNonce() } = draft;

@@ -10,8 +10,9 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
+import type { Theft } from '../../prove/distrust.ts';
+import { choosePath } from '../../prove/renewalPath.ts';
 import {
-  choosePath,
   commitRun,
   type DraftedRun,
   draftRun,
@@ -22,14 +23,13 @@ import {
 import {
   type Due,
   dueOf,
-  openToken,
   RENEW_BEFORE_MS,
   type StandingTimestamps,
   strengthOf,
   surveyTimestamps,
+  tokenStandings,
 } from '../../prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
-import { authorityOf } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { RenewalDraft, RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
 import type { Store } from '../../store/store.ts';
@@ -78,7 +78,7 @@ export async function surveyNow(
 ): Promise<Survey> {
   const size = (await store.log.head())?.treeSize ?? 0;
   const progress = showProgress('reading', size, 'leaves');
-  const terms = { authorities, sunsets: config.renewal.sunsets };
+  const terms = { authorities, sunsets: config.renewal.sunsets, at: systemClock() };
   const standing = await surveyTimestamps(store, terms, progress.update).finally(progress.stop);
   const now = runs.at(-1)?.digest ?? 'sha512';
   const digest = hash ?? config.renewal.hash ?? now;
@@ -103,15 +103,12 @@ export const DAY_MS = 86_400_000;
 export async function draftNow(
   { store, runs, trees, authorities }: Renewing,
   digest: DigestName,
-  { isGood = () => true, query }: { isGood?: IsGood; query?: RenewalDraft | undefined } = {},
+  { theft, query }: { theft?: Theft | undefined; query?: RenewalDraft | undefined } = {},
 ): Promise<DraftedRun> {
-  const isOfGood = ({ token, certificates }: RenewalToken): boolean => {
-    const { timestamp } = openToken(token, certificates, authorities);
-    const authority = timestamp && authorityOf(timestamp, authorities);
-    return typeof authority === 'object' && isGood(authority.root);
-  };
+  const known = theft ? [...authorities, { name: 'distrusted', root: theft.root }] : authorities;
   const former = await store.renewals.draft();
-  const scope = query ?? (await nextRun(store, digest, choosePath(runs, isOfGood)));
+  const path = choosePath(runs, tokenStandings(known, theft), systemClock());
+  const scope = query ?? (await nextRun(store, digest, path));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope };
