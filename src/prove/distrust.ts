@@ -5,6 +5,7 @@ import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import type { TrustedAuthority, TrustFile } from '../manifest/trustFile.ts';
 import type { RenewalRun } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
+import { runsOf } from './renewalPath.ts';
 import { openToken } from './renewalSurvey.ts';
 import { batchesOf } from './renewals.ts';
 
@@ -113,7 +114,8 @@ class Chains {
   }
 
   /** What becomes of a batch; undefined for one that the theft does not touch, or whose time-stamps had ended anyway. */
-  fateOf({ timestamp, treeSize }: Batch): { by?: string } | undefined {
+  fateOf(batch: Batch): { by?: string } | undefined {
+    const { timestamp, treeSize } = batch;
     const first = this.#runs.findIndex(({ to }) => treeSize <= to);
     const key = [first, ...(timestamp?.certificates ?? [])].join();
     if (this.#known.has(key)) return this.#known.get(key);
@@ -125,42 +127,47 @@ class Chains {
           .slice(first)
           .flat()
           .some((one) => one?.isStolen));
-    const found = this.#standing(own, first, true);
-    const hasStood = found !== undefined || this.#standing(own, first, false) !== undefined;
+    const found = this.#standing(own, batch, true);
+    const hasStood = found !== undefined || this.#standing(own, batch, false) !== undefined;
     const fate = isTouched && hasStood ? { ...(found && { by: found }) } : undefined;
     if (this.#known.size >= KINDS_MAX) this.#known.clear();
     this.#known.set(key, fate);
     return fate;
   }
 
-  /** What a batch stands on, by name. */
-  #standing(own: Believable | undefined, first: number, knowsTheft: boolean): string | undefined {
-    if (own && this.#isBelieved(own, this.#at, knowsTheft)) return own.name;
-    for (const [index, one] of (this.#tokens[first] ?? []).entries()) {
-      if (one === undefined || (own && !this.#isBelieved(own, one.genTime, knowsTheft))) continue;
-      const found = this.#saviour(first, index, knowsTheft);
-      if (found !== undefined) return found;
-    }
-    return undefined;
+  /**
+   * What a batch stands on, by name: the first token of another root on a way from its own token, where each is believed when the next one
+   * was made, and the last one now.
+   */
+  #standing(own: Believable | undefined, batch: Batch, knowsTheft: boolean): string | undefined {
+    const seen = new Set<Believable>();
+    const from = (token: Believable | undefined, run: number, index: number): string | undefined => {
+      if (token && this.#isBelieved(token, this.#at, knowsTheft)) return token.name;
+      for (const next of this.#over(batch, run, index))
+        for (const [at, one] of (this.#tokens[next] ?? []).entries()) {
+          if (one === undefined || seen.has(one)) continue;
+          if (token && !this.#isBelieved(token, one.genTime, knowsTheft)) continue;
+          seen.add(one);
+          const found = from(one, next, at);
+          if (found !== undefined) return run >= 0 && token && !token.isStolen ? token.name : found;
+        }
+      return undefined;
+    };
+    return from(own, -1, 0);
   }
 
-  /**
-   * The name of the first token of another root, from this token of a run on; undefined unless this one is believed now, or was when the
-   * next run was made, which stands.
-   */
-  #saviour(run: number, index: number, knowsTheft: boolean): string | undefined {
-    const token = this.#tokens[run]?.[index];
-    if (token === undefined) return undefined;
-    if (this.#isBelieved(token, this.#at, knowsTheft)) return token.name;
-    // A later hash renewal covers one token of each run before it.
-    if (this.#runs.some(({ path, from }, later) => later > run && from === 0 && path[run] !== index))
-      return undefined;
-    for (const [at, next] of (this.#tokens[run + 1] ?? []).entries()) {
-      const isInTime = next && this.#isBelieved(token, next.genTime, knowsTheft);
-      const found = isInTime ? this.#saviour(run + 1, at, knowsTheft) : undefined;
-      if (found !== undefined) return token.isStolen ? found : token.name;
-    }
-    return undefined;
+  /** The runs that cover this token of a run; run -1: the batch's own. */
+  #over(batch: Batch, run: number, index: number): number[] {
+    // A run with a leaf for each checkpoint covers one way to it.
+    const isLeft = ({ number, from, path }: RenewalRun) =>
+      number - 2 >= run && from === 0 && path[run] !== index;
+    if (run >= 0 && this.#runs.some(isLeft)) return [];
+    const isOver = ({ number, from, to, path }: RenewalRun) => {
+      if (number - 2 < run || batch.treeSize > to) return false;
+      if (batch.firstLeaf < from) return number - 2 === run;
+      return (runsOf(batch, this.#runs, path).at(-1)?.number ?? 0) === run + 1;
+    };
+    return this.#runs.filter(isOver).map(({ number }) => number - 1);
   }
 
   #isBelieved({ isStolen, notAfter }: Believable, at: number, knowsTheft: boolean): boolean {
