@@ -1,10 +1,12 @@
-import { parseTimestampToken } from '../asn1/timestampToken.ts';
+import { assert } from '../base/assert.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { type RenewalRun, renewedUntil, SKIPPED } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
+import { pathNow, runsOf } from './renewalPath.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
-import { bytesOf, RenewalTrees } from './renewals.ts';
+import { byCertificates, tokenStandings } from './renewalSurvey.ts';
+import { batchesOf, RenewalTrees } from './renewals.ts';
 
 /** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
 export async function renewalProblems(
@@ -22,17 +24,9 @@ export async function renewalProblems(
       return [...problems, `renewal ${run.number} ${fault}: restore a backup`];
     }
     const root = rootOfRun(trees, run, run.rows);
-    for (const [index, token] of run.tokens.entries()) {
+    for (const token of run.tokens) {
       const judged = judgeRenewal(token, { scope: run, root }, authorities);
       const found = 'fault' in judged ? judged.fault : await orderFault(store, run, judged.timestamp.genTime);
-      const next = runs[run.number];
-      if (found === undefined && 'timestamp' in judged && next && next.path[run.number - 1] === index) {
-        const ends = judged.timestamp.notAfter;
-        if (timesOf(next).some((time) => time > ends))
-          problems.push(
-            `the token of ${token.authority} in renewal ${run.number} ended ${toRfc3339(ends)}, before renewal ${next.number}: it proves nothing any more`,
-          );
-      }
       if (found === undefined) continue;
       const remedy =
         'isUntrusted' in judged && judged.isUntrusted
@@ -80,6 +74,57 @@ async function treeFault(
   return leaf === run.to ? undefined : 'does not cover all checkpoints';
 }
 
-function timesOf({ tokens }: RenewalRun): number[] {
-  return tokens.map(({ token }) => parseTimestampToken(bytesOf(token)).info.genTime);
+/**
+ * Where time-stamps ended before they were renewed, in words. The store is whole all the same, and no backup mends it: lost is the proof of
+ * when something was sealed.
+ */
+export async function renewalLapses(
+  store: Pick<Store, 'log' | 'renewals'>,
+  authorities: readonly TrustedAuthority[],
+): Promise<string[]> {
+  const runs = await store.renewals.runs();
+  const path = pathNow(runs);
+  const tokens = runs.map((run, n) => run.tokens[path[n] ?? SKIPPED]);
+  const found = new Set(leftOut(runs));
+  const strengthOfBatch = byCertificates(authorities);
+  for (const [n, { to }] of runs.entries()) {
+    const range = { firstLeaf: runs[n - 1]?.to ?? 0, treeSize: to };
+    const records = runsOf(range, runs, path).map(({ number }) => {
+      const token = tokens[number - 1];
+      assert(token, `renewal ${number} has no token`);
+      return { number, ...tokenStandings(authorities)(token) };
+    });
+    for (const [n, { number, until }] of records.entries()) {
+      const next = records[n + 1];
+      if (next && until < next.genTime)
+        found.add(
+          `renewal ${number} ended ${toRfc3339(until)}, before renewal ${next.number}: it proves nothing any more, and the next renewal leaves it out`,
+        );
+    }
+    const [first] = records;
+    const lost = { batches: 0, leaf: 0 };
+    if (first === undefined) continue;
+    for await (const batch of batchesOf(store, range.firstLeaf, to)) {
+      const { notAfter } = strengthOfBatch(batch);
+      if (notAfter === null || notAfter >= first.genTime) continue;
+      if (lost.batches === 0) lost.leaf = batch.firstLeaf;
+      lost.batches += 1;
+    }
+    if (lost.batches > 0)
+      found.add(
+        `the time-stamps of ${lost.batches} checkpoints, the first from leaf ${lost.leaf}, ended before renewal ${first.number}: no time-stamp proves any more when these were sealed`,
+      );
+  }
+  return [...found];
+}
+
+function leftOut(runs: readonly RenewalRun[]): string[] {
+  return runs.flatMap(({ number }, n) => {
+    const next = runs.find(({ path }) => path[n] === SKIPPED);
+    return next && runs.at(-1)?.path[n] === SKIPPED
+      ? [
+          `renewal ${number} had ended, or its key was stolen, before renewal ${next.number}: evidence records leave it out`,
+        ]
+      : [];
+  });
 }

@@ -105,3 +105,12 @@ t.test('a root that nothing rests on is told from one that was renewed in time',
   await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha] });
   t.match(await report(memory, day(20), day(30)), { isRootUsed: true, alone: 0, stillProven: 1 });
 });
+
+t.test('it looks at each time-stamp once, however many ways lead there', async (t) => {
+  const memory = new MemoryLog();
+  await memory.seal(1, day(1), alpha);
+  for (let n = 2; n < 42; n++)
+    await renew(memory.store, { digest: 'sha512', at: day(n), authorities: [alpha, beta] });
+  t.match(await report(memory, day(60), day(50)), { alone: 0, stillProven: 1 });
+  t.match(await report(memory, day(60), BEGIN + 5 * YEAR_MS), { ranges: [] }, 'all of them have ended');
+});

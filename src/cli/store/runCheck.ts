@@ -77,7 +77,7 @@ export function printReport(report: StoreReport, doubt?: string): void {
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print(doubt === undefined ? 'good' : `could not tell: ${doubt}`);
   if (report.epochs === 'unsealed') note(`pdfseal: ${NOT_SEALED}`);
-  for (const line of report.void_records ?? []) note(`pdfseal: ${line}`);
+  for (const line of [...(report.void_records ?? []), ...(report.lapses ?? [])]) note(`pdfseal: ${line}`);
 }
 
 export function reportJson(report: StoreReport, doubt?: string) {

@@ -10,7 +10,7 @@ import type { TrustFile } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
-import { renewalProblems } from '../../prove/renewalCheck.ts';
+import { renewalLapses, renewalProblems } from '../../prove/renewalCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
@@ -35,6 +35,8 @@ export interface StoreReport {
   records_missing?: number;
   /** Records of epochs that change nothing, in words; absent if there are none. */
   void_records?: string[];
+  /** Time-stamps that ended before they were renewed, in words; absent if there are none. */
+  lapses?: string[];
   /** The first flaws of indexes in words, `problemsMax` at most. */
   flaws: string[];
 }
@@ -71,6 +73,10 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   await check.findings('what witnesses have said', () => witnessProblems(store));
   const { timestampAuthorities } = options.trust;
   await check.findings('the renewals', () => renewalProblems(store, timestampAuthorities));
+  await check.guarded('the renewals', async () => {
+    const lapses = await renewalLapses(store, timestampAuthorities);
+    if (lapses.length > 0) check.report.lapses = lapses;
+  });
   await check.findings('the API keys', () => apiKeyProblems(store));
   await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
