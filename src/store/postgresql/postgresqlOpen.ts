@@ -1,0 +1,179 @@
+import { Client } from 'pg';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import type { Epoch } from '../../log/epochs.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import type { Store, StoreIdentity } from '../store.ts';
+import { Database } from './database.ts';
+import { LAYOUT, layoutOf, migrate } from './layout.ts';
+import { readNote } from './notes.ts';
+import { begin, clientConfig, isLost, type Location, NotPrimary } from './pgSession.ts';
+import { postgresqlStore } from './postgresqlStore.ts';
+import { Sequencer, type Sequencing } from './sequencer.ts';
+import { Writes } from './writes.ts';
+
+const BACKLOG_MAX_DEFAULT = 10_000;
+
+export interface CreateInPostgresql {
+  location: Location;
+  identity: Omit<StoreIdentity, 'schema'>;
+  /** The first epoch of the log. */
+  epoch: Epoch;
+  /** The first record of the audit trail: who makes the store. */
+  act?: Act;
+}
+
+export interface OpenInPostgresql {
+  location: Location;
+  /** What the configuration says the store is for. */
+  expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
+  /** Of the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
+  sequencing?: Sequencing;
+  clock?: Clock;
+  /** For tests: the monotonic clock of service time, milliseconds. */
+  monotonicMs?: Clock;
+  /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
+  backlogMax?: number;
+}
+
+/** Makes an empty store in the database, whole or not at all. Throws OperatorError when there is one already. */
+export async function createInPostgresql({
+  location,
+  identity,
+  epoch,
+  act,
+}: CreateInPostgresql): Promise<void> {
+  await onPrimary(location, async (client) => {
+    await client.query('BEGIN');
+    const layout = await layoutOf(client);
+    if (layout !== undefined)
+      throw new OperatorError('the database has a store of pdfseald already: a store is never overwritten');
+    await migrate(client, 0);
+    const whole = { schema: LAYOUT, ...identity };
+    await client.query(`INSERT INTO notes VALUES ('identity', $1)`, [encodeRecord(whole)]);
+    await client.query('INSERT INTO epochs VALUES (0, $1)', [encodeRecord([epoch])]);
+    await client.query('COMMIT');
+  });
+  if (act === undefined) return;
+  const store = await openInPostgresql({ location });
+  try {
+    await store.trail.append(act);
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Opens a store that {@link createInPostgresql} made. Throws OperatorError when there is none, when it belongs to another environment or log,
+ * or when its layout is of a newer program, or of an older one and no daemon brought it up to date.
+ */
+export async function openInPostgresql({
+  location,
+  expected = {},
+  sequencing,
+  clock = systemClock,
+  monotonicMs = () => performance.now(),
+  backlogMax = BACKLOG_MAX_DEFAULT,
+}: OpenInPostgresql): Promise<Store> {
+  const turn = sequencing && (await Sequencer.open(location, sequencing));
+  const database = new Database(location);
+  const writes = new Writes(database, turn);
+  const close = async () => {
+    await writes.close();
+    await turn?.close();
+    await database.close();
+  };
+  try {
+    await assertLayout(location, turn !== undefined);
+    const bytes = await readNote(database, 'identity');
+    if (bytes === undefined) throw new OperatorError('the database has no store of pdfseald');
+    const identity = parseRecord<StoreIdentity>(bytes, 'the identity of the store');
+    for (const [field, key] of [
+      ['environment', 'environment'],
+      ['logOrigin', 'log.origin'],
+    ] as const) {
+      const wanted = expected[field];
+      if (wanted === undefined || wanted === identity[field]) continue;
+      throw new OperatorError(
+        `the store in the database is for ${key} "${identity[field]}", the configuration says "${wanted}": check store.url`,
+      );
+    }
+    const store = await postgresqlStore({
+      database,
+      writes,
+      identity,
+      clock,
+      monotonicMs,
+      backlogMax,
+      close,
+    });
+    await store.epochs.newest();
+    return store;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function assertLayout(location: Location, mayMigrate: boolean): Promise<void> {
+  await onPrimary(location, async (client) => {
+    const layout = await layoutOf(client);
+    if (layout === undefined)
+      throw new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`');
+    if (layout > LAYOUT)
+      throw new OperatorError(
+        `the store in the database was made by a newer pdfseald (layout ${layout}, this program knows ${LAYOUT}): install that version`,
+      );
+    if (layout === LAYOUT) return;
+    if (!mayMigrate)
+      throw new OperatorError(
+        `the store in the database was made by an older pdfseald (layout ${layout}, this program writes ${LAYOUT}): start the daemon, which migrates it`,
+        { code: 'older_store' },
+      );
+    await client.query('BEGIN');
+    await migrate(client, layout);
+    await client.query('COMMIT');
+  });
+}
+
+/** Runs `work` on a connection of its own. Throws OperatorError when no server is a primary that answers and keeps what it promises. */
+async function onPrimary(location: Location, work: (client: Client) => Promise<void>): Promise<void> {
+  let last: unknown;
+  for (const url of location.urls) {
+    const client = new Client({ ...clientConfig(url, location.password), query_timeout: 600_000 });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      await begin(client, { statementMsMax: 0 });
+      await assertDurable(client);
+      await work(client);
+      return;
+    } catch (error) {
+      if (error instanceof OperatorError || (!isLost(error) && !isRefusedLogin(error))) throw error;
+      last = error;
+    } finally {
+      client.end().catch(() => {});
+    }
+  }
+  const reason = last instanceof NotPrimary ? 'no server is a primary' : (last as Error).message;
+  throw new OperatorError(`the database of the store cannot be reached: ${reason}`, {
+    cause: last,
+    remedy: 'check store.url, that the server runs, and that its pg_hba.conf lets this user in',
+  });
+}
+
+function isRefusedLogin(error: unknown): boolean {
+  return /^28|^3D000$/.test((error as { code?: string }).code ?? '');
+}
+
+/** With these off, a server acknowledges what a loss of power undoes. */
+async function assertDurable(client: Client): Promise<void> {
+  for (const name of ['fsync', 'full_page_writes']) {
+    const { rows } = await client.query<{ value: string }>('SELECT current_setting($1) AS value', [name]);
+    if (rows[0]?.value !== 'on')
+      throw new OperatorError(
+        `the database has ${name} off: what it acknowledges can be lost with power; set ${name} = on`,
+      );
+  }
+}

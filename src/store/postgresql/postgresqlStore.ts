@@ -1,0 +1,61 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Store, StoreIdentity } from '../store.ts';
+import { CopyTable } from './copyTable.ts';
+import { CredentialTable } from './credentialTable.ts';
+import type { Database } from './database.ts';
+import { EndpointTable } from './endpointTable.ts';
+import { EpochTable } from './epochTable.ts';
+import { IdempotencyTable } from './idempotencyTable.ts';
+import { insertJobs, insertWaiting } from './jobRows.ts';
+import { JobTable } from './jobTable.ts';
+import { LogTable } from './logTable.ts';
+import { OutboxTable } from './outboxTable.ts';
+import { RenewalTable } from './renewalTable.ts';
+import { postgresqlServiceTime } from './serviceTimeNote.ts';
+import { TableCheck } from './tableCheck.ts';
+import { TrailTable } from './trailTable.ts';
+import { WitnessNote } from './witnessNote.ts';
+import type { Writes } from './writes.ts';
+
+export interface PostgresqlParts {
+  database: Database;
+  writes: Writes;
+  identity: StoreIdentity;
+  clock: Clock;
+  monotonicMs: Clock;
+  backlogMax: number;
+  close(): Promise<void>;
+}
+
+/** The store in a PostgreSQL database. Every group of the contract is one object over tables of its own. */
+export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
+  const { database, writes, identity, clock, monotonicMs, backlogMax, close } = parts;
+  const serviceTime = await postgresqlServiceTime(database, writes, { clock, monotonicMs });
+  const trail = new TrailTable(database, writes, {
+    environment: identity.environment,
+    clock,
+    accept: async (queries, job) => {
+      await insertJobs(queries, [{ job, acceptance: {} }]);
+      await insertWaiting(queries, [job.id]);
+    },
+  });
+  const endpoints = new EndpointTable(database, writes, trail);
+  const outbox = new OutboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
+  const idempotency = new IdempotencyTable(serviceTime);
+  const jobs = new JobTable(database, writes, { idempotency, outbox });
+  return {
+    identity,
+    jobs,
+    copies: new CopyTable(database, writes),
+    log: new LogTable(database, writes, { jobs, outbox }),
+    epochs: new EpochTable(database, writes, trail),
+    credentials: new CredentialTable(database, writes, trail),
+    webhooks: { endpoints, outbox },
+    trail,
+    witnessing: new WitnessNote(database, writes),
+    renewals: new RenewalTable(database, writes, trail),
+    serviceTime,
+    indexes: new TableCheck(database, writes, identity, clock),
+    close,
+  };
+}
