@@ -475,7 +475,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
         store.jobs.accept(young, { idempotency: newEntry }),
         store.jobs.sweepIdempotency(now, 10),
       ]);
-      t.equal(swept, 1);
+      t.ok(swept <= 1, 'it was there, or was replaced');
       t.same(await store.jobs.idempotency(entry), newEntry);
       t.equal(await store.jobs.sweepIdempotency(now, 10), 0);
       t.ok(await store.jobs.get(old.id), 'the job outlives its key');
