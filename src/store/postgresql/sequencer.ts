@@ -80,23 +80,21 @@ export class Sequencer implements Turn {
 
   /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
   async #beat(): Promise<void> {
-    let isOurs: boolean;
     try {
-      isOurs = await this.#isOurs();
+      await this.#assertOurs(this.#client);
     } catch (error) {
       if (!isLost(error) || this.#isOver) throw error;
       this.#client.end().catch(() => {});
       const signal = AbortSignal.timeout(AWAY_MS_MAX);
-      this.#client = await lockedSession(this.#location, { onWait: () => {}, signal });
-      isOurs = await this.#isOurs();
+      const beforeEach = (client: Client) => this.#assertOurs(client);
+      this.#client = await lockedSession(this.#location, { onWait: () => {}, signal, beforeEach });
     }
-    if (!isOurs) throw new Superseded();
     if (!this.#isOver) this.#next();
   }
 
-  async #isOurs(): Promise<boolean> {
-    const { rows } = await this.#client.query<{ fence: number }>('SELECT fence FROM sequencer');
-    return rows[0]?.fence === this.fence;
+  async #assertOurs(client: Client): Promise<void> {
+    const { rows } = await client.query<{ fence: number }>('SELECT fence FROM sequencer');
+    if (rows[0]?.fence !== this.fence) throw new Superseded();
   }
 
   #end(error: Error): void {
@@ -107,10 +105,16 @@ export class Sequencer implements Turn {
   }
 }
 
+interface Locking extends Pick<Sequencing, 'onWait'> {
+  signal: AbortSignal | undefined;
+  /** Called before each attempt to take the lock; what it throws ends them. */
+  beforeEach?(client: Client): Promise<void>;
+}
+
 /** A session of the primary that holds the lock, as soon as there is one. */
 async function lockedSession(
   location: Location,
-  { onWait, signal }: { onWait(reason: string): void; signal?: AbortSignal | undefined },
+  { onWait, signal, beforeEach = async () => {} }: Locking,
 ): Promise<Client> {
   const silence = new Silence();
   for (let attempt = 0; ; attempt++) {
@@ -122,6 +126,7 @@ async function lockedSession(
       await client.connect();
       await begin(client, { statementMsMax: 0 });
       for (;;) {
+        await beforeEach(client);
         const obstacle = await lock(client, silence);
         if (obstacle === undefined) return client;
         onWait(obstacle);

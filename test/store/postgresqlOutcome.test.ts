@@ -1,0 +1,214 @@
+/** What a store in PostgreSQL does when the way to the database, or the database itself, is lost. */
+import t, { type Test } from 'tap';
+import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Sequencing } from '../../src/store/postgresql/sequencer.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { PostgresProxy } from '../support/postgresProxy.ts';
+import { until } from '../support/until.ts';
+import { epoch, identity, sampleBatch, sampleJob } from './samples.ts';
+
+const postgres = await startPostgres(t);
+const template = await postgres.createDatabase();
+await createInPostgresql({ location: { urls: [postgres.url(template)] }, identity, epoch });
+const unknown = { name: 'UnknownOutcome' };
+const superseded = { name: 'Superseded', message: /whether its last write/ };
+
+async function openAs(t: Test, urls: string[], sequencing: Partial<Sequencing> = {}): Promise<Store> {
+  const store = await openInPostgresql({
+    location: { urls },
+    sequencing: { onWait: () => {}, onLost: () => {}, ...sequencing },
+  });
+  t.teardown(() => store.close());
+  return store;
+}
+
+/** A store behind a proxy, and one that is not. */
+async function behindProxy(t: Test) {
+  const database = await postgres.createDatabase(template);
+  const proxy = await PostgresProxy.start(postgres.dir);
+  t.teardown(() => proxy.close());
+  const url = postgres.url(database);
+  const store = await openAs(t, [url.replace(postgres.dir, proxy.dir)]);
+  const aside = await openInPostgresql({ location: { urls: [url] } });
+  t.teardown(() => aside.close());
+  return { store, aside, proxy, url };
+}
+
+/** The fate of the next message that has the text, once. */
+function once(proxy: PostgresProxy, text: string, fate: 'cut before' | 'cut after'): () => boolean {
+  let isDone = false;
+  proxy.fate = (sent) => {
+    if (isDone || !sent.includes(text)) return 'forward';
+    isDone = true;
+    return fate;
+  };
+  return () => isDone;
+}
+
+for (const [fate, isThere] of [
+  ['cut before', false],
+  ['cut after', true],
+] as const) {
+  t.test(`a connection ${fate} COMMIT: nobody knows, until the store is opened again`, async (t) => {
+    const { store, aside, proxy, url } = await behindProxy(t);
+    const [first, second] = [sampleJob(), sampleJob()];
+    await store.jobs.accept(first);
+    once(proxy, 'COMMIT', fate);
+    await t.rejects(store.jobs.accept(second), unknown);
+    await t.rejects(store.jobs.accept(sampleJob()), unknown, 'nor is anything written after it');
+    await t.rejects(store.jobs.get(first.id), unknown, 'nor read');
+    await store.close();
+    const again = await openAs(t, [url]);
+    t.same(await again.jobs.get(second.id), isThere ? { job: second } : undefined);
+    t.same(await aside.jobs.waiting(9), isThere ? [first, second] : [first]);
+  });
+}
+
+t.test('a connection that is cut before a COMMIT is sent loses nothing, and repeats nothing', async (t) => {
+  const { store, proxy } = await behindProxy(t);
+  const quota = { name: 'default', startsAt: 0, endsAt: 2 ** 45 };
+  for (const [n, text] of ['BEGIN', 'insert_jobs', 'insert_waiting'].entries())
+    for (const fate of ['cut before', 'cut after'] as const) {
+      const isDone = once(proxy, text, fate);
+      const job = sampleJob({ quota });
+      await store.jobs.accept(job);
+      t.ok(isDone(), `${text}: ${fate}`);
+      t.same(await store.jobs.get(job.id), { job });
+      t.match(await store.jobs.quotaCounts(), [{ jobs: 2 * n + (fate === 'cut before' ? 1 : 2) }]);
+    }
+  const isDone = once(proxy, 'get_job', 'cut after');
+  const job = sampleJob();
+  await store.jobs.accept(job);
+  t.same(await store.jobs.get(job.id), { job }, 'nor is a read lost');
+  t.ok(isDone());
+});
+
+t.test('a server that crashes and comes back', async (t) => {
+  const store = await openAs(t, [postgres.url(await postgres.createDatabase(template))]);
+  const jobs = [sampleJob(), sampleJob()] as const;
+  await store.jobs.accept(jobs[0]);
+  await postgres.stop('SIGQUIT');
+  const accepted = store.jobs.accept(jobs[1]);
+  const read = store.jobs.get(jobs[0].id);
+  await postgres.start();
+  await accepted;
+  t.same(await read, { job: jobs[0] });
+  t.equal(await store.log.commit(sampleBatch(0, [...jobs])), true);
+});
+
+t.test('a COMMIT that may not have reached the standbys is no success', async (t) => {
+  const database = await postgres.createDatabase(template);
+  const store = await openAs(t, [postgres.url(database)]);
+  await postgres.query(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
+  await postgres.query('SELECT pg_reload_conf()');
+  t.teardown(async () => {
+    await postgres.query('ALTER SYSTEM RESET synchronous_standby_names');
+    await postgres.query('SELECT pg_reload_conf()');
+  });
+  const job = sampleJob();
+  const accepted = store.jobs.accept(job);
+  const rejected = t.rejects(accepted, unknown);
+  const waiting = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    WHERE datname = '${database}' AND wait_event = 'SyncRep'`;
+  await until('the commit waits', async () => (await postgres.query(waiting)).length === 1);
+  await rejected;
+  const seen = await postgres.query('SELECT count(*) FROM pdfseal.jobs', database);
+  t.same(seen, [{ count: '1' }], 'although this server has it');
+  await t.rejects(store.jobs.get(job.id), unknown);
+});
+
+t.test('one daemon at a time', async (t) => {
+  const database = await postgres.createDatabase(template);
+  const url = postgres.url(database);
+  const ended: Error[] = [];
+  const first = await openAs(t, [url], { onLost: (error) => ended.push(error) });
+  await first.jobs.accept(sampleJob());
+  const reasons: string[] = [];
+  const opening = openAs(t, [url], { onWait: (reason) => reasons.push(reason) });
+  await until('the second waits', () =>
+    reasons.some((reason) => /^process \d+ on .+ is active$/.test(reason)),
+  );
+  // As by a network that drops the session: the first daemon does not know yet.
+  const holder = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted`;
+  await postgres.query(holder, database);
+  const second = await opening;
+  const late = sampleJob();
+  await t.rejects(first.jobs.accept(late), superseded);
+  t.equal(await second.jobs.get(late.id), undefined);
+  await until('the first is told', () => ended.length === 1);
+  t.match(ended[0], { name: 'Superseded' });
+  await second.jobs.accept(late);
+
+  const withdrawn = new AbortController();
+  const third = openAs(t, [url], { onWait: () => withdrawn.abort(), signal: withdrawn.signal });
+  await t.rejects(third, { name: 'AbortError' }, 'who waits can be told to end');
+});
+
+t.test('a transaction of the former daemon that is under way ends first', async (t) => {
+  const { store, proxy, url } = await behindProxy(t);
+  const database = new URL(url).pathname.slice(1);
+  const job = sampleJob();
+  const reached = new Promise<void>((resolve) => {
+    proxy.fate = (sent) => {
+      if (sent.includes('insert_waiting')) resolve();
+      return 'forward';
+    };
+  });
+  const accepted = store.jobs.accept(job);
+  await reached;
+  await postgres.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'`,
+    database,
+  );
+  const next = await openAs(t, [url]);
+  const [isWritten] = await Promise.allSettled([accepted]);
+  const found = await next.jobs.get(job.id);
+  t.equal(
+    found !== undefined,
+    isWritten.status === 'fulfilled',
+    'what is acknowledged is there, and nothing else',
+  );
+});
+
+t.test('what is no place for a store', async (t) => {
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  const refused = (message: RegExp) => ({ name: 'OperatorError', message });
+  await t.rejects(
+    openInPostgresql({ location }),
+    refused(/no store of pdfseald: make one with `pdfseal init`/),
+  );
+  await t.rejects(
+    openInPostgresql({ location: { urls: [postgres.url('absent')] } }),
+    refused(/cannot be reached: database "absent" does not exist/),
+  );
+  await postgres.query('CREATE SCHEMA pdfseal', database);
+  await t.rejects(createInPostgresql({ location, identity, epoch }), refused(/not of pdfseald/));
+
+  const made = await postgres.createDatabase(template);
+  const urls = [postgres.url(made)];
+  await t.rejects(createInPostgresql({ location: { urls }, identity, epoch }), refused(/already/));
+  await t.rejects(
+    openInPostgresql({ location: { urls }, expected: { environment: 'production' } }),
+    refused(/for environment "sandbox"/),
+  );
+  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 9'`, made);
+  await t.rejects(openInPostgresql({ location: { urls } }), refused(/newer pdfseald/));
+  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1'`, made);
+  await postgres.query(`ALTER DATABASE ${made} SET default_transaction_read_only = on`);
+  await t.rejects(openInPostgresql({ location: { urls } }), refused(/no server is a primary/));
+  const other = await postgres.createDatabase(template);
+  const both = await openInPostgresql({ location: { urls: [...urls, postgres.url(other)] } });
+  t.teardown(() => both.close());
+  t.same(await both.log.head(), undefined, 'the one that is a primary is used');
+
+  for (const setting of ['fsync', 'full_page_writes']) {
+    const careless = await startPostgres(t, { settings: { [setting]: 'off' } });
+    const urls = [careless.url(await careless.createDatabase())];
+    await t.rejects(
+      createInPostgresql({ location: { urls }, identity, epoch }),
+      refused(new RegExp(`${setting} off`)),
+    );
+  }
+});
