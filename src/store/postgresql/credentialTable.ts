@@ -44,7 +44,7 @@ export class CredentialTable implements CredentialStore {
   }
 
   async put(credentials: Credential[], act: Act | null): Promise<void> {
-    await this.#writes.run(async (queries) => {
+    await this.#writes.runAlone(async (queries) => {
       // Before the rows: so two changes of the same ones never wait for each other.
       await lockRevision(queries, 'trail');
       await putAll(queries, credentials);
@@ -55,7 +55,7 @@ export class CredentialTable implements CredentialStore {
   async change<Decision extends CredentialChange>(
     decide: (all: readonly Credential[]) => Decision | undefined,
   ): Promise<Decision | undefined> {
-    return this.#writes.run(async (queries) => {
+    return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'trail'); // no act of any process comes between
       const decision = decide(await allCredentials(queries));
       if (decision === undefined) return undefined;

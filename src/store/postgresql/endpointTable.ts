@@ -93,7 +93,7 @@ export class EndpointTable implements EndpointStore {
 
   /** Calls `decide` with the next revision, which is taken unless it returns false or undefined. */
   async #change<T>(act: Act | null, decide: (queries: Queries, revision: number) => Promise<T>): Promise<T> {
-    return this.#writes.run(async (queries) => {
+    return this.#writes.runAlone(async (queries) => {
       const revision = (await lockRevision(queries, 'endpoints')) + 1;
       const decision = await decide(queries, revision);
       if (!decision) return decision;

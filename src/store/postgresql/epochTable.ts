@@ -44,7 +44,7 @@ export class EpochTable implements EpochStore {
   }
 
   async change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
-    return this.#writes.run(async (queries) => {
+    return this.#writes.runAlone(async (queries) => {
       const [raised] = await queries.rows<{ revision: number }>(RAISE, [revision]);
       if (raised === undefined) return false;
       await queries.rows(INSERT, [raised.revision, encodeRecord(list)]);

@@ -8,10 +8,10 @@ import type { JobTable, Telling } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import type { Writes } from './writes.ts';
 
-/** Until the transaction ends, nobody changes the epochs, or the endpoints that are told of the batch. */
-const LOCK_REVISIONS = {
-  name: 'lock_revisions',
-  text: `SELECT name, revision FROM revisions WHERE name IN ('epochs', 'endpoints') ORDER BY name DESC FOR SHARE`,
+/** Until the transaction ends, nobody changes the epochs. */
+const LOCK_EPOCHS = {
+  name: 'lock_epochs',
+  text: `SELECT revision FROM revisions WHERE name = 'epochs' FOR SHARE`,
 };
 const LOCK_HEAD = { name: 'lock_head', text: 'SELECT tree_size, checkpoint_sha256 FROM log_head FOR UPDATE' };
 const SWAP_HEAD = {
@@ -179,8 +179,8 @@ export class LogTable implements LogStore {
 }
 
 async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<boolean> {
-  const rows = await queries.rows<{ name: string; revision: number }>(LOCK_REVISIONS);
-  return rows.find(({ name }) => name === 'epochs')?.revision === epochsRevision;
+  const [row] = await queries.rows<{ revision: number }>(LOCK_EPOCHS);
+  return row?.revision === epochsRevision;
 }
 
 async function announcedBatch(queries: Queries): Promise<AnnouncedBatch | undefined> {

@@ -188,7 +188,7 @@ export class OutboxTable implements OutboxStore {
   }
 
   async sweep({ dueBefore, diedBefore }: SweepBounds): Promise<number> {
-    return this.#writes.run(async (queries) => {
+    return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'endpoints'); // none is removed meanwhile
       const forgotten = await queries.rows(TAKE_FORGOTTEN, [diedBefore, SWEEP_ENTRIES_MAX]);
       const room = SWEEP_ENTRIES_MAX - forgotten.length;

@@ -57,7 +57,7 @@ export class RenewalTable implements RenewalStore {
   }
 
   async keepDraft(draft: RenewalDraft): Promise<void> {
-    await this.#writes.run(async (queries) => {
+    await this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       const former = await readDraft(queries);
       if (former === undefined || !isSameRun(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
@@ -66,7 +66,7 @@ export class RenewalTable implements RenewalStore {
   }
 
   async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {
-    await this.#writes.run(async (queries) => {
+    await this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       const draft = await readDraft(queries);
       assert(draft?.number === run, `renewal ${run} is not drafted`);
@@ -77,7 +77,7 @@ export class RenewalTable implements RenewalStore {
   }
 
   async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
-    return this.#writes.run(async (queries) => {
+    return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       const runs = await allRuns(queries);
       if (run.number <= runs.length) return false;

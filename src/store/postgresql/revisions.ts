@@ -2,7 +2,7 @@ import type { Queries, Query } from './database.ts';
 
 /**
  * What changes of it are decided on the newest state, by any process, one after the other. Who takes several of these locks takes them in this
- * order, so that no two wait for each other.
+ * order, in a transaction of its own (see `Writes.runAlone`), so that no two wait for each other.
  */
 export type Revised = 'endpoints' | 'renewals' | 'trail';
 

@@ -42,12 +42,12 @@ export class TrailTable implements TrailStore {
   }
 
   async append(act: Act): Promise<number> {
-    return this.#writes.run((queries) => this.#add(queries, act));
+    return this.#writes.runAlone((queries) => this.#add(queries, act));
   }
 
   /**
-   * Records an act in the transaction of what it changes; `null` is nobody's act. Until that transaction ends, no other process records any:
-   * so this comes last, after everything that can wait for others.
+   * Records an act in the transaction of what it changes, which is one that {@link Writes.runAlone} began; `null` is nobody's act. Until that
+   * transaction ends, no other process records any: so this comes last, after everything that can wait for others.
    */
   async record(queries: Queries, act: Act | null): Promise<void> {
     if (act !== null) await this.#add(queries, act);

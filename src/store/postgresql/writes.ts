@@ -8,6 +8,7 @@ type Work<T> = (queries: Queries) => Promise<T>;
 
 interface Pending {
   work: Work<unknown>;
+  isAlone: boolean;
   resolve(result: unknown): void;
   reject(error: unknown): void;
 }
@@ -60,9 +61,21 @@ export class Writes {
    * do nothing but use the queries it is given.
    */
   run<T>(work: Work<T>): Promise<T> {
+    return this.#run(work, false);
+  }
+
+  /**
+   * The same, in a transaction of its own. So runs every work that locks what works of other processes lock too, one after the other: together
+   * with other works it could hold what another process needs first, and wait for what that one holds.
+   */
+  runAlone<T>(work: Work<T>): Promise<T> {
+    return this.#run(work, true);
+  }
+
+  #run<T>(work: Work<T>, isAlone: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#failure !== undefined) throw this.#failure;
-      this.#pending.push({ work, resolve: resolve as (result: unknown) => void, reject });
+      this.#pending.push({ work, isAlone, resolve: resolve as (result: unknown) => void, reject });
       this.#draining ??= this.#drain();
     });
   }
@@ -77,7 +90,7 @@ export class Writes {
     // Everything else that happens in this turn of the event loop shares the first commit.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#pending.length > 0) {
-      const group = this.#pending.splice(0, GROUP_WORKS_MAX);
+      const group = this.#nextGroup();
       try {
         await this.#write(group);
       } catch (error) {
@@ -85,6 +98,12 @@ export class Writes {
       }
     }
     this.#draining = undefined;
+  }
+
+  #nextGroup(): Pending[] {
+    const alone = this.#pending.findIndex(({ isAlone }) => isAlone);
+    const works = alone === -1 ? GROUP_WORKS_MAX : Math.min(Math.max(alone, 1), GROUP_WORKS_MAX);
+    return this.#pending.splice(0, works);
   }
 
   /** All works in one transaction; where one of them throws, each in one of its own. */
