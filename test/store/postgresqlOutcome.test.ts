@@ -1,12 +1,13 @@
 /** What a store in PostgreSQL does when the way to the database, or the database itself, is lost. */
 import t, { type Test } from 'tap';
+import type { ReceivedJob } from '../../src/job/job.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Sequencing } from '../../src/store/postgresql/sequencer.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { PostgresProxy } from '../support/postgresProxy.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity, sampleBatch, sampleJob } from './samples.ts';
+import { epoch, identity, sampleBatch, sampleJob, sampleJobs } from './samples.ts';
 
 const postgres = await startPostgres(t);
 const template = await postgres.createDatabase();
@@ -18,6 +19,7 @@ async function openAs(t: Test, urls: string[], sequencing: Partial<Sequencing> =
   const store = await openInPostgresql({
     location: { urls },
     sequencing: { onWait: () => {}, onLost: () => {}, ...sequencing },
+    awayMsMax: 120_000, // However busy the machine is.
   });
   t.teardown(() => store.close());
   return store;
@@ -52,7 +54,7 @@ for (const [fate, isThere] of [
 ] as const) {
   t.test(`a connection ${fate} COMMIT: nobody knows, until the store is opened again`, async (t) => {
     const { store, aside, proxy, url } = await behindProxy(t);
-    const [first, second] = [sampleJob(), sampleJob()];
+    const [first, second] = sampleJobs(2) as [ReceivedJob, ReceivedJob];
     await store.jobs.accept(first);
     once(proxy, 'COMMIT', fate);
     await t.rejects(store.jobs.accept(second), unknown);

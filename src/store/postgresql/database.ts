@@ -23,20 +23,20 @@ export interface Queries {
 const READERS_MAX = 8;
 const PAGE_ROWS = 500;
 const READ_MS_MAX = 30_000;
-/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
-export const AWAY_MS_MAX = 10_000;
 const RETRY_MS = 100;
 
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
   readonly location: Location;
   readonly #pools: Pool[];
+  readonly #awayMsMax: number;
   #current = 0;
   #failure: Error | undefined;
   #isClosed = false;
 
-  constructor(location: Location) {
+  constructor(location: Location, awayMsMax: number) {
     this.location = location;
+    this.#awayMsMax = awayMsMax;
     this.#pools = location.urls.map((url) => {
       const pool = new Pool({
         ...clientConfig(url, location.password),
@@ -101,7 +101,7 @@ export class Database implements Queries {
       } catch (error) {
         if (!isLost(error)) throw error;
         awayMs += since();
-        if (awayMs > AWAY_MS_MAX) throw this.fail(error);
+        if (awayMs > this.#awayMsMax) throw this.fail(error);
         if (this.#current === server) this.#current = (server + 1) % this.#pools.length;
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));

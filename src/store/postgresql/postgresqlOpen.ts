@@ -13,6 +13,8 @@ import { postgresqlStore } from './postgresqlStore.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
+/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
+const AWAY_MS_MAX = 10_000;
 const BACKLOG_MAX_DEFAULT = 10_000;
 
 export interface CreateInPostgresql {
@@ -33,6 +35,8 @@ export interface OpenInPostgresql {
   clock?: Clock;
   /** For tests: the monotonic clock of service time, milliseconds. */
   monotonicMs?: Clock;
+  /** How long the database may not answer before this process gives up. */
+  awayMsMax?: number;
   /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
   backlogMax?: number;
 }
@@ -74,10 +78,11 @@ export async function openInPostgresql({
   sequencing,
   clock = systemClock,
   monotonicMs = () => performance.now(),
+  awayMsMax = AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenInPostgresql): Promise<Store> {
-  const turn = sequencing && (await Sequencer.open(location, sequencing));
-  const database = new Database(location);
+  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax }));
+  const database = new Database(location, awayMsMax);
   const writes = new Writes(database, turn);
   const close = async () => {
     await writes.close();

@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { Client } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
-import { AWAY_MS_MAX } from './database.ts';
 import { begin, clientConfig, isLost, type Location } from './pgSession.ts';
 import { Superseded, type Turn } from './writes.ts';
 
@@ -40,15 +39,22 @@ export class Sequencer implements Turn {
   readonly fence: number;
   readonly #location: Location;
   readonly #onLost: (error: Error) => void;
+  readonly #awayMsMax: number;
   #client: Client;
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
 
-  private constructor(client: Client, fence: number, location: Location, onLost: (error: Error) => void) {
+  private constructor(
+    client: Client,
+    fence: number,
+    location: Location,
+    { onLost, awayMsMax }: { onLost(error: Error): void; awayMsMax: number },
+  ) {
     this.#client = client;
     this.fence = fence;
     this.#location = location;
     this.#onLost = onLost;
+    this.#awayMsMax = awayMsMax;
     this.#next();
   }
 
@@ -57,13 +63,16 @@ export class Sequencer implements Turn {
    * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
    * being told so.
    */
-  static async open(location: Location, { onWait, signal, onLost }: Sequencing): Promise<Sequencer> {
+  static async open(
+    location: Location,
+    { onWait, signal, onLost, awayMsMax }: Sequencing & { awayMsMax: number },
+  ): Promise<Sequencer> {
     const client = await lockedSession(location, { onWait, signal });
     const holder = `process ${process.pid} on ${hostname()}`;
     const text = 'UPDATE sequencer SET fence = fence + 1, holder = $1 RETURNING fence';
     // Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another number.
     const { rows } = await client.query<{ fence: number }>(text, [holder]);
-    return new Sequencer(client, Number(rows[0]?.fence), location, onLost);
+    return new Sequencer(client, Number(rows[0]?.fence), location, { onLost, awayMsMax });
   }
 
   async close(): Promise<void> {
@@ -85,7 +94,7 @@ export class Sequencer implements Turn {
     } catch (error) {
       if (!isLost(error) || this.#isOver) throw error;
       this.#client.end().catch(() => {});
-      const signal = AbortSignal.timeout(AWAY_MS_MAX);
+      const signal = AbortSignal.timeout(this.#awayMsMax);
       const beforeEach = (client: Client) => this.#assertOurs(client);
       this.#client = await lockedSession(this.#location, { onWait: () => {}, signal, beforeEach });
     }
