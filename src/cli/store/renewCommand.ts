@@ -6,13 +6,13 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import { draftRun, endOfDraft } from '../../prove/renewalRun.ts';
-import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
-import { RENEWAL_DIGESTS, type RenewalDraft, type RenewalRun } from '../../store/renewalStore.ts';
+import { RENEWAL_DIGESTS, type RenewalDraft } from '../../store/renewalStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
-import { counted, forPeople } from '../times.ts';
+import { note, printJson } from '../terminal.ts';
+import { counted } from '../times.ts';
 import { noteChore } from './chores.ts';
+import { type Made, madeJson, printMade, printSurvey, surveyJson } from './renewalWords.ts';
 import {
   commitNow,
   DAY_MS,
@@ -163,12 +163,6 @@ function noteRenewal(
 /** Until so long before the end, a renewal waits for an authority whose certificate ends later. */
 const WAIT_MS_MAX = 90 * DAY_MS;
 
-/** A run that was made, and what its tokens prove. */
-interface Made {
-  run: RenewalRun;
-  judged: Judged[];
-}
-
 /**
  * Returns why nothing is renewed where there is time to wait for a better certificate. After a theft, records go on with tokens of other
  * authorities, and none of the stolen key is taken.
@@ -289,58 +283,4 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     if (json) printJson({ renewed: madeJson(made) });
     else printMade(made);
   });
-}
-
-function printSurvey({ standing, first, reason }: Survey, now: true | undefined): void {
-  for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
-  if (standing.length === 0) print('nothing was sealed yet');
-  else if (reason !== undefined) print(`due: ${reason}`);
-  else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
-}
-
-function describeDue(due: Due | undefined): string {
-  if (due === undefined) return 'no time-stamp';
-  return due.at === 0 ? due.reason : `until ${forPeople(toRfc3339(due.at))}, because ${due.reason}`;
-}
-
-function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {
-  const algorithms = [digest, ...signatures].join(', ');
-  if (run !== undefined) return `renewal ${run}, by ${authority} (${algorithms})`;
-  return `${counted(batches, 'checkpoint')} from leaf ${leaf} (${signatures.length === 0 ? 'bare' : algorithms})`;
-}
-
-function printMade({ run: { number, digest, to, tokens }, judged }: Made): void {
-  const names = tokens.map(({ authority }) => authority).join(' and ');
-  print(`renewal ${number}: ${names} stamped everything up to leaf ${to}, with ${digest}`);
-  for (const { token, genTime, due } of judged)
-    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(due.at))}`);
-}
-
-function surveyJson({ standing, digest, first, reason }: Survey) {
-  return {
-    due: reason ?? null,
-    ends_at: first === undefined ? null : toRfc3339(first.at),
-    digest,
-    standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
-      ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
-      digest,
-      signatures,
-      ends_at: due === undefined ? null : toRfc3339(due.at),
-      because: due?.reason ?? null,
-    })),
-  };
-}
-
-function madeJson({ run: { number, digest, from, to }, judged }: Made) {
-  return {
-    renewal: number,
-    digest,
-    from,
-    to,
-    stamps: judged.map(({ token, genTime, due }) => ({
-      authority: token.authority,
-      gen_time: toRfc3339(genTime),
-      holds_until: toRfc3339(due.at),
-    })),
-  };
 }

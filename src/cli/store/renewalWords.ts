@@ -1,0 +1,67 @@
+/** What a survey finds and a renewal makes, for people and programs. */
+import { toRfc3339 } from '../../base/clock.ts';
+import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
+import type { RenewalRun } from '../../store/renewalStore.ts';
+import { print } from '../terminal.ts';
+import { counted, forPeople } from '../times.ts';
+import type { Judged, Survey } from './renewRun.ts';
+
+/** A run that was made, and what its tokens prove. */
+export interface Made {
+  run: RenewalRun;
+  judged: Judged[];
+}
+
+export function printSurvey({ standing, first, reason }: Survey, now: true | undefined): void {
+  for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
+  if (standing.length === 0) print('nothing was sealed yet');
+  else if (reason !== undefined) print(`due: ${reason}`);
+  else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
+}
+
+function describeDue(due: Due | undefined): string {
+  if (due === undefined) return 'no time-stamp';
+  return due.at === 0 ? due.reason : `until ${forPeople(toRfc3339(due.at))}, because ${due.reason}`;
+}
+
+function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {
+  const algorithms = [digest, ...signatures].join(', ');
+  if (run !== undefined) return `renewal ${run}, by ${authority} (${algorithms})`;
+  return `${counted(batches, 'checkpoint')} from leaf ${leaf} (${signatures.length === 0 ? 'bare' : algorithms})`;
+}
+
+export function printMade({ run: { number, digest, to, tokens }, judged }: Made): void {
+  const names = tokens.map(({ authority }) => authority).join(' and ');
+  print(`renewal ${number}: ${names} stamped everything up to leaf ${to}, with ${digest}`);
+  for (const { token, genTime, due } of judged)
+    print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(due.at))}`);
+}
+
+export function surveyJson({ standing, digest, first, reason }: Survey) {
+  return {
+    due: reason ?? null,
+    ends_at: first === undefined ? null : toRfc3339(first.at),
+    digest,
+    standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
+      ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
+      digest,
+      signatures,
+      ends_at: due === undefined ? null : toRfc3339(due.at),
+      because: due?.reason ?? null,
+    })),
+  };
+}
+
+export function madeJson({ run: { number, digest, from, to }, judged }: Made) {
+  return {
+    renewal: number,
+    digest,
+    from,
+    to,
+    stamps: judged.map(({ token, genTime, due }) => ({
+      authority: token.authority,
+      gen_time: toRfc3339(genTime),
+      holds_until: toRfc3339(due.at),
+    })),
+  };
+}
