@@ -2,6 +2,7 @@ import { parseCertificate } from '../asn1/certificate.ts';
 import type { SignerInfo } from '../asn1/cms.ts';
 import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { type RenewalRun, type RenewalToken, SKIPPED, type SurveyGroup } from '../store/renewalStore.ts';
@@ -47,6 +48,30 @@ export interface Due {
 /** So long before its end a time-stamp is renewed: time enough to notice that it was not, and to mend the cause. */
 export const RENEW_BEFORE_MS = 180 * 86_400_000;
 
+/** Why the next run is made at that time, in words; undefined: it is not time yet. `first`: what ends first of all that stands. */
+export function reasonToRenew(
+  first: Due | undefined,
+  { digest, former, at }: { digest: DigestName; former: DigestName; at: number },
+): string | undefined {
+  if (first === undefined) return undefined;
+  if (digest !== former) return `${digest} replaces ${former}`;
+  if (first.at - RENEW_BEFORE_MS > at) return undefined;
+  if (first.at === 0) return 'a time-stamp is of an authority that the configuration does not name';
+  return first.at <= at
+    ? 'a time-stamp has ended'
+    : `a time-stamp ends within ${RENEW_BEFORE_MS / 86_400_000} days`;
+}
+
+/** Of several, what ends first. */
+export function firstOf(standing: readonly StandingTimestamps[]): Due | undefined {
+  return standing.flatMap(({ due }) => due ?? []).toSorted((a, b) => a.at - b.at)[0];
+}
+
+/** Whether no time-stamp proves any more when something was sealed: its own ended, and nothing had renewed it. */
+export function isLost({ run, notAfter }: StandingTimestamps, at: number): boolean {
+  return run === undefined && notAfter !== null && notAfter < at;
+}
+
 /** More kinds of certificates than an installation ever has. */
 const KINDS_MAX = 1000;
 /** A survey is kept each time that it has seen so many batches more. */
@@ -70,10 +95,18 @@ export interface Terms {
   at: number;
 }
 
-/** Until when a time-stamp holds; undefined for none. */
+/** An algorithm that was at its end when something was sealed is relied on for 30 days more before that is renewed. */
+const FRESH_MS = RENEW_BEFORE_MS + 30 * 86_400_000;
+
+/**
+ * Until when a time-stamp holds; undefined for none. `sealedAt`: of a checkpoint, milliseconds since the epoch. Each of those has its
+ * time-stamp over a SHA-512, also when that is at its end: those of 30 days are renewed together, and not each night. Else a record would
+ * have more time-stamps than verifiers take.
+ */
 export function dueOf(
   { digest, notAfter, signatures }: Strength,
   sunsets: readonly Sunset[],
+  sealedAt = -Infinity,
 ): Due | undefined {
   if (signatures.length === 0) return undefined;
   if (notAfter === null) return { at: 0, reason: 'no root in the trust file vouches for it' };
@@ -81,8 +114,11 @@ export function dueOf(
   return sunsets
     .filter(({ algorithm }) => [digest, ...signatures].some((used) => isOf(used, algorithm)))
     .map(({ algorithm, untilMs, source }) => ({
-      at: untilMs,
-      reason: `${algorithm} may be relied on until then (${source})`,
+      at: Math.max(untilMs, sealedAt + FRESH_MS),
+      reason:
+        untilMs < sealedAt + FRESH_MS
+          ? `${algorithm} may be relied on until ${toRfc3339(untilMs).slice(0, 'yyyy-mm-dd'.length)} (${source}), and what is sealed with it nevertheless is renewed each 30 days`
+          : `${algorithm} may be relied on until then (${source})`,
       algorithm,
       ...(digest === algorithm && { ofDigest: digest }),
     }))
@@ -135,11 +171,11 @@ export async function surveyTimestamps(
       return { ...strength, run: number, authority, leaf: 0, due: dueOf(strength, sunsets) };
     }),
   );
-  const ofBatches = [...former.values(), ...groups.values()].map((group) => ({
+  const ofBatches = [...former.values(), ...groups.values()].map(async (group) => ({
     ...group,
-    due: dueOf(group, sunsets),
+    due: dueOf(group, sunsets, (await store.log.batchOf(group.leaf))?.sealedAt),
   }));
-  return [...ofRuns, ...ofBatches];
+  return [...ofRuns, ...(await Promise.all(ofBatches))];
 }
 
 /** What the next run with this path renews of what runs cover: runs, those that it leaves out too; and batches that stand alone without them. */

@@ -23,7 +23,9 @@ import {
 import {
   type Due,
   dueOf,
-  RENEW_BEFORE_MS,
+  firstOf,
+  isLost,
+  reasonToRenew,
   type StandingTimestamps,
   strengthOf,
   surveyTimestamps,
@@ -70,6 +72,8 @@ export interface Survey {
   reason?: string;
   /** Leaves of the log. */
   size: number;
+  /** Checkpoints of which no time-stamp proves any more when they were sealed. */
+  lost: number;
 }
 
 export async function surveyNow(
@@ -82,16 +86,12 @@ export async function surveyNow(
   const standing = await surveyTimestamps(store, terms, progress.update).finally(progress.stop);
   const now = runs.at(-1)?.digest ?? 'sha512';
   const digest = hash ?? config.renewal.hash ?? now;
-  const [first] = standing.flatMap(({ due }) => due ?? []).sort((a, b) => a.at - b.at);
-  if (first === undefined) return { standing, digest, size };
-  const isOld = first.at - RENEW_BEFORE_MS <= systemClock();
-  const reason = digest !== now ? `${digest} replaces ${now}` : `a time-stamp ${describeEnd(first.at)}`;
-  return { standing, digest, size, first, ...((isOld || digest !== now) && { reason }) };
-}
-
-function describeEnd(at: number): string {
-  if (at === 0) return 'is of an authority that the configuration does not name';
-  return at <= systemClock() ? 'has ended' : `ends within ${RENEW_BEFORE_MS / DAY_MS} days`;
+  const first = firstOf(standing);
+  const reason = reasonToRenew(first, { digest, former: now, at: terms.at });
+  const lost = standing
+    .filter((one) => isLost(one, terms.at))
+    .reduce((sum, { batches = 0 }) => sum + batches, 0);
+  return { standing, digest, size, lost, ...(first && { first }), ...(reason && { reason }) };
 }
 
 export const DAY_MS = 86_400_000;
