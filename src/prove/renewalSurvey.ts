@@ -68,7 +68,7 @@ export function firstOf(standing: readonly StandingTimestamps[]): Due | undefine
 }
 
 /** Whether no time-stamp proves any more when something was sealed: its own ended, and nothing had renewed it. */
-export function isLost({ run, notAfter }: StandingTimestamps, at: number): boolean {
+export function isUnproven({ run, notAfter }: StandingTimestamps, at: number): boolean {
   return run === undefined && notAfter !== null && notAfter < at;
 }
 

@@ -4,7 +4,7 @@ import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/eviden
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
+import { isUnproven, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
@@ -129,6 +129,9 @@ t.test('the survey looks at what the next run goes back to', async (t) => {
     { leaf: 1, notAfter: day(3 * 365) },
   ];
   t.strictSame(await shown(day(400)), [{ run: 1, leaf: 0, notAfter: day(365) }, ...alone, tail]);
+  const lost = (await survey(day(400))).filter((one) => isUnproven(one, day(400)));
+  t.match(lost, [{ leaf: 0, batches: 1 }]);
+  t.equal(lost.length, 1);
   await renewBy(memory, long, day(400));
   t.strictSame(await shown(day(400)), [{ run: 2, leaf: 0, notAfter: day(4 * 365) }]);
 });

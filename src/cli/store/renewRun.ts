@@ -24,7 +24,7 @@ import {
   type Due,
   dueOf,
   firstOf,
-  isLost,
+  isUnproven,
   reasonToRenew,
   type StandingTimestamps,
   strengthOf,
@@ -89,7 +89,7 @@ export async function surveyNow(
   const first = firstOf(standing);
   const reason = reasonToRenew(first, { digest, former: now, at: terms.at });
   const lost = standing
-    .filter((one) => isLost(one, terms.at))
+    .filter((one) => isUnproven(one, terms.at))
     .reduce((sum, { batches = 0 }) => sum + batches, 0);
   return { standing, digest, size, lost, ...(first && { first }), ...(reason && { reason }) };
 }

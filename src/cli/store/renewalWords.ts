@@ -12,8 +12,12 @@ export interface Made {
   judged: Judged[];
 }
 
-export function printSurvey({ standing, first, reason }: Survey, now: true | undefined): void {
+export function printSurvey({ standing, first, reason, lost }: Survey, now: true | undefined): void {
   for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
+  if (lost > 0)
+    print(
+      `no longer proven: ${counted(lost, 'checkpoint')}, whose time-stamps ended before they were renewed`,
+    );
   if (standing.length === 0) print('nothing was sealed yet');
   else if (reason !== undefined) print(`due: ${reason}`);
   else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
@@ -37,11 +41,12 @@ export function printMade({ run: { number, digest, to, tokens }, judged }: Made)
     print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(due.at))}`);
 }
 
-export function surveyJson({ standing, digest, first, reason }: Survey) {
+export function surveyJson({ standing, digest, first, reason, lost }: Survey) {
   return {
     due: reason ?? null,
     ends_at: first === undefined ? null : toRfc3339(first.at),
     digest,
+    no_longer_proven: lost,
     standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
       ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
       digest,
