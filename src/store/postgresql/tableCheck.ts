@@ -10,16 +10,13 @@ import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../stor
 import type { Database, Queries, Query } from './database.ts';
 import { idOf, LEAST_UUID, ownUuid } from './ids.ts';
 import { referenceSha256 } from './jobRows.ts';
+import { messageFlaws, type TableFlaw } from './messageCheck.ts';
 import { putNote } from './notes.ts';
 import type { Writes } from './writes.ts';
 
 const PAGE_JOBS = 1000;
 /** Leaves hashed in one go: some milliseconds. */
 const PAGE_LEAVES = 4096;
-
-interface Flaw extends IndexFlaw {
-  mend(queries: Queries): Promise<unknown>;
-}
 
 interface CheckedJob {
   id: string;
@@ -91,7 +88,7 @@ const PUT_QUOTA: Query = {
 
 /**
  * What follows from other tables, and could differ from them: tiles, waiting jobs, sources that are done with, the columns that jobs are
- * found by, counts of quotas. All of it is read in one snapshot, so what a running daemon writes is no flaw. Indexes proper are the
+ * found by, counts of quotas, messages to endpoints and their counts. All of it is read in one snapshot, so what a running daemon writes is no flaw. Indexes proper are the
  * database's own (`amcheck`).
  */
 export class TableCheck implements IndexStore {
@@ -124,7 +121,7 @@ export class TableCheck implements IndexStore {
     return true;
   }
 
-  async *#flaws(): AsyncIterable<Flaw> {
+  async *#flaws(): AsyncIterable<TableFlaw> {
     const snapshot = await this.#database.snapshot();
     try {
       yield* tiles(snapshot.queries);
@@ -132,6 +129,7 @@ export class TableCheck implements IndexStore {
       const counts = new Counts(this.#clock() - QUOTA_RETENTION_MS);
       yield* jobs(snapshot.queries, counts);
       yield* counts.flaws(snapshot.queries);
+      yield* messageFlaws(snapshot.queries);
     } finally {
       await snapshot.end();
     }
@@ -143,7 +141,7 @@ export class TableCheck implements IndexStore {
 }
 
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
-async function* tiles(queries: Queries): AsyncIterable<Flaw> {
+async function* tiles(queries: Queries): AsyncIterable<TableFlaw> {
   const [{ tree_size: size } = { tree_size: 0 }] = await queries.rows<{ tree_size: number }>(SIZE);
   for (let edge = emptyEdge(); edge.size < size; ) {
     const rows = await queries.rows<{ data: Buffer }>(LEAVES, [
@@ -175,7 +173,7 @@ async function* tiles(queries: Queries): AsyncIterable<Flaw> {
   }
 }
 
-async function* tileFlaw(queries: Queries, { level, index, hashes }: Tile): AsyncIterable<Flaw> {
+async function* tileFlaw(queries: Queries, { level, index, hashes }: Tile): AsyncIterable<TableFlaw> {
   const [stored] = await queries.rows<{ hashes: Buffer }>(TILE, [level, index]);
   if (stored && bytesEqual(stored.hashes, hashes)) return;
   const entry = tilePath({ level, index, width: TILE_WIDTH });
@@ -183,14 +181,14 @@ async function* tileFlaw(queries: Queries, { level, index, hashes }: Tile): Asyn
   yield { index: 'tiles', kind: stored ? 'wrong' : 'missing', entry, mend };
 }
 
-async function* strays(queries: Queries): AsyncIterable<Flaw> {
+async function* strays(queries: Queries): AsyncIterable<TableFlaw> {
   for (const { job_id } of await queries.rows<{ job_id: string }>(STRAYS)) {
     const mend = (queries: Queries) => queries.rows(REMOVE_WAITING, [job_id]);
     yield { index: 'waiting', kind: 'superfluous', entry: idOf('job', job_id), mend };
   }
 }
 
-async function* jobs(queries: Queries, counts: Counts): AsyncIterable<Flaw> {
+async function* jobs(queries: Queries, counts: Counts): AsyncIterable<TableFlaw> {
   for (let last = LEAST_UUID; ; ) {
     const rows = await queries.rows<CheckedJob>(JOBS, [last]);
     for (const row of rows) {
@@ -213,14 +211,14 @@ function readable({ id, record }: CheckedJob): Job | undefined {
   }
 }
 
-function* jobFlaws(row: CheckedJob, job: Job): Iterable<Flaw> {
+function* jobFlaws(row: CheckedJob, job: Job): Iterable<TableFlaw> {
   const id = ownUuid('job', job.id);
   const of = (
     index: IndexFlaw['index'],
     kind: IndexFlaw['kind'],
     query: Query,
     values: unknown[] = [id],
-  ): Flaw => ({
+  ): TableFlaw => ({
     index,
     kind,
     entry: job.id,
@@ -269,7 +267,7 @@ class Counts {
     this.#counts.set(key, count);
   }
 
-  async *flaws(queries: Queries): AsyncIterable<Flaw> {
+  async *flaws(queries: Queries): AsyncIterable<TableFlaw> {
     for (const { client_id, name, starts_at, ends_at, jobs } of await queries.rows<QuotaColumns>(QUOTAS)) {
       const columns = [client_id, name, starts_at, ends_at];
       const entry = JSON.stringify(columns);

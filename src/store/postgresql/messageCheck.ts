@@ -1,0 +1,152 @@
+import type { Failure } from '../../job/job.ts';
+import type { IndexFlaw } from '../indexStore.ts';
+import type { OutboxEntry } from '../outboxEntry.ts';
+import { encodeRecord, readable } from '../records.ts';
+import type { Batch } from '../store.ts';
+import type { DeliveryFailure, WebhookEndpoint } from '../webhookStore.ts';
+import type { Queries, Query } from './database.ts';
+import { idOf, LEAST_UUID } from './ids.ts';
+import { readRevision } from './revisions.ts';
+
+/** A flaw, and what mends it. */
+export interface TableFlaw extends IndexFlaw {
+  mend(queries: Queries): Promise<unknown>;
+}
+
+interface CheckedMessage {
+  endpoint_id: string;
+  at: number;
+  message: string;
+  record: Buffer;
+  failure: Buffer | null;
+  batch: Buffer | null;
+}
+
+interface CheckedTally {
+  endpoint_id: string;
+  is_there: boolean;
+  is_right: boolean;
+  failure: Buffer | null;
+}
+
+/** Where messages are, and what stands for each of the two tables in names and counts. */
+const TABLES = [
+  { table: 'outbox', afresh: {} },
+  { table: 'dead_letters', afresh: { death: 'overdue' } },
+] as const;
+
+type MessageTable = (typeof TABLES)[number]['table'];
+
+const PAGE_MESSAGES = 1000;
+
+const messagesOf = (table: MessageTable): Query => ({
+  name: `checked_${table}`,
+  text: `SELECT m.endpoint_id, m.at, m.message, m.record, f.record AS failure, b.record AS batch
+    FROM ${table} m JOIN endpoints e ON e.id = m.endpoint_id
+      LEFT JOIN jobs j ON j.id = m.message AND j.client_id = e.client_id
+      LEFT JOIN failures f ON f.job_id = j.id
+      LEFT JOIN leaves l ON l.job_id = j.id
+      LEFT JOIN LATERAL (SELECT record FROM batches WHERE tree_size > l.leaf_index ORDER BY tree_size LIMIT 1) b ON true
+    WHERE (m.endpoint_id, m.at, m.message) > ($1, $2, $3)
+    ORDER BY m.endpoint_id, m.at, m.message LIMIT ${PAGE_MESSAGES}`,
+});
+const mendMessage = (table: MessageTable): Query => ({
+  name: `mend_${table}`,
+  text: `UPDATE ${table} SET record = $4 WHERE endpoint_id = $1 AND at = $2 AND message = $3`,
+});
+const removeMessage = (table: MessageTable, count: string): Query => ({
+  name: `remove_${table}`,
+  text: `WITH removed AS (
+      DELETE FROM ${table} WHERE endpoint_id = $1 AND at = $2 AND message = $3 RETURNING at
+    ) UPDATE tallies SET ${count} = ${count} - (SELECT count(*) FROM removed) WHERE endpoint_id = $1`,
+});
+
+/** Also of removed endpoints: without a tally their messages would never be swept. */
+const TALLIES: Query = {
+  name: 'checked_tallies',
+  text: `SELECT known.endpoint_id, t.endpoint_id IS NOT NULL AS is_there, t.failure,
+      (t.pending, t.dead_letters) = (coalesce(o.n, 0), coalesce(d.n, 0)) AS is_right
+    FROM (SELECT id AS endpoint_id FROM endpoints UNION SELECT endpoint_id FROM outbox
+      UNION SELECT endpoint_id FROM dead_letters UNION SELECT endpoint_id FROM tallies) AS known
+      LEFT JOIN tallies t USING (endpoint_id)
+      LEFT JOIN (SELECT endpoint_id, count(*) AS n FROM outbox GROUP BY 1) AS o USING (endpoint_id)
+      LEFT JOIN (SELECT endpoint_id, count(*) AS n FROM dead_letters GROUP BY 1) AS d USING (endpoint_id)`,
+};
+const MEND_TALLY: Query = {
+  name: 'mend_tally',
+  text: `INSERT INTO tallies (endpoint_id, pending, dead_letters, failure)
+    SELECT $1, (SELECT count(*) FROM outbox WHERE endpoint_id = $1), (SELECT count(*) FROM dead_letters WHERE endpoint_id = $1), $2
+    ON CONFLICT (endpoint_id) DO UPDATE
+      SET pending = excluded.pending, dead_letters = excluded.dead_letters, failure = excluded.failure`,
+};
+const ENDPOINTS: Query = { name: 'checked_endpoints', text: 'SELECT record FROM endpoints' };
+const MEND_REVISION: Query = {
+  name: 'mend_endpoints_revision',
+  text: `INSERT INTO revisions VALUES ('endpoints', $1)
+    ON CONFLICT (name) DO UPDATE SET revision = greatest(revisions.revision, excluded.revision)`,
+};
+
+/**
+ * Clients are told of their own jobs only, and how these ended; and how many messages there are is counted right. What belongs to removed
+ * endpoints goes with the sweep.
+ */
+export async function* messageFlaws(queries: Queries): AsyncIterable<TableFlaw> {
+  yield* revision(queries);
+  for (const { table, afresh } of TABLES) yield* messages(queries, table, afresh);
+  for (const tally of await queries.rows<CheckedTally>(TALLIES)) {
+    const isReadable = tally.failure === null || readable<DeliveryFailure>(tally.failure) !== undefined;
+    if (tally.is_right && isReadable) continue;
+    yield {
+      index: 'tallies',
+      kind: tally.is_there ? 'wrong' : 'missing',
+      entry: idOf('we', tally.endpoint_id),
+      mend: (queries) => queries.rows(MEND_TALLY, [tally.endpoint_id, isReadable ? tally.failure : null]),
+    };
+  }
+}
+
+/** No change of an endpoint may have a revision that is still to come. */
+async function* revision(queries: Queries): AsyncIterable<TableFlaw> {
+  const rows = await queries.rows<{ record: Buffer }>(ENDPOINTS);
+  const newest = Math.max(0, ...rows.map(({ record }) => readable<WebhookEndpoint>(record)?.revision ?? 0));
+  if (newest <= (await readRevision(queries, 'endpoints'))) return;
+  const mend = (queries: Queries) => queries.rows(MEND_REVISION, [newest]);
+  yield { index: 'endpoint_revisions', kind: 'wrong', entry: `${newest}`, mend };
+}
+
+async function* messages(
+  queries: Queries,
+  table: MessageTable,
+  afresh: Pick<OutboxEntry, 'death'>,
+): AsyncIterable<TableFlaw> {
+  const count = table === 'outbox' ? 'pending' : 'dead_letters';
+  for (let last: unknown[] = [LEAST_UUID, -1, LEAST_UUID]; ; ) {
+    const rows = await queries.rows<CheckedMessage>(messagesOf(table), last);
+    for (const row of rows) {
+      const entry = readable<OutboxEntry>(row.record);
+      if (entry?.type === 'webhook.test') continue;
+      const told = eventOf(row);
+      const place = [row.endpoint_id, row.at, row.message];
+      const about = { index: table, entry: idOf('msg', row.message) } as const;
+      if (told === undefined) {
+        const mend = (queries: Queries) => queries.rows(removeMessage(table, count), place);
+        yield { ...about, kind: 'superfluous', mend };
+      } else if (entry?.type !== told.type || entry.occurredAt !== told.occurredAt) {
+        const record = encodeRecord({ attempts: 0, ...afresh, ...entry, ...told });
+        const mend = (queries: Queries) => queries.rows(mendMessage(table), [...place, record]);
+        yield { ...about, kind: 'wrong', mend };
+      }
+    }
+    const end = rows.at(-1);
+    if (end === undefined) return;
+    last = [end.endpoint_id, end.at, end.message];
+  }
+}
+
+/** How the job of a message ended, as its client is told; undefined for one that waits, or is another client's. */
+function eventOf({ failure, batch }: CheckedMessage): Pick<OutboxEntry, 'type' | 'occurredAt'> | undefined {
+  const failedAt = failure === null ? undefined : readable<Failure>(failure)?.failedAt;
+  if (failedAt !== undefined) return { type: 'job.failed', occurredAt: failedAt };
+  const sealedAt = batch === null ? undefined : readable<Batch>(batch)?.sealedAt;
+  return sealedAt === undefined ? undefined : { type: 'job.completed', occurredAt: sealedAt };
+}
