@@ -48,6 +48,7 @@ import {
   openWitnessingOf,
 } from './parts.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
+import { stoppedWaiting, waitForTurn } from './turn.ts';
 
 /** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
 const CLOSE_MS_MAX = 10_000;
@@ -75,18 +76,6 @@ export async function serve(config: Config): Promise<void> {
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
-  const store = adopt(
-    await openStoreAt(config.store, {
-      diskSpace,
-      expected: { environment: config.environment, logOrigin: config.log.origin },
-      backlogMax: config.webhooks.backlogMax,
-      onMigration: (schema) =>
-        logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
-    }),
-  );
-  const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
-  live.recordWith((object) => record('config.reload', object));
-  const recorded = await store.trail.newest();
   const supervision = new Supervision({
     socket: notifySocket(),
     watchdogMs: watchdogMs(),
@@ -94,6 +83,20 @@ export async function serve(config: Config): Promise<void> {
     logger,
   });
   parts.defer(() => supervision.close());
+  const opened = await openStoreAt(config.store, {
+    diskSpace,
+    expected: { environment: config.environment, logOrigin: config.log.origin },
+    backlogMax: config.webhooks.backlogMax,
+    sequencing: waitForTurn({ supervision, stopped, logger, onFatal }),
+    onMigration: (schema) =>
+      logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
+  }).catch((error) => stoppedWaiting(error, logger));
+  if (opened === undefined) return;
+  const store = adopt(opened);
+  supervision.starting('prepares to seal');
+  const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
+  live.recordWith((object) => record('config.reload', object));
+  const recorded = await store.trail.newest();
   // Before this process appends or seals any audit record: what a forger cut off would be covered by it.
   const epochSeal = new EpochSeal(store, (leaves) =>
     supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),

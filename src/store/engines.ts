@@ -1,9 +1,12 @@
-/** The one place that knows which engine keeps a log. */
-import { existsSync } from 'node:fs';
+/** The one place that knows which engine keeps a log. What is of PostgreSQL is loaded only where a database has it. */
+import { existsSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
+import { systemReason } from '../base/systemReason.ts';
 import { type CreateStoreOptions, createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
+import type { ServerFacts } from './postgresql/inspection.ts';
+import type { Sequencing } from './postgresql/sequencer.ts';
 import type { Store } from './store.ts';
 
 /** Where a store is, as the configuration names it. */
@@ -16,7 +19,15 @@ export type StoreLocation =
       readonly passwordFile?: string;
     };
 
-export type StoreOptions = Omit<OpenStoreOptions, 'path'>;
+export type { PrimaryFacts, ServerFacts } from './postgresql/inspection.ts';
+export type { Sequencing } from './postgresql/sequencer.ts';
+
+type DatabaseLocation = Extract<StoreLocation, { engine: 'postgresql' }>;
+
+export interface StoreOptions extends Omit<OpenStoreOptions, 'path'> {
+  /** Of a daemon: how it waits for its turn where others can be active at the same log. */
+  sequencing?: Sequencing;
+}
 
 /** Makes an empty store, whole or not at all. Throws OperatorError when there is one already. */
 export async function createStoreAt(
@@ -24,25 +35,54 @@ export async function createStoreAt(
   options: Omit<CreateStoreOptions, 'path'>,
 ): Promise<void> {
   if (location.engine === 'lmdb') return createStore({ path: location.path, ...options });
-  throw notBuilt();
+  const { createInPostgresql } = await postgresql();
+  return createInPostgresql({ location: reachable(location), ...options });
 }
 
 /** Opens a store that {@link createStoreAt} made. Throws OperatorError when it cannot be opened, with the remedy. */
 export async function openStoreAt(location: StoreLocation, options: StoreOptions): Promise<Store> {
   if (location.engine === 'lmdb') return openStore({ path: location.path, ...options });
-  throw notBuilt();
+  const { openInPostgresql } = await postgresql();
+  return openInPostgresql({ location: reachable(location), ...options });
 }
 
-/** Whether there is a store, whatever state it is in. */
+/** Whether there is a store, whatever state it is in. Throws OperatorError when that cannot be told. */
 export async function storeExists(location: StoreLocation): Promise<boolean> {
   if (location.engine === 'lmdb') return existsSync(location.path);
-  throw notBuilt();
+  const { isInPostgresql } = await postgresql();
+  return isInPostgresql(reachable(location));
+}
+
+/** What the servers of a database say of themselves. */
+export async function inspectDatabase(location: DatabaseLocation): Promise<ServerFacts[]> {
+  const { inspectServers } = await import('./postgresql/inspection.ts');
+  return inspectServers(reachable(location));
+}
+
+function postgresql() {
+  return import('./postgresql/postgresqlOpen.ts');
+}
+
+function reachable({ urls, passwordFile }: DatabaseLocation) {
+  return { urls, ...(passwordFile !== undefined && { password: readPassword(passwordFile) }) };
+}
+
+function readPassword(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+  } catch (cause) {
+    const reason = systemReason(cause);
+    throw new OperatorError(`cannot read the password of the database in ${file} (${reason})`, { cause });
+  }
 }
 
 /** Bytes it takes on disk. */
 export async function storeBytes(location: StoreLocation): Promise<number> {
   if (location.engine === 'lmdb') return (await stat(join(location.path, 'data.mdb'))).size;
-  throw notBuilt();
+  const servers = await inspectDatabase(location);
+  const primary = servers.find((server) => server.state === 'primary');
+  if (primary === undefined) throw new OperatorError('no server of the database is a primary that answers');
+  return primary.facts.bytes;
 }
 
 /** How a store is called in messages. */
@@ -54,8 +94,4 @@ export function describeStore(location: StoreLocation): string {
 export function requireFolder(location: StoreLocation, instead: string): string {
   if (location.engine === 'lmdb') return location.path;
   throw new OperatorError(`the log is in PostgreSQL: ${instead}`);
-}
-
-function notBuilt(): OperatorError {
-  return new OperatorError('this version cannot open a store in PostgreSQL: set store.engine to "lmdb"');
 }

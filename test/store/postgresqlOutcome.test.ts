@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
-import type { Sequencing } from '../../src/store/postgresql/sequencer.ts';
+import type { Obstacle, Sequencing } from '../../src/store/postgresql/sequencer.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { PostgresProxy } from '../support/postgresProxy.ts';
@@ -126,10 +126,10 @@ t.test('one daemon at a time', async (t) => {
   const ended: Error[] = [];
   const first = await openAs(t, [url], { onLost: (error) => ended.push(error) });
   await first.jobs.accept(sampleJob());
-  const reasons: string[] = [];
-  const opening = openAs(t, [url], { onWait: (reason) => reasons.push(reason) });
+  const waits: Obstacle[] = [];
+  const opening = openAs(t, [url], { onWait: (wait) => waits.push(wait) });
   await until('the second waits', () =>
-    reasons.some((reason) => /^process \d+ on .+ is active$/.test(reason)),
+    waits.some((wait) => 'holder' in wait && /^process \d+ on .+$/.test(wait.holder)),
   );
   // As by a network that drops the session: the first daemon does not know yet.
   const holder = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted`;
@@ -183,7 +183,7 @@ t.test('what is no place for a store', async (t) => {
   );
   await t.rejects(
     openInPostgresql({ location: { urls: [postgres.url('absent')] } }),
-    refused(/cannot be reached: database "absent" does not exist/),
+    refused(/cannot be used: database "absent" does not exist/),
   );
   await postgres.query('CREATE SCHEMA pdfseal', database);
   await t.rejects(createInPostgresql({ location, identity, epoch }), refused(/not of pdfseald/));

@@ -74,6 +74,7 @@ type TableName =
   | 'witness'
   | 'kms'
   | 'webhooks'
+  | 'store'
   | 'logging';
 
 export interface RunResult {
@@ -272,7 +273,7 @@ ${tokens
   .join('')}
 [clock]
 ${clock}
-${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'witness', 'webhooks', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
+${(['admin', 'health', 'limits', 'blocking', 'sealing', 'hash', 'scan', 'sources', 'witness', 'webhooks', 'store', 'logging'] as const).map((name) => `[${name}]\n${tables[name] ?? ''}\n`).join('')}
 ${tail}
 `;
 }

@@ -4,7 +4,7 @@ import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
-import { openStoreAt } from '../../store/engines.ts';
+import { openStoreAt, type Sequencing } from '../../store/engines.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
 import { type Store, UnknownOutcome } from '../../store/store.ts';
 import { EXIT } from '../exit.ts';
@@ -137,6 +137,17 @@ async function repair(store: Store, config: Config, { backup, ...seen }: Result)
   return { report, mended, backup };
 }
 
+/** On another machine a daemon can be active all the same. */
+const AT_ONCE: Sequencing = {
+  onWait: (wait) => {
+    if ('unreachable' in wait) throw new OperatorError(`the database does not answer: ${wait.unreachable}`);
+    throw new OperatorError(`${wait.holder} is active: stop that daemon, and those that wait to take over`);
+  },
+  onLost: (error) => {
+    throw error;
+  },
+};
+
 async function withStore<T>(
   config: Config,
   access: 'read' | 'write',
@@ -146,6 +157,7 @@ async function withStore<T>(
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: access === 'read',
     repairing: true,
+    ...(access === 'write' && { sequencing: AT_ONCE }),
   });
   try {
     return await work(store);

@@ -1,5 +1,6 @@
 import { userInfo } from 'node:os';
 import { type ClientBase, type ClientConfig, types } from 'pg';
+import { OperatorError } from '../../base/errors.ts';
 
 /** Where the database is, and how to log in. */
 export interface Location {
@@ -76,6 +77,22 @@ export function isLost(error: unknown): boolean {
   if (code === undefined) return LOST.test(message);
   // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more.
   return /^08|^57P0|^53300$|^25006$/.test(code) || /^E[A-Z]{3,}$/.test(code);
+}
+
+/** What an administrator has to mend before a daemon or a command can use the database; undefined for anything else. */
+export function setupFault(cause: unknown): OperatorError | undefined {
+  const { code = '', message } = cause as { code?: string; message: string };
+  // Undefined table or schema.
+  if (/^42P01$|^3F000$/.test(code))
+    return new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`', {
+      cause,
+    });
+  // Classes 28 and 3D: refused login, no such database. Otherwise what TLS has against the server's certificate.
+  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code)) return undefined;
+  return new OperatorError(`the database of the store cannot be used: ${message}`, {
+    cause,
+    remedy: 'check store.url, the role and the database, and pg_hba.conf of the server',
+  });
 }
 
 /** Two transactions that could not both go on: this one is to be repeated (serialization failure, deadlock, waited too long for a lock). */

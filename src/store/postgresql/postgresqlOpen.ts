@@ -3,12 +3,13 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { assertNotUnderRepair } from '../lmdb/identity.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
 import { LAYOUT, layoutOf, migrate } from './layout.ts';
 import { readNote } from './notes.ts';
-import { begin, clientConfig, isLost, type Location, NotPrimary } from './pgSession.ts';
+import { begin, clientConfig, isLost, type Location, NotPrimary, setupFault } from './pgSession.ts';
 import { postgresqlStore } from './postgresqlStore.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
@@ -32,6 +33,8 @@ export interface OpenInPostgresql {
   expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Of the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
   sequencing?: Sequencing;
+  /** Also opens a store whose repair was interrupted. */
+  repairing?: boolean;
   clock?: Clock;
   /** For tests: the monotonic clock of service time, milliseconds. */
   monotonicMs?: Clock;
@@ -76,6 +79,7 @@ export async function openInPostgresql({
   location,
   expected = {},
   sequencing,
+  repairing = false,
   clock = systemClock,
   monotonicMs = () => performance.now(),
   awayMsMax = AWAY_MS_MAX,
@@ -104,6 +108,7 @@ export async function openInPostgresql({
         `the store in the database is for ${key} "${identity[field]}", the configuration says "${wanted}": check store.url`,
       );
     }
+    if (!repairing) assertNotUnderRepair('the store in the database', identity);
     const store = await postgresqlStore({
       database,
       writes,
@@ -142,6 +147,15 @@ async function assertLayout(location: Location, mayMigrate: boolean): Promise<vo
   });
 }
 
+/** Whether the database has a store, whatever state it is in. Throws OperatorError when no primary answers. */
+export async function isInPostgresql(location: Location): Promise<boolean> {
+  let layout: number | undefined;
+  await onPrimary(location, async (client) => {
+    layout = await layoutOf(client);
+  });
+  return layout !== undefined;
+}
+
 /** Runs `work` on a connection of its own. Throws OperatorError when no server is a primary that answers and keeps what it promises. */
 async function onPrimary(location: Location, work: (client: Client) => Promise<void>): Promise<void> {
   let last: unknown;
@@ -155,21 +169,19 @@ async function onPrimary(location: Location, work: (client: Client) => Promise<v
       await work(client);
       return;
     } catch (error) {
-      if (error instanceof OperatorError || (!isLost(error) && !isRefusedLogin(error))) throw error;
-      last = error;
+      const fault = setupFault(error);
+      if (error instanceof OperatorError || (!isLost(error) && fault === undefined)) throw error;
+      last = fault ?? error;
     } finally {
       client.end().catch(() => {});
     }
   }
+  if (last instanceof OperatorError) throw last;
   const reason = last instanceof NotPrimary ? 'no server is a primary' : (last as Error).message;
   throw new OperatorError(`the database of the store cannot be reached: ${reason}`, {
     cause: last,
-    remedy: 'check store.url, that the server runs, and that its pg_hba.conf lets this user in',
+    remedy: 'check store.url, and that the server runs',
   });
-}
-
-function isRefusedLogin(error: unknown): boolean {
-  return /^28|^3D000$/.test((error as { code?: string }).code ?? '');
 }
 
 /** With these off, a server acknowledges what a loss of power undoes. */

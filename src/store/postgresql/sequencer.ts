@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { Client } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
-import { begin, clientConfig, isLost, type Location } from './pgSession.ts';
+import { begin, clientConfig, isLost, type Location, setupFault } from './pgSession.ts';
 import { Superseded, type Turn } from './writes.ts';
 
 /** Of the advisory lock that a session of the active daemon holds: "pdfs". */
@@ -12,9 +12,12 @@ const BEAT_MS = 1_000;
 const SILENT_MS_MAX = 4_000;
 const ANSWER_MS_MAX = 5_000;
 
+/** What a daemon waits for: that another one ends, or that a server answers. */
+export type Obstacle = { holder: string } | { unreachable: string };
+
 export interface Sequencing {
-  /** Called while another daemon is active, or no server answers, with what this one waits for. */
-  onWait(reason: string): void;
+  /** Called again and again while this daemon waits. */
+  onWait(wait: Obstacle): void;
   /** Ends the wait. */
   signal?: AbortSignal;
   /** Called once, when this daemon's turn is over: it must end. */
@@ -71,8 +74,13 @@ export class Sequencer implements Turn {
     const holder = `process ${process.pid} on ${hostname()}`;
     const text = 'UPDATE sequencer SET fence = fence + 1, holder = $1 RETURNING fence';
     // Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another number.
-    const { rows } = await client.query<{ fence: number }>(text, [holder]);
-    return new Sequencer(client, Number(rows[0]?.fence), location, { onLost, awayMsMax });
+    try {
+      const { rows } = await client.query<{ fence: number }>(text, [holder]);
+      return new Sequencer(client, Number(rows[0]?.fence), location, { onLost, awayMsMax });
+    } catch (error) {
+      client.end().catch(() => {});
+      throw setupFault(error) ?? error;
+    }
   }
 
   async close(): Promise<void> {
@@ -126,6 +134,7 @@ async function lockedSession(
   { onWait, signal, beforeEach = async () => {} }: Locking,
 ): Promise<Client> {
   const silence = new Silence();
+  let refusals = 0;
   for (let attempt = 0; ; attempt++) {
     signal?.throwIfAborted();
     const url = location.urls[attempt % location.urls.length] ?? '';
@@ -138,14 +147,16 @@ async function lockedSession(
         await beforeEach(client);
         const obstacle = await lock(client, silence);
         if (obstacle === undefined) return client;
-        onWait(obstacle);
+        onWait({ holder: obstacle });
         signal?.throwIfAborted();
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       }
     } catch (error) {
       client.end().catch(() => {});
-      if (!isLost(error)) throw error;
-      onWait(`the database does not answer: ${(error as Error).message}`);
+      const fault = setupFault(error);
+      refusals = fault === undefined ? 0 : refusals + 1;
+      if (refusals === location.urls.length || (fault === undefined && !isLost(error))) throw fault ?? error;
+      onWait({ unreachable: (error as Error).message });
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
@@ -160,7 +171,7 @@ async function lock(client: Client, silence: Silence): Promise<string | undefine
   if (holder?.state?.startsWith('idle') && silence.ofMs(holder) > SILENT_MS_MAX)
     await client.query('SELECT pg_terminate_backend($1)', [holder.pid]);
   const [named] = (await client.query<{ holder: string }>('SELECT holder FROM sequencer')).rows;
-  return `${named?.holder} is active`;
+  return named?.holder ?? '';
 }
 
 /** For how long a session has been seen to do nothing, by the monotonic clock of this process. */

@@ -1,0 +1,59 @@
+import type { Logger } from 'pino';
+import { stopwatch } from '../base/clock.ts';
+import type { Sequencing } from '../store/engines.ts';
+import type { Supervision } from '../watch/supervision.ts';
+
+/** A server that does not answer for so long: the process ends, and its supervisor, which sees that, starts it again. */
+const UNREACHABLE_MS_MAX = 150_000;
+
+export interface TurnOptions {
+  supervision: Pick<Supervision, 'standby' | 'starting'>;
+  /** Resolves when this daemon is to stop. */
+  stopped: Promise<unknown>;
+  logger: Logger;
+  onFatal(error: unknown): void;
+}
+
+/** The wait for a turn was ended by a signal. */
+class StoppedWaiting extends Error {}
+
+/** Takes what ended the wait: nothing is left to do where that was a signal. Throws anything else. */
+export function stoppedWaiting(error: unknown, logger: Logger): undefined {
+  if (!(error instanceof StoppedWaiting)) throw error;
+  logger.info({ event: 'stopped' }, 'stopped');
+}
+
+/** How a daemon waits where another one can be active at the same log: for as long as that is, but not for a server that never answers. */
+export function waitForTurn({ supervision, stopped, logger, onFatal }: TurnOptions): Sequencing {
+  const abort = new AbortController();
+  stopped.then(() => abort.abort(new StoppedWaiting('stopped')), onFatal);
+  let told: string | undefined;
+  let elapsedMs: (() => number) | undefined;
+  let unreachableMs = 0;
+  const giveUpOn = (reason: string) => {
+    elapsedMs ??= stopwatch();
+    unreachableMs += elapsedMs();
+    if (unreachableMs > UNREACHABLE_MS_MAX)
+      abort.abort(new Error(`the database of the store does not answer: ${reason}`));
+  };
+  return {
+    signal: abort.signal,
+    onLost: onFatal,
+    onWait: (wait) => {
+      const status =
+        'holder' in wait
+          ? `waits to take over: ${wait.holder} is active`
+          : `the database does not answer: ${wait.unreachable}`;
+      if (status !== told) logger.info({ event: 'waiting' }, status);
+      told = status;
+      if ('holder' in wait) {
+        elapsedMs = undefined;
+        unreachableMs = 0;
+        supervision.standby(status);
+      } else {
+        supervision.starting(status);
+        giveUpOn(wait.unreachable);
+      }
+    },
+  };
+}

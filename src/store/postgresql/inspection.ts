@@ -1,0 +1,52 @@
+import { Client } from 'pg';
+import { clientConfig, type Location } from './pgSession.ts';
+
+/** What a server said of itself, or why it said nothing. */
+export type ServerFacts = { url: string } & (
+  | { state: 'primary'; facts: PrimaryFacts }
+  | { state: 'standby' }
+  | { state: 'unreachable'; reason: string }
+);
+
+export interface PrimaryFacts {
+  version: string;
+  role: string;
+  isSuperuser: boolean;
+  bytes: number;
+  fsync: string;
+  fullPageWrites: string;
+  synchronousCommit: string;
+  /** Empty where no standby has to have what is acknowledged. */
+  synchronousStandbys: string;
+}
+
+const ANSWER_MS_MAX = 5_000;
+
+const FACTS = `SELECT current_setting('server_version') AS version, current_user AS role,
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS "isSuperuser",
+  pg_database_size(current_database()) AS bytes, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS "fullPageWrites", current_setting('synchronous_commit') AS "synchronousCommit",
+  current_setting('synchronous_standby_names') AS "synchronousStandbys"`;
+
+/** Asks every server. Changes nothing. */
+export function inspectServers({ urls, password }: Location): Promise<ServerFacts[]> {
+  return Promise.all(urls.map((url) => inspect(url, password)));
+}
+
+async function inspect(url: string, password: string | undefined): Promise<ServerFacts> {
+  const client = new Client({ ...clientConfig(url, password), query_timeout: ANSWER_MS_MAX });
+  client.on('error', () => {}); // Its next statement fails.
+  try {
+    await client.connect();
+    const { rows: recovery } = await client.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');
+    if (recovery[0]?.is !== false) return { url, state: 'standby' };
+    const { rows } = await client.query<PrimaryFacts>(FACTS);
+    const [facts] = rows;
+    if (facts === undefined) throw new Error('it answered with nothing');
+    return { url, state: 'primary', facts };
+  } catch (error) {
+    return { url, state: 'unreachable', reason: (error as Error).message };
+  } finally {
+    client.end().catch(() => {});
+  }
+}
