@@ -4,12 +4,10 @@ import { databaseUrlFault, withoutPassword } from '../store/postgresql/databaseU
 import { choice, credential, omissible, path, section, spelled, value } from './keys.ts';
 import type { KeyPath } from './toml.ts';
 
-export const STORE_ENGINES = ['lmdb', 'postgresql'] as const;
-
 const SERVERS_MAX = 16;
 
 export const storeTable = section({
-  engine: choice('"lmdb", the store in state_dir, or "postgresql"', STORE_ENGINES).prefault('lmdb'),
+  engine: choice('"lmdb", the store in state_dir, or "postgresql"', ['lmdb', 'postgresql']).prefault('lmdb'),
   urls: spelled(
     'url',
     omissible(

@@ -8,6 +8,7 @@ import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WI
 const { bytes } = WIRE;
 
 export const storeSchema = z.object({
+  engine: z.enum(['lmdb', 'postgresql']),
   path: z.string(),
   bytes,
   disk_free_bytes: bytes,
@@ -41,6 +42,7 @@ export async function measureStore({
 }: StorePlace): Promise<StoreSection> {
   const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
   return {
+    engine: location.engine,
     path: describeStore(location),
     bytes,
     disk_free_bytes: disk.bavail * disk.bsize,
@@ -49,8 +51,9 @@ export async function measureStore({
   };
 }
 
-export function storePart({ bytes, disk_free_bytes, disk_free_bytes_min }: StoreSection): HealthPart {
-  const detail = `${formatBytes(bytes)}, ${formatBytes(disk_free_bytes)} free on its disk`;
+export function storePart({ engine, bytes, disk_free_bytes, disk_free_bytes_min }: StoreSection): HealthPart {
+  const [store, disk] = engine === 'lmdb' ? ['', 'its disk'] : [' in the database', 'the disk of state_dir'];
+  const detail = `${formatBytes(bytes)}${store}, ${formatBytes(disk_free_bytes)} free on ${disk}`;
   return healthPart(
     'store',
     disk_free_bytes >= disk_free_bytes_min,

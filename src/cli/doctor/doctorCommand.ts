@@ -9,6 +9,7 @@ import { configOption } from '../options.ts';
 import { print } from '../terminal.ts';
 import { diagnoseCertificates, diagnoseServed, diagnoseTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
+import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
 import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
@@ -63,6 +64,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   if ('check' in usable) return;
   yield* diagnoseNames(usable);
   yield* diagnoseFiles(usable);
+  yield* await diagnoseDatabase(usable);
   const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);
   yield* ofStore;
   const { diagnoses, status, running } = await askDaemon(usable);

@@ -19,6 +19,7 @@ import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls } from './certificateDiagnosis.ts';
+import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
@@ -164,6 +165,7 @@ async function diagnoseState(config: Config): Promise<Diagnosis[]> {
     accessSync(stateDir, constants.W_OK);
     return `${stateDir} is writable`;
   });
+  const database = await diagnoseDatabase(config);
   const { diagnoses } = await diagnoseStore(config);
   const keys = timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [];
   const certified = keys.map((key) =>
@@ -172,7 +174,7 @@ async function diagnoseState(config: Config): Promise<Diagnosis[]> {
       return `installed, ${length} certificates up to the root`;
     }),
   );
-  return [writable, ...diagnoses.filter(({ check }) => check !== 'disk'), ...certified];
+  return [writable, ...database, ...diagnoses.filter(({ check }) => check !== 'disk'), ...certified];
 }
 
 /** Whether a server could listen there now. The daemon itself or its socket unit may already do so. */

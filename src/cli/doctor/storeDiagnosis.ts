@@ -104,8 +104,9 @@ function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
 async function diagnoseDisk({ store, diskDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
   const place = { location: store, diskDir, storeFreeBytesMin: freeBytesMin };
   const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(place);
+  const where = store.engine === 'lmdb' ? '' : ' on the disk of state_dir';
   return judgeDisk(
-    `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free`,
+    `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free${where}`,
     free,
     freeBytesMin,
   );

@@ -62,11 +62,20 @@ const RENEWAL: Duty = {
 };
 
 /** Whether backups, checks and restore drills are done, and their timers enabled. */
-export function diagnoseUpkeep({ stateDir, file, timestamp }: Config): Diagnosis[] {
+export function diagnoseUpkeep({ stateDir, file, timestamp, store }: Config): Diagnosis[] {
   const isStamped = timestamp.authorities.length > 0 || readUpkeep(stateDir, 'renewal') !== undefined;
-  const chores: Chore[] = ['backup', 'check', ...(isStamped ? (['renewal'] as const) : [])];
+  // A database is backed up with tools of its own, of which nothing is known here.
+  const ofFiles = store.engine === 'lmdb';
+  const chores: Chore[] = [
+    ...(ofFiles ? (['backup'] as const) : []),
+    'check',
+    ...(isStamped ? (['renewal'] as const) : []),
+  ];
   return [
-    ...[...DUTIES, ...(isStamped ? [RENEWAL] : [])].map((duty) => judge(duty, stateDir)),
+    ...[
+      ...DUTIES.filter(({ chore }) => chores.includes(chore) || ofFiles),
+      ...(isStamped ? [RENEWAL] : []),
+    ].map((duty) => judge(duty, stateDir)),
     ...diagnoseEnd(stateDir),
     ...diagnoseTimers(file, chores),
   ];

@@ -234,7 +234,8 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
     note(`      and start:         pdfseald --config ${file}`);
     return;
   }
-  const units = ['pdfseald@.service', 'pdfseald-check@.timer', 'pdfseald-backup@.timer', 'pdfseald.target'];
+  const backup = config.store.engine === 'lmdb' ? ['pdfseald-backup@.timer'] : [];
+  const units = ['pdfseald@.service', 'pdfseald-check@.timer', ...backup, 'pdfseald.target'];
   const names = units.map((unit) => unit.replace('@', `@${instance}`)).join(' ');
   note(`Next: issue an API key:  pdfseal-run ${instance} keys issue --client NAME --organization NAME`);
   note(`      and start:         systemctl enable --now ${names}`);
