@@ -261,3 +261,32 @@ t.test('lintian finds no error in the package', async (t) => {
   t.notMatch(lintian.stdout, /^E: /m, 'each tag is mended, or has its reason in lintian-overrides');
   t.equal(lintian.status, 0, lintian.stderr);
 });
+
+t.test('an upgrade enables the daily renewal where another timer is enabled, and only once', async (t) => {
+  // The folders of the system are others in a namespace of mounts, where this user may have one.
+  const namespace = ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
+  if (spawnSync('unshare', [...namespace, 'true']).status !== 0)
+    return t.comment('this user may mount nothing');
+  const script = `set -e
+    mount -t tmpfs none /etc
+    mount -t tmpfs none /usr/lib/systemd/system
+    wants=/etc/systemd/system/pdfseald.target.wants
+    mkdir -p $wants
+    for timer in check@production backup@production backup@sandbox renew@sandbox; do
+      ln -s "/lib/systemd/system/pdfseald-\${timer%@*}@.timer" "$wants/pdfseald-$timer.timer"
+    done
+    sh "$1" upgrade 0.0.1 1.2.3
+    readlink $wants/pdfseald-renew@production.timer
+    rm $wants/pdfseald-renew@production.timer
+    touch /usr/lib/systemd/system/pdfseald-renew@.timer
+    sh "$1" upgrade 1.2.3 1.2.4
+    ls $wants | grep renew`;
+  const preinst = join(ROOT, 'systemd/bundle/debian/preinst');
+  const ran = spawnSync('unshare', [...namespace, 'sh', '-c', script, 'sh', preinst], { encoding: 'utf8' });
+  t.equal(ran.stderr, '');
+  t.match(ran.stdout.trim().split('\n'), [
+    /^pdfseald: pdfseald-renew@production\.timer is enabled: /,
+    '/lib/systemd/system/pdfseald-renew@.timer',
+    'pdfseald-renew@sandbox.timer',
+  ]);
+});

@@ -77,6 +77,13 @@ t.test('the upgrade gives each its own user, and all goes on', async (t) => {
     '',
     'nothing is left of it',
   );
+  t.equal(machine.must('systemctl is-enabled pdfseald-renew@sandbox.timer'), 'enabled');
+  t.equal(machine.must('systemctl is-active pdfseald-renew@sandbox.timer'), 'active');
+  t.equal(
+    machine.run('systemctl is-enabled pdfseald-renew@production.timer').stdout.trim(),
+    'disabled',
+    'where no other timer is enabled',
+  );
   t.match(stdout, 'pdfseal-egress@production.service.d/network.conf is made from');
   const reached = machine.must('systemctl show -P IPAddressAllow pdfseal-egress@production.service');
   t.match(reached, '192.0.2.10', 'what the daemon could reach');
