@@ -5,7 +5,7 @@ import { type RenewalRun, renewedUntil, SKIPPED } from '../store/renewalStore.ts
 import type { Store } from '../store/store.ts';
 import { pathNow, runsOf } from './renewalPath.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
-import { byCertificates, tokenStandings } from './renewalSurvey.ts';
+import { byCertificates, openToken, tokenStandings } from './renewalSurvey.ts';
 import { batchesOf, RenewalTrees } from './renewals.ts';
 
 /** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
@@ -30,7 +30,7 @@ export async function renewalProblems(
       if (found === undefined) continue;
       const remedy =
         'isUntrusted' in judged && judged.isUntrusted
-          ? `; no backup mends this: put the authority back into the configuration, [timestamp.remotes.${token.authority}] with its roots_file and no URL`
+          ? `; no backup mends this: ${putBack(token.authority)}`
           : '';
       problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}${remedy}`);
     }
@@ -72,6 +72,30 @@ async function treeFault(
     for await (const batch of trees.batchesOfTile(tiles.at(-1)?.first ?? leaf, run.to)) leaf = batch.treeSize;
   }
   return leaf === run.to ? undefined : 'does not cover all checkpoints';
+}
+
+/** What puts the root of an authority back among those that are trusted. */
+function putBack(authority: string): string {
+  return `put the authority back into the configuration: [timestamp.remotes.${authority}] with its roots_file, and no url; older trust files have the root`;
+}
+
+/**
+ * Authorities of renewals whose root is not among these, in words, each with the remedy. Verifiers need that root. The store does not keep it
+ * by itself: a root that anybody who can write to the store could add would be no reason to trust.
+ */
+export async function missingRoots(
+  { renewals }: Pick<Store, 'renewals'>,
+  authorities: readonly TrustedAuthority[],
+): Promise<{ detail: string; remedy: string }[]> {
+  const missing = new Map<string, number[]>();
+  for (const { number, tokens } of await renewals.runs())
+    for (const { token, certificates, authority } of tokens)
+      if (openToken(token, certificates, authorities).timestamp === undefined)
+        missing.set(authority, [...(missing.get(authority) ?? []), number]);
+  return Array.from(missing, ([authority, runs]) => ({
+    detail: `renewal ${runs.join(', ')} is of ${authority}, whose root the configuration does not name: verifiers cannot tell what it proves`,
+    remedy: putBack(authority),
+  }));
 }
 
 /**

@@ -259,6 +259,18 @@ t.test('renewals', async (t) => {
     t.equal(backup.status, 0, backup.stderr);
   });
 
+  await t.test('an authority that the configuration does not name any more', async (t) => {
+    const config = readFileSync(sandbox.configFile, 'utf8');
+    const missing = /renewal 2 is of outside, whose root .*\n.*\[timestamp\.remotes\.outside\]/;
+    writeFileSync(sandbox.configFile, config.replace(/\[timestamp\.remotes\.outside\]\n.*\n/, ''));
+    t.match(await pdfseal(['trust', 'export']), { status: 0, stderr: missing });
+    const { stdout } = await pdfseal(['doctor']);
+    t.match(stdout, missing);
+    writeFileSync(sandbox.configFile, config);
+    t.match(await pdfseal(['trust', 'export']), { status: 0, stderr: '' });
+    t.notMatch((await pdfseal(['doctor'])).stdout, 'of outside');
+  });
+
   t.equal(await daemon.stop(), 0);
   t.match(await pdfseal(['renew', '--now']), { status: 1, stderr: /no pdfseald answers/ });
 });

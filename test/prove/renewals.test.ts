@@ -2,7 +2,7 @@
 import t from 'tap';
 import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
-import { renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { missingRoots, renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { orderFault } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
@@ -126,6 +126,10 @@ t.test('a check finds what was changed', async (t) => {
     width: WIDTH,
   });
   t.strictSame(await problems(late), [], 'what ended too early is no damage');
+  t.strictSame(await missingRoots((await made()).store, trusted), []);
+  t.match(await missingRoots((await made()).store, [alpha.trusted]), [
+    { detail: /^renewal 1, 2 is of beta, whose root /, remedy: /\[timestamp\.remotes\.beta\]/ },
+  ]);
   t.match(await renewalProblems((await made()).store, [alpha.trusted], WIDTH), [
     /^the token of beta in renewal 1: .*no trusted root.*; no backup mends this: put the authority back/,
     /^the token of beta in renewal 2/,
@@ -171,7 +175,7 @@ t.test('a survey tells what time-stamps rest on, and goes on where the last one 
     return batchOf(leaf);
   };
   t.match(await survey(), [stamped(2, 0, 1), bare, stamped(3, 2, 2)]);
-  t.strictSame(read, [4], 'only what is new');
+  t.strictSame(read, [4, 0, 1, 2], 'only what is new, and the first of each kind');
   await memory.seal(1, BEGIN + YEAR_MS + DAY_MS, beta);
   t.match(await survey([alpha.trusted]), [
     stamped(2, 0, 1),

@@ -6,9 +6,11 @@ import { MANUAL_FOLDER } from '../../base/package.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
+import { trustOfStore } from '../../config/trustAnchors.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import { missingRoots } from '../../prove/renewalCheck.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -42,7 +44,11 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const rollback = doubt && bad('last checkpoint', doubt.reason, doubt.remedy);
       const found = [good('store', detail), ...(rollback ? [rollback] : []), ...sealed];
       const ofWitnesses = await diagnoseWitnesses(config, store, epoch);
-      return { diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...ofWitnesses, disk], keys };
+      const roots = await diagnoseRoots(config, store);
+      return {
+        diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...roots, ...ofWitnesses, disk],
+        keys,
+      };
     });
   } catch (error) {
     if (!(error instanceof OperatorError)) {
@@ -79,6 +85,18 @@ async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
     if (!(error instanceof OperatorError)) throw error;
     const remedy = error.remedy ?? 'run `pdfseal check`: its last line says what to do';
     return [bad('sealed epochs', error.message, remedy)];
+  }
+}
+
+/** Whether verifiers can know the authorities of all renewals. Certificates that cannot be read are another finding. */
+async function diagnoseRoots(config: Config, store: Store): Promise<Diagnosis[]> {
+  try {
+    const { timestampAuthorities } = await trustOfStore(store, config);
+    const missing = await missingRoots(store, timestampAuthorities);
+    return missing.map(({ detail, remedy }) => bad('renewals', detail, remedy));
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [];
   }
 }
 

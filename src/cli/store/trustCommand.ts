@@ -9,6 +9,7 @@ import type { Epoch } from '../../log/epochs.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { writeFileAtomically } from '../files.ts';
@@ -61,7 +62,12 @@ async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> 
 
 async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
   const { text, digest } = await withStore(options.config, 'write', async (store, config) => {
-    const text = encodeTrust(trustOf(store.identity, await publishedEpochs(store, config), config));
+    const trust = trustOf(store.identity, await publishedEpochs(store, config), config);
+    for (const { detail, remedy } of await missingRoots(store, trust.timestampAuthorities)) {
+      note(`pdfseal: ${detail}`);
+      note(`  → ${remedy}`);
+    }
+    const text = encodeTrust(trust);
     const digest = toHex(sha256(fromUtf8(text)));
     await store.trail.append(actOfProcess('command', 'trust.export', { sha256: digest }));
     return { text, digest };
