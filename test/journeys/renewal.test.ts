@@ -8,47 +8,11 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { makeAuthority, openssl } from '../support/certificates.ts';
+
 import { Client, type JobBody } from '../support/client.ts';
+import { makeOutsideAuthority } from '../support/outsideAuthority.ts';
 import { makePdf } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';
-
-/** What `openssl ts -reply` needs to be an authority. */
-function makeOutsideAuthority(dir: string): { rootFile: string; reply(query: string, answer: string): void } {
-  const root = makeAuthority(dir, 'outside');
-  const file = (name: string) => join(dir, name);
-  writeFileSync(file('tsa.ext'), 'extendedKeyUsage=critical,timeStamping\nbasicConstraints=CA:FALSE\n');
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-  openssl('req', ...key, '-subj', '/CN=outside TSU', '-keyout', file('tsa.key'), '-out', file('tsa.csr'));
-  const ca = ['-CA', root.certificateFile, '-CAkey', root.keyFile, '-CAcreateserial', '-days', '30'];
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    file('tsa.csr'),
-    ...ca,
-    '-extfile',
-    file('tsa.ext'),
-    '-out',
-    file('tsa.pem'),
-  );
-  const lines = [
-    '[tsa]',
-    'default_tsa = outside',
-    '[outside]',
-    `serial = ${file('serial')}`,
-    `signer_cert = ${file('tsa.pem')}`,
-    `signer_key = ${file('tsa.key')}`,
-    'signer_digest = sha256',
-    'default_policy = 1.3.6.1.4.1.32473.1',
-    'digests = sha384, sha512',
-    'accuracy = secs:1',
-    'ess_cert_id_alg = sha256',
-  ];
-  writeFileSync(file('tsa.cnf'), `${lines.join('\n')}\n`);
-  const reply = (query: string, answer: string) =>
-    openssl('ts', '-reply', '-config', file('tsa.cnf'), '-queryfile', query, '-out', answer);
-  return { rootFile: root.certificateFile, reply };
-}
 
 t.test('renewals', async (t) => {
   const sandbox = await openSandbox({
@@ -225,7 +189,10 @@ t.test('renewals', async (t) => {
     });
     const other = makeAuthority(sandbox.dir, 'unrelated').certificateFile;
     for (const [certificate, fault] of [
-      [file('tsa.pem'), /outside TSU is no root: another one issued it\n.*give the root of the authority/],
+      [
+        file('outside-tsa.pem'),
+        /outside TSU is no root: another one issued it\n.*give the root of the authority/,
+      ],
       [other, /no time-stamp of the log rests on the root .*unrelated\n/],
     ] as const) {
       const refused = await pdfseal(['renew', '--distrust', certificate, '--since', '2026-01-01', '--now']);

@@ -8,6 +8,8 @@ import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
+import { UnknownOutcome } from '../../src/store/store.ts';
+import { SmallDisk } from '../journeys/smallDisk.ts';
 import { Child } from '../store/child.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
@@ -70,3 +72,32 @@ t.test('kill -9 at every write', async (t) => {
   });
   t.strictSame(run?.rows, whole.rows, 'the same tree as of a run that nobody interrupts');
 });
+
+const disk = new SmallDisk(64 * 2 ** 20);
+t.teardown(() => disk.close());
+// Only root may fill a file system to its last byte.
+if (disk.isOwn)
+  t.test('a full disk in the middle of a run', async (t) => {
+    const alpha = await YearlyAuthority.make('alpha');
+    const memory = new MemoryLog();
+    for (let n = 0; n < 2_000; n++) await memory.seal(1, BEGIN + DAY_MS, n % 100 === 0 ? alpha : undefined);
+    const path = join(disk.dir, 'store');
+    await createStore({ path, identity, epoch });
+    await tamper(path, async ({ batches, leaves }) => {
+      for (const batch of memory.batches) await batches.put(counterKey(batch.treeSize), encodeRecord(batch));
+      await leaves.put(counterKey(memory.batches.length - 1), Buffer.alloc(80));
+    });
+    const options = { digest: 'sha384', at: BEGIN + 2 * DAY_MS, authorities: [alpha], width: WIDTH } as const;
+    const store = await openStore({ path });
+    disk.fill(0);
+    await t.rejects(renew(store, options), UnknownOutcome);
+    await store.close();
+    disk.empty();
+    const again = await openStore({ path });
+    t.teardown(() => again.close());
+    t.strictSame(await again.renewals.runs(), []);
+    t.match(await again.renewals.row(1, 0), [{ first: 0 }], 'what was written stays');
+    const run = await renew(again, options);
+    t.strictSame(run.rows, (await renew(memory.store, options)).rows);
+    t.strictSame(await renewalProblems(again, [alpha.trusted], WIDTH), []);
+  });

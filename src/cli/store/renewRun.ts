@@ -5,7 +5,7 @@ import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import type { DigestName } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { acquireLock } from '../../base/lock.ts';
+import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
@@ -48,10 +48,14 @@ export interface Renewing {
   trees: RenewalTrees;
 }
 
-/** Opens the store for renewals, which one process makes at a time. */
+/** One process renews at a time, and none while the store is replaced by another. Throws OperatorError. */
+export function lockRenewals({ stateDir }: Pick<Config, 'stateDir'>): DaemonLock {
+  return acquireLock(join(stateDir, 'renewal.lock'), 'pdfseal renew');
+}
+
+/** Opens the store for renewals. */
 export async function withRenewals<T>(file: string, work: (renewing: Renewing) => Promise<T>): Promise<T> {
-  const { stateDir } = loadConfig(file, { files: 'unused' });
-  const lock = acquireLock(join(stateDir, 'renewal.lock'), 'pdfseal renew');
+  const lock = lockRenewals(loadConfig(file, { files: 'unused' }));
   try {
     return await withStore(file, 'write', async (store, config) => {
       const runs = await store.renewals.runs();

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { syncTree } from '../../base/folders.ts';
-import { acquireLock } from '../../base/lock.ts';
+import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
@@ -29,6 +29,7 @@ import {
   whyNotContinued,
 } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
+import { lockRenewals } from './renewRun.ts';
 
 export function restoreCommand(): Command {
   return explain(
@@ -97,7 +98,10 @@ async function restore({
   await requireUnchanged(from, made);
   mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });
   const lock = acquireLock(config.lockFile);
+  let renewals: DaemonLock | undefined;
   try {
+    // A renewal that goes on in the replaced store would be lost, and its authority's answer with it.
+    renewals = lockRenewals(config);
     if (typeof acceptRollback === 'number') requireSize(acceptRollback, made.tree_size);
     const doubt = await doubtAbout(from, made, config);
     const isAccepted = doubt !== undefined && acceptRollback !== undefined;
@@ -132,6 +136,7 @@ async function restore({
   } catch (error) {
     throw asOperatorError(error, `cannot restore ${from}`);
   } finally {
+    renewals?.release();
     lock.release();
   }
 }
