@@ -163,6 +163,27 @@ export interface StoreIdentity {
   createdAt: number;
   /** While its indexes are under repair, or were left half-way. */
   repair?: RepairMark;
+  /** While the log moves to or from another store, and ever after in the one that it left. */
+  move?: StoreMove;
+}
+
+/**
+ * In a store while a log moves from it to another, or to it. At every moment a daemon starts on one of the two at most: first the store that
+ * is left is marked, then the other is made, filled and compared; then the first is `left`, for ever; and only then the other loses its mark.
+ * Two that grow from the same log would contradict each other.
+ */
+export interface StoreMove {
+  state: 'leaving' | 'left' | 'arriving';
+  /** The same in both stores. */
+  id: string;
+  /** The other store, as its configuration names it. */
+  other: string;
+  /** When it began, milliseconds since the epoch. */
+  begunAt: number;
+  /** Of the audit record with which it began. */
+  concludes: number;
+  /** The layout of the store. */
+  schema: number;
 }
 
 /** What is written together with a new job. */

@@ -1,5 +1,6 @@
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { withoutMark } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { StoreIdentity } from '../store.ts';
 import type { Change } from './commits.ts';
@@ -12,7 +13,7 @@ export function readIdentity({ identity }: Databases, path: string, schema: numb
   const bytes = identity.getBinary(IDENTITY_KEY);
   if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);
   const found = parseRecord<StoreIdentity>(bytes);
-  if (found.schema > schema) {
+  if (withoutMark(found).schema > schema) {
     throw new OperatorError(
       `${path} was made by a newer pdfseald (store schema ${found.schema}, this program knows ${schema}): install that version`,
     );

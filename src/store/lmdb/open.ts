@@ -18,6 +18,7 @@ import { formatBytes } from '../../base/units.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { DiskSpace } from '../diskSpace.ts';
+import { assertNotMoving } from '../move.ts';
 import { encodeRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Commits } from './commits.ts';
@@ -53,6 +54,8 @@ export interface OpenStoreOptions {
   readOnly?: boolean;
   /** Also opens a store whose repair was interrupted. */
   repairing?: boolean;
+  /** Also opens a store that a log moves to or from. */
+  moving?: boolean;
   /** Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused. */
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
@@ -101,6 +104,7 @@ export async function openStore({
   expected = {},
   readOnly = false,
   repairing = false,
+  moving = false,
   onMigration,
   migrations = MIGRATIONS,
   clock = systemClock,
@@ -110,7 +114,7 @@ export async function openStore({
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
   const schema = schemaAfter(migrations);
-  const open = () => openAsExpected({ path, expected, readOnly, repairing, schema });
+  const open = () => openAsExpected({ path, expected, readOnly, repairing, moving, schema });
   let { databases, identity } = await open();
   if (identity.schema < schema) {
     await databases.root.close();
@@ -139,17 +143,18 @@ function asDamage(path: string, error: unknown): unknown {
 }
 
 interface Expectations
-  extends Required<Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'repairing'>> {
+  extends Required<Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'repairing' | 'moving'>> {
   schema: number;
 }
 
 /** Throws OperatorError unless it is the store that is expected, of this layout or an older one. */
-async function openAsExpected({ path, expected, readOnly, repairing, schema }: Expectations) {
+async function openAsExpected({ path, expected, readOnly, repairing, moving, schema }: Expectations) {
   const databases = openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path, schema);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
     if (!repairing) assertNotUnderRepair(path, identity);
+    if (!moving) assertNotMoving(path, identity);
     return { databases, identity };
   } catch (error) {
     await databases.root.close();

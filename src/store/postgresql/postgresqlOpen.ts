@@ -4,6 +4,7 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { assertNotUnderRepair } from '../lmdb/identity.ts';
+import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
@@ -35,6 +36,8 @@ export interface OpenInPostgresql {
   sequencing?: Sequencing;
   /** Also opens a store whose repair was interrupted. */
   repairing?: boolean;
+  /** Also opens a store that a log moves to or from. */
+  moving?: boolean;
   clock?: Clock;
   /** For tests: the monotonic clock of service time, milliseconds. */
   monotonicMs?: Clock;
@@ -80,6 +83,7 @@ export async function openInPostgresql({
   expected = {},
   sequencing,
   repairing = false,
+  moving = false,
   clock = systemClock,
   monotonicMs = () => performance.now(),
   awayMsMax = AWAY_MS_MAX,
@@ -109,6 +113,7 @@ export async function openInPostgresql({
       );
     }
     if (!repairing) assertNotUnderRepair('the store in the database', identity);
+    if (!moving) assertNotMoving('the database', identity);
     const store = await postgresqlStore({
       database,
       writes,
