@@ -1,4 +1,5 @@
 import { ServiceError } from '../base/errors.ts';
+import { encodeRecord } from './records.ts';
 import type { DeadLetter, Delivery, EndpointTally } from './webhookStore.ts';
 
 /** What an entry says beside its key. */
@@ -17,4 +18,10 @@ export function emptyTally(): EndpointTally {
 export function backlogFull(): ServiceError {
   const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
+/** What of a tally does not follow from the messages, always in the same order. */
+export function portableTally(tally: EndpointTally = emptyTally()): Buffer {
+  const { delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure } = tally;
+  return encodeRecord({ delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure });
 }
