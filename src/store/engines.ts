@@ -4,10 +4,12 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
+import { LmdbContents } from './lmdb/lmdbContents.ts';
 import { type CreateStoreOptions, createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
 import type { ServerFacts } from './postgresql/inspection.ts';
 import type { Sequencing } from './postgresql/sequencer.ts';
 import type { Store } from './store.ts';
+import type { StoreContents } from './storeContents.ts';
 
 /** Where a store is, as the configuration names it. */
 export type StoreLocation =
@@ -44,6 +46,13 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
   if (location.engine === 'lmdb') return openStore({ path: location.path, ...options });
   const { openInPostgresql } = await postgresql();
   return openInPostgresql({ location: reachable(location), ...options });
+}
+
+/** Opens the inside of a store, which no daemon may use meanwhile. Throws OperatorError while one is active in the database. */
+export async function openContents(location: StoreLocation): Promise<StoreContents> {
+  if (location.engine === 'lmdb') return new LmdbContents(location.path);
+  const { PostgresqlContents } = await import('./postgresql/postgresqlContents.ts');
+  return PostgresqlContents.open(reachable(location));
 }
 
 /** Whether there is a store, whatever state it is in. Throws OperatorError when that cannot be told. */

@@ -37,7 +37,7 @@ export class IdempotencyTable {
   }
 
   async get(database: Database, key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
-    const [row] = await database.rows<{ record: Buffer }>(GET, [keyBytes(key)]);
+    const [row] = await database.rows<{ record: Buffer }>(GET, [idempotencyBytes(key)]);
     const entry = row && parse(row.record);
     return entry && this.#isLive(entry) ? entry : undefined;
   }
@@ -47,12 +47,12 @@ export class IdempotencyTable {
     const taking: Taking = { refused: new Set(), replaced: [] };
     if (entries.length === 0) return taking;
     const rows = await queries.rows<{ key: Buffer; record: Buffer; has_failed: boolean }>(HOLDERS, [
-      entries.map(keyBytes),
+      entries.map(idempotencyBytes),
     ]);
     const holders = new Map(rows.map((row) => [row.key.toString('hex'), row]));
     const claimed = new Set<string>();
     for (const entry of entries) {
-      const key = keyBytes(entry).toString('hex');
+      const key = idempotencyBytes(entry).toString('hex');
       const row = holders.get(key);
       const holder = row && parse(row.record);
       if (claimed.has(key) || (holder && !row.has_failed && this.#isLive(holder))) taking.refused.add(entry);
@@ -70,7 +70,7 @@ export class IdempotencyTable {
   ): Promise<void> {
     if (entries.length === 0) return;
     const written = await queries.rows(TAKE, [
-      entries.map(keyBytes),
+      entries.map(idempotencyBytes),
       entries.map(({ jobId }) => ownUuid('job', jobId)),
       entries.map(({ acceptedAt }) => acceptedAt),
       entries.map((entry) => encodeRecord(entry)),
@@ -94,7 +94,7 @@ interface Taking {
   replaced: string[];
 }
 
-function keyBytes({ clientId, operation, key }: IdempotencyKey): Buffer {
+export function idempotencyBytes({ clientId, operation, key }: IdempotencyKey): Buffer {
   return Buffer.from(sha256(Buffer.from(JSON.stringify([clientId, operation, key]))));
 }
 

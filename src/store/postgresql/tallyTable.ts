@@ -4,7 +4,7 @@ import type { DeliveryFailure, EndpointTally } from '../webhookStore.ts';
 import type { Queries, Query } from './database.ts';
 import { uuidOf } from './ids.ts';
 
-interface TallyRow {
+export interface TallyRow {
   pending: number;
   dead_letters: number;
   delivered: number;
@@ -24,7 +24,10 @@ const READ: Query = {
 /** How an endpoint fares; empty for one that is not there. */
 export async function readTally(queries: Queries, endpointId: string): Promise<EndpointTally> {
   const [row] = await queries.rows<TallyRow>(READ, [uuidOf('we', endpointId)]);
-  if (row === undefined) return emptyTally();
+  return row === undefined ? emptyTally() : tallyOf(row);
+}
+
+export function tallyOf(row: TallyRow): EndpointTally {
   const { pending, delivered, failures, dropped } = row;
   return {
     pending,

@@ -1,0 +1,255 @@
+import { Client } from 'pg';
+import { assert } from '../../base/assert.ts';
+import { sha256 } from '../../base/crypto.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { counterKey, parseCounterKey, quotaKey } from '../lmdb/keyLayout.ts';
+import { encodeCount } from '../lmdb/quotaCounts.ts';
+import { portableTally } from '../outboxEntry.ts';
+import { encodeRecord, parseRecord } from '../records.ts';
+import { type Batch, type QuotaCount, type StoreIdentity, UnknownOutcome } from '../store.ts';
+import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
+import type { EndpointTally } from '../webhookStore.ts';
+import { Database, type Queries, type Query } from './database.ts';
+import { putNote, readNote } from './notes.ts';
+import { begin, clientConfig, type Location } from './pgSession.ts';
+import { raiseRevision, readRevision } from './revisions.ts';
+import { type Obstacle, Sequencer } from './sequencer.ts';
+import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
+import { type TallyRow, tallyOf } from './tallyTable.ts';
+import { Writes } from './writes.ts';
+
+const PAGE_ENTRIES = 1000;
+/** As long as one statement may take: a large table is counted, or emptied. */
+const STATEMENT_MS_MAX = 600_000;
+const AWAY_MS_MAX = 10_000;
+
+const NOTES: Query = { name: 'all_notes', text: `SELECT name, record FROM notes WHERE name <> 'identity'` };
+const PUT_NOTE: Query = {
+  name: 'put_any_note',
+  text: 'INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = excluded.record',
+};
+const QUOTAS: Query = { name: 'all_quotas', text: 'SELECT * FROM quotas' };
+const PUT_QUOTA: Query = {
+  name: 'put_quota',
+  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
+};
+const TALLIES: Query = { name: 'all_tallies', text: 'SELECT * FROM tallies ORDER BY endpoint_id' };
+const PUT_TALLY: Query = {
+  name: 'put_tally',
+  text: `INSERT INTO tallies (endpoint_id, delivered, failures, dropped, dropped_from, dropped_to, delivered_at, failure)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (endpoint_id) DO UPDATE SET delivered = excluded.delivered, failures = excluded.failures,
+      dropped = excluded.dropped, dropped_from = excluded.dropped_from, dropped_to = excluded.dropped_to,
+      delivered_at = excluded.delivered_at, failure = excluded.failure`,
+};
+const COUNT_MESSAGES: Query = {
+  name: 'count_messages',
+  text: `UPDATE tallies SET
+      pending = (SELECT count(*) FROM outbox WHERE endpoint_id = tallies.endpoint_id),
+      dead_letters = (SELECT count(*) FROM dead_letters WHERE endpoint_id = tallies.endpoint_id)`,
+};
+const SET_EPOCHS_REVISION: Query = {
+  name: 'set_epochs_revision',
+  text: `UPDATE revisions SET revision = (SELECT max(revision) FROM epochs) WHERE name = 'epochs'`,
+};
+const NEWEST_BATCH: Query = {
+  name: 'newest_batch_record',
+  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
+};
+const SET_HEAD: Query = {
+  name: 'set_head',
+  text: 'UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2',
+};
+
+const REVISED = 'endpoints';
+
+interface QuotaRow {
+  client_id: string;
+  name: string;
+  starts_at: number;
+  ends_at: number;
+  jobs: number;
+}
+
+/** The inside of a store in PostgreSQL. */
+export class PostgresqlContents implements StoreContents {
+  readonly #location: Location;
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #turn: Sequencer | undefined;
+
+  private constructor(location: Location, turn: Sequencer | undefined) {
+    this.#location = location;
+    this.#turn = turn;
+    this.#database = new Database(location, AWAY_MS_MAX);
+    this.#writes = new Writes(this.#database, turn);
+  }
+
+  /** Takes the turn of the daemon, whose store it may be. Throws OperatorError while one is active. */
+  static async open(location: Location): Promise<PostgresqlContents> {
+    const busy = new AbortController();
+    const onWait = (obstacle: Obstacle) => busy.abort(inUse(obstacle));
+    const turn = await Sequencer.open(location, {
+      onWait,
+      signal: busy.signal,
+      onLost: () => {}, // The next write tells.
+      awayMsMax: AWAY_MS_MAX,
+    });
+    return new PostgresqlContents(location, turn);
+  }
+
+  async identity(): Promise<StoreIdentity> {
+    const bytes = await readNote(this.#database, 'identity');
+    assert(bytes, 'the store has no identity');
+    return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
+  }
+
+  async setIdentity(identity: StoreIdentity): Promise<void> {
+    await this.#writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
+  }
+
+  async count(section: Section): Promise<number> {
+    const table = TABLES[section];
+    if (table === undefined) return 0;
+    const text = `SELECT greatest(reltuples, 0)::bigint AS n FROM pg_class WHERE oid = '${table.table}'::regclass`;
+    const [row] = await this.#database.rows<{ n: number }>({ name: `count_${table.table}`, text });
+    return row?.n ?? 0;
+  }
+
+  async *pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
+    const table = TABLES[section];
+    if (table === undefined) {
+      yield (await this.#few(section)).toSorted((a, b) => Buffer.compare(a.key, b.key));
+      return;
+    }
+    for (let last = after; ; ) {
+      const query = readTable(table, last === undefined, PAGE_ENTRIES);
+      const entries = await this.#database.rows<StoreEntry>(query, last && [last]);
+      if (entries.length > 0) yield entries;
+      last = entries.at(-1)?.key;
+      if (last === undefined || entries.length < PAGE_ENTRIES) return;
+    }
+  }
+
+  async last(section: Section): Promise<Buffer | undefined> {
+    const table = TABLES[section];
+    const [row] = table ? await this.#database.rows<{ key: Buffer }>(lastOfTable(table)) : [];
+    return row?.key;
+  }
+
+  async add(section: Section, entries: readonly StoreEntry[]): Promise<void> {
+    const table = TABLES[section];
+    await this.#writes.run(async (queries) => {
+      if (table === undefined) for (const entry of entries) await addOne(queries, section, entry);
+      else await queries.rows(...addToTable(table, entries));
+    });
+  }
+
+  async finish(): Promise<void> {
+    await this.#writes.run(async (queries) => {
+      await queries.rows(SET_EPOCHS_REVISION);
+      await queries.rows(COUNT_MESSAGES);
+      const [newest] = await queries.rows<{ record: Buffer }>(NEWEST_BATCH);
+      if (newest === undefined) return;
+      const { treeSize, checkpoint } = parseRecord<Batch>(newest.record);
+      await queries.rows(SET_HEAD, [treeSize, Buffer.from(sha256(Buffer.from(checkpoint)))]);
+    });
+  }
+
+  async clear(section: Section): Promise<void> {
+    if (section === 'revision') return;
+    const name = TABLES[section]?.table ?? section;
+    const text =
+      section === 'notes' ? `DELETE FROM notes WHERE name <> 'identity'` : `TRUNCATE ${name} CASCADE`;
+    await this.#writes.run((queries) => queries.rows({ name: `clear_${name}`, text }));
+  }
+
+  /** Whoever writes waits until the end, and then finds the store marked. */
+  async freeze(): Promise<Frozen> {
+    let isWarned = false;
+    const client = await this.#database.retrying(async (server) => {
+      const { urls, password } = this.#location;
+      const config = clientConfig(urls[server] ?? '', password);
+      const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
+      client.on('error', () => {}); // Its next statement fails.
+      client.on('notice', ({ severity }) => {
+        if (severity === 'WARNING') isWarned = true;
+      });
+      await client.connect();
+      await begin(client, { statementMsMax: 0 });
+      return client;
+    });
+    const tables = Object.values(TABLES).map(({ table }) => table);
+    await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+    await client.query(
+      `LOCK TABLE ${tables.join(', ')}, notes, revisions, quotas, tallies, log_head IN SHARE MODE`,
+    );
+    return {
+      setIdentity: async (identity) => {
+        const { rows } = await client.query<{ fence: number }>('SELECT fence FROM sequencer FOR SHARE');
+        if (rows[0]?.fence !== this.#turn?.fence) return false;
+        await client.query(`UPDATE notes SET record = $1 WHERE name = 'identity'`, [encodeRecord(identity)]);
+        isWarned = false;
+        await client.query('COMMIT');
+        if (isWarned) throw new UnknownOutcome(new Error('a COMMIT did not reach the standbys for sure'));
+        return true;
+      },
+      end: async () => {
+        await client.end().catch(() => {});
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#writes.close();
+    await this.#turn?.close();
+    await this.#database.close();
+  }
+
+  /** A section that is small, and kept in another form. */
+  async #few(section: Section): Promise<StoreEntry[]> {
+    if (section === 'notes') {
+      const notes = await this.#database.rows<{ name: string; record: Buffer }>(NOTES);
+      return notes.map(({ name, record }) => ({ key: Buffer.from(name), value: record }));
+    }
+    if (section === 'revision') {
+      const revision = await readRevision(this.#database, REVISED);
+      return [{ key: Buffer.from(REVISED), value: counterKey(revision) }];
+    }
+    if (section === 'quotas') {
+      const rows = await this.#database.rows<QuotaRow>(QUOTAS);
+      return rows.map(({ client_id: clientId, name, starts_at: startsAt, ends_at: endsAt, jobs }) => ({
+        key: quotaKey(clientId, { name, startsAt, endsAt }),
+        value: encodeCount({ clientId, name, startsAt, endsAt, jobs }),
+      }));
+    }
+    const rows = await this.#database.rows<TallyRow & { endpoint_id: string }>(TALLIES);
+    return rows.map((row) => ({
+      key: Buffer.from(row.endpoint_id.replaceAll('-', ''), 'hex'),
+      value: portableTally(tallyOf(row)),
+    }));
+  }
+}
+
+async function addOne(queries: Queries, section: Section, { key, value }: StoreEntry): Promise<void> {
+  if (section === 'notes') await queries.rows(PUT_NOTE, [key.toString(), value]);
+  else if (section === 'revision') await raiseRevision(queries, REVISED, parseCounterKey(value));
+  else if (section === 'quotas') {
+    const { clientId, name, startsAt, endsAt, jobs } = parseRecord<QuotaCount>(value);
+    await queries.rows(PUT_QUOTA, [clientId, name, startsAt, endsAt, jobs]);
+  } else {
+    const tally = parseRecord<EndpointTally>(value);
+    const { delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure } = tally;
+    const counts = [delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt];
+    await queries.rows(PUT_TALLY, [key.toString('hex'), ...counts, failure && encodeRecord(failure)]);
+  }
+}
+
+function inUse(obstacle: Obstacle): OperatorError {
+  return 'holder' in obstacle
+    ? new OperatorError(`${obstacle.holder} has the store open`, { remedy: 'stop every daemon of this log' })
+    : new OperatorError(`the database does not answer (${obstacle.unreachable})`, {
+        remedy: 'check store.url',
+      });
+}

@@ -1,0 +1,195 @@
+import { documentSha256 } from '../../job/job.ts';
+import { parseJob } from '../jobCodec.ts';
+import { parseRecord } from '../records.ts';
+import type { IdempotencyEntry } from '../store.ts';
+import type { Section, StoreEntry } from '../storeContents.ts';
+import type { WebhookEndpoint } from '../webhookStore.ts';
+import type { Query } from './database.ts';
+import { idempotencyBytes } from './idempotencyTable.ts';
+import { idOf, ownUuid } from './ids.ts';
+import { referenceSha256 } from './jobRows.ts';
+
+/** A section that is a table. The database itself makes keys and values, which are bytes, of columns, and columns of them. */
+interface TableSection {
+  table: string;
+  /** Key and value of a row. */
+  key: string;
+  value: string;
+  /** Columns by which rows are sorted like their keys; and each as it follows from a key `k`. */
+  order: Record<string, string>;
+  /** Columns as they follow from a key `k`, a value `v`, and what is {@link Derived}. */
+  columns: Record<string, string>;
+  derived?: Derived[];
+}
+
+/** What only this program makes of an entry. */
+interface Derived {
+  name: string;
+  type: string;
+  of(entry: StoreEntry): unknown;
+}
+
+const uuid = (at = 1, of = 'k') => `encode(substr(${of}, ${at}, 16), 'hex')::uuid`;
+const number = (at: number, bytes: number) =>
+  `('x' || lpad(encode(substr(k, ${at}, ${bytes}), 'hex'), 16, '0'))::bit(64)::bigint`;
+
+function records(table: string, column: string, key: string, from: string): TableSection {
+  const order = { [column]: from };
+  return { table, key, value: 'record', order, columns: { ...order, record: 'v' } };
+}
+const ofUuid = (table: string, column = 'job_id') => records(table, column, `uuid_send(${column})`, uuid());
+const ofNumber = (table: string, column: string) =>
+  records(table, column, `int8send(${column})`, number(1, 8));
+
+function ofMessages(table: string): TableSection {
+  const order = { endpoint_id: uuid(), at: number(17, 6), message: uuid(23) };
+  const key = 'uuid_send(endpoint_id) || substr(int8send(at), 3) || uuid_send(message)';
+  return { table, key, value: 'record', order, columns: { ...order, record: 'v' } };
+}
+
+const jobOf = ({ key, value }: StoreEntry) => parseJob(idOf('job', key.toString('hex')), value);
+const endpointOf = ({ value }: StoreEntry) => parseRecord<WebhookEndpoint>(value);
+const claimOf = ({ value }: StoreEntry) => parseRecord<IdempotencyEntry>(value);
+
+const JOBS: TableSection = {
+  ...ofUuid('jobs', 'id'),
+  columns: {
+    id: uuid(),
+    client_id: 'client_id',
+    organization: 'organization',
+    visibility: 'visibility',
+    document_sha256: 'document_sha256',
+    reference_sha256: 'reference_sha256',
+    record: 'v',
+  },
+  derived: [
+    { name: 'client_id', type: 'text', of: (entry) => jobOf(entry).clientId },
+    { name: 'organization', type: 'text', of: (entry) => jobOf(entry).organization },
+    { name: 'visibility', type: 'text', of: (entry) => jobOf(entry).visibility },
+    {
+      name: 'document_sha256',
+      type: 'bytea',
+      of: (entry) => Buffer.from(documentSha256(jobOf(entry)), 'hex'),
+    },
+    {
+      name: 'reference_sha256',
+      type: 'bytea',
+      of: (entry) => referenceSha256(jobOf(entry).customerReference) ?? null,
+    },
+  ],
+};
+
+const ENDPOINTS: TableSection = {
+  ...ofUuid('endpoints', 'id'),
+  columns: { id: uuid(), client_id: 'client_id', told: `string_to_array(told, ',')`, record: 'v' },
+  derived: [
+    { name: 'client_id', type: 'text', of: (entry) => endpointOf(entry).clientId },
+    {
+      name: 'told',
+      type: 'text',
+      of: (entry) => (endpointOf(entry).disabled === undefined ? endpointOf(entry).events.join() : ''),
+    },
+  ],
+};
+
+const IDEMPOTENCY: TableSection = {
+  table: 'idempotency',
+  key: 'substr(key, 1, 16)',
+  value: 'record',
+  order: { key: `k || decode(repeat('ff', 16), 'hex')` },
+  columns: { key: 'claim', job_id: 'job_id', accepted_at: 'accepted_at', record: 'v' },
+  derived: [
+    { name: 'claim', type: 'bytea', of: (entry) => idempotencyBytes(claimOf(entry)) },
+    { name: 'job_id', type: 'uuid', of: (entry) => ownUuid('job', claimOf(entry).jobId) },
+    { name: 'accepted_at', type: 'bigint', of: (entry) => claimOf(entry).acceptedAt },
+  ],
+};
+
+const LEAVES: TableSection = {
+  ...ofNumber('leaves', 'leaf_index'),
+  value: 'uuid_send(job_id) || data',
+  columns: { leaf_index: number(1, 8), job_id: uuid(1, 'v'), data: 'substr(v, 17)' },
+};
+
+const TILES: TableSection = {
+  table: 'tiles',
+  key: 'substr(int2send(level), 2) || int8send(index)',
+  value: 'hashes',
+  order: { level: number(1, 1), index: number(2, 8) },
+  columns: { level: number(1, 1), index: number(2, 8), hashes: 'v' },
+};
+
+const RENEWAL_ROWS: TableSection = {
+  table: 'renewal_rows',
+  key: 'int8send(run) || int8send(row)',
+  value: 'record',
+  order: { run: number(1, 8), row: number(9, 8) },
+  columns: { run: number(1, 8), row: number(9, 8), record: 'v' },
+};
+
+export const TABLES: Partial<Record<Section, TableSection>> = {
+  epochs: ofNumber('epochs', 'revision'),
+  credentials: records('credentials', 'key_hash', 'key_hash', 'k'),
+  jobs: JOBS,
+  contents: ofUuid('contents'),
+  sources: ofUuid('sources'),
+  copies: ofUuid('copies'),
+  failures: ofUuid('failures'),
+  waiting: { ...ofUuid('waiting'), value: `''::bytea`, columns: { job_id: uuid() } },
+  idempotency: IDEMPOTENCY,
+  trail: ofNumber('trail', 'number'),
+  leaves: LEAVES,
+  tiles: TILES,
+  batches: ofNumber('batches', 'tree_size'),
+  endpoints: ENDPOINTS,
+  outbox: ofMessages('outbox'),
+  dead_letters: ofMessages('dead_letters'),
+  renewals: ofNumber('renewals', 'run'),
+  renewal_rows: RENEWAL_ROWS,
+};
+
+/** The first entries, or those after a key. */
+export function readTable(
+  { table, key, value, order }: TableSection,
+  isFirst: boolean,
+  limit: number,
+): Query {
+  const columns = Object.keys(order).join(', ');
+  const after = isFirst
+    ? ''
+    : `WHERE (${columns}) > (SELECT ${Object.values(order).join(', ')} FROM (SELECT $1::bytea AS k) AS last)`;
+  return {
+    name: `${isFirst ? 'first' : 'next'}_of_${table}`,
+    text: `SELECT ${key} AS key, ${value} AS value FROM ${table} ${after} ORDER BY ${columns} LIMIT ${limit}`,
+  };
+}
+
+export function lastOfTable({ table, key, order }: TableSection): Query {
+  const columns = Object.keys(order).map((column) => `${column} DESC`);
+  return {
+    name: `last_of_${table}`,
+    text: `SELECT ${key} AS key FROM ${table} ORDER BY ${columns.join(', ')} LIMIT 1`,
+  };
+}
+
+/** The statement that adds entries, and its parameters. */
+export function addToTable(
+  { table, columns, derived = [] }: TableSection,
+  entries: readonly StoreEntry[],
+): [Query, unknown[]] {
+  const names = ['k', 'v', ...derived.map(({ name }) => name)];
+  const types = ['bytea', 'bytea', ...derived.map(({ type }) => type)];
+  const arrays = types.map((type, n) => `$${n + 1}::${type}[]`).join(', ');
+  return [
+    {
+      name: `add_to_${table}`,
+      text: `INSERT INTO ${table} (${Object.keys(columns).join(', ')})
+        SELECT ${Object.values(columns).join(', ')} FROM unnest(${arrays}) AS entry (${names.join(', ')})`,
+    },
+    [
+      entries.map(({ key }) => key),
+      entries.map(({ value }) => value),
+      ...derived.map(({ of }) => entries.map(of)),
+    ],
+  ];
+}
