@@ -63,9 +63,15 @@ export class Daemon {
   #waitForListening(port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.child.stdout) this.#readLog(this.child.stdout, resolve);
-      else until('it listens', () => isListening(port)).then(resolve, reject);
+      else this.#pollPort(port).then(resolve, reject);
       this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
     });
+  }
+
+  async #pollPort(port: number): Promise<void> {
+    const hasEnded = () => this.child.exitCode !== null || this.child.signalCode !== null;
+    await until('it listens', async () => hasEnded() || (await isListening(port)));
+    if (hasEnded()) await new Promise(() => {}); // How it ended tells why it never listened.
   }
 
   #readLog(input: NodeJS.ReadableStream, onListening: () => void): void {

@@ -189,6 +189,11 @@ export class Sandbox {
     return stdout.trim();
   }
 
+  /** The one last started, even if it does not listen yet. */
+  get daemon(): Daemon | undefined {
+    return this.#daemon;
+  }
+
   /** SIGKILL to the daemon last started, even if it does not listen yet. */
   async kill(): Promise<void> {
     await this.#daemon?.kill();
