@@ -41,6 +41,7 @@ export interface PostgresOptions {
 export class Postgres {
   /** Has the folder of its data, and its socket. */
   readonly dir: string;
+  /** Take effect with the next start. */
   settings: Record<string, string>;
   #child: ChildProcess | undefined;
   #output = () => '';
@@ -76,7 +77,8 @@ export class Postgres {
 
   /** Runs SQL as the superuser on a connection of its own; the rows of the last statement. */
   async query(sql: string, database = 'postgres'): Promise<Record<string, unknown>[]> {
-    const client = new pg.Client({ host: this.dir, user: 'postgres', database });
+    const port = Number(this.settings.port ?? 5432);
+    const client = new pg.Client({ host: this.dir, port, user: 'postgres', database });
     await client.connect();
     try {
       const results = [await client.query(sql)].flat();
@@ -104,6 +106,16 @@ export class Postgres {
   /** SIGKILL to the postmaster; its children end at once by themselves. */
   async kill(): Promise<void> {
     await this.stop('SIGKILL');
+  }
+
+  /** From the next start on, that port of the loopback is open too, with TLS, and with a password. */
+  serveTls({ key, cert }: { key: string; cert: string }, port: number): void {
+    const [keyFile, certFile] = [join(this.dir, 'key.pem'), join(this.dir, 'cert.pem')];
+    writeFileSync(keyFile, key, { mode: 0o600 });
+    writeFileSync(certFile, cert);
+    if (IS_ROOT) execFileSync('chown', ['postgres:', keyFile]);
+    const tls = { ssl: 'on', ssl_key_file: keyFile, ssl_cert_file: certFile };
+    this.settings = { ...this.settings, ...tls, listen_addresses: '127.0.0.1', port: String(port) };
   }
 
   /** Makes a primary of a standby. */
@@ -163,7 +175,10 @@ function makeCluster(into: string): void {
   try {
     const options = ['--no-sync', '--no-instructions', '--username=postgres', '--encoding=UTF8'];
     runAsServer('initdb', '-D', data, ...options, '--locale=C.UTF-8');
-    writeFileSync(join(data, 'pg_hba.conf'), 'local all,replication all peer map=tests\n');
+    writeFileSync(
+      join(data, 'pg_hba.conf'),
+      'local all,replication all peer map=tests\nhostssl all all 127.0.0.1/32 scram-sha-256\n',
+    );
     const roles = ['postgres', 'pdfseal'].map((role) => `tests ${userInfo().username} ${role}\n`);
     writeFileSync(join(data, 'pg_ident.conf'), roles.join(''));
     const single = asServer('postgres', '--single', '-D', data, 'postgres');

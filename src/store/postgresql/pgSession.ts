@@ -21,9 +21,10 @@ export function clientConfig(url: string, password: string | undefined): ClientC
   // Peer authentication: the user of the database is named like that of the process.
   if (named.username === '' && !named.searchParams.has('user'))
     named.searchParams.set('user', userInfo().username);
+  // `pg` prefers what the URL says to what is beside it, and an URL without a password says that it is empty.
+  if (password !== undefined) named.searchParams.set('password', password);
   return {
     connectionString: named.href,
-    ...(password !== undefined && { password }),
     application_name: 'pdfseal',
     connectionTimeoutMillis: CONNECT_MS_MAX,
     keepAlive: true,
