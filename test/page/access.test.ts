@@ -15,7 +15,7 @@ const SCREENS = [
 ] as const;
 /** The narrowest phone and a desk; and what lies between and beyond, for the richest states. */
 const WIDTHS = [320, 1200];
-const MORE_WIDTHS = [360, 768, 1280, 1920, 2560];
+const MORE_WIDTHS = [360, 768, 1100, 1280, 1920, 2560];
 
 /** Words that are torn at the end of a line, but for those that fit on no line; and elements that reach beyond the screen. */
 const LAYOUT = `(() => {
@@ -37,6 +37,10 @@ const LAYOUT = `(() => {
   const wide = [...document.querySelectorAll('body *:not(thead, thead *)')]
     .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > clientWidth + 1)
     .map(({ outerHTML }) => outerHTML.slice(0, 80));
+  // What is to be pressed stays clear of the border around it.
+  const inside = (one, outer) => one.right <= outer.right - 8 && one.bottom <= outer.bottom - 4;
+  for (const one of document.querySelectorAll('.choose'))
+    if (!inside(one.getBoundingClientRect(), one.closest('.slot').getBoundingClientRect())) wide.push(one.closest('.slot').id);
   if (scrollWidth > clientWidth) wide.push(scrollWidth + ' pixels');
   return { torn, wide };
 })()`;
