@@ -16,7 +16,10 @@ export const english = {
     document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
     receipt: { name: 'Receipt', hint: 'The .json file, or a .tlog-proof. Several are fine.' },
     trust: { name: 'Trust file', hint: 'From the administrator of the log, by a way that you trust.' },
-    record: { name: 'Evidence record', hint: 'Only if you have one: the .ers file, for an old receipt.' },
+    record: {
+      name: 'Evidence record',
+      hint: 'Only if you have one: the .ers file, for an old receipt. Several are fine.',
+    },
   },
   roles: { document: 'document', receipt: 'receipt', trust: 'trust file', record: 'evidence record' },
   choose: 'Choose',
@@ -233,7 +236,9 @@ export const english = {
       `${name} can be read as ${one(role)} and as ${one(other)}`,
     stated: (name: string, stated: string, role: string) =>
       `${name} was chosen as the ${stated}, but is ${one(role)}`,
-    record: 'An evidence record is for one receipt: choose one receipt with its document',
+    recordOfNone: (name: string) => `${name} is the evidence record of none of these receipts`,
+    records: (receipt: string, first: string, second: string) =>
+      `${receipt} has two evidence records: ${first} and ${second}`,
     long: (name: string, role: string) => `${name} is too long for ${one(role)}`,
     namedPdf: (name: string, role: string) => `${name} is named as a PDF, but is ${one(role)}`,
     namedJson: (name: string) => `${name} is named as JSON, but is a PDF`,

@@ -3,7 +3,7 @@ import { verifyReceiptText } from 'pdfseald/verify';
 import { claimedDigests, provenBy } from '../dist/prove/proven.js';
 import { type Digests, digestFile } from './hashing.ts';
 import type { Result } from './resultView.ts';
-import type { Part } from './roles.ts';
+import type { Assignment, Part } from './roles.ts';
 
 export interface Judged {
   results: Result[];
@@ -21,7 +21,7 @@ const digestsByFile = new WeakMap<File, Digests>();
 
 /** Undefined if `progress` no longer wanted it. */
 export async function judgeAll(
-  parts: readonly Part[],
+  { parts, records }: Pick<Assignment, 'parts' | 'records'>,
   trustText: string,
   progress: Progress,
 ): Promise<Judged | undefined> {
@@ -48,7 +48,7 @@ export async function judgeAll(
     const own = isPair ? documents : documents.filter(({ digests }) => claimed.includes(digests.sha256));
     for (const document of own.length === 0 ? [undefined] : own) {
       if (document) matched.add(document.digests.sha256);
-      results.push(judge(receipt, document, trustText, of('record')[0]));
+      results.push(judge(receipt, document, trustText, records.get(receipt)));
     }
     // The page stays usable between two receipts, too.
     await new Promise((resolve) => setTimeout(resolve));

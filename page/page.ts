@@ -2,7 +2,16 @@ import './withoutEval.ts';
 import { digest, element, find, sentence, sign, value, wideSection } from './dom.ts';
 import { type Judged, judgeAll } from './judge.ts';
 import { bothTimes, detailsOf, headline, verdictOf } from './resultView.ts';
-import { assignRoles, type Given, type Part, ROLES, type Role, readContent, SINGLE } from './roles.ts';
+import {
+  type Assignment,
+  assignRoles,
+  type Given,
+  type Part,
+  ROLES,
+  type Role,
+  readContent,
+  SINGLE,
+} from './roles.ts';
 import { outcomeOf, overviewOf, tableOf } from './severalView.ts';
 import { quoteName } from './text.ts';
 import { trustOf } from './trustView.ts';
@@ -80,14 +89,15 @@ async function judge(): Promise<void> {
   show('reading');
   showWork(words.reading);
   try {
-    const { parts, faults, missing } = await assignRoles(files, words);
+    const assignment = await assignRoles(files, words);
+    const { parts, faults, missing } = assignment;
     if (isOld()) return;
     showFiles(files, parts);
     if (surplus > 0) faults.push(words.faults.surplus(surplus, FILES_MAX));
     if (faults.length > 0) showFaults(faults);
     else if (missing.length > 0) showMissing(missing);
     else {
-      const judged = await judgeParts(parts, isOld);
+      const judged = await judgeParts(assignment, isOld);
       if (judged) showJudged(judged, parts);
     }
   } catch (error) {
@@ -96,11 +106,12 @@ async function judge(): Promise<void> {
   }
 }
 
-async function judgeParts(parts: readonly Part[], isOld: () => boolean): Promise<Judged | undefined> {
+async function judgeParts(assignment: Assignment, isOld: () => boolean): Promise<Judged | undefined> {
+  const { parts } = assignment;
   const documents = parts.filter(({ role }) => role === 'document');
   const bytes = documents.reduce((sum, { file }) => sum + file.size, 0);
   const trust = parts.find(({ role }) => role === 'trust');
-  return judgeAll(parts, trust?.text ?? '', (file, done) => {
+  return judgeAll(assignment, trust?.text ?? '', (file, done) => {
     if (isOld()) return false;
     showWork(done < bytes ? words.hashing(quoteName(file.name)) : words.verifying, done, bytes);
     return true;

@@ -1,16 +1,16 @@
 /** Which of the given files are documents, receipts, the trust file and the evidence record: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { RECORD_BYTES_MAX } from 'pdfseald/evidence-record';
-import { isProof, RECEIPT_BYTES_MAX } from 'pdfseald/verify';
+import { beginsOver, RECORD_BYTES_MAX } from 'pdfseald/evidence-record';
+import { isProof, RECEIPT_BYTES_MAX, readStamped } from 'pdfseald/verify';
 import { quoteName } from './text.ts';
 import type { Words } from './words.ts';
 
 export const ROLES = ['document', 'receipt', 'trust', 'record'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Of which there can be but one: a second one would have the choice of what is believed. */
-export const SINGLE: readonly Role[] = ['trust', 'record'];
+/** Of which there can be but one: a second one would have the choice of what is believed. So it is with the records of a receipt. */
+export const SINGLE: readonly Role[] = ['trust'];
 
 const OPTIONAL: readonly Role[] = ['record'];
 
@@ -44,6 +44,8 @@ export interface Part extends Content {
 export interface Assignment {
   /** In the order in which the files were given. */
   parts: Part[];
+  /** The evidence record of each receipt that has one. */
+  records: ReadonlyMap<Part, Part>;
   /** Why nothing may be verified, each naming the file. */
   faults: string[];
   missing: Role[];
@@ -89,9 +91,39 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
       faults.push(words.faults.several(names.length, words.roles[role], names.join(', ')));
   }
   const count = (role: Role) => parts.filter((part) => part.role === role).length;
-  if (count('record') > 0 && count('receipt') > 1) faults.push(words.faults.record);
+  const { records, faults: ofRecords } = assignRecords(parts, words);
+  faults.push(...ofRecords);
   const missing = ROLES.filter((role) => count(role) === 0 && !OPTIONAL.includes(role));
-  return { parts, faults, missing };
+  return { parts, records, faults, missing };
+}
+
+/** A single record is held against a single receipt, whether or not it is the right one; of several, each must be of a receipt. */
+function assignRecords(parts: readonly Part[], words: Words): Pick<Assignment, 'records' | 'faults'> {
+  const [receipts, records] = (['receipt', 'record'] as const).map((role) =>
+    parts.filter((part) => part.role === role),
+  ) as [Part[], Part[]];
+  const faults: string[] = [];
+  const found = new Map<Part, Part>();
+  const checkpoints = new Map(receipts.map((receipt) => [receipt, checkpointOf(receipt)]));
+  for (const record of receipts.length === 0 ? [] : records) {
+    const isOf = beginsOver(record.bytes ?? new Uint8Array(0));
+    const own = receipts.filter(
+      (receipt) => receipts.length === 1 || isOf(checkpoints.get(receipt) ?? new Uint8Array(0)),
+    );
+    const name = quoteName(record.file.name);
+    if (own.length === 0) faults.push(words.faults.recordOfNone(name));
+    for (const receipt of own) {
+      const other = found.get(receipt);
+      if (other)
+        faults.push(words.faults.records(quoteName(receipt.file.name), quoteName(other.file.name), name));
+      else found.set(receipt, record);
+    }
+  }
+  return { records: found, faults };
+}
+
+function checkpointOf({ text = '' }: Part): Uint8Array {
+  return new TextEncoder().encode(readStamped(text)?.checkpoint ?? '');
 }
 
 /** Where a file is not what its name says, or not what it was chosen as. */

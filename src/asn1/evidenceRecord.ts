@@ -137,6 +137,27 @@ function readCryptoInfos(element: Element | undefined): Uint8Array[] {
   return certificates.map(({ der }) => der);
 }
 
+/**
+ * Whether the first archive time-stamp of a record covers some data: finds the record of each of several data objects. It
+ * proves nothing. A record that cannot be read is of no data.
+ */
+export function beginsOver(record: Uint8Array): (data: Uint8Array) => boolean {
+  try {
+    const first = parseEvidenceRecord(record).chains[0]?.[0];
+    const imprint = first && parseTimestampToken(first.token).info.imprint;
+    if (first === undefined || imprint === undefined) return () => false;
+    const [digest, tree] = [digestOfTree(first), first.reducedHashTree];
+    return (data) => {
+      const leaf = digestOf(digest, data);
+      const root = tree === undefined ? leaf : rootOfReducedTree(digest, tree, leaf);
+      return root !== undefined && bytesEqual(root, imprint.digest);
+    };
+  } catch (error) {
+    if (error instanceof MalformedDer || error instanceof UnsupportedRecord) return () => false;
+    throw error;
+  }
+}
+
 /** Why an archive time-stamp was made. */
 export type RenewalKind = 'initial' | 'time-stamp renewal' | 'hash renewal';
 

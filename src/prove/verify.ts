@@ -192,8 +192,8 @@ function verifyText(text: string, trust: TrustFile, document: DocumentDigests | 
     : verifyReceipt({ document, receipt, trust });
 }
 
-/** The signed checkpoint of a receipt or a proof, and the certificates beside it. */
-function readStamped(text: string): Stamped | undefined {
+/** The signed checkpoint of a receipt or a proof, unverified, and the certificates beside it; undefined for any other text. */
+export function readStamped(text: string): Stamped | undefined {
   if (isTlogProof(text)) {
     const proof = parseTlogProof(text);
     return proof && { checkpoint: proof.checkpoint, certificates: [], tokens: [] };

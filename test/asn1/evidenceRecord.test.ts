@@ -13,6 +13,7 @@ import {
   setOf,
 } from '../../src/asn1/der.ts';
 import {
+  beginsOver,
   type EvidenceRecord,
   encodeEvidenceRecord,
   parseEvidenceRecord,
@@ -22,6 +23,7 @@ import { digestAlgorithm } from '../../src/asn1/signatureAlgorithm.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { DOCUMENT, makeAuthority, makePki, makeToken } from '../support/authority.ts';
 import { partsOf } from '../support/der.ts';
+import { derOf, makeEra, renew, yearMs } from '../support/evidence.ts';
 import { fc } from '../support/seed.ts';
 
 const pki = await makePki();
@@ -41,6 +43,24 @@ t.test('an initial record is a token in an envelope of 35 bytes or so', async (t
     [chains[0]?.[0]?.token, chainDers[0]].map(toBuffer),
     [token, sequence(sequence(token))].map(toBuffer),
   );
+});
+
+t.test('a record begins over its own data, and over no other', async (t) => {
+  t.equal(beginsOver(der)(DOCUMENT), true);
+  t.equal(beginsOver(der)(Buffer.from('another')), false);
+  const items = ['a', 'b', 'c'].map((name) => ({ data: Buffer.from(name) }));
+  const [first, , third] = await renew(items, 'sha384', await makeEra(2030, 2041), yearMs(2031));
+  t.strictSame(
+    items.map(({ data }) => [first, third].map((one) => one && beginsOver(derOf(one))(data))),
+    // Neighbours in a hash tree have the same record.
+    [
+      [true, false],
+      [true, false],
+      [false, true],
+    ],
+  );
+  for (const broken of [der.subarray(1), Buffer.alloc(0), sequence(integer(2))])
+    t.equal(beginsOver(broken)(DOCUMENT), false);
 });
 
 t.test('what is written is read, and what is read is written', async (t) => {

@@ -198,8 +198,8 @@ export async function makeRenewed() {
   const [second, third] = [await makeEra(2026, 2041), await makeEra(2036, 2051)];
   const renewed = await renew(initial, 'sha512', second, SEALED_AT + 86_400_000);
   const [record, ofOther] = (await renew(renewed, 'sha384', third, yearMs(2040))).map(derOf);
-  const [receipt] = receipts;
-  if (receipt === undefined || record === undefined || ofOther === undefined) throw new Error('no record');
+  const [receipt, other] = receipts;
+  if (!receipt || !other || !record || !ofOther) throw new Error('no record');
   const trust = parseTrust(trusting());
   const more = [second, third].map(({ root }, n) => ({ name: ['second', 'third'][n] ?? '', root }));
   const wide = encodeTrust({ ...trust, timestampAuthorities: [...trust.timestampAuthorities, ...more] });
@@ -207,7 +207,8 @@ export async function makeRenewed() {
     ...{ name: 'renewed', outcome: 'good', document: DOCUMENT },
     ...{ receipt: encodeReceipt(receipt), trust: wide },
   };
-  return { fixture, initial: initial.map(derOf)[0] ?? new Uint8Array(0), record, ofOther };
+  const [first = new Uint8Array(0)] = initial.map(derOf);
+  return { fixture, initial: first, record, other: encodeReceipt(other), ofOther };
 }
 
 function strangers(): string {
