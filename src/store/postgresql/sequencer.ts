@@ -64,22 +64,21 @@ export class Sequencer implements Turn {
   /**
    * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
    * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
-   * being told so.
+   * being told so. A server that does not answer it in time, or says that standbys may not have it, is asked again: they may be away.
    */
   static async open(
     location: Location,
     { onWait, signal, onLost, awayMsMax }: Sequencing & { awayMsMax: number },
   ): Promise<Sequencer> {
-    const client = await lockedSession(location, { onWait, signal });
-    const holder = `process ${process.pid} on ${hostname()}`;
-    const text = 'UPDATE sequencer SET fence = fence + 1, holder = $1 RETURNING fence';
-    // Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another number.
-    try {
-      const { rows } = await client.query<{ fence: number }>(text, [holder]);
-      return new Sequencer(client, Number(rows[0]?.fence), location, { onLost, awayMsMax });
-    } catch (error) {
-      client.end().catch(() => {});
-      throw setupFault(error) ?? error;
+    for (;;) {
+      const client = await lockedSession(location, { onWait, signal });
+      try {
+        return new Sequencer(client, await raiseFence(client), location, { onLost, awayMsMax });
+      } catch (error) {
+        client.end().catch(() => {});
+        if (!isLost(error) && !(error instanceof NotReplicated)) throw setupFault(error) ?? error;
+        onWait({ unreachable: (error as Error).message });
+      }
     }
   }
 
@@ -120,6 +119,21 @@ export class Sequencer implements Turn {
     this.#client.end().catch(() => {});
     this.#onLost(error);
   }
+}
+
+class NotReplicated extends Error {}
+
+/** Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another number. */
+async function raiseFence(client: Client): Promise<number> {
+  const holder = `process ${process.pid} on ${hostname()}`;
+  let warning: string | undefined;
+  client.on('notice', ({ severity, message }) => {
+    if (severity === 'WARNING') warning = message;
+  });
+  const text = 'UPDATE sequencer SET fence = fence + 1, holder = $1 RETURNING fence';
+  const { rows } = await client.query<{ fence: number }>(text, [holder]);
+  if (warning !== undefined) throw new NotReplicated(warning);
+  return Number(rows[0]?.fence);
 }
 
 interface Locking extends Pick<Sequencing, 'onWait'> {

@@ -1,0 +1,42 @@
+/** A daemon takes over only with what standbys have. */
+import t from 'tap';
+import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Obstacle } from '../../src/store/postgresql/sequencer.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { epoch, identity } from './samples.ts';
+
+t.test(
+  'while no standby answers, a daemon waits; a commit that standbys may not have is no turn',
+  async (t) => {
+    const postgres = await startPostgres(t);
+    const location = { urls: [postgres.url(await postgres.createDatabase())] };
+    await createInPostgresql({ location, identity, epoch });
+    const standbys = (names: string) =>
+      postgres
+        .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
+        .then(() => postgres.query('SELECT pg_reload_conf()'));
+    await standbys('nobody');
+
+    const waits: Obstacle[] = [];
+    const opening = openInPostgresql({
+      location,
+      sequencing: { onWait: (wait) => waits.push(wait), onLost: t.fail },
+    });
+    const waiting = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+    const reasons = () => waits.map((wait) => ('unreachable' in wait ? wait.unreachable : ''));
+    await until('the commit waits for a standby', async () => (await postgres.query(waiting)).length > 0);
+    // What an administrator does who wants to go on without: the server then says that the commit succeeded.
+    await postgres.query(`SELECT pg_cancel_backend(pid) FROM (${waiting}) AS waiting`);
+    await until('it does not believe that', () => reasons().includes(CANCELLED));
+    await until('it gives up on a server that does not answer', () =>
+      reasons().includes('Query read timeout'),
+    );
+    await standbys('');
+    const store = await opening;
+    t.match(store.identity, identity);
+    await store.close();
+  },
+);
+
+const CANCELLED = 'canceling wait for synchronous replication due to user request';
