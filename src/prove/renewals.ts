@@ -5,7 +5,13 @@ import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
-import { type RenewalRun, type RenewalScope, type RenewalStore, TREE_WIDTH } from '../store/renewalStore.ts';
+import {
+  type RenewalRun,
+  type RenewalScope,
+  type RenewalStore,
+  SKIPPED,
+  TREE_WIDTH,
+} from '../store/renewalStore.ts';
 import type { Batch, LogStore } from '../store/store.ts';
 import { pathNow, runsOf } from './renewalPath.ts';
 
@@ -54,7 +60,7 @@ export class EvidenceRecords {
     const chains = await this.#trees.chainsOf(batch, path);
     if (chains.length === 0) return undefined;
     const certificates = runsOf(batch, runs, path).flatMap(
-      ({ number, tokens }) => tokens[path[number - 1] ?? 0]?.certificates ?? [],
+      ({ number, tokens }) => tokens[path[number - 1] ?? SKIPPED]?.certificates ?? [],
     );
     return encodeChains(chains, [...(batch.timestamp?.certificates ?? []), ...certificates]);
   }
@@ -129,7 +135,7 @@ export class RenewalTrees {
     for (const run of runsOf(batch, this.runs, path)) {
       const { leaf, siblings } = await this.#place(run, batch, path);
       const reducedHashTree = reducedTree(leaf, siblings);
-      const token = tokenOf(run, path[run.number - 1] ?? 0);
+      const token = tokenOf(run, path[run.number - 1] ?? SKIPPED);
       const renewal = { ...(reducedHashTree && { reducedHashTree }), token };
       const last = chains.at(-1);
       if (last?.digest === run.digest) last.timestamps.push(renewal);
@@ -140,6 +146,10 @@ export class RenewalTrees {
 
   /** The leaf of a batch in a run that covers it. */
   async leafOf(batch: Batch, run: RenewalScope): Promise<Uint8Array> {
+    const last = runsOf(batch, this.runs, run.path).at(-1);
+    // Of a record that goes on with the same hash function, the last token is all that is covered.
+    if (last?.digest === run.digest)
+      return digestOf(run.digest, tokenOf(last, run.path[last.number - 1] ?? SKIPPED));
     return leafAfter(await this.chainsOf(batch, run.path), run, batch);
   }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { toBase64 } from '../../src/base/bytes.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
-import { renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { draftRun, nextRun } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
@@ -15,6 +15,7 @@ import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
+import { SKIPPED } from '../../src/store/renewalStore.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import { epoch, identity } from '../store/samples.ts';
 import {
@@ -108,12 +109,12 @@ async function measured(what: string, work: () => Promise<unknown>): Promise<voi
   );
 }
 
-async function renew(store: Store, digest: DigestName): Promise<void> {
+async function renew(store: Store, digest: DigestName, path?: number[]): Promise<void> {
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs);
-  const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest)), at: Date.now() });
+  const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest, path)), at: Date.now() });
   // Later than all that it renews.
-  clock.time += 100 * DAY_MS;
+  clock.time += 80 * DAY_MS;
   const token = await makeToken(authority, { imprint: { algorithm: digest, digest: drafted.root } });
   const tokens = [
     { authority: 'built-in', token: toBase64(token), certificates: [toBase64(pki.certificate.der)] },
@@ -131,10 +132,12 @@ try {
   await measured('survey', () => surveyTimestamps(store, { authorities: roots, sunsets: [], at: BEGIN }));
   await measured('renew, sha512', () => renew(store, 'sha512'));
   await measured('renew again, sha512', () => renew(store, 'sha512'));
+  await measured('renew without the run before, sha512', () => renew(store, 'sha512', [0, SKIPPED]));
   await measured('renew, sha384', () => renew(store, 'sha384'));
   const batch = await store.log.batchOf(Math.floor(checkpoints / 2));
   await measured('one evidence record', async () => batch && new EvidenceRecords(store).of(batch));
   await measured('check', () => renewalProblems(store, roots));
+  await measured('lapses', () => renewalLapses(store, roots));
   await store.close();
 } finally {
   rmSync(dir, { recursive: true, force: true });
