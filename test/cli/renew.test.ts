@@ -6,9 +6,17 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { assert } from '../../src/base/assert.ts';
 import { bytesEqual, fromHex } from '../../src/base/bytes.ts';
-import { draftNow, type Judged, type Renewing, requireGain, stampNow } from '../../src/cli/store/renewRun.ts';
+import {
+  draftNow,
+  type Judged,
+  type Renewing,
+  requireGain,
+  stampNow,
+  surveyNow,
+} from '../../src/cli/store/renewRun.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
-import { MemoryLog, YearlyAuthority } from '../support/renewals.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
+import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
 
 const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
 const SEALED_AT = Date.now() - 60_000;
@@ -100,6 +108,27 @@ t.test('none of a time that is to come, and none of another policy', async (t) =
   t.match(await stampNow(ahead.renewing, ahead.drafted, anybody), [{ token: { authority: 'beta' } }]);
   const other = await setUp(t, 1, { alpha, beta }, [], { alpha: { policy: '1.2.3.4' } });
   t.match(await stampNow(other.renewing, other.drafted, anybody), [{ token: { authority: 'beta' } }]);
+});
+
+t.test('a renewal that has ended is due, and the next one does without it', async (t) => {
+  const { renewing } = await setUp(t, 1, { alpha });
+  const memory = new MemoryLog();
+  // The certificates of one have ended; the other's last for decades.
+  const [brief, lasting] = [
+    await YearlyAuthority.make('brief', 2 / 365),
+    await YearlyAuthority.make('lasting', 20),
+  ];
+  for (const by of [brief, lasting]) await memory.seal(1, BEGIN + DAY_MS, by);
+  const trusted = [lasting.trusted, brief.trusted];
+  await renew(memory.store, { digest: 'sha512', at: BEGIN + DAY_MS + 60_000, authorities: [brief], trusted });
+  const runs = await memory.renewals.runs();
+  const later: Renewing = {
+    ...renewing,
+    ...{ store: memory.store as Renewing['store'], authorities: trusted },
+    ...{ runs, trees: new RenewalTrees(memory.store, runs) },
+  };
+  t.match(await surveyNow(later, undefined), { lost: 1, reason: 'a time-stamp has ended', digest: 'sha512' });
+  t.match(await draftNow(later, 'sha512'), { scope: { number: 2, from: 0, to: 2, path: [-1] } });
 });
 
 t.test('where nobody can be asked, it says so', async (t) => {

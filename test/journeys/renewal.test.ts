@@ -200,6 +200,23 @@ t.test('renewals', async (t) => {
     }
   });
 
+  await t.test('records go on without the stolen key', async (t) => {
+    const theft = ['--distrust', outside.rootFile, '--since', '2026-01-01'];
+    t.match(await renew(t, ...theft, '--now'), {
+      renewed: { renewal: 3, digest: 'sha384', from: 0, stamps: [{ authority: 'built-in' }] },
+    });
+    t.strictSame(await recordOf(t, first), [2, 1]);
+    t.strictSame(await recordOf(t, second), [1, 1]);
+    const { bytes: record } = await client.get(`/v1/jobs/${second}/receipt.ers`);
+    t.notOk(Buffer.from(record).includes('outside'), 'nothing of it is left in there');
+    t.match(await pdfseal(['check']), {
+      status: 0,
+      stdout: /good/,
+      stderr: /renewal 2 had ended, or its key was stolen, before renewal 3: evidence records leave it out/,
+    });
+    t.match(await renew(t), { due: null, standing: [{ renewal: 3 }], no_longer_proven: 0 });
+  });
+
   await t.test('no answer of a distrusted root is taken', async (t) => {
     const since = `${new Date().toISOString().slice(0, 19)}Z`;
     const { timestampAuthorities } = parseTrust((await pdfseal(['trust', 'export'])).stdout);
@@ -221,7 +238,7 @@ t.test('renewals', async (t) => {
     const checked = await pdfseal(['check']);
     t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);
     const { stdout } = await pdfseal(['audit', 'list', '--act', 'renewal.run', '--json']);
-    t.equal(stdout.trim().split('\n').length, 2);
+    t.equal(stdout.trim().split('\n').length, 3);
     const backup = await pdfseal(['backup', '--output', file('backups')]);
     t.equal(backup.status, 0, backup.stderr);
   });
