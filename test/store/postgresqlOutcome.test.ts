@@ -1,4 +1,6 @@
 /** What a store in PostgreSQL does when the way to the database, or the database itself, is lost. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
@@ -173,6 +175,29 @@ t.test('a transaction of the former daemon that is under way ends first', async 
   );
 });
 
+t.test('a log that changed under a daemon', async (t) => {
+  const database = await postgres.createDatabase(template);
+  const url = postgres.url(database);
+  const store = await openAs(t, [url]);
+  const jobs = sampleJobs(4);
+  await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+  t.equal(await store.log.commit(sampleBatch(0, jobs.slice(0, 2))), true);
+  // As by a server that came back without its last commits, and went on with others.
+  await postgres.query(`UPDATE pdfseal.log_head SET checkpoint_sha256 = sha256('another')`, database);
+  const refused = { name: 'BrokenInvariant', message: /not the one that this process wrote/ };
+  await t.rejects(store.log.commit(sampleBatch(2, jobs.slice(2))), refused);
+
+  // No fence holds off these two: the head does.
+  const [one, other] = await Promise.all([1, 2].map(() => openInPostgresql({ location: { urls: [url] } })));
+  if (!one || !other) throw new Error('no store');
+  t.teardown(() => Promise.all([one.close(), other.close()]));
+  const [third, fourth] = [jobs.slice(2, 3), jobs.slice(3)].map((batch) => sampleBatch(2, batch));
+  if (!third || !fourth) throw new Error('no batch');
+  const both = await Promise.allSettled([one.log.commit(third), other.log.commit(fourth)]);
+  t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+  t.equal((await one.log.head())?.treeSize, 3);
+});
+
 t.test('what is no place for a store', async (t) => {
   const database = await postgres.createDatabase();
   const location = { urls: [postgres.url(database)] };
@@ -213,4 +238,27 @@ t.test('what is no place for a store', async (t) => {
       refused(new RegExp(`${setting} off`)),
     );
   }
+});
+
+t.test('a role with a password', async (t) => {
+  const guarded = await startPostgres(t);
+  await guarded.query(`CREATE ROLE guarded LOGIN PASSWORD 'correct: +&=%20 é'`);
+  await guarded.query('CREATE DATABASE guarded OWNER guarded TEMPLATE template0');
+  const hba = join(guarded.dir, 'data', 'pg_hba.conf');
+  writeFileSync(hba, `local all guarded scram-sha-256\n${readFileSync(hba, 'utf8')}`);
+  await guarded.query('SELECT pg_reload_conf()');
+  const urls = [guarded.url('guarded', 'guarded')];
+  const refused = { name: 'OperatorError', message: /cannot be used: /, remedy: /store\.password_file/ };
+  for (const password of [undefined, 'correct: +&=%20 e'])
+    await t.rejects(
+      createInPostgresql({ location: { urls, ...(password && { password }) }, identity, epoch }),
+      refused,
+    );
+  const location = { urls, password: 'correct: +&=%20 é' };
+  await createInPostgresql({ location, identity, epoch });
+  const store = await openInPostgresql({ location });
+  t.teardown(() => store.close());
+  const job = sampleJob();
+  await store.jobs.accept(job);
+  t.same(await store.jobs.get(job.id), { job });
 });

@@ -89,10 +89,11 @@ export function setupFault(cause: unknown): OperatorError | undefined {
       cause,
     });
   // Classes 28 and 3D: refused login, no such database. Otherwise what TLS has against the server's certificate.
-  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code)) return undefined;
+  // And a password that is asked for, of which `pg` says so without a code.
+  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code) && !message.startsWith('SASL:')) return undefined;
   return new OperatorError(`the database of the store cannot be used: ${message}`, {
     cause,
-    remedy: 'check store.url, the role and the database, and pg_hba.conf of the server',
+    remedy: 'check store.url, store.password_file, the role and the database, and pg_hba.conf of the server',
   });
 }
 
