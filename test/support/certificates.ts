@@ -23,20 +23,21 @@ export function makeAuthority(dir: string, name: string, above?: KeyPair): KeyPa
   return files;
 }
 
-/** A certificate of that authority, for this machine as a server and for clients; `days` from now. */
+/** A certificate of that authority, for this machine (or those of `names`) as a server and for clients; `days` from now. */
 export function issueCertificate(
   dir: string,
   name: string,
   authority: KeyPair,
   days = 30,
   algorithm: keyof typeof NEW_KEY = 'ecdsa',
+  names = 'DNS:localhost,IP:127.0.0.1',
 ): KeyPair {
   const files = filesOf(dir, name);
   const request = join(dir, `${name}.csr`);
   const extensions = join(dir, `${name}.ext`);
   writeFileSync(
     extensions,
-    'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n',
+    `subjectAltName=${names}\nextendedKeyUsage=serverAuth,clientAuth\nbasicConstraints=CA:FALSE\n`,
   );
   run('req', ...NEW_KEY[algorithm], '-subj', `/CN=${name}`, '-keyout', files.keyFile, '-out', request);
   const ca = ['-CA', authority.certificateFile, '-CAkey', authority.keyFile, '-CAcreateserial'];

@@ -1,0 +1,301 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { issueCertificate, makeAuthority } from '../support/certificates.ts';
+import { until } from '../support/until.ts';
+
+export const NODES = ['n1', 'n2', 'n3'] as const;
+export type NodeName = (typeof NODES)[number];
+
+const NETWORK = '10.77.0';
+const PASSWORD = 'a password of this cluster';
+/** Whatever the machine is doing besides. */
+const READY_SECONDS_MAX = 300;
+
+/**
+ * Three machines, as far as their networks go, each with etcd and a PostgreSQL under Patroni, as `docs/operate/postgresql.md` has it: a commit
+ * waits for a synchronous standby, always. Needs root, and a network of the caller's own, in which it makes a bridge.
+ */
+export class PatroniCluster {
+  readonly dir: string;
+  /** PEM, of the authority that vouches for the servers. */
+  readonly authorityFile: string;
+  readonly #machines = new Map<NodeName, number>();
+  readonly #children: ChildProcess[] = [];
+
+  private constructor(dir: string, authorityFile: string) {
+    this.dir = dir;
+    this.authorityFile = authorityFile;
+  }
+
+  /** Resolves when there is a primary with a synchronous standby. */
+  static async open(dir: string): Promise<PatroniCluster> {
+    const authority = makeAuthority(dir, 'authority');
+    const names = NODES.map((node) => `IP:${addressOf(node)}`).join();
+    const { certificateFile, keyFile } = issueCertificate(dir, 'server', authority, 30, 'ecdsa', names);
+    execFileSync('chown', ['postgres:', certificateFile, keyFile]);
+    const cluster = new PatroniCluster(dir, authority.certificateFile);
+    ip('link', 'set', 'lo', 'up');
+    ip('link', 'add', 'hub', 'type', 'bridge');
+    ip('address', 'add', `${NETWORK}.254/24`, 'dev', 'hub');
+    ip('link', 'set', 'hub', 'up');
+    for (const node of NODES) await cluster.#connect(node);
+    for (const node of NODES) cluster.#startEtcd(node);
+    for (const node of NODES) {
+      cluster.#configure(node, { certificateFile, keyFile });
+      cluster.startPatroni(node);
+    }
+    try {
+      await until('the cluster is ready', () => cluster.isReplicated(), READY_SECONDS_MAX);
+    } catch (error) {
+      throw new Error(`${error}\n${NODES.map((node) => cluster.log(node)).join('\n')}`);
+    }
+    await cluster.#createRole();
+    return cluster;
+  }
+
+  /** Of every server, for `store.url`. */
+  get urls(): string[] {
+    const tls = `sslmode=verify-full&sslrootcert=${this.authorityFile}`;
+    return NODES.map((node) => `postgresql://pdfseal@${addressOf(node)}:5432/pdfseal?${tls}`);
+  }
+
+  get password(): string {
+    return PASSWORD;
+  }
+
+  /** How a client reaches that node as the role of the daemon. */
+  connection(node: NodeName): pg.ClientConfig {
+    const ca = readFileSync(this.authorityFile, 'utf8');
+    return { host: addressOf(node), user: 'pdfseal', password: PASSWORD, database: 'pdfseal', ssl: { ca } };
+  }
+
+  /** Asks Patroni for another primary; nothing happens where it refuses. */
+  async switchover(): Promise<void> {
+    const leader = await this.primary();
+    if (leader === undefined) return;
+    await fetch(`http://${addressOf(leader)}:8008/switchover`, {
+      method: 'POST',
+      body: JSON.stringify({ leader }),
+      signal: AbortSignal.timeout(60_000),
+    }).catch(() => {});
+  }
+
+  /** The end of what Patroni and PostgreSQL of a node said. */
+  log(node: NodeName): string {
+    return readFileSync(join(this.dir, `${node}.log`), 'utf8').slice(-4000);
+  }
+
+  /** Runs SQL as the superuser; undefined where the server does not answer in time. */
+  async query(
+    node: NodeName,
+    text: string,
+    database = 'postgres',
+  ): Promise<Record<string, unknown>[] | undefined> {
+    const client = new pg.Client({
+      host: addressOf(node),
+      user: 'postgres',
+      password: PASSWORD,
+      database,
+      connectionTimeoutMillis: 2_000,
+      query_timeout: 5_000,
+    });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return (await client.query(text)).rows;
+    } catch {
+      return undefined;
+    } finally {
+      client.end().catch(() => {});
+    }
+  }
+
+  /** The node whose server accepts writes; of two for a moment, either. */
+  async primary(): Promise<NodeName | undefined> {
+    const answers = await Promise.all(
+      NODES.map(async (node) => ({
+        node,
+        rows: await this.query(node, 'SELECT pg_is_in_recovery() AS follows'),
+      })),
+    );
+    return answers.find(({ rows }) => rows?.[0]?.follows === false)?.node;
+  }
+
+  /** Whether the primary has a synchronous standby, so that commits go on. */
+  async isReplicated(): Promise<boolean> {
+    const primary = await this.primary();
+    if (primary === undefined) return false;
+    const text = `SELECT count(*)::int AS standbys FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')`;
+    const rows = await this.query(primary, text);
+    return ((rows?.[0]?.standbys as number | undefined) ?? 0) > 0;
+  }
+
+  /** Cuts a node off from everybody, or joins it again. */
+  setLink(node: NodeName, state: 'up' | 'down'): void {
+    ip('link', 'set', `v${node}`, state);
+  }
+
+  /** To the processes of PostgreSQL alone, or to Patroni as well. */
+  signal(node: NodeName, signal: NodeJS.Signals, whom: 'postgres' | 'patroni'): void {
+    const pattern = whom === 'postgres' ? join(this.dir, `${node}-data`) : join(this.dir, `${node}.yml`);
+    spawnSync('pkill', [`-${signal}`, '-f', pattern]);
+  }
+
+  startPatroni(node: NodeName): void {
+    this.#spawn(node, `${node}.log`, 'patroni', join(this.dir, `${node}.yml`));
+  }
+
+  async close(): Promise<void> {
+    for (const child of this.#children) child.kill('SIGKILL');
+    for (const node of NODES) {
+      for (const whom of ['patroni', 'postgres'] as const) this.signal(node, 'SIGKILL', whom);
+    }
+    for (const pid of this.#machines.values()) process.kill(pid, 'SIGKILL');
+  }
+
+  async #connect(node: NodeName): Promise<void> {
+    const machine = spawn('unshare', ['--net', 'sh', '-c', 'echo up && exec sleep infinity'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(machine.stdout, 'data');
+    const pid = machine.pid ?? 0;
+    this.#machines.set(node, pid);
+    ip('link', 'add', `v${node}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(pid));
+    ip('link', 'set', `v${node}`, 'master', 'hub', 'up');
+    for (const line of ['link set lo up', `address add ${addressOf(node)}/24 dev eth0`, 'link set eth0 up'])
+      execFileSync('nsenter', [`--target=${pid}`, '--net', 'ip', ...line.split(' ')]);
+  }
+
+  #spawn(node: NodeName, log: string, ...line: string[]): void {
+    const output = openSync(join(this.dir, log), 'a');
+    const enter = [`--target=${this.#machines.get(node)}`, '--net', '--'];
+    const user = [
+      'setpriv',
+      '--reuid=postgres',
+      '--regid=postgres',
+      '--init-groups',
+      '--pdeathsig=KILL',
+      '--',
+    ];
+    const child = spawn('nsenter', [...enter, ...user, ...line], {
+      cwd: this.dir,
+      env: { PATH: '/usr/bin:/bin:/usr/sbin', LANG: 'C.UTF-8' },
+      stdio: ['ignore', output, output],
+    });
+    this.#children.push(child);
+  }
+
+  #startEtcd(node: NodeName): void {
+    const [client, peer] = [`http://${addressOf(node)}:2379`, `http://${addressOf(node)}:2380`];
+    const members = NODES.map((one) => `${one}=http://${addressOf(one)}:2380`).join();
+    const data = join(this.dir, `${node}-etcd`);
+    mkdirSync(data, { mode: 0o700 });
+    execFileSync('chown', ['postgres:', data]);
+    const options = {
+      name: node,
+      'data-dir': data,
+      'listen-client-urls': client,
+      'advertise-client-urls': client,
+      'listen-peer-urls': peer,
+      'initial-advertise-peer-urls': peer,
+      'initial-cluster': members,
+      'heartbeat-interval': '500',
+      'election-timeout': '5000',
+      'unsafe-no-fsync': 'true', // Of etcd nothing is expected here that a crash of this machine could undo.
+    };
+    const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+    this.#spawn(node, `${node}-etcd.log`, 'etcd', ...args);
+  }
+
+  #configure(node: NodeName, tls: { certificateFile: string; keyFile: string }): void {
+    const host = addressOf(node);
+    const data = join(this.dir, `${node}-data`);
+    const sockets = join(this.dir, `${node}-sockets`); // Not in the data, which is copied while the server runs.
+    for (const folder of [data, sockets]) {
+      mkdirSync(folder, { mode: 0o700 });
+      execFileSync('chown', ['postgres:', folder]);
+    }
+    // YAML holds JSON.
+    const config = {
+      scope: 'pdfseal',
+      name: node,
+      restapi: { listen: `${host}:8008`, connect_address: `${host}:8008` },
+      etcd3: { hosts: NODES.map((one) => `${addressOf(one)}:2379`).join() },
+      bootstrap: {
+        dcs: {
+          ttl: 20,
+          loop_wait: 2,
+          retry_timeout: 5,
+          synchronous_mode: true,
+          synchronous_mode_strict: true,
+          postgresql: { use_pg_rewind: true },
+        },
+        initdb: [{ encoding: 'UTF8' }, { locale: 'C.UTF-8' }, 'data-checksums'],
+      },
+      postgresql: {
+        listen: `${host}:5432`,
+        connect_address: `${host}:5432`,
+        data_dir: data,
+        bin_dir: programs(),
+        authentication: {
+          superuser: { username: 'postgres', password: PASSWORD },
+          replication: { username: 'replicator', password: PASSWORD },
+          rewind: { username: 'rewinder', password: PASSWORD },
+        },
+        pg_hba: [
+          'local all postgres peer',
+          'host all postgres,rewinder samenet scram-sha-256',
+          'host replication replicator samenet scram-sha-256',
+          'hostssl pdfseal pdfseal samenet scram-sha-256',
+        ],
+        parameters: {
+          unix_socket_directories: sockets,
+          shared_buffers: '32MB',
+          ssl: 'on',
+          ssl_cert_file: tls.certificateFile,
+          ssl_key_file: tls.keyFile,
+          wal_log_hints: 'on',
+          max_connections: 100,
+        },
+      },
+    };
+    const file = join(this.dir, `${node}.yml`);
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    execFileSync('chown', ['postgres:', file]);
+  }
+
+  async #createRole(): Promise<void> {
+    const has = (text: string) => async () => {
+      const primary = await this.primary();
+      return primary !== undefined && ((await this.query(primary, text)) ?? []).length > 0;
+    };
+    for (const [is, make] of [
+      ["SELECT FROM pg_roles WHERE rolname = 'pdfseal'", `CREATE ROLE pdfseal LOGIN PASSWORD '${PASSWORD}'`],
+      [
+        "SELECT FROM pg_database WHERE datname = 'pdfseal'",
+        'CREATE DATABASE pdfseal OWNER pdfseal TEMPLATE template0',
+      ],
+    ] as const) {
+      await until(make, async () => (await has(is)()) || (await has(make)()), READY_SECONDS_MAX);
+    }
+  }
+}
+
+function addressOf(node: NodeName): string {
+  return `${NETWORK}.${NODES.indexOf(node) + 1}`;
+}
+
+function ip(...args: string[]): void {
+  execFileSync('ip', args, { stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+/** The newest programs of Debian's packages. */
+function programs(): string {
+  const line = execFileSync('sh', ['-c', 'ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1'], {
+    encoding: 'utf8',
+  });
+  return line.trim();
+}
