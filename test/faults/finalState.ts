@@ -1,11 +1,12 @@
 /** Reads how a daemon was left: through its API while it runs, then from its store. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { loadConfig } from '../../src/config/config.ts';
 import { documentSha256 } from '../../src/job/job.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
-import { openStore } from '../../src/store/lmdb/open.ts';
+import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
 import type { Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import type { Sandbox } from '../support/sandbox.ts';
@@ -18,7 +19,7 @@ const SETTLE_SECONDS = 60;
 /** Waits until nothing is left to do, reads everything, and stops the daemon. */
 export async function readFinalState(
   sandbox: Sandbox,
-  daemon: Daemon,
+  daemon: Pick<Daemon, 'stop'>,
   workload: Workload,
 ): Promise<FinalState> {
   const { history, receiver } = workload;
@@ -57,14 +58,17 @@ export async function readFinalState(
     return verify({ document: receipt.manifest.document, receipt }).outcome === 'good';
   };
   const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
-  const { pending, ...left } = await readStore(join(sandbox.dir, 'state', 'store'));
+  const { pending, ...left } = await readStore(loadConfig(sandbox.configFile, { files: 'unused' }).store);
   const told = receiver.counts();
   const newest = history.backups.at(-1)?.folder;
   const waiting = left.jobs.filter(({ outcome }) => !isSealing && outcome === 'waiting');
   return {
     ...left,
     ...(newest !== undefined && {
-      backup: { ...(await readStore(join(newest, 'store'))), check: await check(sandbox, '--input', newest) },
+      backup: {
+        ...(await readStore({ engine: 'lmdb', path: join(newest, 'store') })),
+        check: await check(sandbox, '--input', newest),
+      },
     }),
     late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id.replace('job_', 'msg_')))],
     receipts,
@@ -93,8 +97,8 @@ async function listAll(client: Client): Promise<JobPage['jobs']> {
 type Left = Pick<FinalState, 'jobs' | 'leaves' | 'trail' | 'quotaCounts'>;
 
 /** `pending`: the jobs whose webhooks are still to be sent. */
-async function readStore(path: string): Promise<Left & { pending: string[] }> {
-  const store = await openStore({ path, readOnly: true });
+async function readStore(location: StoreLocation): Promise<Left & { pending: string[] }> {
+  const store = await openStoreAt(location, { readOnly: true });
   try {
     const jobs: FinalState['jobs'] = [];
     for await (const { job, outcome } of store.jobs.all()) {

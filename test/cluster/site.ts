@@ -1,0 +1,165 @@
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { SITE } from '../faults/workload.ts';
+import { type Daemon, isListening } from '../support/daemon.ts';
+import { freePort } from '../support/freePort.ts';
+import { openSandbox, Sandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+import type { PatroniCluster } from './patroni.ts';
+
+/** A daemon on a machine of its own, as far as its files go, which its service manager starts again whenever it ends. */
+export class Supervised {
+  readonly sandbox: Sandbox;
+  /** One after the other. */
+  readonly daemons: Daemon[] = [];
+  #isOver = false;
+  #running: Promise<void> | undefined;
+
+  constructor(sandbox: Sandbox) {
+    this.sandbox = sandbox;
+  }
+
+  start(): void {
+    this.#running = this.#keepRunning();
+  }
+
+  /** It is stopped, as a machine that hangs; a load balancer leaves it out. */
+  isFrozen = false;
+
+  /** SIGKILL, SIGSTOP or SIGCONT to the process that runs. */
+  signal(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+    this.isFrozen = signal === 'SIGSTOP';
+    this.sandbox.daemon?.child.kill(signal);
+  }
+
+  /** Ends it for good: its exit status, or the signal that ended it. */
+  async stop(): Promise<number | string> {
+    this.#isOver = true;
+    this.signal('SIGCONT');
+    const status = await this.sandbox.daemon?.stop();
+    await this.#running;
+    return status ?? 0;
+  }
+
+  async #keepRunning(): Promise<void> {
+    while (!this.#isOver) {
+      const before = this.sandbox.daemon;
+      const started = this.sandbox.start().catch(() => {}); // It listens once it is its turn, or never.
+      await until('it is a process', () => this.sandbox.daemon !== before);
+      const { daemon } = this.sandbox;
+      if (daemon === undefined) return;
+      this.daemons.push(daemon);
+      await Promise.all([started, daemon.ended()]);
+    }
+  }
+}
+
+/**
+ * Several daemons over one database, and one address for all of them. The sandbox `front` is for clients and commands: its daemon is whoever
+ * has its turn.
+ */
+export class Site {
+  readonly front: Sandbox;
+  readonly nodes: Supervised[];
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(front: Sandbox, nodes: Supervised[], server: Server) {
+    this.front = front;
+    this.nodes = nodes;
+    this.#server = server;
+  }
+
+  static async open(cluster: PatroniCluster, daemons: number): Promise<Site> {
+    const passwordFile = join(cluster.dir, 'password');
+    writeFileSync(passwordFile, cluster.password, { mode: 0o600 });
+    const store = [
+      'engine = "postgresql"',
+      `url = [${cluster.urls.map((url) => `"${url}"`).join(', ')}]`,
+      `password_file = "${passwordFile}"`,
+    ].join('\n');
+    const tables = { ...SITE.tables, store };
+    const front = await openSandbox({ ...SITE, tables, fresh: true, code: 'dist' });
+    const nodes: Supervised[] = [];
+    for (let number = 1; number <= daemons; number++) nodes.push(await makeNode(front, number));
+    const site = new Site(front, nodes, createServer());
+    site.#server.on('connection', (client) => site.#join(client));
+    await new Promise<void>((resolve) => site.#server.listen(front.port, '127.0.0.1', resolve));
+    for (const node of nodes) node.start();
+    return site;
+  }
+
+  /** The node whose daemon listens. */
+  async active(): Promise<Supervised | undefined> {
+    const listening = await Promise.all(this.nodes.map(({ sandbox }) => isListening(sandbox.port)));
+    return this.nodes.find(({ isFrozen }, number) => listening[number] && !isFrozen);
+  }
+
+  /** As a machine that hangs: whoever has a connection to it loses it. */
+  freeze(node: Supervised): void {
+    node.signal('SIGSTOP');
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Ends every daemon, the active one last; its exit status. */
+  async stop(): Promise<number | string> {
+    const active = await this.active();
+    for (const node of this.nodes) if (node !== active) await node.stop();
+    return active?.stop() ?? 'nobody was active';
+  }
+
+  async close(): Promise<void> {
+    for (const node of this.nodes) {
+      node.signal('SIGKILL');
+      await node.stop();
+    }
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    await this.front.close();
+  }
+
+  /** As a load balancer does: to the first that takes the connection. */
+  async #join(client: Socket): Promise<void> {
+    client.on('error', () => {});
+    for (const { sandbox, isFrozen } of this.nodes) {
+      const server = isFrozen ? undefined : await reached(sandbox.port);
+      if (server === undefined) continue;
+      for (const [one, other] of [
+        [client, server],
+        [server, client],
+      ] as const) {
+        this.#sockets.add(one);
+        one.on('error', () => {});
+        one.on('close', () => {
+          this.#sockets.delete(one);
+          other.destroy();
+        });
+        one.pipe(other);
+      }
+      return;
+    }
+    client.destroy();
+  }
+}
+
+/** What `pdfseal init` left, on another machine: the same tokens, keys and trust, another folder and address. */
+async function makeNode(front: Sandbox, number: number): Promise<Supervised> {
+  const dir = join(front.dir, `node-${number}`);
+  const port = await freePort();
+  mkdirSync(join(dir, 'state'), { recursive: true, mode: 0o700 });
+  cpSync(join(front.dir, 'state'), join(dir, 'state'), { recursive: true });
+  const text = readFileSync(front.configFile, 'utf8').replaceAll(`:${front.port}"`, `:${port}"`);
+  const sandbox = new Sandbox(dir, port, front.partitions, 'dist');
+  writeFileSync(sandbox.configFile, text);
+  return new Supervised(sandbox);
+}
+
+/** A connection to that port of this machine; undefined where nobody takes it. */
+function reached(port: number): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(socket));
+    socket.once('error', () => resolve(undefined));
+  });
+}
