@@ -1,0 +1,103 @@
+/**
+ * `npm run test:cluster -- [--minutes N] [--attacks N] [--seed S] [--only TEXT]`: three machines under Patroni and etcd, two daemons, a load on
+ * them, and everything that can happen to a cluster, one thing after the other, in an order of the seed. In the end, all that was ever answered
+ * is held against what is there. Ends with 1 if a promise was broken. Needs root.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { brokenPromises } from '../faults/checker.ts';
+import { readFinalState } from '../faults/finalState.ts';
+import { randomFrom } from '../faults/random.ts';
+import { TERMS, Workload } from '../faults/workload.ts';
+import { until } from '../support/until.ts';
+import { ATTACKS } from './attacks.ts';
+import { PatroniCluster } from './patroni.ts';
+import { Site, type Supervised } from './site.ts';
+
+const APART = '--apart';
+/** After an attack, whatever the machine is doing besides. Patroni lets a leader go after 20 s. */
+const RECOVERY_SECONDS_MAX = 240;
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '10' },
+    attacks: { type: 'string', default: 'Infinity' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    only: { type: 'string', default: '' },
+    apart: { type: 'boolean', default: false },
+  },
+});
+if (process.getuid?.() !== 0) {
+  console.error('networks of their own, and PostgreSQL under another user, need root: run this as root');
+  process.exit(64);
+}
+if (values.apart) await play();
+else {
+  execFileSync('sh', ['test/cluster/setup.sh'], { stdio: 'inherit' });
+  const again = [process.execPath, ...process.argv.slice(1), APART];
+  process.exitCode = spawnSync('unshare', ['--net', ...again], { stdio: 'inherit' }).status ?? 70;
+}
+
+async function play(): Promise<void> {
+  const [minutes, attacks, seed] = [values.minutes, values.attacks, values.seed].map(Number) as [
+    number,
+    number,
+    number,
+  ];
+  const chosen = ATTACKS.filter(({ name }) => name.includes(values.only));
+  const random = randomFrom(seed);
+  const dir = mkdtempSync(join(tmpdir(), 'pdfseal-cluster-'));
+  chmodSync(dir, 0o755);
+  const closes: (() => void | Promise<void>)[] = [() => rmSync(dir, { recursive: true, force: true })];
+  console.error(`seed ${seed}`);
+  try {
+    const cluster = await PatroniCluster.open(dir);
+    closes.push(() => cluster.close());
+    const site = await Site.open(cluster, 2);
+    closes.push(() => site.close());
+    await until('a daemon listens', async () => (await site.active()) !== undefined);
+    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.front, seed);
+    let isOver = false;
+    const sending = workload.run(() => isOver);
+    const recoveries: { name: string; seconds: number }[] = [];
+    const end = performance.now() + minutes * 60_000;
+    for (let round = 0; round < attacks && performance.now() < end; round++) {
+      const attack = chosen[Math.floor(random() * chosen.length)];
+      if (attack === undefined) throw new Error('there is no such attack');
+      await attack.run(cluster, site, random);
+      const begun = performance.now();
+      const isBack = async () => (await cluster.isReplicated()) && (await workload.isSealing());
+      await until(`sealing goes on after: ${attack.name}`, isBack, RECOVERY_SECONDS_MAX);
+      const seconds = (performance.now() - begun) / 1000;
+      recoveries.push({ name: attack.name, seconds });
+      console.error(
+        `${String(round + 1).padStart(4)}  ${attack.name}: sealing again after ${seconds.toFixed(1)} s`,
+      );
+    }
+    isOver = true;
+    await sending;
+    const [{ sandbox }] = site.nodes as [Supervised];
+    const final = await readFinalState(sandbox, site, workload);
+    const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail: true });
+    report(recoveries, final.leaves.length, workload.history.tries.length);
+    for (const [promise, against] of Object.entries(broken)) {
+      process.exitCode = 1;
+      console.log(`BROKEN ${promise}: ${against.slice(0, 5).join('; ')}`);
+    }
+    if (Object.keys(broken).length === 0) console.log('every promise was kept');
+  } finally {
+    for (const close of closes.reverse()) await close();
+  }
+}
+
+function report(recoveries: { name: string; seconds: number }[], leaves: number, creates: number): void {
+  console.log(`\n${creates} creates, ${leaves} leaves\n`);
+  console.log('| Attack | Times | Slowest recovery |\n| --- | ---: | ---: |');
+  for (const [name, all] of Map.groupBy(recoveries, ({ name }) => name)) {
+    const slowest = Math.max(...all.map(({ seconds }) => seconds));
+    console.log(`| ${name} | ${all.length} | ${slowest.toFixed(1)} s |`);
+  }
+}
