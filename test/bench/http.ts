@@ -4,9 +4,9 @@ import { type Memory, watchMemory } from './memory.ts';
 import { latencyOf, medianOf } from './stats.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
-/** A server under load: pdfseald, by a form and by raw bodies, or one of its peers. */
+/** A server under load: pdfseald, by a form and by raw bodies or with its log in PostgreSQL, or one of its peers. */
 export interface Server {
-  name: 'pdfseald' | 'raw' | 'obvious' | 'hashing' | 'bare';
+  name: 'pdfseald' | 'raw' | 'postgresql' | 'obvious' | 'hashing' | 'bare';
   pid: number;
   port: number;
   /** Empty where the server does not look. */

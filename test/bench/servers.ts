@@ -35,6 +35,7 @@ export async function startDaemon(
   options: SandboxOptions,
 ): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'>> {
   const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, stamped: true, ...options });
+  if (options.init === false) await sandbox.init();
   const apiKey = await sandbox.issueKey('bench');
   const main = join(import.meta.dirname, '../../dist/main.js');
   const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', sandbox.configFile], {
@@ -73,7 +74,7 @@ async function startObvious(workspace: Workspace): Promise<Server> {
 
 async function startPeer(
   workspace: Workspace,
-  name: Exclude<Server['name'], 'pdfseald' | 'raw'>,
+  name: Exclude<Server['name'], 'pdfseald' | 'raw' | 'postgresql'>,
   args: string[],
   options: ForkOptions = {},
 ): Promise<Server> {
