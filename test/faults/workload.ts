@@ -159,8 +159,10 @@ export class Workload {
 
   /** Whether a new document is sealed in time. */
   async isSealing(): Promise<boolean> {
-    const { wait: _, ...create } = this.#newCreate(TERMS.listener);
-    const { answer } = await this.#create({ ...create, mode: 'blocking' });
+    const create = this.#newCreate(TERMS.listener);
+    create.mode = 'blocking'; // Repeats of it are the same.
+    delete create.wait;
+    const { answer } = await this.#create(create);
     return answer?.phase === 'completed';
   }
 
