@@ -46,7 +46,7 @@ function diagnosePrimary(facts: PrimaryFacts, servers: number): Diagnosis[] {
     off.length > 0
       ? bad(
           'database durability',
-          `${off.map(([name]) => name).join(' and ')} is off: what is acknowledged can be lost with power`,
+          `off: ${off.map(([name]) => name).join(', ')}; what is acknowledged can be lost with power`,
           'set both to on in postgresql.conf; the daemon does not start without them',
         )
       : synchronousStandbys === '' && servers > 1

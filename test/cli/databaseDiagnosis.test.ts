@@ -1,0 +1,59 @@
+/** What the doctor says of a PostgreSQL that has the log. */
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { diagnoseDatabase } from '../../src/cli/doctor/databaseDiagnosis.ts';
+import { startPostgres } from '../support/postgres.ts';
+
+const serve = fileURLToPath(new URL('../../src/main/serve.ts', import.meta.url));
+
+t.test('the servers of a database, and whether they keep what they acknowledge', async (t) => {
+  const postgres = await startPostgres(t);
+  const url = postgres.url(await postgres.createDatabase());
+  const away = 'postgresql:///pdfseal?host=/nonexistent';
+  const diagnose = async (...urls: string[]) => {
+    const found = await diagnoseDatabase({ store: { engine: 'postgresql', urls } });
+    return found.map(({ check, verdict, detail }) => `${verdict} ${check}: ${detail}`).join('\n');
+  };
+  const restart = async (settings: Record<string, string>) => {
+    await postgres.stop();
+    postgres.settings = settings;
+    await postgres.start();
+  };
+
+  const alone = await diagnose(url);
+  t.match(alone, /^good database \S+: PostgreSQL \d+\.\d+.*, the primary; [\d.]+ MiB, role pdfseal$/m);
+  t.match(alone, /^good database durability: what is acknowledged is on the disk of this server alone$/m);
+  const two = await diagnose(url, away);
+  t.match(two, /^warning database \S+nonexistent: cannot be reached: connect ENOENT/m);
+  t.match(two, /^warning database durability: no standby has to have what is acknowledged/m);
+  t.match(await diagnose(away), /^bad database: no server is a primary$/m);
+  t.match(
+    await diagnose(url, `${url}&port=5432`),
+    /^bad database: 2 servers say that they are the primary$/m,
+  );
+  t.match(
+    await diagnose(url.replace('user=pdfseal', 'user=postgres')),
+    /^warning database role: postgres is a/m,
+  );
+
+  await restart({ synchronous_standby_names: 'ANY 1 (b, c)' });
+  t.match(await diagnose(url, away), /^good database durability: .* on disk here and at ANY 1 \(b, c\)$/m);
+  await restart({ fsync: 'off', full_page_writes: 'off' });
+  t.match(await diagnose(url), /^bad database durability: off: fsync, full_page_writes; what/m);
+  t.strictSame(await diagnoseDatabase({ store: { engine: 'lmdb', path: '/nonexistent' } }), []);
+});
+
+t.test('without a database, nothing of its client is loaded', async (t) => {
+  const script = `await import(${JSON.stringify(serve)});
+    const { createRequire } = await import('node:module');
+    const loaded = Object.keys(createRequire(${JSON.stringify(serve)}).cache);
+    console.log(JSON.stringify(loaded.map((file) => /node_modules\\/([^/]+)/.exec(file)?.[1])));`;
+  const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  const packages = new Set<string>(JSON.parse(output));
+  t.ok(packages.has('koa'), 'packages are seen');
+  t.strictSame(
+    [...packages].filter((name) => name.startsWith('pg')),
+    [],
+  );
+});
