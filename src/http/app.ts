@@ -18,7 +18,14 @@ import { type CreateOptions, createDigestJob, createSealJob } from './createRout
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import { getEvidenceRecord, getJob, getReceipt, getTlogProof, listJobs } from './jobRoutes.ts';
+import {
+  getEvidenceRecord,
+  getJob,
+  getReceipt,
+  getTlogProof,
+  type JobsOptions,
+  listJobs,
+} from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { getCheckpoint, getTile, getWitnessedCheckpoint } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
@@ -71,6 +78,8 @@ export interface AppParts {
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`. Without an authority, that path answers 404. */
   authority?: TimestampOptions['authority'] | undefined;
+  /** Those whose time-stamps a verifier can trust. */
+  authorities: JobsOptions['authorities'];
   /** Whether the sealer completes a job only with a time-stamp. Without this member, the sealer requests no time-stamps. */
   timestamped?(): boolean;
   time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
@@ -181,9 +190,9 @@ export function routePath(path: string): string {
 type Handlers<Id extends OperationId> = Record<Id, Middleware[] | undefined>;
 
 function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
-  const { store, sealer, time, publicUrl, intake, limits, logger, onFatal } = parts;
+  const { store, sealer, authorities, time, publicUrl, intake, limits, logger, onFatal } = parts;
   const site = { environment: store.identity.environment, publicUrl };
-  const jobs = { store, sealer, site };
+  const jobs = { store, sealer, site, authorities };
   const uploads = new Slots({
     of: 'uploads',
     max: parts.uploadsMax,

@@ -1,10 +1,13 @@
 import { assert } from '../base/assert.ts';
+import { systemClock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
 import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
+import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { readReceipt, readTlogProof } from '../prove/receipts.ts';
+import { pathsNow } from '../prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../prove/renewals.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
@@ -17,6 +20,8 @@ export interface JobsOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log' | 'renewals' | 'witnessing'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
+  /** Those whose time-stamps a verifier can trust. */
+  authorities(): readonly TrustedAuthority[];
 }
 
 /** `GET /v1/jobs/:job_id`: section 4.2 of the contract. */
@@ -60,10 +65,10 @@ export function getTlogProof({ store }: JobsOptions): Middleware {
 const RECORDS_MAX = 16;
 
 /** `GET /v1/jobs/:job_id/receipt.ers`: the time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
-export function getEvidenceRecord({ store }: JobsOptions): Middleware {
+export function getEvidenceRecord({ store, authorities }: JobsOptions): Middleware {
   const slots = new Slots({ of: 'evidence records', max: RECORDS_MAX });
   const turns = new Turns({ of: 'evidence records', max: 1, perClientMax: 1 });
-  const records = new EvidenceRecords(store);
+  const records = new EvidenceRecords(store, { pathOf: pathsNow(authorities, systemClock) });
   return async (ctx) => {
     const { job, outcome } = await sealedJob(ctx, store);
     const batch = await store.log.batchOf(outcome.leafIndex);

@@ -198,9 +198,11 @@ export async function serve(config: Config): Promise<void> {
     parts,
   );
   const tls = openTlsOf(config, logger, parts);
+  const trust = () => trustOf(store.identity, signing.epochs.list, config);
   const app = createApp({
     store,
     sealer,
+    authorities: () => trust().timestampAuthorities,
     sources,
     intake: {
       ...document,
@@ -237,7 +239,7 @@ export async function serve(config: Config): Promise<void> {
       store,
       sealer,
       pool,
-      trust: () => trustOf(store.identity, signing.epochs.list, config),
+      trust,
       intervalMs: config.health.canaryIntervalMs,
       timeoutMs: CANARY_MS_MAX,
       onRun: (run) => metrics.canary(run),

@@ -2,7 +2,7 @@ import { parseCertificate } from '../asn1/certificate.ts';
 import type { SignerInfo } from '../asn1/cms.ts';
 import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
-import { toRfc3339 } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { type RenewalRun, type RenewalToken, SKIPPED, type SurveyGroup } from '../store/renewalStore.ts';
@@ -276,6 +276,20 @@ export function tokenStandings(
     const until = isStolen ? Math.min(timestamp.notAfter, theft.since - 1) : timestamp.notAfter;
     return { genTime, until, isStolen };
   };
+}
+
+/** The path of records at the time of the clock: the one that the next run would take. Each token is verified once. */
+export function pathsNow(
+  authorities: () => readonly TrustedAuthority[],
+  clock: Clock,
+): (runs: readonly RenewalRun[]) => number[] {
+  const known = new Map<string, TokenStanding>();
+  const standingOf = (one: RenewalToken): TokenStanding => {
+    const standing = known.get(one.token) ?? tokenStandings(authorities())(one);
+    known.set(one.token, standing);
+    return standing;
+  };
+  return (runs) => choosePath(runs, standingOf, clock());
 }
 
 /** `ecdsa-p256`, `rsa-3072`, … */

@@ -40,23 +40,29 @@ export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number,
 /** Evidence records (RFC 4998) of batches, in DER. What was computed for one serves the next. */
 export class EvidenceRecords {
   readonly #store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> };
+  readonly #pathOf: (runs: readonly RenewalRun[]) => number[];
   readonly #width: number | undefined;
   #trees: RenewalTrees | undefined;
 
-  constructor(store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> }, width?: number) {
+  /** `pathOf`: the way of today's records through the runs. */
+  constructor(
+    store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> },
+    { pathOf = pathNow, width }: { pathOf?: (runs: readonly RenewalRun[]) => number[]; width?: number } = {},
+  ) {
     this.#store = store;
+    this.#pathOf = pathOf;
     this.#width = width;
   }
 
   /**
-   * The time-stamp of the batch, and every renewal. The data object is the signed checkpoint. The record follows from immutable parts, so
-   * it has the same bytes every time, and a renewal only adds to it. undefined for a batch that nothing has stamped.
+   * The time-stamp of the batch, and every renewal on the path. The data object is the signed checkpoint. The record follows from immutable
+   * parts, so it has the same bytes as long as the path is the same, and a renewal only adds to it. undefined for a batch that nothing has stamped.
    */
   async of(batch: Batch): Promise<Uint8Array | undefined> {
     const runs = await this.#store.renewals.runs();
     if (this.#trees?.runs.length !== runs.length)
       this.#trees = new RenewalTrees(this.#store, runs, this.#width);
-    const path = pathNow(runs);
+    const path = this.#pathOf(runs);
     const chains = await this.#trees.chainsOf(batch, path);
     if (chains.length === 0) return undefined;
     const certificates = runsOf(batch, runs, path).flatMap(

@@ -107,7 +107,7 @@ t.test('what the renewals of a log make', async (t) => {
   }
   const at = BEGIN + 4 * YEAR_MS;
   for (const batch of memory.batches) {
-    const record = (await new EvidenceRecords(memory.store, width).of(batch)) ?? new Uint8Array(0);
+    const record = (await new EvidenceRecords(memory.store, { width }).of(batch)) ?? new Uint8Array(0);
     const data = Buffer.from(batch.checkpoint);
     const { certificates } = parseEvidenceRecord(record);
     t.equal(await bouncyCastle.verify(record, data, roots, at, certificates), 'good', `${batch.firstLeaf}`);

@@ -4,7 +4,7 @@ import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/eviden
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { isUnproven, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
+import { isUnproven, pathsNow, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
@@ -22,7 +22,7 @@ const day = (n: number) => BEGIN + n * DAY_MS;
 const bouncyCastle = startBouncyCastle(t);
 
 async function recordOf(memory: MemoryLog, batch: Batch): Promise<Uint8Array> {
-  const record = await new EvidenceRecords(memory.store, WIDTH).of(batch);
+  const record = await new EvidenceRecords(memory.store, { width: WIDTH }).of(batch);
   assert(record, 'a stamped batch has a record');
   return record;
 }
@@ -54,6 +54,22 @@ t.test('what its own time-stamp still proves is renewed without the lapsed run',
   await renewBy(memory, short, day(10));
   await memory.seal(1, day(20), long);
   t.strictSame(await renewalLapses(memory.store, trusted), []);
+  for (const [at, lengths] of [
+    [day(300), [2, 2, 2, 2, 2, 2, 1]],
+    [day(399), [1, 1, 1, 1, 1, 1, 1]],
+  ] as const) {
+    const records = new EvidenceRecords(memory.store, {
+      pathOf: pathsNow(
+        () => trusted,
+        () => at,
+      ),
+    });
+    const found = memory.batches.map(async (batch) => {
+      const record = (await records.of(batch)) ?? new Uint8Array(0);
+      return parseEvidenceRecord(record).chains.flat().length;
+    });
+    t.strictSame(await Promise.all(found), lengths, 'records do without it at once');
+  }
   const run = await renewBy(memory, long, day(400));
   t.match(run, { from: 0, path: [-1] });
   const expected = ['bad', ...Array(6).fill('good')];
@@ -144,7 +160,7 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
     by: fc.constantFrom(long, short),
   } as const);
   const outcomeOf = async (memory: MemoryLog, batch: Batch, at: number, record?: Uint8Array) => {
-    const given = record ?? (await new EvidenceRecords(memory.store, WIDTH).of(batch));
+    const given = record ?? (await new EvidenceRecords(memory.store, { width: WIDTH }).of(batch));
     return (
       given &&
       verifyEvidenceRecord({ record: given, data: fromUtf8(batch.checkpoint), trustedRoots, at }).outcome

@@ -32,7 +32,7 @@ t.test('kill -9 at every write', async (t) => {
   const recordsOf = async () => {
     const store = await openStore({ path, readOnly: true });
     const records = await Promise.all(
-      memory.batches.map((batch) => new EvidenceRecords(store, WIDTH).of(batch)),
+      memory.batches.map((batch) => new EvidenceRecords(store, { width: WIDTH }).of(batch)),
     );
     const { length } = await store.renewals.runs();
     await store.close();

@@ -54,7 +54,9 @@ t.test('every record holds at every time, over any runs', async (t) => {
           ...(isStolen && { theft: { root: alpha.trusted.root, since: at + YEAR_MS } }),
         };
         const read = () =>
-          Promise.all(memory.batches.map((one) => new EvidenceRecords(memory.store, WIDTH).of(one)));
+          Promise.all(
+            memory.batches.map((one) => new EvidenceRecords(memory.store, { width: WIDTH }).of(one)),
+          );
         const before = await read();
         await renew(memory.store, options);
         const records = await read();

@@ -140,6 +140,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const app = createApp({
     store,
     sealer,
+    authorities: () => [],
     sources: fetching,
     intake: { ...document, bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: 0 },
     publicUrl: PUBLIC_URL,
